@@ -36,6 +36,7 @@ CAUGHT_BY = {
     "purge-what-others-lack": 9,
     "purge-without-floor": 0,
     "trim-before-it-is-known-who-counts": 4,
+    "trim-what-a-key-asks-for": 7,
     "trim-what-is-counted": 0,
     "trim-what-others-lack": 0,
     "joint-left-before-all-is-open": 6,
@@ -111,6 +112,14 @@ def test_atomic_batches_are_carried_out_as_a_whole(seed: int) -> None:
     assert outcome.problems == []
     assert outcome.stuck == []
     assert outcome.counters["atomic_batches"] > 20
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_batch_that_is_repeated_under_its_key_is_carried_out_once(seed: int) -> None:
+    outcome = run(seed, profile_of(seed, "keyed"))
+    assert outcome.problems == []
+    assert outcome.stuck == []
+    assert outcome.counters["duplicates"] > 10
 
 
 # Seed 5082: an echo was carried out once more by an owner whose disk had filled meanwhile.

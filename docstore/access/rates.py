@@ -27,3 +27,8 @@ class Rates:
         if len(self._free_at) > NAMES_MAX:
             self._free_at.popitem(last=False)
         return is_allowed
+
+    def charge(self, name: str, rate: float, count: int, now_s: float) -> None:
+        """Count requests that are let in already: whoever sent them waits longer for the next."""
+        if rate > 0:
+            self._free_at[name] = max(self._free_at.pop(name, now_s), now_s) + count / rate

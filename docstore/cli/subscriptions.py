@@ -54,9 +54,8 @@ def list_subscriptions(
     as_json: AsJson = False,
 ) -> None:
     """List subscriptions, and how they stand."""
-    at = f"{_quoted(path)}/subscriptions" if path else SUBSCRIPTIONS
-    found: Json = talk(url, lambda client: client.json("GET", f"{at}?expand"))
-    pages = list(found["documents"].values())
+    at = f"{path}/subscriptions" if path else SUBSCRIPTIONS
+    pages: list[Json] = talk(url, lambda client: client.ls(at, expand=True))
     if as_json:
         show(pages)
         return

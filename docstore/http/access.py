@@ -60,6 +60,10 @@ class Access:
         ):
             raise TooManyRequests(f"at most {principal.rate:g} requests a second are yours here")
 
+    def charge(self, principal: Principal, count: int) -> None:
+        """Count requests of somebody who has been let in with them."""
+        self._rates.charge(principal.name, principal.rate, count, time.monotonic())
+
     def grants_of(self, user: str) -> Grants | None:
         """Return what a user of the file may do, as things are; None if there is none."""
         return self._authenticator.grants_of(user)
@@ -134,6 +138,10 @@ class Granted(Authority):
             raise Unauthenticated
         self._access.count(self._principal)
         self.insist(method, link)
+
+    def charge(self, lines: int) -> None:
+        """Count lines that are carried out together, or not at all."""
+        self._access.charge(self._principal, lines)
 
     def readable_in(self, factory: str) -> Sequence[str]:
         """Return the documents of a factory that may be read, by link, though not all may be."""

@@ -5,6 +5,7 @@ line refuses all, and is the answer's status; the problem names the line. The re
 request about one document has: an Idempotency-Key, a Fence, and a fate that may be unknown.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from docstore.errors import (
     NotFound,
     TooLarge,
     Unauthenticated,
+    Unavailable,
 )
 from docstore.http import attaching, bodies, headers
 from docstore.http.authority import Authority, authority_of
@@ -78,55 +80,68 @@ class AtomicBatches:
         patience_s = headers.timeout_s(request)
         key, fence = headers.idempotency_key(request), headers.fence(request, 3)
         raw = await bodies.receive(request, bytes_max=BODY_BYTES_MAX, timeout_s=timeout_s)
+        deadline = asyncio.get_running_loop().time() + patience_s
         path = request.raw_path.partition("?")[0]
         try:
-            updates = await self._updates(raw, patience_s, authority_of(request), packed=packed)
+            updates = await self._updates(raw, deadline, authority_of(request), packed=packed)
         except _LineRefused as refused:
             return _refused_line(refused, path)
         principal = authority_of(request).principal
         batch = batch_of(updates, key=key, fence=fence, principal=principal)
-        answer = await self._backend.submit(batch, patience_s)
+        answer = await self._backend.submit(batch, _left_s(deadline))
         return _reply(answer, updates, path)
 
     async def _updates(
-        self, raw: bytes, patience_s: float, authority: Authority, *, packed: bool
+        self, raw: bytes, deadline: float, authority: Authority, *, packed: bool
     ) -> list[Operation]:
-        """Return what the lines say. Raises _LineRefused, TooLarge, BadRequest."""
-        values = await self._beside(raw, patience_s, partial(_values, raw, packed=packed))
+        """Return what the lines say.
+
+        Raises _LineRefused, TooLarge, BadRequest, Unauthenticated, Unavailable.
+        """
+        values = await self._beside(raw, deadline, partial(_values, raw, packed=packed))
+        if not authority.holds():
+            raise Unauthenticated
+        authority.charge(len(values))
         options: dict[str, ServiceOptions] = {}
         for index, value in enumerate(values):
             link = value["link"]
             try:
                 canonical_link(link)
-                authority.insist_on_line(method_of(value), link)
+                authority.insist(method_of(value), link)
                 factory, _, name = link.rpartition("/")
                 if name in SUFFIXES:
                     raise BadRequest("a utility's name cannot be an id")
                 if factory not in options:
-                    options[factory] = await self._options(factory, link, patience_s)
-            except Unauthenticated:
-                raise
+                    options[factory] = await self._options(factory, link, deadline)
             except DocstoreError as error:
                 raise _LineRefused(index, link, error) from None
         _check_keys([value["link"] for value in values])
         make = partial(_operations, values, options, self._state_bytes_max)
-        return await self._beside(raw, patience_s, make)
+        return await self._beside(raw, deadline, make)
 
-    async def _beside(self, raw: bytes, patience_s: float, work: Callable[[], T]) -> T:
+    async def _beside(self, raw: bytes, deadline: float, work: Callable[[], T]) -> T:
         """Do what takes long for a large body beside the event loop."""
         if len(raw) <= LARGE_BYTES:
             return work()
-        return (await self._large.read(len(raw), patience_s, work))[0]
+        return (await self._large.read(len(raw), _left_s(deadline), work))[0]
 
-    async def _options(self, factory: str, link: str, patience_s: float) -> ServiceOptions:
+    async def _options(self, factory: str, link: str, deadline: float) -> ServiceOptions:
         if self._backend.service_at(link) is not None:
             raise BadRequest(f"{link} is a factory: a line of a batch names its document")
         if not has_keys(factory):
             raise SeveralKeys(f"documents of {factory} have no keys: its path ends in no colon")
-        service = await self._backend.find_service(factory, patience_s)
+        service = await self._backend.find_service(factory, _left_s(deadline))
         if service is None:
             raise NotFound(f"there is no factory {factory}")
         return service.options
+
+
+def _left_s(deadline: float) -> float:
+    """Return the seconds that are left, by the loop's clock. Raises Unavailable if none are."""
+    left_s = deadline - asyncio.get_running_loop().time()
+    if left_s <= 0:
+        raise Unavailable("the time is over, and the batch has not been sent to its owner")
+    return left_s
 
 
 def refuse_headers_of_one(request: web.BaseRequest) -> None:

@@ -63,6 +63,12 @@ class Authority:
         Beside what `insist` raises: Unauthenticated, TooManyRequests.
         """
 
+    def charge(self, lines: int) -> None:
+        """Count lines that are carried out together, or not at all: they were let in as one.
+
+        If one of them could be one too many, a long batch could never be carried out.
+        """
+
     def readable_in(self, factory: str) -> Sequence[str]:
         """Return the documents of a factory that may be read, by link, though not all may be."""
         return ()

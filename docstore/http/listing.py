@@ -1,7 +1,7 @@
 """A factory as a collection: GET lists its live documents by link, in pages, over all owners."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -34,33 +34,50 @@ MISSPELT = {
 
 Entry = tuple[str, int, Row | None]
 Source = Callable[[str, int, float], Awaitable[tuple[list[Entry], str]]]
-"""(after which link, how many, within how many seconds) -> entries, and after which to go on."""
+"""(after which link, how many, within how many seconds) -> entries, and after which to go on.
+
+There may be fewer, or more."""
 
 
 async def listing(
     backend: Backend, request: web.BaseRequest, factory: str, service: Service
 ) -> Reply:
-    """Answer GET of a factory: `documentLinks`, and what the query asks for beside them.
-
-    What whoever asks may not read is not there.
-    """
-    media = headers.accepted_media(request)
-    query = request.rel_url.query
-    limit, top = _sizes(request)
-    expand = flag(query, "expand") or flag(query, "$expand")
-    patience_s = headers.timeout_s(request)
+    """Answer GET of a factory: as `listed`, without what whoever asks may not read."""
     authority = authority_of(request)
     sees_all = authority.may("GET", factory)
     if sees_all or factory == FACTORIES:
         may_read = None if sees_all else partial(authority.may, "GET")
-        source = partial(_of_all, backend, factory, may_read, expand)
+        source = partial(_of_all, backend, factory, may_read, _expands(request))
     else:
         source = partial(_of_few, backend, service, authority.readable_in(factory))
-    at_once = EXPANDED_AT_ONCE if expand or not sees_all else limit + 1
-    found, has_more = await _page(source, query.get("after", ""), limit, at_once, patience_s)
-    kind = service.options.kind
+
+    async def count(timeout_s: float) -> int:
+        if not sees_all:
+            raise Forbidden(f"no grant to count what is at {factory}: you may read some of it")
+        return await backend.counting(factory, timeout_s)
+
+    return await listed(request, factory, service.options.kind, source, count)
+
+
+async def listed(
+    request: web.BaseRequest,
+    at: str,
+    kind: str,
+    source: Source,
+    count: Callable[[float], Awaitable[int]],
+) -> Reply:
+    """Answer GET of a list: `documentLinks`, and what the query asks for beside them.
+
+    at: its path. kind: of its documents. count: returns how many there are, within some seconds.
+    """
+    media = headers.accepted_media(request)
+    query = request.rel_url.query
+    expand = _expands(request)
+    limit, top = _sizes(query)
+    patience_s = headers.timeout_s(request)
+    found, has_more = await _page(source, query.get("after", ""), limit, patience_s)
     page: dict[str, Any] = {
-        "documentSelfLink": factory,
+        "documentSelfLink": at,
         "documentKind": kind,
         "documentLinks": [link for link, _, _ in found],
     }
@@ -69,25 +86,31 @@ async def listing(
         page["documents"] = stitched({link: document_json(row, kind) for link, row in pairs})
     counts = flag(query, "$count")
     if counts:
-        if not sees_all:
-            raise Forbidden(f"no grant to count what is at {factory}: you may read some of it")
-        page["documentCount"] = await backend.counting(factory, patience_s)
+        page["documentCount"] = await count(patience_s)
     left = None if top is None else top - len(found)
     if has_more and left != 0:
         following: dict[str, Any] = {"$limit": limit, "after": found[-1][0]}
         following |= ({"expand": ""} if expand else {}) | ({"$count": "true"} if counts else {})
         following |= {} if left is None else {"$top": left}
-        page["nextPageLink"] = f"{encoded(factory)}?{urlencode(following, safe='$/')}"
+        page["nextPageLink"] = f"{encoded(at)}?{urlencode(following, safe='$/')}"
     return Reply(200, stitched(page, media), b"Content-Type: %b\r\n" % media.encode())
 
 
-def _sizes(request: web.BaseRequest) -> tuple[int, int | None]:
-    """Return how many documents a page has, and all pages have. Raises BadRequest."""
+def _expands(request: web.BaseRequest) -> bool:
+    """Say whether the documents are asked for, and not only their links.
+
+    Raises BadRequest, first of all for a parameter that a list does not have.
+    """
     query = request.rel_url.query
     for name in query:
         if name in MISSPELT:
             raise BadRequest(f"{name} is spelt {MISSPELT[name]} here")
     check_parameters(request, UNDERSTOOD)
+    return flag(query, "expand") or flag(query, "$expand")
+
+
+def _sizes(query: Mapping[str, str]) -> tuple[int, int | None]:
+    """Return how many documents a page has, and all pages have. Raises BadRequest."""
     limit, top = (
         headers.whole_number(query[name], name, 1, PAGE_MAX) if name in query else None
         for name in ("$limit", "$top")
@@ -106,8 +129,9 @@ async def _of_all(
     timeout_s: float,
 ) -> tuple[list[Entry], str]:
     """Return the next entries of a factory, those that may be read, and where to go on."""
+    at_once = limit if may_read is None and not expand else min(limit, EXPANDED_AT_ONCE)
     entries, following = await backend.listing(
-        factory, after=after, limit=limit, expand=expand, timeout_s=timeout_s
+        factory, after=after, limit=at_once, expand=expand, timeout_s=timeout_s
     )
     if may_read is None:
         return list(entries), following
@@ -123,19 +147,19 @@ async def _of_few(
     timeout_s: float,
 ) -> tuple[list[Entry], str]:
     """Return those of the next of these documents that are there, and where to go on."""
-    left = [link for link in links if link > after]
-    asked = [at_level(Operation(verb="GET", link=link), service) for link in left[:limit]]
+    left, at_once = [link for link in links if link > after], min(limit, EXPANDED_AT_ONCE)
+    asked = [at_level(Operation(verb="GET", link=link), service) for link in left[:at_once]]
     found: list[Entry] = []
     for answer in await backend.submit_batch(asked, timeout_s) if asked else ():
         if answer.status >= 500:
             raise Unavailable(answer.detail)
         if answer.is_success and answer.row is not None:
             found.append((answer.row.link, answer.row.version, answer.row))
-    return found, left[limit - 1] if len(left) > limit else ""
+    return found, left[at_once - 1] if len(left) > at_once else ""
 
 
 async def _page(
-    source: Source, after: str, limit: int, at_once: int, patience_s: float
+    source: Source, after: str, limit: int, patience_s: float
 ) -> tuple[list[Entry], bool]:
     """Return up to `limit` entries, fewer if they get too large, and if there are more."""
     loop = asyncio.get_running_loop()
@@ -143,7 +167,7 @@ async def _page(
     found: list[Entry] = []
     size = 0
     while True:
-        wanted = min(limit + 1 - len(found), at_once)
+        wanted = limit + 1 - len(found)
         entries, after = await source(after, wanted, deadline - loop.time())
         for entry in entries:
             size += len(entry[2].state) + 400 if entry[2] is not None else 0

@@ -12,7 +12,6 @@ sees all.
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import orjson
 from aiohttp import web
@@ -24,9 +23,10 @@ from docstore.http.backend import Backend
 from docstore.http.changes import Changes
 from docstore.http.documents import READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.ids import id_of_key, new_id
-from docstore.http.parameters import check_parameters, flag
+from docstore.http.listing import Entry, listed
+from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply
-from docstore.http.representation import document_json, encode, page_reply
+from docstore.http.representation import document_json, encode
 from docstore.limits import Limits
 from docstore.model import json
 from docstore.model.document import EXPIRY, EXPIRY_US_MAX, Row
@@ -54,8 +54,6 @@ SUBSCRIPTIONS_MAX, OF_A_USER_MAX = 1_000, 100
 WHY_CHARACTERS_MAX = 200
 ASKED = ("path", "callback", "where", "user")
 """What is the same each time that a request is made, beside its secret."""
-EXPANDING = ("expand", "$expand")
-"""Parameters of a list."""
 
 
 class TooManySubscriptions(TooManyRequests):
@@ -204,37 +202,38 @@ class SubscriptionPages:
         found: list[tuple[Row, Subscription]] = []
         after = ""
         while True:
-            listed = await self._backend.listing(
+            page = await self._backend.listing(
                 SUBSCRIPTIONS, after=after, limit=SUBSCRIPTIONS_MAX, expand=True,
                 timeout_s=timeout_s,
             )  # fmt: skip
-            for _, _, row in listed.entries:
+            for _, _, row in page.entries:
                 about = read_subscription(row.state) if row is not None else None
                 if row is not None and about is not None:
                     found.append((row, about))
-            after = listed.horizon
+            after = page.horizon
             if not after:
                 return found
 
     async def _list(
         self, request: web.BaseRequest, at: str, is_wanted: Callable[[Subscription], bool]
     ) -> Reply:
-        check_parameters(request, EXPANDING)
-        authority, query = authority_of(request), request.rel_url.query
-        shown = {
-            row.link: row
-            for row, about in await self._all(headers.timeout_s(request))
-            if is_wanted(about) and authority.runs(about.user, about.path)
-        }
-        page: dict[str, Any] = {
-            "documentSelfLink": at,
-            "documentKind": KIND,
-            "documentLinks": list(shown),
-        }
-        if any(flag(query, name) for name in EXPANDING):
-            rows = shown.items()
-            page["documents"] = {link: orjson.loads(document_json(row, KIND)) for link, row in rows}
-        return page_reply(page, headers.accepted_media(request))
+        authority = authority_of(request)
+
+        async def shown(timeout_s: float) -> list[Row]:
+            return [
+                row
+                for row, about in await self._all(timeout_s)
+                if is_wanted(about) and authority.runs(about.user, about.path)
+            ]
+
+        async def source(after: str, limit: int, timeout_s: float) -> tuple[list[Entry], str]:
+            rows = await shown(timeout_s)
+            return [(row.link, row.version, row) for row in rows if row.link > after], ""
+
+        async def count(timeout_s: float) -> int:
+            return len(await shown(timeout_s))
+
+        return await listed(request, at, KIND, source, count)
 
     async def _found(self, request: web.BaseRequest, link: str) -> Answer:
         """Return what a read of one has come to. Raises NotFound, also for those of others."""

@@ -15,6 +15,9 @@ ROWS_MAX = 100
 BYTES_MAX = 512 << 10
 """Of the states that a batch makes. With all its rows it is less than a message about a slot may
 have (`SendingBounds`), so that one that begins between batches has room for the next whole one."""
+CURRENT_BYTES_MAX = 4 * BYTES_MAX
+"""Of the documents as they are. All are read in one step, some 20 ms for a megabyte, and everybody
+else waits meanwhile: other nodes too, which take one that is silent for a second for dead."""
 
 
 def batch_of(

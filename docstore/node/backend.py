@@ -8,6 +8,7 @@ from typing import Any
 
 from docstore.errors import NotFound, Unavailable
 from docstore.links.requests import SlotPosition
+from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import EVENTUAL, Service
 from docstore.model.stats import entries_of
@@ -83,13 +84,17 @@ class NodeBackend:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         answer = await self._gate.submit(operation, timeout_s)
-        if answer.is_success and answer.row is not None and answer.row.version > 0:
-            announcing = self._gate.inside().announcing
+        if answer.is_success and answer.row is not None:
             try:
-                await announcing.announce(answer.row, deadline - loop.time())
+                await self.announce(answer.row, deadline - loop.time())
             except Unavailable:
                 return NOT_YET
         return answer
+
+    async def announce(self, declaration: Row, timeout_s: float) -> None:
+        """Return once a declaration that is stored is in force everywhere. Raises Unavailable."""
+        if declaration.version > 0:
+            await self._gate.inside().announcing.announce(declaration, timeout_s)
 
     def drain(self) -> None:
         """Begin to stop: give all slots away first."""

@@ -129,6 +129,7 @@ class Node:
         self._offering = Offering(
             list(self._registry.authors.values()),
             backend.submit,
+            backend.announce,
             partial(check_declarable, backend),
         )
         stack.push_async_callback(self._offering.stop)

@@ -3,7 +3,8 @@
 A declaration is a document like that of any other factory, and names the class. The one with the
 greatest revision is in force everywhere: a node with a greater one declares anew, one with a
 smaller one runs its handlers under what is declared. The node is not ready before all of its
-services are declared; what stands in the way is said there, and tried again.
+services are declared; what stands in the way is said there, and tried again. What it has written,
+and was not told to be in force, may be stored all the same: it is announced until it is.
 """
 
 import asyncio
@@ -35,13 +36,20 @@ class Offering:
         self,
         services: Sequence[Service],
         submit: Callable[[Operation, float], Awaitable[Answer]],
+        announce: Callable[[Row, float], Awaitable[None]],
         check_declarable: Callable[[State, float], Awaitable[None]],
     ) -> None:
-        """check_declarable: raises Conflict for what cannot be declared at this path."""
+        """announce: returns once a declaration that is stored is in force, raises Unavailable.
+
+        check_declarable: raises Conflict for what cannot be declared at this path.
+        """
         self._submit = submit
+        self._announce = announce
         self._check_declarable = check_declarable
         self._waiting = {each.path: "not declared yet" for each in services}
         """Path of a service that is not declared -> why."""
+        self._written: set[str] = set()
+        """Links of the declarations that this node has tried to write."""
         self._services = services
         self._task: asyncio.Task[None] | None = None
 
@@ -96,7 +104,6 @@ class Offering:
                 return await self._renewed(wanted, found.row)
             if found.status != 404:
                 return found.detail
-            await self._check_declarable(wanted, TIMEOUT_S)
             made = Operation(
                 verb="POST",
                 link=link,
@@ -104,10 +111,9 @@ class Offering:
                 recreate_below=ANY_TOMBSTONE,
                 fence=OF_THE_STORE,
             )
-            answer = await self._submit(made, TIMEOUT_S)
+            return await self._write(wanted, made)
         except DocstoreError as error:
             return str(error)
-        return "" if answer.is_success else answer.detail
 
     async def _renewed(self, wanted: State, row: Row) -> str:
         """Put a greater revision in the place of a smaller one."""
@@ -124,8 +130,9 @@ class Offering:
                     "what is declared differs: another revision needs a greater number",
                     service=mine.path, declared=declared.author, mine=mine.author,
                 )  # fmt: skip
+            if row.link in self._written:
+                await self._announce(row, TIMEOUT_S)
             return ""
-        await self._check_declarable(wanted, TIMEOUT_S)
         put = Operation(
             verb="PUT",
             link=row.link,
@@ -133,5 +140,10 @@ class Offering:
             conditions=Conditions(match=[tag_of(row, LINEARIZABLE)]),
             fence=OF_THE_STORE,
         )
-        answer = await self._submit(put, TIMEOUT_S)
+        return await self._write(wanted, put)
+
+    async def _write(self, wanted: State, operation: Operation) -> str:
+        await self._check_declarable(wanted, TIMEOUT_S)
+        self._written.add(operation.link)
+        answer = await self._submit(operation, TIMEOUT_S)
         return "" if answer.is_success else answer.detail

@@ -92,8 +92,8 @@ class RunningNode:
             rpc, store, self.scans, lambda slot: driver.feed(SlotCorrupted(slot))
         )
         self.queries = Queries(driver.view, rpc)
-        scans = self.scans
-        self.feed = Feed(driver.view, rpc, scans.page, scans.shown, scans.batch_end)
+        scans, rng = self.scans, random.Random()
+        self.feed = Feed(driver.view, rpc, scans.page, scans.shown, scans.batch_end, rng)
         owners = Owners(driver.view, rpc)
         self.listings = Listings(driver, store, rpc, owners)
         self.availability = Availability(driver.view, rpc)

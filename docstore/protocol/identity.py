@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from docstore.model.batch import updates_of
 from docstore.model.document import Row
 from docstore.model.operation import Operation
 
@@ -55,8 +56,17 @@ def unpack_identity(packed: bytes) -> Identity:
 
 
 def fingerprint(operation: Operation) -> int:
-    """Return a number that tells two requests under the same key apart."""
-    return zlib.crc32(operation.body, zlib.crc32(operation.verb.encode()))
+    """Return a number that tells two requests under the same key apart.
+
+    Of a batch it is of what its lines say: how they are packed is a matter of the entry's version.
+    """
+    mark = zlib.crc32(operation.verb.encode())
+    if operation.verb != "BATCH":
+        return zlib.crc32(operation.body, mark)
+    for update in updates_of(operation):
+        for said in (update.verb.encode(), update.link.encode(), update.body):
+            mark = zlib.crc32(said, zlib.crc32(b"%d" % len(said), mark))
+    return mark
 
 
 def has_created(row: Row) -> bool:

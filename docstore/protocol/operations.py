@@ -175,6 +175,11 @@ class Operations:
             if self._keys.get(link, {}).get(key) == use:  # It may be in use again.
                 self._drop_key(link, key)
 
+    def may_have_keys(self, kept: int, now_us: int) -> bool:  # Seam.
+        """Say whether a row above `kept` may bear a key of the last ten minutes."""
+        self.forget_keys(now_us)
+        return bool(self._uses) or self.since > kept + 1
+
     def cut(self, end: int) -> None:
         """Forget the operations of rows above `end`: they have left the log."""
         self._read()

@@ -31,6 +31,12 @@ def span_of(row: Row) -> tuple[int, int]:
     return first, first + count - 1
 
 
+def ended(row: Row) -> int:
+    """Return the n of the last row, up to this one, that no batch goes on behind."""
+    first, last = span_of(row)
+    return row.n if row.n == last else first - 1
+
+
 def whole(rows: Sequence[Row]) -> Sequence[Row]:  # Seam.
     """Return the rows of a page, without those at its end whose batch goes on behind it.
 

@@ -9,6 +9,7 @@ Source: MongoDB's change streams (resume tokens), CouchDB's `_changes` (long pol
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from random import Random
 from typing import Any, NamedTuple
 
 import orjson
@@ -66,10 +67,12 @@ class Feed:
         pages: Pages,
         shown: Callable[[int], int],
         batch_end: Callable[[int, int], Awaitable[int]],
+        rng: Random,
     ) -> None:
         """shown: up to which row of a slot `pages` find what is decided.
 
         batch_end: the last row of the atomic batch that a row is of, or the row itself.
+        rng: says who is first where not all are read, so that those with much starve none.
         """
         self._view = view
         self._members = view.members
@@ -79,12 +82,13 @@ class Feed:
         self._batch_end = batch_end
         self._seen = 0
         self._seen_at = 0.0
-        self._turn = 0
+        self._rng = rng
         rpc.serve(ReadChanges, self._answer)
 
     async def read(self, wanted: Wanted, since: Cut, rows: int) -> Stretch:
-        """Return some `rows` beyond a cut, in the slots that it speaks of; none if there are none.
+        """Return up to `rows` beyond a cut, in the slots that it speaks of; none if there are none.
 
+        There are more only where an atomic batch ends later.
         Raises SnapshotGone; Unavailable where no majority is heard, since nothing new comes there.
         """
         if self._members.lacks_quorum:
@@ -95,21 +99,24 @@ class Feed:
             for holder, slots in self._by_holder(positions).items()
         }
         unheard = len(asked.pop("", ()))
-        share = -(-rows // max(1, len(asked)))  # Nobody's news wait for those of others.
-        answers = await asyncio.gather(
-            *(self._ask(holder, wanted, after, share) for holder, after in asked.items())
-        )
+        share = max(1, rows // max(1, len(asked)))  # Nobody's news wait for those of others.
+        holders = self._rng.sample(list(asked), len(asked))
         lines, count = [], 0
         reached: dict[int, Position] = {}
-        for after, answer in zip(asked.values(), answers, strict=True):
-            if answer is None:
-                unheard += len(after)
-            elif isinstance(answer, str):
-                raise SnapshotGone(answer)
-            else:
-                lines.append(answer.lines)
-                count += answer.rows
-                reached |= {slot: (epoch, n) for slot, epoch, n in answer.reached}
+        while holders and count < rows:  # All at once, unless fewer rows are wanted than they are.
+            some, holders = holders[: rows - count], holders[rows - count :]
+            answers = await asyncio.gather(
+                *(self._ask(holder, wanted, asked[holder], share) for holder in some)
+            )
+            for holder, answer in zip(some, answers, strict=True):
+                if answer is None:
+                    unheard += len(asked[holder])
+                elif isinstance(answer, str):
+                    raise SnapshotGone(answer)
+                else:
+                    lines.append(answer.lines)
+                    count += answer.rows
+                    reached |= {slot: (epoch, n) for slot, epoch, n in answer.reached}
         return Stretch(b"".join(lines), count, since.moved(reached), unheard)
 
     def slot_of(self, link: str) -> int:
@@ -204,7 +211,7 @@ class Feed:
         lines: list[bytes] = []
         reached: dict[int, int] = {}
         left, bytes_left = rows, BYTES_MAX
-        for part in self._in_turn(spans):
+        for part in self._parts(spans, rows):
             if left <= 0 or bytes_left <= 0:
                 break
             payload, count, found = await self._read_spans(wanted, part, left, bytes_left)
@@ -219,13 +226,15 @@ class Feed:
         ]
         return ChangeLines(b"".join(lines), rows - left, positions)
 
-    def _in_turn(self, spans: Sequence[Span]) -> list[Sequence[Span]]:
-        """Return the slots in parts, another one first each time: busy ones starve none."""
-        firsts = range(0, len(spans), SLOTS_AT_ONCE)
-        parts = [spans[first : first + SLOTS_AT_ONCE] for first in firsts]
-        self._turn += 1
-        turn = self._turn % max(1, len(parts))
-        return parts[turn:] + parts[:turn]
+    def _parts(self, spans: Sequence[Span], rows: int) -> list[Sequence[Span]]:
+        """Return the slots in parts, any of them first if there may be more than so many rows."""
+        is_much = sum(until - after for _, after, until in spans) > rows
+        first = self._rng.randrange(len(spans)) if is_much else 0
+        return [
+            some[begin : begin + SLOTS_AT_ONCE]
+            for some in (spans[first:], spans[:first])
+            for begin in range(0, len(some), SLOTS_AT_ONCE)
+        ]
 
     async def _read_spans(
         self, wanted: Wanted, spans: Sequence[Span], rows: int, bytes_max: int

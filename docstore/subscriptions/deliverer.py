@@ -1,9 +1,9 @@
 """Delivers, for all subscriptions whose documents this node owns: performs what `delivery.py` says.
 
-Each has a task, which is at one effect at a time. One of them reads, and as many call as a node may
-(`calling.py`); the others wait for their turn, so that however many there are costs the node's
-clients little. News wake only those whose path they are at. What is read and not taken yet is one
-batch for each.
+Each has a task, which is at one effect at a time. Whoever has a turn reads, and calls with what he
+has read: as many have one as a node may call (`calling.py`), and one of these reads. The others
+wait, so that however many there are costs the node's clients little, and its memory holds no more
+than what is being taken (and what WH9 lets each keep). News wake only those whose path they are at.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from docstore.errors import DocstoreError, Unavailable
 from docstore.model import json
 from docstore.model.document import Row, tag_of
 from docstore.model.operation import Answer, Conditions, Operation
-from docstore.model.service import LINEARIZABLE
+from docstore.model.service import LINEARIZABLE, State
 from docstore.scans.feed import Feed
 from docstore.services.subscriptions import SUBSCRIPTIONS, Phase, Subscription, read_subscription
 from docstore.stepping import clock
@@ -37,6 +37,7 @@ from docstore.subscriptions.events import (
     Event,
     HistoryGone,
     Saved,
+    Unchanged,
     Unread,
     Unsaved,
     Woken,
@@ -92,7 +93,7 @@ class Deliverer:
         self._retry_s = retry_s
         self._rng = rng
         self._reads = asyncio.Semaphore(READS_AT_ONCE)
-        self._calls = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._turns = asyncio.Semaphore(CALLS_AT_ONCE)
         self._leaves = False
         self._seen = -1
         self._looked: dict[int, int] = {}
@@ -156,11 +157,17 @@ class Deliverer:
             found = await self._store.below(BELOW, self._view.owned())
             self._fresh.update(row.link for row in found)
             self._reigns = reigns
+        for each in self._running.values():
+            if not self._view.owns(each.link):
+                each.leave()
         fresh, self._fresh = self._fresh, set()
         for link in fresh:
-            if not self._view.owns(link) or link in self._running or self._leaves:
+            run = self._running.get(link)
+            if run is not None:  # Which may be ending, for the slot was another node's meanwhile.
+                run.is_wanted = True
+            elif not self._view.owns(link) or self._leaves:
                 continue
-            if len(self._running) < DELIVERED_AT_ONCE:
+            elif len(self._running) < DELIVERED_AT_ONCE:
                 self._begin(link)
             else:
                 self._fresh.add(link)
@@ -214,13 +221,17 @@ class Deliverer:
         run.is_wanted |= run.about.phase is Phase.ACTIVE
         effect = run.delivery.step(Began(run.about), clock())
         while not isinstance(effect, Leave):
-            if isinstance(effect, Confirm):
-                async with self._calls:  # First: what was confirmed before a long wait is old.
-                    effect = await self._next(run, run.about, effect)
-                    if isinstance(effect, Call):
-                        effect = await self._next(run, run.about, effect)
+            if isinstance(effect, Read | Confirm) and not run.leaves:
+                async with self._turns:
+                    effect = await self._turn(run, run.about, effect)
             else:
                 effect = await self._next(run, run.about, effect)
+
+    async def _turn(self, run: "_Run", about: Subscription, effect: Effect) -> Effect:
+        """Call with what there is, confirmed only now: what was before a long wait is old."""
+        while isinstance(effect, Read | Confirm):
+            effect = await self._next(run, about, effect)
+        return await self._next(run, about, effect) if isinstance(effect, Call) else effect
 
     async def _next(self, run: "_Run", about: Subscription, effect: Effect) -> Effect:
         if run.leaves and isinstance(effect, Read | Confirm):  # A backlog is for whoever comes.
@@ -291,20 +302,29 @@ class Deliverer:
             self.counters["failures"] += 1
         return called
 
-    async def _saved(self, run: "_Run", effect: Save) -> Saved | Unsaved:
-        unchanged = Conditions(match=[run.tag])
-        operation = Operation(
-            verb="PATCH", link=run.link, body=json.dump(effect.change), media="handler",
-            conditions=unchanged,
-        )  # fmt: skip
-        answer = await self._submit(operation, TIMEOUT_S)
+    async def _saved(self, run: "_Run", effect: Save) -> Saved | Unsaved | Unchanged:
+        answer = await self._change(run.link, effect.change, run.tag)
+        if answer.status == Unavailable.status and not answer.unknown:
+            return Unchanged()
         if not answer.is_success or answer.row is None:
+            found = read_subscription(answer.row.state) if answer.row is not None else None
+            if answer.row is not None and found is not None and found.mark == effect.since:
+                # Paused, or resumed: what was taken is to be said all the same.
+                await self._change(run.link, effect.change, tag_of(answer.row, LINEARIZABLE))
             return Unsaved()
         run.tag = tag_of(answer.row, LINEARIZABLE)
         if effect.change["kind"] != "AdvanceRequest":
             log.warning("nothing is delivered any more", subscription=run.link,
                         why=effect.change["why"])  # fmt: skip
         return Saved()
+
+    async def _change(self, link: str, change: State, tag: Tag) -> Answer:
+        """Change a document, on condition that it is of this version."""
+        operation = Operation(
+            verb="PATCH", link=link, body=json.dump(change), media="handler",
+            conditions=Conditions(match=[tag]),
+        )  # fmt: skip
+        return await self._submit(operation, TIMEOUT_S)
 
     async def _woken(self, run: "_Run", effect: Wait) -> Woken:
         run.bell.clear()
@@ -320,7 +340,7 @@ class Deliverer:
 class _Run:
     """One subscription that is being delivered. tag: of the version of the document as known.
 
-    is_wanted: it was active at some time since this has begun, or nobody knows.
+    is_wanted: it was active, or its slot came to this node, since this has begun; or nobody knows.
     has_heard: there may be something that the last read did not see.
     """
 

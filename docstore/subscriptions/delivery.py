@@ -8,10 +8,11 @@ One effect is under way at a time, so there is nothing that could overtake. The 
     WH2  before each call the document is confirmed: to be active, as known, and this node's
     WH3  and whoever has made it must still be allowed to read what it tells
     WH4  the mark moves behind what was taken, and nothing else moves it
-    WH5  it is saved after a while, not each time; on condition that nobody has changed the document
+    WH5  it is saved after a while, not each time; on condition that nobody else has moved it
     WH6  a receiver that fails is tried again later and later, then the subscription is paused
     WH7  410 ends it, and so does history that is gone
     WH8  one call has so many bytes, unless a single document, or an atomic batch, has more
+    WH9  who waits keeps little of what is to be taken, and reads the rest again
 """
 
 from random import Random
@@ -34,6 +35,7 @@ from docstore.subscriptions.events import (
     Event,
     HistoryGone,
     Saved,
+    Unchanged,
     Unread,
     Unsaved,
     Woken,
@@ -41,6 +43,8 @@ from docstore.subscriptions.events import (
 
 ROWS_MAX, BYTES_MAX = 100, 512 << 10
 """Of one call: what common receivers take without being told to (1 MiB), and half of it."""
+KEPT_BYTES_MAX = 64 << 10
+"""By one that waits: 1,000 of them take 64 MiB."""
 FAILURES_MAX = 5
 """In a row; the subscription is paused then."""
 LATER = 4
@@ -60,16 +64,18 @@ class Delivery:
         self._retry_s = retry_s
         self._rng = rng
         self.behind_since: float | None = None
-        """Since when there is something that the receiver has not taken."""
+        """Since when there is, or may be, something that the receiver has not taken."""
         self._mark = self._saved = Mark("")
         self._saved_at = 0.0
         self._delivered = self._saved_delivered = 0
         self._rows = ROWS_MAX
         self._batch: Came | None = None
-        """What is to be taken next."""
+        """What is to be taken next, None while that is to be read."""
         self._failures = 0
         self._leaves = False
         """Once the document says what is to be said, there is nothing more."""
+        self._stop: State | None = None
+        """What pauses or ends it: tried until the document says so."""
 
     def step(self, event: Event, now: float) -> Effect:
         """Return what is done next. now: seconds, of a clock that never goes back."""
@@ -79,9 +85,10 @@ class Delivery:
             case Came():
                 return self._came(event, now)
             case Unread():
-                return Wait(now + READ_AGAIN_S)
+                self._lag(now)
+                return self._wait(now + READ_AGAIN_S)
             case HistoryGone():  # WH7
-                return self._last(
+                return self._stopped(
                     end_request(self._mark, self._delivered, event.why, event.earliest)
                 )
             case Confirmed():
@@ -89,9 +96,12 @@ class Delivery:
             case Called():
                 return self._called(event, now)
             case Saved():
+                self._saved, self._saved_delivered = self._mark, self._delivered
                 return Leave() if self._leaves else self._read()
             case Unsaved():
                 return Leave()
+            case Unchanged():
+                return self._unchanged(now)
             case Woken():
                 return self._woken(event)
             case _:
@@ -116,10 +126,13 @@ class Delivery:
             self._rows //= 2
             return self._read()
         self._rows = min(ROWS_MAX, 2 * self._rows)
-        if self.behind_since is None:
-            self.behind_since = now
+        self._lag(now)
         self._batch = event
         return Confirm()
+
+    def _lag(self, now: float) -> None:
+        if self.behind_since is None:
+            self.behind_since = now
 
     def _passed_over(self, until: Mark, now: float) -> Effect:
         """Nothing that there is concerns the receiver."""
@@ -139,7 +152,7 @@ class Delivery:
             return self._save_and_leave()
         if not event.may_read:  # WH3
             why = "whoever has made it may not read all of its path any more"
-            return self._last(pause_request(self._mark, self._delivered, why))
+            return self._stopped(pause_request(self._mark, self._delivered, why))
         assert self._batch is not None
         return Call(self._batch.lines, self._mark, self._batch.until)
 
@@ -152,15 +165,22 @@ class Delivery:
             return self._save(now) if now - self._saved_at >= SAVE_S else self._read()  # WH5
         if event.status == GONE:  # WH7
             why = "its receiver has answered 410: it wants no more"
-            return self._last(end_request(self._mark, self._delivered, why, ""))
+            return self._stopped(end_request(self._mark, self._delivered, why, ""))
         self._failures += 1
         if self._failures >= FAILURES_MAX:  # WH6
             why = f"its receiver has failed {self._failures} times: {_failure(event)}"
-            return self._last(pause_request(self._mark, self._delivered, why))
+            return self._stopped(pause_request(self._mark, self._delivered, why))
         pause_s = self._retry_s * LATER ** (self._failures - 1)
-        return Wait(now + pause_s * (1 + self._rng.random() / 5))
+        return self._wait(now + pause_s * (1 + self._rng.random() / 5))
+
+    def _wait(self, until: float) -> Effect:
+        if self._batch is not None and len(self._batch.lines) > KEPT_BYTES_MAX:  # WH9
+            self._batch = None
+        return Wait(until)
 
     def _woken(self, event: Woken) -> Effect:
+        if self._stop is not None:
+            return Leave() if event.leaves else Save(self._stop)
         if event.leaves:
             return self._save_and_leave()
         return Confirm() if self._batch is not None else self._read()
@@ -168,17 +188,27 @@ class Delivery:
     # What the document is to say
 
     def _save(self, now: float) -> Effect:
-        self._saved, self._saved_at, self._saved_delivered = self._mark, now, self._delivered
-        return Save(advance_request(self._mark, self._delivered))
+        self._saved_at = now
+        return self._advance()
 
-    def _last(self, change: State) -> Effect:
-        self._leaves = True
+    def _advance(self) -> Effect:
+        return Save(advance_request(self._mark, self._delivered), self._saved)
+
+    def _stopped(self, change: State) -> Effect:
+        self._leaves, self._stop = True, change
         return Save(change)
+
+    def _unchanged(self, now: float) -> Effect:
+        """Go on: what was taken would all be sent again, were it forgotten."""
+        if self._stop is not None:
+            return self._wait(now + READ_AGAIN_S)
+        return Leave() if self._leaves else self._read()
 
     def _save_and_leave(self) -> Effect:
         if self._mark == self._saved:
             return Leave()
-        return self._last(advance_request(self._mark, self._delivered))
+        self._leaves = True
+        return self._advance()
 
 
 def _failure(event: Called) -> str:

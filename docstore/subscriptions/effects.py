@@ -33,9 +33,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Change the document, on condition that it is as known; answered by Saved or Unsaved."""
+    """Change the document, if it is as known; answered by Saved, Unsaved or Unchanged.
+
+    since: where only the mark moves, the one that it has to be at; else None.
+    """
 
     change: State
+    since: Mark | None = None
 
 
 @dataclass(frozen=True, slots=True)

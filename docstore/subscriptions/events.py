@@ -67,6 +67,11 @@ class Unsaved:
 
 
 @dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The document is as it was: nothing can be written for now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Woken:
     """The time is over, or there may be news."""
 
@@ -74,4 +79,6 @@ class Woken:
     """This node gives its documents away."""
 
 
-Event = Began | Came | Unread | HistoryGone | Confirmed | Called | Saved | Unsaved | Woken
+Event = (
+    Began | Came | Unread | HistoryGone | Confirmed | Called | Saved | Unsaved | Unchanged | Woken
+)

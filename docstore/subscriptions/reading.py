@@ -46,14 +46,19 @@ class Reading:
     async def read(self, about: Subscription, mark: Mark, rows: int) -> Came | HistoryGone:
         """Return what stands behind a mark. Raises DocstoreError: Unavailable, most of all."""
         cut = unpack_part(mark.position)
+        if cut.cluster != self._scans.cluster:  # The same numbers are of other rows here.
+            return await self._gone("its position is of the group whose backup this one is made of")
         try:
             if mark.replay is not None:
                 return await self._documents(about, cut, mark, mark.replay, rows)
             stretch = await self._feed.read(Wanted(f"{about.path}/", about.where), cut, rows)
         except SnapshotGone as error:
-            return HistoryGone(str(error), (await self._scans.earliest(TIMEOUT_S)).pack())
+            return await self._gone(str(error))
         until = Mark(stretch.until.pack() if stretch.until != cut else mark.position)
         return Came(stretch.lines, stretch.rows, until)
+
+    async def _gone(self, why: str) -> HistoryGone:
+        return HistoryGone(why, (await self._scans.earliest(TIMEOUT_S)).pack())
 
     async def _documents(
         self, about: Subscription, cut: Cut, mark: Mark, replay: Replay, rows: int

@@ -5,6 +5,7 @@ import itertools
 import random
 import time
 from collections import Counter
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,19 +111,30 @@ class Mixer:
         if kind == "cas" and link not in self._tags:
             kind = "put"
         node = self._rng.choice(self._nodes)
-        op = Op(kind, link, f"{self._name}.{next(self._numbers)}", node.name, time.monotonic())
-        self._story.ops.append(op)
+        [op] = self._begun(kind, [link], node)
+        await self._seen([op], self._ask(op, node))
+
+    def _begun(self, kind: str, links: Sequence[str], node: LocalNode) -> list[Op]:
+        """Return operations of one request, which are in the story from now on."""
+        uid, start = f"{self._name}.{next(self._numbers)}", time.monotonic()
+        ops = [Op(kind, link, uid, node.name, start) for link in links]
+        self._story.ops += ops
+        return ops
+
+    async def _seen(self, ops: Sequence[Op], asking: Awaitable[None]) -> None:
+        """Wait for the answer to a request, and note when it came."""
         try:
-            await self._ask(op, node)
+            await asking
         except (aiohttp.ClientError, TimeoutError, ConnectionError):
             await asyncio.sleep(0.05)
-        ended = time.monotonic()
-        op.end = ended if op.status else INFINITE
+        ended, status = time.monotonic(), ops[0].status
+        for op in ops:
+            op.end = ended if status else INFINITE
         # That a document is not there, or not as expected, is an answer as good as any.
-        counts = self._story.succeeded if 200 <= op.status < 500 else self._story.failed
+        counts = self._story.succeeded if 200 <= status < 500 else self._story.failed
         counts[int((ended - self._began) * 10)] += 1
-        if op.status:
-            self._story.hold_to_deadline(op, ended)
+        if status:
+            self._story.hold_to_deadline(ops[0], ended)
 
     async def _ask(self, op: Op, node: LocalNode) -> None:
         headers = {"Docstore-Timeout-Ms": str(int(DEADLINE_S * 1000))}

@@ -36,8 +36,9 @@ def text_of(account: "Account") -> str:
     minutes = (time.monotonic() - account.began) / 60
     summary = (
         f"Seed {account.seed}: {minutes:.1f} minutes, {account.operations} operations in"
-        f" {account.chapters} chapters, {len(account.strikes)} faults of {len(by_kind)} kinds,"
-        f" {len(account.problems)} problems."
+        f" {account.chapters} chapters, {account.batches} atomic batches among them and"
+        f" {account.moments} looks at all of a key, {len(account.strikes)} faults of"
+        f" {len(by_kind)} kinds, {len(account.problems)} problems."
     )
     lines = ["# Torture", "", summary, "", *HEAD]
     for kind, strikes in sorted(by_kind.items()):

@@ -18,7 +18,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 
@@ -26,11 +26,24 @@ from docstore.client.local import LocalNode
 from docstore.tls.authority import make_authority, make_certificate
 from tests.chaos import report
 from tests.chaos.arena import Arena, mount_small_disk, unmount
+from tests.chaos.batches import (
+    Batcher,
+    Moment,
+    declare_orders,
+    documents_of,
+    is_keyed,
+    is_made,
+    wrong_batches,
+    wrong_moments,
+)
 from tests.chaos.faults import Nemesis
 from tests.chaos.mix import FACTORY, Mixer, Op, Story, declare, judge
 from tests.chaos.verdict import versions_of
 
+T = TypeVar("T", bound=Mixer)
+
 SIZE, SPARES, CLIENTS, LINKS = 5, 2, 10, 30
+BATCHERS, KEYS = 4, 4
 CHAPTER_S = 40.0
 
 
@@ -52,6 +65,10 @@ class Account:
     began: float
     strikes: list[Strike] = field(default_factory=list)
     operations: int = 0
+    batches: int = 0
+    """Atomic ones, as many as were answered."""
+    moments: int = 0
+    """At which all documents of a key were looked at."""
     chapters: int = 0
     problems: list[str] = field(default_factory=list)
     story: Story = field(default_factory=Story)
@@ -71,23 +88,24 @@ class Torture:
     async def run(self, session: aiohttp.ClientSession, minutes: float) -> None:
         """Write chapters until the time is over or something is wrong."""
         await declare(session, self._arena.members[0].url)
+        await declare_orders(session, self._arena.members[0].url)
         until = self._account.began + minutes * 60
         while time.monotonic() < until and not self._account.problems and not self.enough:
             await self._chapter(session)
-            self._say(f"chapter {self._account.chapters}: {self._account.operations} operations,"
-                      f" {len(self._account.strikes)} faults")  # fmt: skip
+            account = self._account
+            self._say(f"chapter {account.chapters}: {account.operations} operations,"
+                      f" {account.batches} batches, {len(account.strikes)} faults")  # fmt: skip
 
     async def _chapter(self, session: aiohttp.ClientSession) -> None:
-        account, rng = self._account, self._arena.rng
+        account = self._account
         account.chapters += 1
         links = [f"{FACTORY}/c{account.chapters}-{number}" for number in range(LINKS)]
+        keys = [f"c{account.chapters}-{number}" for number in range(KEYS)]
+        keyed = [link for key in keys for link in documents_of(key)]
         seen = account.story
         story = Story(succeeded=seen.succeeded, failed=seen.failed, pauses=self._arena.pauses)
-        mixers = [
-            Mixer(f"{account.chapters}.{n}", self._arena.members, links, session, story,
-                  random.Random(rng.random()), account.began)
-            for n in range(CLIENTS)
-        ]  # fmt: skip
+        batchers = self._clients(Batcher, BATCHERS, keyed, session, story)
+        mixers = [*self._clients(Mixer, CLIENTS, links, session, story), *batchers]
         tasks = [asyncio.create_task(mixer.run()) for mixer in mixers]
         try:
             await self._strike_for(CHAPTER_S)
@@ -100,9 +118,24 @@ class Torture:
                 mixer.stop = True
             await asyncio.gather(*tasks)
         account.operations += len(story.ops)
+        account.batches += len({op.uid for op in story.ops if is_made(op)})
         account.problems += story.errors
         if not account.problems:
-            account.problems += await self._verify(session, links, story.ops)
+            moments = [moment for batcher in batchers for moment in batcher.moments]
+            account.moments += len(moments)
+            account.problems += await self._verify(session, links + keyed, story.ops, moments)
+
+    def _clients(
+        self, kind: type[T], count: int, links: list[str], session: aiohttp.ClientSession,
+        story: Story,
+    ) -> list[T]:  # fmt: skip
+        """Return clients of a kind that share some documents."""
+        name, rng = f"{self._account.chapters}.{kind.__name__[0]}", self._arena.rng
+        return [
+            kind(f"{name}{number}", self._arena.members, links, session, story,
+                 random.Random(rng.random()), self._account.began)
+            for number in range(count)
+        ]  # fmt: skip
 
     async def _strike_for(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -118,24 +151,30 @@ class Torture:
             self._say(f"  {begun:7.1f} s {kind} {where}, {ended - begun:.1f} s")
 
     async def _verify(
-        self, session: aiohttp.ClientSession, links: list[str], ops: list[Op]
-    ) -> list[str]:
+        self, session: aiohttp.ClientSession, links: list[str], ops: list[Op],
+        moments: list[Moment],
+    ) -> list[str]:  # fmt: skip
         """Read every document of the chapter back, through changing nodes, and judge."""
         by_link: dict[str, list[Op]] = defaultdict(list)
         for op in ops:
             by_link[op.link].append(op)
         found: list[str] = []
+        stored: dict[str, dict[int, dict[str, Any]]] = {}
 
         async def check(number: int, link: str) -> None:
             node: LocalNode = self._arena.members[number % len(self._arena.members)]
-            stored: dict[int, dict[str, Any]] = await versions_of(session, node, link)
-            wrong = judge(by_link[link], stored)
+            stored[link] = await versions_of(session, node, link)
+            wrong = judge(by_link[link], stored[link])
             if wrong:
-                report.keep_evidence(self._account, link, by_link[link], stored)
+                report.keep_evidence(self._account, link, by_link[link], stored[link])
             found.extend(f"{link}: {each}" for each in wrong)
 
         await asyncio.gather(*(check(number, link) for number, link in enumerate(links)))
-        return found
+        wrong = [*wrong_batches(ops, stored), *wrong_moments(moments, stored)]
+        if wrong:
+            for link in filter(is_keyed, links):
+                report.keep_evidence(self._account, link, by_link[link], stored[link])
+        return found + wrong
 
     def _say(self, line: str) -> None:
         print(line, flush=True)

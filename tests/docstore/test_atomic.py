@@ -167,6 +167,38 @@ async def test_what_no_batch_is(client: Client, key: str) -> None:
     assert await there(client, key) == []
 
 
+def lines_that_are_wrong(link: str) -> Iterator[tuple[Any, int]]:
+    """Yield what no line about a document of the factory is, and the status of its batch."""
+    for line in (7, None, [], {}, {"link": 7}, {"link": ""}, {"link": "/"}, [{"link": link}]):
+        yield line, 400
+    for name in ("/../k", "/", "/versions", "/\u0000", "/" + "a" * 1100):
+        yield {"link": LINES + name, "body": {}}, 400
+    for members in (
+        {}, {"body": 7}, {"body": []}, {"op": "GET"}, {"op": "BATCH"}, {"op": ["PUT"]},
+        {"op": "PATCH"}, {"ifVersion": -1}, {"ifVersion": 1.5}, {"ifVersion": True},
+        {"ifVersion": "1"}, {"mustExist": 1}, {"recreate": None}, {"if": 1},
+        {"body": {"documentSelfLink": "/x"}}, {"body": {"documentLeaseLink": "/core/leases/a"}},
+        {"body": {"documentExpirationTimeMicros": "soon"}},
+    ):  # fmt: skip
+        body = {} if members.keys() - {"body", "op"} else members.get("body")
+        yield {"link": link, **members, "body": body}, 400
+    for elsewhere in ("/core/factories/x", "/core/management", "/metrics", "/core/x:/k"):
+        yield {"link": elsewhere, "body": {}}, 422
+    for text in (
+        b"{", b"\xff", b"\x00", b'{"a": 1}{"a": 1}', b'{"a": 1, "a": 1}', b'{"a": NaN}',
+        b'{"a": 1e999}', b'{"a": "\\ud800"}', b'{"a": 18446744073709551616}', b'{"a":' * 99,
+    ):  # fmt: skip
+        yield b'{"link": "%b", "body": %b}' % (link.encode(), text), 400
+
+
+async def test_a_line_that_is_wrong_has_nothing_stored(client: Client, key: str) -> None:
+    for line, status in lines_that_are_wrong(f"{LINES}/{key}~2"):
+        raw = line if isinstance(line, bytes) else json.dumps(line).encode()
+        first = json.dumps(order_of(key)[0]).encode()
+        assert (await refused(client, first + b"\n" + raw, status))["line"] == 1, raw
+    assert await there(client, key) == []
+
+
 async def test_a_batch_may_be_as_large_as_it_says_and_msgpack(client: Client, key: str) -> None:
     lines = [{"link": f"{LINES}/{key}~{n}", "body": {"text": "x" * 5000}} for n in range(100)]
     packed = b"".join(map(msgpack.packb, lines))

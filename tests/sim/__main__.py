@@ -1,7 +1,7 @@
 """Run seeds: python -m tests.sim [--seed S] [--seeds N] [--nodes both] [--ablation NAME].
 
 --nodes: 3, 5, both, or both beside clients that send several operations at once: batches, or atomic
-for all or none of them.
+for all or none of them, or keyed for such under keys, which are repeated.
 
 With --streams: record streams, beside real replicas, or on a register of documents (--register).
 With --sessions: leases, elections, locks, roles and groups, likewise.
@@ -24,6 +24,7 @@ from tests.sim.streaming import run as run_streams
 from tests.sim.streaming_ablations import RULES, without
 from tests.sim.streaming_shapes import shape_of
 
+NODES = ("3", "5", "both", "batches", "atomic", "keyed")
 BESIDE = {
     "streams": "--streams",
     "streams on a register": "--streams --register",
@@ -96,7 +97,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--nodes", choices=("3", "5", "both", "batches", "atomic"), default="both")
+    parser.add_argument("--nodes", choices=NODES, default="both")
     rules = sorted({*ABLATIONS, *RULES, *SESSION_RULES})
     parser.add_argument("--ablation", choices=("all", *rules))
     parser.add_argument("--jobs", type=int, default=1)

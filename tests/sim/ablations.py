@@ -67,6 +67,7 @@ PARTS = Profile(
     slots=1, links=8, batchers=4, clients=2, page_rows=4, faults_s=5.0,
     kinds=("crash", "isolate", "pause", "flap", "oneway"),
 )  # fmt: skip
+REPEATS = replace(PARTS, keyed=True)
 TRIMS = Profile(
     slots=1, links=2, retention_s=1.0, kinds=("crash", "isolate", "isolate", "pause", "slow")
 )
@@ -287,6 +288,7 @@ ABLATIONS: dict[str, Ablation] = {
     "a-batch-of-several-times": Ablation(
         "A3", ((AtomicBatches, "time_of", _one_after_the_other),), PARTS
     ),
+    "trim-what-a-key-asks-for": Ablation("SL7", ((Operations, "may_have_keys", _never),), REPEATS),
     "trim-what-others-lack": Ablation("SL7", ((Trimmer, "held_by_all", _what_is_here),), TRIMS),
     "trim-what-is-counted": Ablation("SL9", ((Trimmer, "counted", _counts_nothing),), COUNTED),
     "trim-before-it-is-known-who-counts": Ablation(

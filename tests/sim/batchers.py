@@ -12,6 +12,7 @@ from tests.sim.invariants import Violation
 from tests.sim.workload import DEADLINE_S, Client, Op
 
 LINES_MAX = 4
+REPEATED_MAX = 3
 
 
 class Batcher(Client):
@@ -20,17 +21,21 @@ class Batcher(Client):
     def _next(self) -> None:
         if self._world.now > self._until:
             return
-        rng = self._world.rng
         ops = self._batch()
-        operation = batch_of([self._update(op) for op in ops])
-        process = self._cluster.processes[rng.choice(self._cluster.names)]
+        self._send(ops, batch_of([self._update(op) for op in ops], key=self._key(ops)))
+
+    def _key(self, ops: list[Op]) -> str:
+        return ""
+
+    def _send(self, ops: list[Op], operation: Operation) -> None:
+        process = self._cluster.processes[self._world.rng.choice(self._cluster.names)]
         deadline = self._world.now + DEADLINE_S
         if process.up:
             process.request(
                 lambda request: Requested(request, operation, deadline),
-                lambda answer: self._done(ops, answer),
+                lambda answer: self._done(ops, operation, answer),
             )
-        self._world.after(DEADLINE_S + 1.0, self._leave, ops, process, process.life)
+        self._world.after(DEADLINE_S + 1.0, self._leave, ops, operation, process, process.life)
 
     def _batch(self) -> list[Op]:
         """Return the parts of the next batch, which is in the history from now on."""
@@ -61,7 +66,7 @@ class Batcher(Client):
         body = json.dumps({"log": [op.uid]}).encode()
         return Operation(verb="PUT", link=op.link, body=body, conditions=conditions, creates=True)
 
-    def _done(self, ops: list[Op], answer: Answer) -> None:
+    def _done(self, ops: list[Op], operation: Operation, answer: Answer) -> None:
         if ops[0].outcome != "pending":
             return
         made = answer.rows or []
@@ -73,13 +78,44 @@ class Batcher(Client):
         for op, row in zip(ops, made, strict=False):
             op.outcome, op.version = "ok", row.version
             self._seen[op.link] = row.version
-        self._world.after(0.005 + self._world.rng.random() * 0.06, self._next)
+        self._go_on(ops, operation, 0.005 + self._world.rng.random() * 0.06)
 
-    def _leave(self, ops: list[Op], process: Any, life: int) -> None:
+    def _leave(self, ops: list[Op], operation: Operation, process: Any, life: int) -> None:
         if ops[0].outcome == "pending":
             for op in ops:
                 self._close(op, process, life)
-            self._world.after(0.01, self._next)
+            self._go_on(ops, operation, 0.01)
+
+    def _go_on(self, ops: list[Op], operation: Operation, after_s: float) -> None:
+        self._world.after(after_s, self._next)
+
+
+class Repeater(Batcher):
+    """Each batch under a key: again while its fate is unknown, and sometimes though it is known."""
+
+    def _key(self, ops: list[Op]) -> str:
+        self._first, self._left = ops, REPEATED_MAX
+        return ops[0].uid
+
+    def _go_on(self, ops: list[Op], operation: Operation, after_s: float) -> None:
+        if ops is not self._first and ops[0].outcome == "ok":
+            self._compare(ops)
+        known = self._first[0].outcome
+        is_idle = known == "ok" and self._world.rng.random() < 0.2
+        if self._left and (known == "unknown" or is_idle):
+            self._left -= 1
+            again = [Op(op.kind, op.link, op.uid, self._world.now) for op in self._first]
+            self._world.after(after_s, self._send, again, operation)
+        else:
+            super()._go_on(ops, operation, after_s)
+
+    def _compare(self, again: list[Op]) -> None:
+        """Take what a repetition was told, which must be what was told before, for the batch."""
+        for op, told in zip(self._first, again, strict=True):
+            if op.outcome != "ok":
+                op.outcome, op.version, op.end = "ok", told.version, told.end
+            elif op.version != told.version:
+                raise Violation(f"{op.uid} made {op.version} of {op.link}, then {told.version}")
 
 
 def batch_problems(batches: list[list[Op]], rows: list[Row]) -> list[str]:

@@ -101,14 +101,14 @@ class Invariants:
                 self._within.add((log.slot, row.ballot, n))
 
     def _check_whole(self, process: Process, log: SlotLog) -> None:
-        """I13: a log ends between two batches, in memory and on disk, and so does what it decides.
+        """I13: a log ends between two batches, in memory and on disk, as do `decided` and `kept`.
 
         One that is being copied is no evidence, and is read by nobody.
         """
         if not self._within:
             return
         self.checked["I13"] += 1
-        ends = [(log.ballots, n) for n in (log.end, log.durable, log.decided) if log.full]
+        ends = [(log.ballots, n) for n in (log.end, log.durable, log.decided, log.kept) if log.full]
         disk = process.disk.record(log.slot)
         if disk.status is Status.FULL:
             ends.append((disk.ballots, process.disk.end(log.slot)))

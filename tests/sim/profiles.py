@@ -12,10 +12,12 @@ def profile_of(seed: int, nodes: str) -> Profile:
     """Return the shape of a seed's run: 3 or 5 nodes, and what else varies.
 
     nodes: "3", "5", "both", or both under clients that send several operations at once as well:
-    "batches", or "atomic" for all or none of them.
+    "batches", or "atomic" for all or none of them, or "keyed" for such under Idempotency-Keys.
     """
     if nodes == "batches":
         return replace(profile_of(seed, "both"), loaders=2, links=8)
+    if nodes == "keyed":  # Keys are remembered for longer than old versions in other runs.
+        return replace(profile_of(seed, "atomic"), keyed=True, retention_s=0.0)
     if nodes == "atomic":
         shape = profile_of(seed, "both")
         return replace(shape, batchers=3, clients=2, links=8, page_rows=shape.page_rows + 2)

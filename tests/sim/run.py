@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from math import inf
 
 from docstore.model.operation import Operation
-from docstore.protocol.events import Requested
+from docstore.protocol.events import CompactAsked, Requested
 from docstore.protocol.group.configuration import Stage
 from docstore.protocol.timing import LeadershipTimes, ReplicaConfig, Retention, SendingBounds
 from docstore.simulation.world import World
-from tests.sim.batchers import Batcher, batch_problems
+from tests.sim.batchers import Batcher, Repeater, batch_problems
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants, Violation
 from tests.sim.loaders import Loader
@@ -23,6 +23,7 @@ from tests.sim.workload import Client, History, Op, to_answer
 FAULTS_S, HEALING_S = 12.0, 8.0
 RETRIES_S = 3.0
 """An operation may be asked for again for this long: its version must not be forgotten before."""
+COMPACT_S = 0.7
 ROT = "a checksum does not match"
 """The alarm that rot is meant to raise."""
 
@@ -40,6 +41,8 @@ class Profile:
     """Clients that send batches."""
     batchers: int = 0
     """Clients that send atomic batches."""
+    keyed: bool = False
+    """They do so under keys, and repeat them; and somebody asks nodes to let go of what is old."""
     kinds: tuple[str, ...] = ALL
     page_rows: int = 256
     faults_s: float = FAULTS_S
@@ -88,14 +91,7 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
     history = History()
     links = _links(profile)
     nemesis = Nemesis(cluster, profile.faults_s, profile.kinds)
-    for index in range(profile.clients):
-        until = profile.faults_s + HEALING_S / 2
-        Client(f"c{index}", cluster, links, history, until, past=profile.past)
-    for index in range(profile.loaders):
-        until = profile.faults_s + HEALING_S / 2
-        Loader(f"l{index}", cluster, links, history, until, past=profile.past)
-    for index in range(profile.batchers):
-        Batcher(f"b{index}", cluster, links, history, profile.faults_s + HEALING_S / 2)
+    _start_clients(cluster, profile, links, history)
     try:
         world.run(profile.faults_s)
         nemesis.heal()
@@ -118,6 +114,27 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
         )
     outcome.counters.update(invariants.checked)
     return outcome
+
+
+def _start_clients(cluster: Cluster, profile: Profile, links: list[str], history: History) -> None:
+    until = profile.faults_s + HEALING_S / 2
+    for index in range(profile.clients):
+        Client(f"c{index}", cluster, links, history, until, past=profile.past)
+    for index in range(profile.loaders):
+        Loader(f"l{index}", cluster, links, history, until, past=profile.past)
+    for index in range(profile.batchers):
+        kind = Repeater if profile.keyed else Batcher
+        kind(f"b{index}", cluster, links, history, until)
+    if profile.keyed:
+        cluster.world.after(COMPACT_S, _compact, cluster)
+
+
+def _compact(cluster: Cluster) -> None:
+    """Ask all nodes to let go of what was replaced before now, and again a little later."""
+    for process in cluster.processes.values():
+        if process.up:
+            process.feed(CompactAsked(process.replica.core.wall_now_us()))
+    cluster.world.after(COMPACT_S, _compact, cluster)
 
 
 def _links(profile: Profile) -> list[str]:

@@ -9,6 +9,7 @@ const OF_THE_STORE = [
   ["/core/examples", "the sample"],
   ["/core/factories", "declarations of factories"],
   ["/core/snapshots", "cuts with a name"],
+  ["/core/subscriptions", "receivers that are told of changes"],
   ["/core/leases", "leases that live"],
   ["/core/locks", "locks"],
   ["/core/elections", "elections"],

@@ -16,6 +16,7 @@ PATCHES = ("application/json", "application/merge-patch+json", "application/json
 VALUES = frozenset({"const", "enum", "default", "examples"})
 LIST = ("$filter", "$orderby", "$select", "$limit", "$top", "$count", "expand", "asOf", "after",
         "cursor")  # fmt: skip
+LISTED = ("expand", "$limit", "$top", "$count", "after")
 QUERYING = ("Docstore-Timeout-Ms",)
 
 MANY = About(
@@ -37,8 +38,7 @@ MANY = About(
             ),
         },
         "/core/subscriptions": {
-            "GET": Op("The subscriptions that are yours to see", {200: "Object"},
-                      query=("expand",)),
+            "GET": Op("The subscriptions that are yours to see", {200: "Page"}, query=LISTED),
         },
         "/core/subscriptions/{id}": {
             "GET": Op("A subscription, and how far it is", {200: "Document"}),
@@ -106,7 +106,7 @@ def _of_both(factory: str, one: str) -> Mapping[str, Mapping[str, Op]]:
                             headers=("Prefer", *QUERYING)),
             },
             f"{path}/subscriptions": {
-                "GET": Op("Who is called of its changes", {200: "Object"}, query=("expand",)),
+                "GET": Op("Who is called of its changes", {200: "Page"}, query=LISTED),
                 "POST": Op("Have a receiver called of its changes",
                            {200: "Document", 201: "Document"},
                            "NewSubscription", headers=("Idempotency-Key", *QUERYING)),

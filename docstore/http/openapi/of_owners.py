@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 
-from docstore.http.openapi.of_documents import utilities
+from docstore.http.openapi.of_documents import LISTED, utilities
 from docstore.http.openapi.operation import About, Op
 
 WAITS = ("Prefer", "Docstore-Timeout-Ms")
 SEEN = ("If-None-Match", *WAITS)
 _OFFSETS = "/core/groups/{name}/offsets/{topic}"
 KEYED = ("Idempotency-Key", "Docstore-Timeout-Ms")
-LISTED = ("expand", "$limit", "$top", "$count", "after")
 
 
 def _turns(path: str, what: str) -> dict[str, Mapping[str, Op]]:

@@ -29,11 +29,11 @@ from docstore.protocol.group.voters import VOTERS_MAX, chosen
 from docstore.wire import PROTOCOL
 
 FIRST_PROTOCOL = 5
+"""What it stores is what every version reads."""
 EXTENDED = 9
 """The protocol of documents that lie by keys, and of rows that say which of them belong together
 and who made them. Asked for by the first declaration of a factory that has keys, and by nodes that
 ask who everybody is."""
-"""What it stores is what every version reads."""
 
 LOST = "!"
 """Behind the name of a member whose disk is lost: it still counts, and never answers."""

@@ -108,9 +108,7 @@ class Register:
 
     def _begun(self, change: Change) -> Configuration:
         """Return the configuration that a change begins with. Raises ChangeRefused."""
-        if (
-            change.kind is Kind.EXTENDED_FORM
-        ):  # Who can read what is known of links, not of members.
+        if change.kind is Kind.EXTENDED_FORM:  # Who reads it is known of links, not of members.
             return with_extended_form(self.core)
         return begin(self.core.configuration, change)
 

@@ -6,6 +6,8 @@ has no holes; of the rows up to it, those are removed that another row up to it 
 every snapshot at a cut from `kept` on can still be read. Named snapshots keep `kept` from passing
 their cuts. Of a document whose factory counts versions so many stay as it says, whatever their age
 (rule SL9); a replica lets go of nothing while it does not know who counts.
+Where an Idempotency-Key may have been used, what somebody asks for leaves the last ten minutes: a
+repetition is answered from the row of the first. `kept` lies between two atomic batches (rule A2).
 
 Nobody passes a row that some replica of the slot lacks: the owner says up to where all of them
 have acknowledged the log, and each then trims by itself. So a replica never needs rows that are
@@ -27,6 +29,8 @@ from docstore.protocol.core import Core
 from docstore.protocol.history.needs import CLOCKS_APART_S
 from docstore.protocol.log import SlotLog
 from docstore.protocol.messages import Passed
+from docstore.protocol.operations import KEY_LIFE_US
+from docstore.protocol.parts import ended
 from docstore.protocol.peers import NEVER
 from docstore.protocol.reign import Phase, Reign
 from docstore.storage.store import Corrupt, LastBefore, Purge, Result, Tombstones, Trim
@@ -106,11 +110,14 @@ class Trimmer:
         known_us = self.core.wall_now_us() - int((age_s + CLOCKS_APART_S) * 1e6)
         return not self._asked or self.asked_us <= known_us
 
-    def _before_us(self) -> int:
+    def _before_us(self, log: SlotLog) -> int:
         """Return the instant before which versions must have been replaced to be let go of."""
-        kept_s = self.core.config.retention.history_s
-        old_us = self.core.wall_now_us() - int(kept_s * 1e6) if kept_s > 0 else 0
-        return max(old_us, self.asked_us)
+        now_us, kept_s = self.core.wall_now_us(), self.core.config.retention.history_s
+        old_us = now_us - int(kept_s * 1e6) if kept_s > 0 else 0
+        asked_us = self.asked_us
+        if log.operations.may_have_keys(log.kept, now_us):
+            asked_us = min(asked_us, now_us - KEY_LIFE_US)
+        return max(old_us, asked_us)
 
     # What all hold
 
@@ -145,7 +152,7 @@ class Trimmer:
 
     def _look(self, log: SlotLog) -> None:
         """Ask the disk how far the old rows go, then let go of them."""
-        before_us = self._before_us()
+        before_us = self._before_us(log)
         cuts = log.cuts
 
         def found(result: Result) -> None:
@@ -155,7 +162,7 @@ class Trimmer:
             # Looked at again: a copy, or another configuration, may have come in between.
             same = log.cuts == cuts and self.core.logs.get(log.slot) is log
             if result and same and log.full:
-                self._trim(log, min(result[0].n, self._until(log)))
+                self._trim(log, min(ended(result[0]), self._until(log)))
 
         self.outbox.read(LastBefore(log.slot, before_us, self._until(log)), found)
 
@@ -175,7 +182,7 @@ class Trimmer:
     def _bury(self, log: SlotLog) -> None:
         """Look for tombstones that are passed and old, and let the floor stand for them."""
         retried_us = int(self.core.config.retention.tombstones_s * 1e6)
-        before_us = min(self._before_us(), self.core.wall_now_us() - retried_us)
+        before_us = min(self._before_us(log), self.core.wall_now_us() - retried_us)
         cuts = log.cuts
 
         def found(result: Result) -> None:

@@ -28,6 +28,10 @@ from docstore.protocol.road.offered import Offered, Reached
 from docstore.protocol.road.together import answer_of
 from docstore.storage.store import Corrupt, Result, Rows
 
+LET_GO = Answer(
+    504, "undecided", "it has happened, and what it made was let go of since", unknown=True
+)
+
 
 class Decider:
     """The owner's count."""
@@ -179,7 +183,7 @@ class Decider:
 
         def answer(result: Result) -> None:
             if isinstance(result, Corrupt) or not result:
-                self.core.reply(inflight, None, proposed=True)
+                self._answer_without(log, n, result, inflight)
                 return
             if inflight.operation.verb == "BATCH" and not inflight.made:
                 self._answer_batch_from_disk(log, reign, result[0], inflight)
@@ -197,12 +201,17 @@ class Decider:
 
         def answer(result: Result) -> None:
             if isinstance(result, Corrupt) or len(result) <= last - first:
-                self.core.reply(inflight, None, proposed=True)
+                self._answer_without(log, first, result, inflight)
                 return
             copies, epoch = reign.copies(last), self.epoch_of(log.slot)
             self.core.reply(inflight, answer_of(result, copies, self.core.me, epoch))
 
         self.outbox.read(Rows(log.slot, first, last), answer)
+
+    def _answer_without(self, log: SlotLog, n: int, found: Result, inflight: Inflight) -> None:
+        """Answer a retry whose row n is not to be had: not now, or never again."""
+        is_gone = n <= log.kept and not isinstance(found, Corrupt)
+        self.core.reply(inflight, LET_GO if is_gone else None, proposed=True)
 
     def _answer_duplicates(self, log: SlotLog, reign: Reign) -> None:
         for n, inflight in reign.clients.duplicates_until(log.decided):

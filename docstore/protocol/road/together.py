@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
-from docstore.model.batch import BYTES_MAX, ROWS_MAX, updates_of
+from docstore.model.batch import BYTES_MAX, CURRENT_BYTES_MAX, ROWS_MAX, updates_of
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
@@ -24,6 +24,9 @@ from docstore.storage.store import Corrupt, Newest, Result
 
 ELSEWHERE = Answer(422, "several-slots", "documents of one batch share a partition key")
 TOO_LARGE = Answer(413, "too-large", f"a batch makes at most {BYTES_MAX} bytes in {ROWS_MAX} rows")
+TOO_MUCH = Answer(
+    413, "too-large", f"the documents of a batch have at most {CURRENT_BYTES_MAX} bytes as they are"
+)
 UNCHANGED = Answer(409, "unchanged", "it changes nothing, and a batch makes a version of each")
 
 
@@ -72,6 +75,9 @@ class AtomicBatches:
             self.core.reply(inflight, None)
             return
         cached = [reign.cache[each.link] for each in updates]
+        if _current_bytes(cached) > CURRENT_BYTES_MAX:
+            self.owner.refuse(log, reign, inflight, TOO_MUCH, max(map(_newest_n, cached)))
+            return
         outcomes = [
             self.owner.outcome(log, reign, *each)
             for each in zip(cached, updates, known, strict=True)
@@ -97,12 +103,11 @@ class AtomicBatches:
                 answer = outcome.answer if isinstance(outcome, Refused) else UNCHANGED
                 statuses = [0] * len(outcomes)
                 statuses[index] = answer.status
-                n = document.newest.n if document.newest else 0
-                return answer._replace(statuses=statuses), n
+                return answer._replace(statuses=statuses), _newest_n(document)
         sending = self.core.config.sending
         size = sum(len(each.state) for each in outcomes if isinstance(each, New))
         if len(outcomes) > min(ROWS_MAX, sending.page_rows) or size > BYTES_MAX:
-            return TOO_LARGE, 0
+            return TOO_LARGE, max(map(_newest_n, cached))
         return None
 
     def _make(
@@ -175,6 +180,17 @@ class AtomicBatches:
             reign.cache.load(link, rows[0] if rows else None)
         for inflight in waiting:
             self.owner.enter(log, reign, inflight)
+
+
+def _newest_n(document: CachedDocument) -> int:
+    """Return the row on which what is said of a document rests."""
+    return document.newest.n if document.newest else 0
+
+
+def _current_bytes(documents: Sequence[CachedDocument]) -> int:
+    """Return how large documents are that are not deleted."""
+    newest = [each.newest for each in documents]
+    return sum(len(row.state) for row in newest if row is not None and not row.deleted)
 
 
 def answer_of(made: Sequence[Row], copies: int, owner: str, epoch: int) -> Answer:

@@ -1,6 +1,7 @@
 """A group of three under writers: what a backup has is what was decided, whoever dies meanwhile."""
 
 import asyncio
+import itertools
 import random
 import signal
 import subprocess
@@ -22,12 +23,13 @@ from docstore.backup.verifying import blocks_of, verify
 from docstore.client import Client, ClientError
 from docstore.client.local import LocalCluster
 from docstore.model.document import Row
+from docstore.protocol.parts import span_of
 from tests.docstore.backup.groups import restored_group, rows_of
 from tests.docstore.watching import start_all, until
 
 pytestmark = pytest.mark.thorough
 
-SLOTS, WRITERS, DOCUMENTS = 64, 4, 60
+SLOTS, WRITERS, DOCUMENTS, KEYS = 64, 4, 60, 5
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +49,7 @@ def group(whole: LocalCluster) -> LocalCluster:
 async def filled(group: LocalCluster) -> None:
     async with Client(group.urls) as store:
         await store.declare("/moving")
+        await store.declare("/moving-lines:")
         await store.declare("/still")
         lines = [
             {"op": "PUT", "link": f"/still/{n}", "body": {"n": n, "text": "x" * 100}}
@@ -80,12 +83,27 @@ class Writers:
                 version = found.value["documentVersion"]
                 self.acknowledged.append((began, time.time(), link, version))
 
+    async def write_together(self) -> None:
+        """Change documents that share a key, three in a batch."""
+        async with Client(self.urls) as store:
+            for number in itertools.count():
+                began = time.time()
+                links = [f"/moving-lines:/{number % KEYS}~{n}" for n in range(3)]
+                body = {"at": began, "number": number}
+                try:
+                    made = await store.atomic([{"link": link, "body": body} for link in links])
+                except ClientError:
+                    continue
+                found = ((began, time.time(), each["link"], each["version"]) for each in made)
+                self.acknowledged.extend(found)
+
 
 @asynccontextmanager
 async def writing(group: LocalCluster) -> AsyncIterator[Writers]:
     """Have documents change meanwhile."""
     writers = Writers(group.urls)
     tasks = [asyncio.create_task(writers.write(number)) for number in range(WRITERS)]
+    tasks.append(asyncio.create_task(writers.write_together()))
     try:
         yield writers
     finally:
@@ -113,6 +131,16 @@ def kept_in(directory: Path) -> dict[tuple[int, int], Row]:
         for stretch in block.log
         for row in stretch.rows
     }
+
+
+def parted(rows: dict[tuple[int, int], Row]) -> list[Row]:
+    """Return the rows of atomic batches of which other rows are not there; some are of batches."""
+    spans = [(row, span_of(row)) for row in rows.values()]
+    assert any(first < last for _, (first, last) in spans)
+    return [
+        row for row, (first, last) in spans
+        if any((row.slot, n) not in rows for n in range(first, last + 1))
+    ]  # fmt: skip
 
 
 def versions_in(rows: dict[tuple[int, int], Row]) -> set[tuple[str, int]]:
@@ -156,6 +184,7 @@ def test_a_chain_under_writers_is_the_group_at_its_cut(group: LocalCluster, tmp_
     assert all(0 < each.rows < chain[0].rows for each in chain[1:])
     kept = kept_in(backups)
     assert kept == asyncio.run(decided(group.urls, chain[-1]))
+    assert parted(kept) == []
     versions = versions_in(kept)
     began, ended = moments[-1]
     for sent, answered, link, version in writers.acknowledged:
@@ -201,6 +230,7 @@ def test_nothing_is_newer_than_a_time(group: LocalCluster, tmp_path: Path) -> No
 
     writers, moment = asyncio.run(work())
     kept = kept_in(backups)
+    assert parted(kept) == []
     assert max(row.updated_us for row in kept.values()) <= moment * 1e6
     versions = versions_in(kept)
     assert all(

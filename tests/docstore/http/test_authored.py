@@ -51,8 +51,8 @@ class Notices(Service):
 AUTHORS = (Letters(), Notices())
 
 
-async def nothing(declaration: State, timeout_s: float) -> None:
-    """Let any level be declared."""
+async def nothing(declaration: object, timeout_s: float) -> None:
+    """Let any level be declared, and any declaration be in force."""
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ async def base_url() -> AsyncIterator[str]:
     if OUTSIDE:
         pytest.skip("needs services in this process")
     node = SingleNode(Registry(AUTHORS))
-    offering = Offering(AUTHORS, node.submit, nothing)
+    offering = Offering(AUTHORS, node.submit, nothing, nothing)
     offering.start()
     server = HttpServer(node, Limits())
     yield f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}"

@@ -9,8 +9,9 @@ from typing import Any, NoReturn
 import pytest
 from structlog.testing import capture_logs
 
-from docstore.errors import BadConfig, Conflict
+from docstore.errors import BadConfig, Conflict, Unavailable
 from docstore.model import json
+from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import METHODS, Refusal, State
 from docstore.node import handler_calls
@@ -18,6 +19,7 @@ from docstore.node.authors import load
 from docstore.node.handler_calls import HandlerCalls
 from docstore.node.offering import Offering
 from docstore.service import Refused, Service
+from docstore.services.announcing import NOT_YET
 from docstore.services.authored import AuthoredService, MissingService, declaration_of
 from docstore.services.registry import FACTORIES, Registry
 from tests.docstore.http.single import SingleNode
@@ -197,10 +199,15 @@ async def nothing(declaration: State, timeout_s: float) -> None:
     """Let any level be declared."""
 
 
+async def in_force(declaration: Row, timeout_s: float) -> None:
+    """Say that any declaration is in force."""
+
+
 async def offered(
-    node: SingleNode, *services: Service, submit: Any = None, check_declarable: Any = nothing
-) -> Offering:
-    offering = Offering(services, submit or node.submit, check_declarable)
+    node: SingleNode, *services: Service, submit: Any = None, announce: Any = in_force,
+    check_declarable: Any = nothing,
+) -> Offering:  # fmt: skip
+    offering = Offering(services, submit or node.submit, announce, check_declarable)
     offering.start()
     for _ in range(10):
         await asyncio.sleep(0)
@@ -214,7 +221,7 @@ def declared(node: SingleNode) -> State:
 
 async def test_a_service_is_declared_like_any_factory_and_found() -> None:
     node = SingleNode(Registry([Counters()]))
-    offering = Offering([Counters()], node.submit, nothing)
+    offering = Offering([Counters()], node.submit, in_force, nothing)
     assert offering.why_not() == "service /counters: not declared yet"
     offering = await offered(node, Counters())
     assert offering.why_not() == ""
@@ -314,6 +321,31 @@ async def test_it_is_tried_again_until_it_is_declared() -> None:
     await _until(lambda: not offering.why_not())
     assert not answers
     assert declared(node) == declaration_of(Counters())
+
+
+async def test_what_is_stored_and_not_in_force_is_announced_until_it_is() -> None:
+    node = SingleNode(Registry([Counters()]))
+    await offered(node, Counters())
+    announced: list[Row] = []
+    told: list[str] = []
+
+    async def submit(operation: Operation, timeout_s: float) -> Answer:
+        answer = await node.submit(operation, timeout_s)
+        return answer if operation.is_read else NOT_YET
+
+    async def announce(declaration: Row, timeout_s: float) -> None:
+        announced.append(declaration)
+        told.append(offering.why_not().removeprefix("service /counters: "))
+        if len(announced) < 3:
+            raise Unavailable("an owner does not answer")
+
+    offering = await offered(node, Better(), submit=submit, announce=announce)
+    assert declared(node) == declaration_of(Better()), "it is stored"
+    await _until(lambda: not offering.why_not())
+    assert told == [NOT_YET.detail, *["an owner does not answer"] * 2]
+    stored = node.histories[f"{FACTORIES}/counters"]
+    assert announced == [stored[-1]] * 3
+    assert len(stored) == 2, "it is not written again"
 
 
 async def _until(condition: Callable[[], bool]) -> None:

@@ -2,25 +2,28 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.model.batch import BYTES_MAX, batch_of
+from docstore.model.batch import BYTES_MAX, CURRENT_BYTES_MAX, batch_of
 from docstore.model.document import Row
-from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.operation import ANY_TOMBSTONE, Answer, Conditions, Operation
 from docstore.protocol import parts
 from docstore.protocol.effects import Read
 from docstore.protocol.events import Event, QueriesAnswered, Received, Requested, TurnEnded
 from docstore.protocol.identity import Identity, has_created
-from docstore.protocol.messages import Answered, Forwarded
+from docstore.protocol.messages import Answered, Forward, Forwarded
 from docstore.protocol.road.propose import pages
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
 from docstore.storage.store import Corrupt, Newest, NewestOfMany
 from tests.docstore.protocol.test_recalling import BOOT, Group
+from tests.docstore.protocol.trio import NAMES
 from tests.sim.cluster import Cluster
 from tests.sim.process import Appending
 
@@ -138,6 +141,23 @@ def test_a_key_is_that_of_the_whole_batch(is_restarted: bool) -> None:
     assert group.answer_to(frame(batch_of([put(LINKS[3])], key="once"), seq=8)).status == 200
 
 
+def test_another_version_may_pack_the_lines_of_the_same_batch() -> None:
+    """As a later one does, which has added a member; or whose factory creates by PUT no more."""
+    group = Batched()
+    batch = batch_of([put(link) for link in LINKS], key="once")
+    first = group.answer_to(frame(batch))
+    later = msgpack.packb([[*packed, "later"] for packed in msgpack.unpackb(batch.body)])
+    assert made(group.answer_to(frame(replace(batch, body=later), seq=6))) == made(first)
+    others = batch_of([replace(put(link), creates=False) for link in LINKS], key="once")
+    assert made(group.answer_to(frame(others, seq=7))) == made(first)
+    bodies = [b'{"n":1}', b'{"n":1}', b'{"n":1}', b'{"n":2}']
+    moved = batch_of([put(*each) for each in zip(LINKS, bodies, strict=True)], key="once")
+    assert group.answer_to(frame(moved, seq=8)).code == "key-reused"
+    deleting = [put(link) for link in LINKS[:3]] + [Operation(verb="DELETE", link=LINKS[3])]
+    assert group.answer_to(frame(batch_of(deleting, key="once"), seq=9)).code == "key-reused"
+    assert group.log.end == 4
+
+
 def test_a_fence_is_that_of_the_whole_batch_and_another_does_not_make_another_request() -> None:
     group = Batched()
     puts = [put(link) for link in LINKS[:2]]
@@ -211,6 +231,45 @@ def test_a_batch_that_deletes_large_documents_is_refused_for_the_states_that_it_
     assert [each.link for each in group.queries if isinstance(each, Newest)] == LINKS[:2]
     assert group.log.end == 2
     assert group.answer_to(frame(batch_of(deleting[:1]), seq=21)).status == 200
+
+
+def alone(operation: Operation, seq: int) -> Forwarded:
+    return Forwarded(BOOT, seq, 0, 1, 60_000, operation.packed())
+
+
+def of_size(size: int) -> list[Operation]:
+    """Return updates that make documents of so many bytes together."""
+    body = json.dumps({"x": "x" * (size // len(LINKS))}).encode()
+    return [put(link, body) for link in LINKS]
+
+
+def test_documents_that_would_take_too_long_to_read_are_no_batch() -> None:
+    group = Batched()
+    for seq, operation in enumerate(of_size(CURRENT_BYTES_MAX)):
+        group.answer_to(alone(operation, seq))
+    answer = group.answer_to(frame(batch_of(list(map(put, LINKS))), seq=20))
+    assert (answer.status, answer.statuses, group.log.end) == (413, (), 4)
+    assert "as they are" in answer.detail
+    group.answer_to(alone(Operation(verb="DELETE", link=LINKS[0]), seq=21))
+    born = Operation(verb="POST", link=LINKS[0], body=b"{}", recreate_below=ANY_TOMBSTONE)
+    answer = group.answer_to(frame(batch_of([born, *map(put, LINKS[1:])]), seq=22))
+    assert (answer.status, group.log.end) == (200, 9)
+
+
+@pytest.mark.parametrize("size", [BYTES_MAX, CURRENT_BYTES_MAX])
+def test_that_a_batch_is_too_large_is_said_once_what_is_there_is_decided(size: int) -> None:
+    group = Batched()
+    owner = group.owner()
+    entry, other = (name for name in NAMES if name != owner)
+    group.cut_off = {entry, other}
+    alones = [alone(operation, seq) for seq, operation in enumerate(2 * of_size(size))]
+    deleting = frame(batch_of([Operation(verb="DELETE", link=link) for link in LINKS]), seq=9)
+    group.feed(owner, Received(entry, Forward([*alones, deleting])))
+    assert group.run_until(lambda: group.log.durable == 8, 0.2)
+    assert not group.sent[entry, Answered]
+    group.cut_off = set()
+    assert group.run_until(lambda: 9 in group.answered, 5)
+    assert (group.answered[9].status, group.log.decided) == (413, 8)
 
 
 def test_a_document_in_memory_stays_there_while_a_batch_waits_for_another() -> None:

@@ -1,11 +1,19 @@
-"""Letting go when somebody asks: never of what a snapshot may hold that nobody has heard of."""
+"""Letting go when somebody asks: never of what a snapshot, or a key, may want of the past."""
 
+import pytest
+
+from docstore.model.batch import batch_of
 from docstore.model.operation import Answer, Operation
+from docstore.protocol import operations
 from docstore.protocol.events import CompactAsked, Requested
+from docstore.protocol.history import trim
 from docstore.protocol.history.needs import CLOCKS_APART_S, Needs
 from docstore.protocol.slots import slot_of
 from docstore.protocol.timing import ReplicaConfig
 from docstore.simulation.world import World
+from docstore.storage.store import Trim
+from tests.docstore.protocol.test_together import LINKS, Batched, frame, put
+from tests.docstore.protocol.trio import NAMES
 from tests.sim.cluster import Cluster
 from tests.sim.process import Process
 
@@ -66,3 +74,76 @@ def test_who_asks_again_and_again_keeps_no_round_from_its_end() -> None:
         owner.feed(CompactAsked(asked_us))
         world.run(world.now + 0.01)
     assert log.kept == log.end > 0
+
+
+def compacted(group: Batched) -> list[int]:
+    """Have all replicas let go of what was replaced before now; return up to where they do."""
+    for _ in range(2):  # Owners say what all replicas have, the others follow.
+        for name in NAMES:
+            group.feed(name, CompactAsked(int(group.now * 1e6)))
+        group.run_until(lambda: False, 0.5)
+    return [group.replicas[name].core.logs[0].kept for name in NAMES]
+
+
+PUTS = [put(link) for link in LINKS]
+ONCE = {"one": put(LINKS[0], key="once"), "a batch": batch_of(PUTS, key="once")}
+
+
+@pytest.mark.parametrize("begun_anew", ["never", "before", "after"])
+@pytest.mark.parametrize("once", ONCE.values(), ids=ONCE)
+def test_what_a_key_may_ask_for_is_not_let_go_of(once: Operation, begun_anew: str) -> None:
+    group = Batched()
+    first = group.answer_to(frame(once, seq=1))
+    group.answer_to(frame(batch_of([put(link, b'{"n":2}') for link in LINKS]), seq=2))
+    end = group.log.end
+    if begun_anew == "before":
+        group.begin_anew()
+    assert compacted(group) == [0, 0, 0]
+    if begun_anew == "after":
+        group.begin_anew()
+    again = group.answer_to(frame(once, seq=3))
+    assert (again.status, again.statuses) == (first.status, first.statuses)
+    assert (again.rows or [again.row]) == (first.rows or [first.row])
+    assert group.log.end == end
+
+
+@pytest.mark.parametrize("operation", [PUTS[0], batch_of(PUTS)], ids=["one", "a batch"])
+def test_a_retry_without_a_key_whose_rows_have_gone_is_told_so_at_once(
+    operation: Operation,
+) -> None:
+    group = Batched()
+    group.answer_to(frame(operation, seq=1))
+    group.answer_to(frame(batch_of([put(link, b'{"n":2}') for link in LINKS[:2]]), seq=2))
+    assert compacted(group) == [group.log.end] * 3
+    answer = group.answer_to(frame(operation, seq=1, attempt=2))
+    assert (answer.status, answer.unknown) == (504, True)
+    assert "let go of" in answer.detail
+
+
+@pytest.mark.parametrize("is_begun_anew", [False, True])
+def test_it_goes_when_the_key_is_over(is_begun_anew: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (operations, trim):
+        monkeypatch.setattr(module, "KEY_LIFE_US", 3_000_000)
+    group = Batched()
+    group.run_until(lambda: False, 0.2)  # By now all have looked at the wall clock.
+    group.answer_to(frame(ONCE["a batch"], seq=1))
+    assert compacted(group) == [0, 0, 0]
+    if is_begun_anew:
+        group.begin_anew()
+    group.run_until(lambda: False, 3)
+    assert compacted(group) == [4, 4, 4]
+
+
+def test_what_is_let_go_of_ends_between_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trim, "ROWS_AT_ONCE", 5)
+    group = Batched()
+    for seq in range(4):
+        group.answer_to(frame(batch_of(PUTS), seq=seq))
+    let_go = []
+    store = group.replicas[group.owner()].core.outbox.store
+    monkeypatch.setattr(
+        group.replicas[group.owner()].core.outbox, "store",
+        lambda write: (let_go.append(write), store(write)),
+    )  # fmt: skip
+    assert compacted(group) == [16, 16, 16]
+    assert [each.kept for each in let_go if isinstance(each, Trim)] == [4, 8, 12, 16]

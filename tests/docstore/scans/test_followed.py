@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -105,7 +106,8 @@ async def test_a_feed_shows_what_the_file_has_and_has_it_follow(node: Node) -> N
         asked.extend(question["ranges"])
         return {"next": None, "rows": 0}, b""
 
-    feed = Feed(node.driver.view, node.rpc, pages, node.scans.shown, node.scans.batch_end)
+    shown, batch_end = node.scans.shown, node.scans.batch_end
+    feed = Feed(node.driver.view, node.rpc, pages, shown, batch_end, Random(1))
     since = Cut("c", ((0, 0),), SLOT, SLOTS)
     node.store.lacks[SLOT] = node.end
     before = feed.seen()
@@ -128,7 +130,7 @@ async def test_one_look_tells_which_links_have_changed(node: Node) -> None:
         return {"next": None, "rows": 1}, b'{"documentSelfLink":"%b"}\n' % LINK.encode()
 
     until, batch_end = node.driver.view.readable_until, node.scans.batch_end
-    feed = Feed(node.driver.view, node.rpc, pages, until, batch_end)
+    feed = Feed(node.driver.view, node.rpc, pages, until, batch_end, Random(1))
     looked: dict[int, int] = {}
     assert await feed.touched(looked) is None, "nothing is known before the first look"
     assert looked[SLOT] == node.end

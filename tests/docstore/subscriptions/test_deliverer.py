@@ -12,13 +12,16 @@ from cryptography.fernet import Fernet, MultiFernet
 from docstore.beside.view import GroupView
 from docstore.model import json
 from docstore.model.document import Row
-from docstore.model.operation import Operation
+from docstore.model.operation import Answer, Operation
+from docstore.protocol.clients import DISK_FULL
 from docstore.scans.feed import Feed
 from docstore.services.subscriptions import Mark, Phase, Subscription, read_subscription
 from docstore.storage.store import Store
 from docstore.subscriptions import deliverer as module
+from docstore.subscriptions import delivery
 from docstore.subscriptions.calling import Caller
 from docstore.subscriptions.deliverer import Deliverer
+from docstore.subscriptions.delivery import FAILURES_MAX, KEPT_BYTES_MAX
 from docstore.subscriptions.events import Came
 from docstore.subscriptions.reading import Reading
 from docstore.subscriptions.sealing import Seal
@@ -31,13 +34,34 @@ from tests.docstore.subscriptions.receiver import Receiver, receiving
 LINK = "/core/subscriptions/1"
 
 
-class Beside:
-    """All else that a node has: it owns everything, and each path changes without an end."""
+CALLS_AT_ONCE = 2
 
-    reigns = 0
+
+class Lines(bytes):
+    """Lines that are counted for as long as anybody holds them."""
+
+    held = most_held = 0
+
+    def __init__(self, *_: object) -> None:
+        Lines.held += len(self)
+        Lines.most_held = max(Lines.most_held, Lines.held)
+
+    def __del__(self) -> None:
+        Lines.held -= len(self)
+
+
+class Beside:
+    """All else that a node has: unless said, it owns all, and each path changes without an end."""
+
+    def __init__(self, node: SingleNode) -> None:
+        self._node = node
+        self.reigns = self.looked = 0
+        self.is_owner = True
+        self.end: int | None = None
+        self.said = b""
 
     def owns(self, link: str) -> bool:
-        return True
+        return self.is_owner
 
     def owned(self) -> Sequence[int]:
         return (0,)
@@ -46,7 +70,8 @@ class Beside:
         return 0
 
     async def below(self, prefix: str, slots: Sequence[int]) -> list[Row]:
-        return []
+        self.looked = self.reigns
+        return [rows[-1] for link, rows in self._node.histories.items() if link.startswith(prefix)]
 
     async def news(self, seen: int, timeout_s: float) -> bool:
         with suppress(TimeoutError):
@@ -56,7 +81,9 @@ class Beside:
 
     async def read(self, about: Subscription, mark: Mark, rows: int) -> Came:
         n = int(mark.position)
-        return Came(b'{"n": %d}\n' % n, 1, Mark(str(n + 1)))
+        if n == self.end:
+            return Came(b"", 0, mark)
+        return Came(Lines(b'{"n": %d%b}\n' % (n, self.said)), 1, Mark(str(n + 1)))
 
 
 class Alone:
@@ -67,17 +94,23 @@ class Alone:
         targets = Targets(callback_settings({**said, "callback_key_file": "k"}))
         self.caller = Caller(targets, Seal(MultiFernet([Fernet(Fernet.generate_key())])))
         self.node = SingleNode()
-        beside = Beside()
+        self.beside = beside = Beside(self.node)
+        self.is_full = False
         self.deliverer = Deliverer(
-            self.node.node_id, cast("GroupView", beside), cast("Store", beside), self.node.submit,
+            self.node.node_id, cast("GroupView", beside), cast("Store", beside), self._carry,
             cast("Feed", beside), cast("Reading", beside), self.caller, lambda user, path: True,
             retry_s=0.01, rng=Random(1),
         )  # fmt: skip
 
-    async def make(self, callback: str) -> None:
-        sealed = self.caller.seal.seal(LINK, secret_of(bytes(32)))
+    def _carry(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
+        if self.is_full and not operation.is_read:
+            self.node.answers.append(DISK_FULL)
+        return self.node.submit(operation, timeout_s)
+
+    async def make(self, callback: str, link: str = LINK) -> None:
+        sealed = self.caller.seal.seal(link, secret_of(bytes(32)))
         about = Subscription(path="/a", callback=callback, sealed=sealed, mark=Mark("0"))
-        made = Operation(verb="POST", link=LINK, body=json.dump(about.state()))
+        made = Operation(verb="POST", link=link, body=json.dump(about.state()))
         self.deliverer.noticed(await self.submit(made))
 
     async def submit(self, operation: Operation) -> Row:
@@ -91,7 +124,10 @@ class Alone:
 
     @property
     def about(self) -> Subscription:
-        about = read_subscription(self.node.histories[LINK][-1].state)
+        return self.about_of(LINK)
+
+    def about_of(self, link: str) -> Subscription:
+        about = read_subscription(self.node.histories[link][-1].state)
         assert about is not None
         return about
 
@@ -103,6 +139,7 @@ class Alone:
 @pytest.fixture
 async def alone(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Alone]:
     monkeypatch.setattr(module, "LOOK_S", 0.01)
+    monkeypatch.setattr(module, "CALLS_AT_ONCE", CALLS_AT_ONCE)
     alone = Alone()
     alone.deliverer.start()
     yield alone
@@ -138,3 +175,72 @@ async def test_what_is_resumed_while_it_is_let_go_of_is_taken_up(
     alone.deliverer.noticed(await alone.change("ResumeRequest"))
     reads.set_result(None)
     await receiver.until(lambda: receiver.calls)
+
+
+async def test_a_slot_that_comes_back_while_its_run_ends_is_delivered(
+    alone: Alone, receiver: Receiver
+) -> None:
+    reads: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    await alone.make(receiver.url)
+    alone.node.node_id = "n2"  # Who owns the slot when its run here asks what the document says.
+    alone.node.waits.append(reads)
+    await receiver.until(lambda: alone.delivered and not alone.node.waits)
+    alone.node.node_id = "n1"
+    alone.beside.reigns += 1
+    await receiver.until(lambda: alone.beside.looked == alone.beside.reigns)
+    reads.set_result(None)
+    await receiver.until(lambda: receiver.calls)
+
+
+async def test_a_slot_that_has_gone_takes_its_subscription_along(
+    alone: Alone, receiver: Receiver
+) -> None:
+    alone.beside.end = 3
+    await alone.make(receiver.url)
+    await receiver.until(lambda: len(receiver.calls) == 3)  # There is nothing more to tell.
+    alone.beside.is_owner = False
+    await receiver.until(lambda: not alone.delivered)
+    assert alone.about.delivered == 3, "it says how far it has come"
+
+
+async def test_wh9_those_that_wait_hold_nothing_large(alone: Alone, receiver: Receiver) -> None:
+    """For their turn, or for the next attempt: what they hold does not grow with their number."""
+    receiver.always = 500
+    alone.beside.said = b', "x": "%b"' % (b"x" * KEPT_BYTES_MAX)
+    links = [f"/core/subscriptions/{n}" for n in range(10)]
+    Lines.most_held = 0
+    for link in links:
+        await alone.make(receiver.url, link)
+    await receiver.until(lambda: all(alone.about_of(each).phase is Phase.PAUSED for each in links))
+    assert len(receiver.ids) == len(links) * FAILURES_MAX
+    # What is called with, and as much that a connection lets go of a moment after its answer.
+    assert (
+        Lines.most_held <= 2 * CALLS_AT_ONCE * (KEPT_BYTES_MAX + 100) < len(links) * KEPT_BYTES_MAX
+    )
+
+
+async def test_full_disks_have_nothing_sent_again(
+    alone: Alone, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "SAVE_S", 0.0)  # After each message.
+    await alone.make(receiver.url)
+    await receiver.until(lambda: alone.delivered)
+    alone.is_full, alone.beside.end = True, 20
+    await receiver.until(lambda: len(receiver.changes) >= 20)
+    assert [each["n"] for each in receiver.changes] == list(range(20))
+    alone.is_full = False
+    await receiver.until(lambda: alone.about.delivered == 20)
+    assert len(receiver.changes) == 20
+
+
+async def test_a_pause_forgets_nothing_that_was_taken(alone: Alone, receiver: Receiver) -> None:
+    alone.beside.end = 3
+    await alone.make(receiver.url)
+    await receiver.until(lambda: len(receiver.calls) == 3)
+    alone.deliverer.noticed(await alone.change("PauseRequest"))
+    await receiver.until(lambda: not alone.delivered)
+    assert (alone.about.phase, alone.about.delivered) == (Phase.PAUSED, 3)
+    alone.beside.end = 5
+    alone.deliverer.noticed(await alone.change("ResumeRequest"))
+    await receiver.until(lambda: len(receiver.calls) >= 5)
+    assert [each["n"] for each in receiver.changes] == list(range(5))

@@ -1,5 +1,7 @@
-"""The rules of a delivery (WH1 to WH8): each by a transcript, and all of them by seeds."""
+"""The rules of a delivery (WH1 to WH9): each by a transcript, and all of them by seeds."""
 
+import pickle
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -17,6 +19,7 @@ from docstore.subscriptions.events import (
     Event,
     HistoryGone,
     Saved,
+    Unchanged,
     Unread,
     Unsaved,
     Woken,
@@ -152,6 +155,38 @@ def test_wh5_what_nobody_can_say_was_saved_is_left_to_the_document() -> None:
     assert talk.tell(Unsaved()) == Leave()
 
 
+def test_wh5_what_was_taken_is_known_while_nothing_can_be_saved() -> None:
+    talk = Talk()
+    talk.bring("x", until="1")
+    assert isinstance(talk.tell(TAKEN, after_s=delivery.SAVE_S), Save)
+    assert talk.tell(Unchanged()) == Read(Mark("1"), delivery.ROWS_MAX)
+    assert talk.tell(Came(b"", 0, Mark("1"))) == Wait(talk.now + delivery.SAVE_S, for_news=True)
+    talk.tell(Woken(), after_s=delivery.SAVE_S)
+    save = talk.tell(Came(b"", 0, Mark("1")))
+    assert isinstance(save, Save)
+    assert (save.change["position"], save.change["delivered"]) == ("1", 1)
+
+
+def test_wh5_who_leaves_does_not_wait_until_it_can_be_saved() -> None:
+    talk = Talk()
+    talk.bring("x", until="1")
+    talk.tell(TAKEN)
+    talk.tell(Came(b"y\n", 1, Mark("2")))
+    assert isinstance(talk.tell(Confirmed(is_same=False, may_read=True)), Save)
+    assert talk.tell(Unchanged()) == Leave()
+
+
+def test_wh7_a_receiver_that_wants_no_more_is_not_called_while_that_cannot_be_saved() -> None:
+    talk = Talk()
+    talk.bring("x", until="1")
+    save = talk.tell(Called(410))
+    for _ in range(3):
+        assert talk.tell(Unchanged()) == Wait(talk.now + delivery.READ_AGAIN_S)
+        assert talk.tell(Woken()) == save
+    talk.tell(Unchanged())
+    assert talk.tell(Woken(leaves=True)) == Leave()
+
+
 def test_wh6_pauses_grow_and_come_to_an_end() -> None:
     talk = Talk()
     talk.bring("x", until="1")
@@ -219,6 +254,17 @@ def test_wh8_less_is_read_where_it_is_too_much() -> None:
     assert talk.tell(TAKEN) == Read(Mark("100"), 2), "and then more again"
 
 
+@pytest.mark.parametrize("trouble", [FAILED, Unread("no quorum")])
+def test_wh9_what_is_large_is_read_again(trouble: Event) -> None:
+    talk = Talk()
+    talk.tell(Came(b"x" * (delivery.KEPT_BYTES_MAX + 1), 2, Mark("2")))
+    if trouble == FAILED:
+        talk.tell(GOOD)
+    assert isinstance(talk.tell(trouble), Wait)
+    assert len(pickle.dumps(talk.delivery)) < delivery.KEPT_BYTES_MAX
+    assert talk.tell(Woken()) == Read(Mark("0"), delivery.ROWS_MAX), "nothing was taken"
+
+
 def test_documents_are_told_to_the_end_and_the_mark_saved_there() -> None:
     talk = Talk(mark=Mark("7", Replay()))
     assert talk.tell(Came(b"", 0, Mark("7", Replay("/a/b")))) == Read(
@@ -242,18 +288,36 @@ def test_it_lags_until_what_there_is_was_taken() -> None:
     assert talk.delivery.behind_since is None
 
 
+def test_what_cannot_be_read_lags() -> None:
+    talk = Talk()
+    talk.tell(Unread("no quorum"))
+    talk.tell(Woken(), after_s=60)
+    talk.tell(Unread("no quorum"))
+    assert talk.delivery.behind_since == 100
+    talk.tell(Came(b"", 0, Mark("0")))
+    assert talk.delivery.behind_since is None
+
+
+@pytest.fixture
+def a_little_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "KEPT_BYTES_MAX", 20)  # Some five lines of a world.
+
+
+@pytest.mark.usefixtures("a_little_is_kept")
 @pytest.mark.parametrize("seed", range(6))
 def test_nothing_is_missing_by_seed(seed: int) -> None:
     play(seed)
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("a_little_is_kept")
 def test_nothing_is_missing_by_many_seeds() -> None:
-    for seed in range(6, 100):
-        play(seed)
+    seen = sum((play(seed) for seed in range(6, 100)), Counter[str]())
+    assert min(seen[each] for each in ("Unread", "Saved", "Unsaved", "Unchanged")) > 10
 
 
-def play(seed: int) -> None:
+def play(seed: int) -> Counter[str]:
+    """Return how often each event came."""
     world = World(seed)
     for _ in range(1500):
         world.turn()
@@ -271,3 +335,4 @@ def play(seed: int) -> None:
     told = {n for batch in world.taken for n in batch}
     assert told >= set(range(1, len(world.log) - 200, 2))
     assert world.seen["Called"] > 10
+    return world.seen

@@ -24,6 +24,7 @@ from docstore.subscriptions.events import (
     Event,
     HistoryGone,
     Saved,
+    Unchanged,
     Unread,
     Unsaved,
     Woken,
@@ -85,6 +86,8 @@ class World:
             self.is_dead = not self.is_dead
         elif chance < 0.34 and self.about.phase is Phase.PAUSED:
             self.change({"kind": "ResumeRequest"})
+        elif chance < 0.345 and self.about.phase is Phase.ACTIVE:
+            self.change({"kind": "PauseRequest"})
         if self.owner is None and self.about.phase is Phase.ACTIVE:
             self.owner = Owner(self, self.rng)
         for owner in [self.owner, *self.deposed]:
@@ -118,9 +121,15 @@ class World:
                 return Confirmed(is_same, may_read=True)
             case Call(lines, mark, _):
                 return self._call(owner, lines)
-            case Save(change):
-                if owner.version != self.version or self.rng.random() < 0.05:
+            case Save(change, since):
+                if owner.version != self.version:
+                    if since == self.about.mark:
+                        self.change(change)
                     return Unsaved()
+                if self.rng.random() < 0.05:
+                    return Unsaved()
+                if self.rng.random() < 0.3:
+                    return Unchanged()
                 self.change(change)
                 owner.version = self.version
                 return Saved()

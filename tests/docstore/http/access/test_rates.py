@@ -7,14 +7,24 @@ import pytest
 from docstore.access.authenticator import Authenticator
 from docstore.access.rules import rules_of
 from docstore.errors import BadConfig
+from docstore.model.operation import Answer
 from tests.docstore.http.access.conftest import Asker, rules_text
+from tests.docstore.http.single import SingleNode
 
+LINES = "application/x-ndjson"
 WAYS = ({}, {"X-Request-Id": "a task"})
 
 
 @pytest.fixture
-def authenticator(monkeypatch: pytest.MonkeyPatch) -> Authenticator:
-    monkeypatch.setattr("docstore.http.access.time.monotonic", lambda: 7.0)
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What time it is, for the buckets."""
+    now = [7.0]
+    monkeypatch.setattr("docstore.http.access.time.monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def authenticator(clock: list[float]) -> Authenticator:
     slow = rules_text().replace("[users.tenant]", "[users.tenant]\nrequests_per_second = 3")
     return Authenticator(rules_of(slow))
 
@@ -35,10 +45,30 @@ async def test_each_line_is_a_request(asker: Asker) -> None:
     lines = [json.dumps({"op": "PUT", "link": f"/tenant1/{each}", "body": {}}) for each in "abcd"]
     _, content, _ = await asker.ask(
         "tenant", "POST", "/core/bulk", "\n".join(lines).encode(),
-        Content_Type="application/x-ndjson",
+        Content_Type=LINES,
     )  # fmt: skip
     statuses = [json.loads(line)["status"] for line in content.splitlines()]
     assert statuses == [200, 200, 429, 429]
+
+
+async def test_an_atomic_batch_is_let_in_as_one_and_each_of_its_lines_counts(
+    asker: Asker, node: SingleNode, clock: list[float]
+) -> None:
+    declared = b'{"path": "/tenant1/orders:"}'
+    assert (await asker.ask("operator", "POST", "/core/factories", declared))[0] == 201
+    node.answers = [Answer(200, rows=[])]  # Of the only batch that comes as far.
+    lines = [{"link": f"/tenant1/orders:/k~{n}", "body": {}} for n in range(9)]
+    body = "\n".join(map(json.dumps, lines)).encode()
+
+    async def status() -> int:
+        path = "/core/bulk?atomic=true"
+        return (await asker.ask("tenant", "POST", path, body, Content_Type=LINES))[0]
+
+    assert [await status(), await status()] == [200, 429]
+    clock[0] += 2.3  # Ten requests are those of three seconds and a third; of one they may come.
+    assert (await asker.ask("tenant", "GET", "/tenant1/a"))[0] == 429
+    clock[0] += 0.4
+    assert (await asker.ask("tenant", "GET", "/tenant1/a"))[0] == 200
 
 
 @pytest.mark.parametrize("rate", ["-1", "true", '"3"', "inf", "nan"])

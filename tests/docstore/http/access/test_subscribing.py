@@ -106,3 +106,26 @@ async def test_a_key_needs_a_secret(asker: Asker, receiver: Receiver) -> None:
     assert (status, page["errorCode"]) == (400, "malformed")
     assert "secret" in page["detail"]
     assert receiver.challenged == 0
+
+
+@pytest.mark.parametrize("at", ["/core/subscriptions", PATH])
+async def test_a_list_has_pages_of_those_that_one_may_see(
+    asker: Asker, receiver: Receiver, at: str
+) -> None:
+    made = []
+    for name in ("tenant-reader", "tenant", "tenant-reader", "tenant", "tenant-reader"):
+        status, page = await subscribe(asker, name, receiver)
+        assert status == 201
+        made.append((name, page["documentSelfLink"]))
+    own = sorted(link for name, link in made if name == "tenant-reader")
+    found, path = [], f"{at}?$limit=2&$count=true&$expand=true"
+    while path:
+        status, content, _ = await asker.ask("tenant-reader", "GET", path)
+        page = json.loads(content)
+        assert (status, page["documentCount"], list(page["documents"])) == (
+            200, len(own), page["documentLinks"]
+        )  # fmt: skip
+        assert len(page["documentLinks"]) <= 2
+        found += page["documentLinks"]
+        path = page.get("nextPageLink", "")
+    assert found == own

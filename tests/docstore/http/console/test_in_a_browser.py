@@ -37,8 +37,8 @@ MADE = (
 )  # fmt: skip
 EXACT = '{"big":9007199254740993,"exact":1.50}'
 VIEWS = (
-    "group", "factories", "list/notes", "document/notes/a", "new/notes", "changes", "streams",
-    "stream/orders", "interface",
+    "group", "factories", "list/notes", "list/core/subscriptions", "document/notes/a", "new/notes",
+    "changes", "streams", "stream/orders", "interface",
 )  # fmt: skip
 
 
@@ -92,6 +92,7 @@ async def test_each_view_is_shown_without_a_complaint(
 ) -> None:
     words = {
         "group": "1,024", "factories": "/core/snapshots", "list/notes": "9007199254740993",
+        "list/core/subscriptions": "There is no document here",
         "document/notes/a": "takes over next", "streams": "provisioned",
         "stream/orders": "high watermark", "interface": "/core/query-tasks",
     }  # fmt: skip

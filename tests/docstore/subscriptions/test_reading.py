@@ -1,0 +1,47 @@
+"""What a mark means to the group that reads from it."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from docstore.scans.cut import Cut
+from docstore.scans.feed import Stretch, Wanted
+from docstore.services.subscriptions import Mark, Replay
+from docstore.subscriptions.events import Came, HistoryGone
+from docstore.subscriptions.reading import Reading
+from tests.docstore.subscriptions.world import subscription
+
+EARLIEST = Cut("here", ((1, 0),) * 2)
+
+
+async def earliest(timeout_s: float) -> Cut:
+    return EARLIEST
+
+
+async def read(wanted: Wanted, since: Cut, rows: int) -> Stretch:
+    return Stretch(b"", 0, since, 0)
+
+
+def reading() -> Reading:
+    feed = SimpleNamespace(read=read)
+    scans = SimpleNamespace(cluster="here", earliest=earliest)
+    unasked: Any = None
+    return Reading(cast("Any", feed), cast("Any", scans), unasked, unasked, unasked)
+
+
+@pytest.mark.parametrize("replay", [None, Replay()])
+async def test_wh7_a_mark_of_the_group_that_was_backed_up_is_no_place_here(
+    replay: Replay | None,
+) -> None:
+    """Rows that it counts as taken are not here: others with their numbers would be passed over."""
+    mark = Mark(Cut("there", ((1, 9),) * 2).pack(), replay)
+    found = await reading().read(subscription(), mark, 100)
+    assert isinstance(found, HistoryGone)
+    assert found.earliest == EARLIEST.pack()
+    assert "backup" in found.why
+
+
+async def test_a_mark_of_this_group_is_read_from() -> None:
+    mark = Mark(Cut("here", ((1, 9),) * 2).pack())
+    assert await reading().read(subscription(), mark, 100) == Came(b"", 0, mark)
