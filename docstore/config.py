@@ -15,7 +15,7 @@ from docstore.errors import BadConfig
 from docstore.limits import LOG_LEVELS, Limits, limits_of
 from docstore.model.address import Address, Ports, ports_of, reachable, split_url
 from docstore.protocol.group.configuration import NODE_ID, Founder, is_node_id
-from docstore.settings import WEEK_S, choice, flag, integer, listed, seconds
+from docstore.settings import WEEK_S, choice, flag, integer, listed, seconds, text
 from docstore.streams.settings import STREAMS_KEYS, streams_config
 from docstore.streams.timing import StreamsConfig
 from docstore.subscriptions.settings import CALLBACK_KEYS, CallbackSettings, callback_settings
@@ -248,10 +248,10 @@ def parse(settings: Mapping[str, Any]) -> Config:
     insecure = flag(settings.get("insecure", False), "insecure")
     ports = ports_of(settings, own, {} if insecure else plain_ports(settings, tls))
     config = Config(
-        data=Path(str(settings["data"])),
+        data=Path(text(settings, "data")),
         **_addresses(ports),
         node_id=_node_id(settings, "node_id"),
-        zone=str(settings.get("zone", "")),
+        zone=text(settings, "zone"),
         bootstrap=founders,
         join=_urls(settings.get("join", ""), tls.scheme),
         replaces=_node_id(settings, "replaces"),
@@ -269,10 +269,10 @@ def parse(settings: Mapping[str, Any]) -> Config:
         journal_mb=integer(settings.get("journal_mb", 64), "journal_mb", 16, 1024),
         segments_mb=integer(settings.get("segments_mb", 1024), "segments_mb", 0, 1 << 24),
         gossip_preset=_preset(settings, "loopback" if ports.are_local else "lan"),
-        gossip_key_file=str(settings.get("gossip_key_file", "")),
-        access_file=str(settings.get("access_file", "")),
+        gossip_key_file=text(settings, "gossip_key_file"),
+        access_file=text(settings, "access_file"),
         anonymous_versions=flag(settings.get("anonymous_versions", False), "anonymous_versions"),
-        token_file=str(settings.get("token_file", "")),
+        token_file=text(settings, "token_file"),
         tls=tls,
         insecure=insecure,
         services=tuple(listed(settings.get("service", ""))),
@@ -319,16 +319,16 @@ def _check_together(config: Config) -> None:
 
 def _founders(value: object, scheme: str) -> tuple[Founder, ...]:
     founders = []
-    for text in listed(value):
-        name, _, url = text.partition("=")
+    for founder in listed(value):
+        name, _, url = founder.partition("=")
         try:
             said, address = split_url(url)
         except ValueError:
-            raise BadConfig(f"bootstrap: {text!r} is not ID={scheme}://HOST:PORT") from None
+            raise BadConfig(f"bootstrap: {founder!r} is not ID={scheme}://HOST:PORT") from None
         reachable(address, "bootstrap")
         if said != scheme:
             why = "with tls_cert_file" if scheme == "https" else "without tls_cert_file"
-            raise BadConfig(f"bootstrap: {text!r}: {why} nodes are at {scheme}://")
+            raise BadConfig(f"bootstrap: {founder!r}: {why} nodes are at {scheme}://")
         if not is_node_id(name):
             raise BadConfig(f"bootstrap: {name[:80]!r} is no id of a node: {NODE_ID}")
         founders.append(Founder(name, *address))
@@ -346,7 +346,7 @@ def _host_names(value: object) -> tuple[str, ...]:
 
 
 def _urls(value: object, scheme: str) -> tuple[str, ...]:
-    urls = tuple(text.rstrip("/") for text in listed(value))
+    urls = tuple(url.rstrip("/") for url in listed(value))
     for url in urls:
         try:
             said, _ = split_url(url)
@@ -358,10 +358,10 @@ def _urls(value: object, scheme: str) -> tuple[str, ...]:
 
 
 def _node_id(settings: Mapping[str, Any], key: str) -> str:
-    text = str(settings.get(key, ""))
-    if text and not is_node_id(text):
-        raise BadConfig(f"{key}: {text[:80]!r} is no id of a node: {NODE_ID}")
-    return text
+    name = text(settings, key)
+    if name and not is_node_id(name):
+        raise BadConfig(f"{key}: {name[:80]!r} is no id of a node: {NODE_ID}")
+    return name
 
 
 def _slots(value: object) -> int:

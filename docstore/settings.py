@@ -1,6 +1,7 @@
 """Values of settings: read strictly, or refused in one line that names the key."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from docstore.errors import BadConfig
@@ -13,6 +14,14 @@ def listed(value: object) -> list[str]:
     parts = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     texts = [text.strip() for part in parts for text in str(part).split(",")]
     return [text for text in texts if text]
+
+
+def text(settings: Mapping[str, Any], key: str) -> str:
+    """Return a text, "" where it is not said. Raises BadConfig: a number is no directory."""
+    value = settings.get(key, "")
+    if not isinstance(value, str | Path):
+        raise BadConfig(f"{key}: {str(value)[:40]} is not a text")
+    return str(value)
 
 
 def integer(value: object, key: str, least: int, most: int) -> int:
@@ -29,7 +38,7 @@ def seconds(
     """Return the seconds that a setting says, within bounds. Raises BadConfig."""
     value = settings.get(key, default)
     try:
-        length_s = float(value)
+        length_s = float("" if isinstance(value, bool) else value)
     except (TypeError, ValueError):
         raise BadConfig(f"{key}: {value!r} is not a number of seconds") from None
     if not least <= length_s <= most:

@@ -102,7 +102,7 @@ class Transport:
             family, _, _, _, (host, port, *_) = found[0]
             tcp, udp = _bind_both(family, (str(host), int(port)))
         except OSError as error:
-            raise BindFailed(f"cannot bind {bind[0]}:{bind[1]}: {error}") from error
+            raise BindFailed(f"cannot bind {bind[0]}:{bind[1]}: {error.strerror}") from error
         self._udp, self._is_stopped = udp, False
         self._server = await asyncio.start_server(self._accept, sock=tcp)
         loop.add_reader(udp, self.drain)

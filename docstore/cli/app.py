@@ -38,6 +38,7 @@ from docstore.cli.terminal import (
     show,
     talk,
 )
+from docstore.words import count
 
 app = typer.Typer(
     cls=Commands,
@@ -196,8 +197,8 @@ def restore(
         show(page)
         return
     typer.echo(
-        f"{page['rows']} rows of group {page['group']} are in {data}, in {page['seconds']:.1f} s;"
-        f" start it as a founder, with --slots {page['slots']}"
+        f"{count(page['rows'], 'row')} of group {page['group']} are in {data},"
+        f" in {page['seconds']:.1f} s; start it as a founder, with --slots {page['slots']}"
     )
 
 

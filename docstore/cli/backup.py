@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, failed, show, talk
+from docstore.words import count
 
 if TYPE_CHECKING:
     from docstore.backup.manifest import Manifest, Part
@@ -76,7 +77,7 @@ def said(manifest: "Manifest", *, as_json: bool) -> None:
     kind = "all" if manifest.number == 1 else "what came since the one before"
     typer.echo(
         f"backup {manifest.number}: {kind}, as of {manifest.as_of}:"
-        f" {manifest.rows} rows, {manifest.length / 1e6:.1f} MB"
+        f" {count(manifest.rows, 'row')}, {manifest.length / 1e6:.1f} MB"
     )
 
 

@@ -22,6 +22,7 @@ from docstore.cli.claims import Claims
 from docstore.cli.load import Plan, load
 from docstore.client import Client, ClientError, LocalCluster, RequestFailed
 from docstore.client.local import LocalNode
+from docstore.words import count
 
 FACTORY = "/airports"
 WRITES_AFTER_KILL = 60
@@ -179,7 +180,7 @@ async def _resync(cluster: LocalCluster, client: Client, out: Console, claims: C
     claims.check(
         "all replicas hold the same, by digest",
         holds=len(digests) == len(cluster.nodes) and len(distinct) == 1,
-        seen=f"{len(digests)} nodes, {len(distinct)} different digest",
+        seen=f"{count(len(digests), 'node')}, {count(len(distinct), 'digest')}",
     )
 
 

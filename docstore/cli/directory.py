@@ -14,6 +14,8 @@ from pathlib import Path
 
 from docstore.config import database_in, streams_in
 from docstore.doctor.directory import Found
+from docstore.errors import BadConfig
+from docstore.members.restored import restored_in
 from docstore.node.damage import NOTE
 from docstore.storage.migrations import DOCUMENTS, STREAMS
 from docstore.storage.starting import Sizes
@@ -28,7 +30,11 @@ FAULTY = "SELECT count(*) FROM slots WHERE status != 'full'"
 def look(data: Path) -> Found:
     """Return what is there. Raises OSError for what may not be read."""
     documents, streams = database_in(data), streams_in(data)
-    if not documents.exists() or not (data / "node-id").exists():
+    try:
+        has_node = (data / "node-id").exists() or restored_in(data) is not None
+    except BadConfig as error:
+        return Found(unrestored=str(error))
+    if not documents.exists() or not has_node:
         return Found(is_node=False)
     if _is_locked(documents):
         return Found(runs=True)

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, failed, show, talk
-from docstore.doctor.finding import WRONG, Finding, count
+from docstore.doctor.finding import WRONG, Finding
+from docstore.words import count
 
 PANEL = "Nodes"
 INDENT = len("wrong  ")

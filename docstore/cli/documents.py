@@ -18,14 +18,20 @@ command = partial(app.command, rich_help_panel="Documents")
 Body = Annotated[str, typer.Argument(help="JSON; - reads standard input.")]
 
 
-def _one_line(text: str) -> str:
+def _entity_tag(text: str) -> str:
+    """Return it as HTTP has it: quoted, which takes quotes around quotes in a shell."""
     if not text.isprintable():
         raise typer.BadParameter("an entity tag is one line")
-    return text
+    return f'"{text}"' if text.replace(".", "", 1).isdecimal() else text
 
 
 IfMatch = Annotated[
-    str, typer.Option(callback=_one_line, help="Only if its entity tag is still this one.")
+    str,
+    typer.Option(
+        callback=_entity_tag,
+        help="Only if its entity tag is still this one, its documentEpoch and documentVersion:"
+        " 3.7. (At levels 1 and 2 documentUpdateTimeMicros stands before the version.)",
+    ),
 ]
 
 

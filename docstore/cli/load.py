@@ -23,6 +23,7 @@ from docstore.cli.terminal import CommandFailed
 from docstore.client import Client
 from docstore.model.ingest import Record, id_of_fields, is_array, of_array, of_lines, of_table
 from docstore.model.paths import id_of
+from docstore.words import count
 
 BATCH_ROWS = 250
 IN_FLIGHT = 6
@@ -132,7 +133,7 @@ async def load(client: Client, plan: Plan, out: Console) -> Loaded:
     loaded = len(rows) - skipped
     rate = f", {loaded / seconds:,.0f} documents/s" if loaded else ""
     note = f" ({skipped} were there from before)" if skipped else ""
-    out.print(f"{loaded} documents into {plan.into} in {seconds:.2f} s{rate}{note}")
+    out.print(f"{count(loaded, 'document')} into {plan.into} in {seconds:.2f} s{rate}{note}")
     return Loaded(loaded, skipped, seconds)
 
 
@@ -159,9 +160,9 @@ async def _with_clients(client: Client, work: Any) -> None:
         raise errors.exceptions[0] from None  # The first has ended the others.
 
 
-def _batches(count: int) -> Iterator[tuple[int, int]]:
-    for first in range(0, count, BATCH_ROWS):
-        yield first, min(first + BATCH_ROWS, count)
+def _batches(rows: int) -> Iterator[tuple[int, int]]:
+    for first in range(0, rows, BATCH_ROWS):
+        yield first, min(first + BATCH_ROWS, rows)
 
 
 async def _send(client: Client, plan: Plan, left: list[Numbered]) -> None:

@@ -17,6 +17,7 @@ from docstore.cli.terminal import (
     talk,
 )
 from docstore.cli.topics import PANEL
+from docstore.words import count
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -46,22 +47,23 @@ def produce(
     async def work(client: "Client") -> dict[str, Any]:
         from collections import Counter
 
-        count, sent = 0, []
+        number, sent = 0, []
         async with client.producer(topic, id=name, acks=acks, batch=batch) as producer:
             async for line in _lines():
                 value = _value(line)
-                count += 1
-                key = _key(value, key_field, count)
+                number += 1
+                key = _key(value, key_field, number)
                 sent.append(await producer.send(key, value, partition=partition))
             await producer.flush()
         found = Counter(each.result().partition for each in sent)
-        return {"records": count, "partitions": {str(each): found[each] for each in sorted(found)}}
+        return {"records": number, "partitions": {str(each): found[each] for each in sorted(found)}}
 
     page = talk(url, work)
     if as_json:
         show(page)
     else:
-        typer.echo(f"{page['records']} records in {len(page['partitions'])} partitions")
+        partitions = count(len(page["partitions"]), "partition")
+        typer.echo(f"{count(page['records'], 'record')} in {partitions}")
 
 
 async def _lines() -> "AsyncIterator[bytes]":

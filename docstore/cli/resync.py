@@ -5,6 +5,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from docstore.cli.terminal import CommandFailed
+from docstore.words import count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,6 +44,7 @@ def said(page: Page) -> str:
     waits_for = page.get("waitsFor")  # Nodes of before do not say.
     return (
         f"{page['state']}: {slots['synchronised']} of {slots['total']} slots,"
-        f" {documents['compared']} documents compared, {documents['copied']} rows copied"
+        f" {count(documents['compared'], 'document')} compared,"
+        f" {count(documents['copied'], 'row')} copied"
         + (f"; it waits: {waits_for}" if waits_for else "")
     )

@@ -51,7 +51,7 @@ def read_settings(arguments: Sequence[str]) -> tuple[dict[str, Any], int | None]
         try:
             from_file = tomllib.loads(Path(path).read_text())
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise BadConfig(f"config: {path}: {error}") from None
+            raise BadConfig(f"config: {path}: {getattr(error, 'strerror', error)}") from None
     return merged(from_file, from_environment(environment), flags), processes
 
 

@@ -137,7 +137,7 @@ def talk(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> T:
     """Run `work` with a client; end with one clear line when the group says no."""
     import asyncio
 
-    from docstore.client import ClientError
+    from docstore.client import ClientError, Unreachable
 
     async def run() -> T:
         async with client_of(urls) as client:
@@ -145,6 +145,9 @@ def talk(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> T:
 
     try:
         return asyncio.run(run())
+    except Unreachable as error:
+        is_said = list(urls) != DEFAULT_URLS
+        raise failed(error, hint="" if is_said else "; --url or DOCSTORE_URL names one") from None
     except ClientError as error:
         raise failed(error, MAY_HAVE_HAPPENED if _is_in_doubt(error) else FAILED) from None
     except CommandFailed as error:
@@ -159,10 +162,14 @@ def _is_in_doubt(error: "ClientError") -> bool:
     return isinstance(error, Unanswered)
 
 
-def failed(error: Exception, code: int = FAILED) -> typer.Exit:
+def failed(error: Exception, code: int = FAILED, *, hint: str = "") -> typer.Exit:
     """Say why in one line, and return what ends the command."""
-    hint = "; DOCSTORE_TOKEN or --token-file says it" if getattr(error, "status", 0) == 401 else ""
-    sys.stderr.write(f"docstore: {error}{hint}\n")
+    if getattr(error, "status", 0) == 401:
+        hint = "; DOCSTORE_TOKEN or --token-file says it"
+    why = str(error)
+    if isinstance(error, OSError) and error.filename:
+        why = f"{error.filename}: {error.strerror}"
+    sys.stderr.write(f"docstore: {why}{hint}\n")
     return typer.Exit(code)
 
 

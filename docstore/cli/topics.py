@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, show, talk
+from docstore.words import count
 
 if TYPE_CHECKING:
     from docstore.client import Client
@@ -66,8 +67,8 @@ def create(
         show(page)
         return
     typer.echo(
-        f"{name}: {page['partitions']} partitions, {page['replicationFactor']} replicas each,"
-        f" {page['resolution']}"
+        f"{name}: {count(page['partitions'], 'partition')},"
+        f" {count(page['replicationFactor'], 'replica')} each, {page['resolution']}"
     )
 
 

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from docstore.doctor.finding import RISK, WRONG, Finding, count, in_order
+from docstore.doctor.finding import RISK, WRONG, Finding, in_order
+from docstore.words import count
 
 DISK = "operations.md#changing-the-group"
 START = "operations.md#running-nodes"
+RESTORING = "backup.md#restoring"
 ROOM_BYTES = 256 << 20
 
 
@@ -15,7 +17,9 @@ class Found:
     """What a look at a directory, without changing anything, has found."""
 
     is_node: bool = True
-    """Whether it has the files of a node at all."""
+    """Whether it has the files of a node at all, or of one that was restored and never started."""
+    unrestored: str = ""
+    """Why a restore into it is to be made again."""
     runs: bool = False
     """Whether a process holds the lock."""
     damage: str = ""
@@ -42,9 +46,13 @@ def examine(found: Found) -> list[Finding]:
     """Return what is wrong, then what will be."""
     if not found.is_node:
         return [
-            Finding(WRONG, "", "this is no data directory: it has no docstore.db and node-id",
+            Finding(WRONG, "", "this is no data directory: it lacks docstore.db, or node-id",
                     "name what `docstore serve --data` names", START)
         ]  # fmt: skip
+    if found.unrestored:
+        return [
+            Finding(WRONG, "", found.unrestored, "`docstore restore` into it, once more", RESTORING)
+        ]
     if found.runs:
         return [
             Finding(WRONG, "", "a node runs on it, so only the node can tell",

@@ -33,8 +33,3 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
     """Return what is wrong first; else in the order in which it was found."""
     grades = list(Grade)
     return sorted(findings, key=lambda each: grades.index(each.grade))
-
-
-def count(number: int, what: str) -> str:
-    """Return a number of things in words: `1 slot`, `1,024 slots`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -4,11 +4,14 @@ from collections import Counter
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from docstore.doctor.finding import RISK, WRONG, Finding, count
+from docstore.doctor.finding import RISK, WRONG, Finding
 from docstore.doctor.seen import Page, Seen
+from docstore.words import count
 
 CHANGING = "operations.md#changing-the-group"
 SETTINGS = "operations.md#running-nodes"
+SPOKEN = {"UNKNOWN": "unknown to the others", "LEFT": "stopped"}
+"""States that do not say what they are."""
 
 
 def findings(seen: Seen) -> Iterator[Finding]:
@@ -24,7 +27,7 @@ def _of_member(seen: Seen, member: Page) -> Iterator[Finding]:
     name, status = str(member["id"]), str(member["status"])
     if status != "ALIVE" and member["role"] != "leaving":
         yield Finding(
-            WRONG, name, f"it is {_spoken(status)}{_since(seen, name)}",
+            WRONG, name, _how_long(seen, name, SPOKEN.get(status, status.lower())),
             "start it again, or look why the others do not reach it; if it is gone for good, "
             f"replace it (`docstore replace {name}`) or take it out (`docstore remove {name}`)",
             CHANGING,
@@ -41,15 +44,11 @@ def _of_member(seen: Seen, member: Page) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _spoken(status: str) -> str:
-    return "unknown to the others" if status == "UNKNOWN" else status.lower()
-
-
-def _since(seen: Seen, name: str) -> str:
+def _how_long(seen: Seen, name: str, spoken: str) -> str:
     for each in seen.group["members"]:
         if each["id"] == name:
-            return f", for {_duration(each['secondsSinceChange'])}"
-    return ""
+            return f"it has been {spoken} for {_duration(each['secondsSinceChange'])}"
+    return f"it is {spoken}"
 
 
 def _duration(seconds: float) -> str:

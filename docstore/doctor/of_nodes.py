@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from docstore.doctor.finding import RISK, WRONG, Finding, Grade, count
+from docstore.doctor.finding import RISK, WRONG, Finding, Grade
 from docstore.doctor.seen import Node, Seen
+from docstore.words import count
 
 WATCH = "operations.md#what-to-watch"
 SETTINGS = "operations.md#running-nodes"

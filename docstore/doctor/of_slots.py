@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from docstore.doctor.finding import RISK, WRONG, Finding, count
+from docstore.doctor.finding import RISK, WRONG, Finding
 from docstore.doctor.seen import Seen
+from docstore.words import count
 
 WATCH = "operations.md#what-to-watch"
 LAG_ROWS = 1_000

@@ -6,8 +6,9 @@ One for each topic, or for each node that lacks: a node may have a part in thous
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from docstore.doctor.finding import RISK, WRONG, Finding, count
+from docstore.doctor.finding import RISK, WRONG, Finding
 from docstore.doctor.seen import Page, Seen
+from docstore.words import count
 
 TOPICS, PARTITIONS = "streams.md", "partitions.md"
 LAG_RECORDS = 10_000
@@ -29,7 +30,9 @@ def findings(seen: Seen) -> Iterator[Finding]:
 
 
 def _of_topic(topic: Page) -> Iterator[Finding]:
-    name, partitions = str(topic["name"]), topic["partitions"]
+    """Yield what there is to say; of partitions that are not made yet the topic itself tells."""
+    name = str(topic["name"])
+    partitions = [each for each in topic["partitions"] if each.get("resolution")]
     if (resolution := topic.get("resolution", "provisioned")) != "provisioned":
         yield Finding(
             RISK, name, f"the topic is {resolution}",

@@ -7,6 +7,7 @@ from typing import Any
 from docstore.errors import BadRequest
 from docstore.http import headers
 from docstore.http.listing import PAGE, PAGE_MAX
+from docstore.http.parameters import flag
 from docstore.model.document import EXPIRY, LEASE
 from docstore.model.paths import canonical_link
 from docstore.query.aggregates import Grouping, grouping_of
@@ -99,16 +100,13 @@ class Asked:
 
 def of_url(path: str, query: Mapping[str, str]) -> Asked:
     """Return what the parameters of a URL ask for. Raises BadRequest."""
-    unknown = [name for name in query if name not in IN_URL]
-    if unknown:
-        raise BadRequest(f"a query has no parameter {unknown[0][:40]!r}")
     given: dict[str, Any] = {IN_URL[name]: text for name, text in query.items()}
     for name in ("limit", "top"):
         if name in given:
             given[name] = headers.whole_number(given[name], f"${name}", 1, PAGE_MAX)
     for name in FLAGS:
         if name in given:
-            given[name] = given[name] != "false"
+            given[name] = flag(given, name)
     return of_body({**given, "path": path})
 
 

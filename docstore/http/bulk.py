@@ -29,6 +29,7 @@ from docstore.http.lines import (
     RequestLines,
     Source,
 )
+from docstore.http.parameters import check_parameters
 from docstore.http.quotas import WRITES, Quotas
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.http.results import NDJSON_TYPE, Results, answers
@@ -69,6 +70,7 @@ class Bulk:
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a stream of operations with a stream of results."""
+        check_parameters(request, ("atomic",))
         packed = headers.content_media(request, TYPES) == MSGPACK_TYPE
         match request.rel_url.query.get("atomic", "false"):
             case "true":

@@ -28,6 +28,7 @@ from docstore.errors import BadRequest, Conflict, DocstoreError, NotFound
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
+from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply, header_lines, streamed
 from docstore.model import json
 from docstore.model.service import Service
@@ -88,6 +89,7 @@ class Changes:
         """Answer GET of a document or a factory with `watch`. Raises as `serve` does."""
         # First of all: at open paths nobody has been asked who he is.
         authority_of(request).insist_on_all(path)
+        check_parameters(request, {*MEMBERS, WATCH})
         given = {name: text for name, text in request.rel_url.query.items() if name != WATCH}
         if "prefix" in given:
             raise BadRequest("what is watched is said by the path")
@@ -218,7 +220,9 @@ def is_watched(request: web.BaseRequest) -> bool:
 
 
 def _given(request: web.BaseRequest, body: bytes) -> Mapping[str, Any]:
-    if request.method != "POST":
+    is_get = request.method != "POST"
+    check_parameters(request, MEMBERS if is_get else ())
+    if is_get:
         return request.rel_url.query
     headers.content_media(request, {"application/json": ""})
     return json.parse_object(body)
@@ -227,7 +231,7 @@ def _given(request: web.BaseRequest, body: bytes) -> Mapping[str, Any]:
 def _asked(given: Mapping[str, Any]) -> _Asked:
     unknown = sorted(set(given) - MEMBERS)
     if unknown:
-        raise BadRequest(f"changes have no parameter {unknown[0][:40]!r}")
+        raise BadRequest(f"changes have no member {unknown[0][:40]!r}")
     texts = {name: given.get(name, "") for name in ("since", "prefix", "where")}
     if not all(isinstance(text, str) for text in texts.values()):
         raise BadRequest("since, prefix and where are texts")

@@ -19,6 +19,7 @@ from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.changes import EVENTS_TYPE, QUIET_S, RETRY_MS
 from docstore.http.missing import missing
+from docstore.http.parameters import check_parameters
 from docstore.http.problems import problem
 from docstore.http.reply import Reply, header_lines, streamed
 from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE, page_reply
@@ -186,10 +187,8 @@ def problem_of(outcome: Problem, request: web.BaseRequest) -> Reply:
 
 
 def _asked(request: web.BaseRequest) -> _Asked:
+    check_parameters(request, MEMBERS)
     query = request.rel_url.query
-    unknown = sorted(set(query) - MEMBERS)
-    if unknown:
-        raise BadRequest(f"records have no parameter {unknown[0][:40]!r}")
     isolation = query.get("isolation", "committed")
     if isolation not in ISOLATIONS:
         raise BadRequest("isolation is committed or uncommitted")

@@ -1,7 +1,7 @@
 """The pages under /core, /health and /metrics, and /: what a node says of itself and its group."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from docstore.http.console import files as console
 from docstore.http.documents import READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.metrics import CONTENT_TYPE, HttpMetrics
 from docstore.http.openapi import document as openapi
+from docstore.http.parameters import SELECTING, check_members, check_parameters
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
@@ -42,9 +43,23 @@ ENTRY_LINKS = {
 """For people who open the address of a node in a browser: path -> what is there."""
 SYNCH = "/core/management/synch"
 WAIT_S_MAX = 300
-REQUESTS = (
-    "SynchronizeRequest", "SynchronizeControlRequest", "CompactRequest", "LogLevelRequest",
-)  # fmt: skip
+OF_SYNCHRONIZE = ("documentSelfLink", "slotsPerSecond")
+REQUESTS: Mapping[str, Sequence[str]] = {
+    "SynchronizeRequest": OF_SYNCHRONIZE,
+    "SynchronizeControlRequest": ("id", "action"),
+    "CompactRequest": ("beforeMicros",),
+    "LogLevelRequest": ("level",),
+}
+"""What a node is asked for -> its members."""
+GROUP_REQUESTS: Mapping[str, Sequence[str]] = {
+    "AddMemberRequest": ("member",),
+    "ReplaceMemberRequest": ("id", "member"),
+    "RemoveMemberRequest": ("id", "force"),
+    "CancelChangeRequest": (),
+    "StoreKeysRequest": (),
+    "JoinPeerRequest": ("memberGroupReference",),
+}
+"""Of a group. What a newcomer says of itself, in `member`, may be more than this version knows."""
 
 
 class CorePages:
@@ -55,27 +70,34 @@ class CorePages:
         self._documents = documents
         self._metrics = metrics
         management = "DELETE, GET, HEAD, OPTIONS, PATCH"
-        self.pages: dict[str, tuple[str, Page]] = {
-            ENTRY: (READ_METHODS, self._entry),
-            "/core/management": (management, self._management),
-            SYNCH: (READ_METHODS, self._synch),
-            "/core/management/digests": (READ_METHODS, self._digests),
-            trace.PATH: (READ_METHODS, self._trace),
-            "/core/node-groups/default": ("GET, HEAD, OPTIONS, PATCH", self._node_group),
-            "/core/node-groups/default/available": (READ_METHODS, self._available),
-            "/core/document-index": (READ_METHODS, self._document_index),
-            openapi.PATH: (READ_METHODS, self._openapi),
-            **{path: (READ_METHODS, partial(_console, path)) for path in console.PATHS},
-            "/health/live": (READ_METHODS, self._live),
-            "/health/ready": (READ_METHODS, self._ready),
-            "/metrics": (READ_METHODS, self._metrics_text),
-        }
+        self.pages: dict[str, tuple[str, Page, Sequence[str] | None]] = {
+            ENTRY: (READ_METHODS, self._entry, None),
+            "/core/management": (management, self._management, ()),
+            SYNCH: (READ_METHODS, self._synch, ("id",)),
+            "/core/management/digests": (READ_METHODS, self._digests, ()),
+            trace.PATH: (READ_METHODS, self._trace, trace.PARAMETERS),
+            "/core/node-groups/default": ("GET, HEAD, OPTIONS, PATCH", self._node_group, ()),
+            "/core/node-groups/default/available": (READ_METHODS, self._available, ()),
+            "/core/document-index": (
+                READ_METHODS, self._document_index, ("documentSelfLink", *SELECTING)
+            ),
+            openapi.PATH: (READ_METHODS, self._openapi, ()),
+            **{path: (READ_METHODS, partial(_console, path), None) for path in console.PATHS},
+            "/health/live": (READ_METHODS, self._live, None),
+            "/health/ready": (READ_METHODS, self._ready, None),
+            "/metrics": (READ_METHODS, self._metrics_text, None),
+        }  # fmt: skip
+        """Path -> its methods, who answers, its parameters: None where any are passed over."""
 
     async def serve(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer a request for one of the pages."""
-        methods, page = self.pages[path]
+        methods, page, parameters = self.pages[path]
         check_method(request, methods)
-        return allowed(methods) if request.method == "OPTIONS" else await page(request, body)
+        if request.method == "OPTIONS":
+            return allowed(methods)
+        if parameters is not None:
+            check_parameters(request, parameters)
+        return await page(request, body)
 
     async def explain(self, request: web.BaseRequest, link: str) -> Reply:
         """Answer GET <link>/explain."""
@@ -90,7 +112,7 @@ class CorePages:
 
     async def _management(self, request: web.BaseRequest, body: bytes) -> Reply:
         if request.method == "PATCH":
-            return await self._asked_to(request, asked_in(request, body))
+            return await self._asked_to(request, command_in(request, body, REQUESTS))
         if request.method == "DELETE":
             self._backend.drain()
             return _json(request, {"state": "DRAINING"}, status=202)
@@ -163,7 +185,7 @@ class CorePages:
     async def _node_group(self, request: web.BaseRequest, body: bytes) -> Reply:
         if request.method != "PATCH":
             return _json(request, self._backend.node_group())
-        asked = asked_in(request, body)
+        asked = command_in(request, body, GROUP_REQUESTS)
         if asked.get("kind") == "UpdateQuorumRequest":
             raise Conflict("quorums are computed from the configuration at level 3")
         page = await self._backend.change_group(asked, headers.timeout_s(request))
@@ -218,6 +240,17 @@ def asked_in(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
     """Return what a body asks for. Raises BadRequest, UnsupportedMedia."""
     headers.content_media(request, {"application/json": ""})
     return json.parse_object(body)
+
+
+def command_in(
+    request: web.BaseRequest, body: bytes, commands: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """Return a command; one that is none of these is for who carries it out. Raises as above."""
+    asked = asked_in(request, body)
+    kind = asked.get("kind")
+    if isinstance(kind, str) and kind in commands:
+        check_members(asked, commands[kind])
+    return asked
 
 
 def not_yet(request: web.BaseRequest, code: str, why: str) -> Reply:

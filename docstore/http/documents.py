@@ -17,6 +17,7 @@ from docstore.http.backend import Backend
 from docstore.http.declarations import check_declarable, declaration_bytes, without_warnings
 from docstore.http.headers import Head
 from docstore.http.large import LARGE_BYTES, LargeBodies
+from docstore.http.parameters import SELECTING
 from docstore.http.problems import problem_of_answer
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import (
@@ -67,7 +68,7 @@ class Documents:
     def serve(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Awaitable[Reply]:
-        """Answer a request about the document at `link`."""
+        """Answer a request about the document at `link`; its parameters have been looked at."""
         method = request.method
         handler = self._handlers.get(method)
         if handler is None or (method in METHODS and method not in service.options.methods):
@@ -376,6 +377,8 @@ def at_level(operation: Operation, service: Service) -> Operation:
 
 
 def _selection(query: Mapping[str, str]) -> Select:
+    if all(name in query for name in SELECTING):
+        raise BadRequest(f"only one of {' and '.join(SELECTING)} at a time")
     if "documentVersion" in query:
         version = headers.whole_number(query["documentVersion"], "documentVersion", 0, 1 << 62)
         return ("version", version)

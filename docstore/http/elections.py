@@ -20,8 +20,14 @@ from docstore.http.attaching import attach
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.campaigns import Campaigns
-from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
+from docstore.http.documents import (
+    FACTORY_METHODS,
+    Documents,
+    allowed,
+    not_allowed,
+)
 from docstore.http.listing import listing
+from docstore.http.parameters import check_selection
 from docstore.http.problems import problem
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, encode, entity_tag
@@ -85,6 +91,9 @@ class ElectionPages:
         )
         service = self._backend.service_at(path if is_factory else path.rpartition("/")[0])
         assert service is not None, path
+        if is_factory and request.method != "POST":
+            return await listing(self._backend, request, path, service)
+        check_selection(request)
         match request.method:
             case "POST":
                 return await self._create(request, path, service, body)
@@ -92,8 +101,6 @@ class ElectionPages:
                 return await self._patch(request, path, service, body)
             case "DELETE":
                 return await self._delete(request, path, service)
-        if is_factory:
-            return await listing(self._backend, request, path, service)
         return await self._get(request, path, service)
 
     async def _create(

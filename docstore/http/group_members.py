@@ -11,6 +11,7 @@ from aiohttp import web
 from docstore.errors import BadRequest
 from docstore.http import headers
 from docstore.http.backend import Backend
+from docstore.http.parameters import flag
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
@@ -50,10 +51,10 @@ class MemberPages:
         match request.method:
             case "POST":
                 return await self._ask(request, link, _join(asked), timeout_s)
-            case "DELETE" if "force" in query:
+            case "DELETE" if flag(query, "force"):
                 return await self._call(request, link, "fence", member[0], timeout_s)
             case "DELETE":
-                leave = Leave(member[0], "drain" in query)
+                leave = Leave(member[0], flag(query, "drain"))
                 return await self._ask(request, link, leave, timeout_s)
             case "PATCH":
                 said = _said(member[0], asked)

@@ -11,7 +11,7 @@ What a group's page shows beside its document is live, from its coordinator.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from docstore.http.documents import Documents, allowed, not_allowed
 from docstore.http.group_members import MemberPages
 from docstore.http.group_offsets import GroupNotEmpty, NoSuchGroup, OffsetPages
 from docstore.http.listing import listing
+from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, entity_tag, page_reply
 from docstore.limits import Limits
@@ -50,6 +51,11 @@ METHODS: Mapping[str, str] = {
     "member": "DELETE, OPTIONS, PATCH",
     "offsets": "GET, HEAD, OPTIONS, POST",
     "offset": "GET, HEAD, OPTIONS, PATCH",
+}
+PARAMETERS: Mapping[tuple[str, str], Sequence[str]] = {
+    ("group", "GET"): ("role",),
+    ("group", "HEAD"): ("role",),
+    ("member", "DELETE"): ("force", "drain"),
 }
 LIVE_S = 2.0
 """For so long the coordinator is asked for live figures; the document is shown without them."""
@@ -82,13 +88,14 @@ class GroupPages:
             bytes_max=self._limits.body_bytes_max,
             timeout_s=self._limits.body_timeout_s,
         )
+        if kind == "factory" and request.method != "POST":
+            return await listing(self._backend, request, path, self._service(path))
+        check_parameters(request, PARAMETERS.get((kind, request.method), ()))
         asked = _asked(request, body) if request.method in ("POST", "PATCH") else {}
         link = "/".join(path.split("/", 4)[:4])
         match kind:
-            case "factory" if request.method == "POST":
-                return await self._create(request, path, asked)
             case "factory":
-                return await listing(self._backend, request, path, self._service(path))
+                return await self._create(request, path, asked)
             case "members" | "member":
                 return await self._members.serve(request, link, path, asked)
             case "offsets" | "offset":

@@ -14,6 +14,8 @@ from docstore.model.operation import CONFLICTS, Operation
 from docstore.model.paths import encoded
 from docstore.model.service import Service
 
+OF_VERSIONS = ("from", "limit")
+"""Parameters of a history."""
 CONFLICT_METHODS = "DELETE, GET, HEAD, OPTIONS"
 HISTORY_LIMIT, HISTORY_LIMIT_MAX = 100, 1000
 

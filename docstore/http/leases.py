@@ -16,9 +16,15 @@ from aiohttp import web
 from docstore.errors import BadRequest
 from docstore.http import bodies, headers
 from docstore.http.backend import Backend
-from docstore.http.documents import FACTORY_METHODS, Documents, allowed, not_allowed
+from docstore.http.documents import (
+    FACTORY_METHODS,
+    Documents,
+    allowed,
+    not_allowed,
+)
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import listing
+from docstore.http.parameters import check_members, check_selection
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode, page_reply
@@ -71,6 +77,9 @@ class LeasePages:
         )
         service = self._backend.service_at(LEASES)
         assert service is not None
+        if path == LEASES and request.method != "POST":
+            return await listing(self._backend, request, path, service)
+        check_selection(request)
         if methods is BATCH_METHODS:
             return await self._keep_all_alive(request, body)
         match request.method:
@@ -80,8 +89,6 @@ class LeasePages:
                 return await self._patch(request, path, service, body)
             case "DELETE":
                 return await self._end(request, path, service)
-        if path == LEASES:
-            return await listing(self._backend, request, path, service)
         return await self._get(request, path, service)
 
     async def _create(self, request: web.BaseRequest, service: Service, body: bytes) -> Reply:
@@ -134,8 +141,10 @@ class LeasePages:
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
         raw = bodies.json_bytes(body, headers.content_media(request, PATCHES))
-        kind = json.parse_object(raw).get("kind")
+        asked = json.parse_object(raw)
+        kind = asked.get("kind")
         if kind == "KeepAliveRequest":
+            check_members(asked, ())
             return await self._keep_alive(request, link)
         if kind not in CLIENTS:
             kinds = ", ".join(("KeepAliveRequest", *sorted(CLIENTS)))
@@ -204,7 +213,7 @@ def _ids(asked: dict[str, object]) -> list[str]:
     """Return the leases of a batch, each once. Raises BadRequest."""
     ids = asked.pop("leases", None)
     if asked or not isinstance(ids, list) or not 0 < len(ids) <= BATCH_MAX:
-        raise BadRequest(f"the body has the member leases, an array of 1 to {BATCH_MAX} ids")
+        raise BadRequest(f"the body has one member, leases: an array of 1 to {BATCH_MAX} ids")
     return list(dict.fromkeys(map(_id, ids)))
 
 

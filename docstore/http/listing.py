@@ -13,6 +13,7 @@ from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.documents import at_level
+from docstore.http.parameters import check_parameters, flag
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, stitched
 from docstore.model.document import Row
@@ -24,7 +25,7 @@ from docstore.services.registry import FACTORIES
 PAGE, PAGE_MAX = 1000, 10_000
 PAGE_BYTES_MAX = 16 << 20
 EXPANDED_AT_ONCE = 256
-UNDERSTOOD = frozenset({"$limit", "$top", "$count", "$expand", "expand", "after"})
+UNDERSTOOD = ("$limit", "$top", "$count", "$expand", "expand", "after")
 MISSPELT = {
     "filter": "$filter", "where": "$filter", "orderby": "$orderby", "orderBy": "$orderby",
     "select": "$select", "limit": "$limit", "top": "$top", "count": "$count",
@@ -46,7 +47,7 @@ async def listing(
     sees_all = authority.may("GET", factory)
     if sees_all or factory == FACTORIES:
         may_read = None if sees_all else partial(authority.may, "GET")
-        source = partial(_of_all, backend, factory, may_read, _expands(request.rel_url.query))
+        source = partial(_of_all, backend, factory, may_read, _expands(request))
     else:
         source = partial(_of_few, backend, service, authority.readable_in(factory))
 
@@ -71,8 +72,8 @@ async def listed(
     """
     media = headers.accepted_media(request)
     query = request.rel_url.query
+    expand = _expands(request)
     limit, top = _sizes(query)
-    expand = _expands(query)
     patience_s = headers.timeout_s(request)
     found, has_more = await _page(source, query.get("after", ""), limit, patience_s)
     page: dict[str, Any] = {
@@ -83,7 +84,7 @@ async def listed(
     if expand:
         pairs = [(link, row) for link, _, row in found if row is not None]
         page["documents"] = stitched({link: document_json(row, kind) for link, row in pairs})
-    counts = query.get("$count", "false") != "false"
+    counts = flag(query, "$count")
     if counts:
         page["documentCount"] = await count(patience_s)
     left = None if top is None else top - len(found)
@@ -95,18 +96,21 @@ async def listed(
     return Reply(200, stitched(page, media), b"Content-Type: %b\r\n" % media.encode())
 
 
-def _expands(query: Mapping[str, str]) -> bool:
-    """Say whether the documents are asked for, and not only their links."""
-    return "expand" in query or query.get("$expand", "false") != "false"
+def _expands(request: web.BaseRequest) -> bool:
+    """Say whether the documents are asked for, and not only their links.
+
+    Raises BadRequest, first of all for a parameter that a list does not have.
+    """
+    query = request.rel_url.query
+    for name in query:
+        if name in MISSPELT:
+            raise BadRequest(f"{name} is spelt {MISSPELT[name]} here")
+    check_parameters(request, UNDERSTOOD)
+    return flag(query, "expand") or flag(query, "$expand")
 
 
 def _sizes(query: Mapping[str, str]) -> tuple[int, int | None]:
     """Return how many documents a page has, and all pages have. Raises BadRequest."""
-    for name in query:
-        if name in MISSPELT:
-            raise BadRequest(f"{name} is spelt {MISSPELT[name]} here")
-        if name.startswith("$") and name not in UNDERSTOOD:
-            raise BadRequest(f"a list has no parameter {name[:40]}, nor has a query")
     limit, top = (
         headers.whole_number(query[name], name, 1, PAGE_MAX) if name in query else None
         for name in ("$limit", "$top")

@@ -21,6 +21,7 @@ from docstore.http.backend import Backend
 from docstore.http.consume import problem_of
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.missing import missing
+from docstore.http.parameters import check_parameters
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import MSGPACK_TYPE
@@ -80,6 +81,7 @@ class Producing:
 
     async def serve(self, request: web.BaseRequest, name: str, partition: int | None) -> Reply:
         """Append the records of a request to one partition, or to those they belong to."""
+        check_parameters(request, ("acks",))
         media = headers.content_media(request, TYPES)
         headers.refuse_fence(request, "records (their producers have epochs)")
         _refuse_what_documents_take(request)

@@ -32,7 +32,7 @@ async def next_epoch(backend: Backend, request: web.BaseRequest, body: bytes) ->
     name = asked.get("id")
     if not isinstance(name, str) or not _ID.match(name) or len(asked) > 1:
         raise BadRequest("id is 1 to 128 letters, digits and . _ : @ -, and there is nothing else")
-    link = f"{PRODUCERS}/{name}"
+    link = f"{PRODUCERS.path}/{name}"
     authority_of(request).insist("PUT", link)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + headers.timeout_s(request)

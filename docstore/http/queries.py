@@ -23,6 +23,7 @@ from docstore.http.asking import Asked
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.listing import PAGE_BYTES_MAX
+from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, stitched
 from docstore.model import json
@@ -56,12 +57,14 @@ class QueryPages:
             if asked.path != path:
                 raise BadRequest("this cursor is of another factory")
         else:
+            check_parameters(request, asking.IN_URL)
             asked = asking.of_url(path, query)
         authority_of(request).insist_on_all(path)
         return await self._serve(request, asked, service, path)
 
     async def serve(self, request: web.BaseRequest, body: bytes) -> Reply:
         """Answer GET and POST of /core/query-tasks."""
+        check_parameters(request, () if request.method == "POST" else ("cursor",))
         if request.method == "POST":
             headers.content_media(request, {"application/json": ""})
             given = json.parse_object(body)

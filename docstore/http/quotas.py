@@ -52,7 +52,7 @@ class Quotas:
         read_at, known = self._known.get(name, (-KNOWN_S, None))
         if now - read_at < KNOWN_S:
             return known
-        operation = Operation(verb="GET", link=f"{QUOTAS}/{quote(name, safe='')}")
+        operation = Operation(verb="GET", link=f"{QUOTAS.path}/{quote(name, safe='')}")
         answer = await self._backend.submit(operation, TIMEOUT_S)
         if answer.status == 200 and answer.row is not None:
             try:

@@ -33,6 +33,7 @@ from docstore.errors import (
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
+from docstore.http.parameters import check_parameters
 from docstore.http.quotas import READS, Quotas
 from docstore.http.reply import Reply, streamed
 from docstore.http.representation import page_reply
@@ -59,6 +60,8 @@ PAGE_S = 0.05
 SLOTS_AT_ONCE = 128
 """Bounds what one page may have to look through when few rows fulfil the condition."""
 CATCH_UP_S, CATCH_UP_S_MAX = 2.0, 60.0
+OF_PLAN = ("asOf", "path")
+"""Parameters of a plan."""
 OURS = frozenset({"compression", "rowsPerSecond", "catchUpMs", "job"})
 """Members of the request that say how, not what."""
 
@@ -84,6 +87,7 @@ class ScanPages:
         """Answer GET plan, layout and high."""
         patience_s = headers.timeout_s(request)
         media = headers.accepted_media(request)
+        check_parameters(request, OF_PLAN if name == "plan" else ())
         if name == "high":
             return page_reply(await self._high(patience_s), media)
         if name == "layout":
@@ -122,6 +126,7 @@ class ScanPages:
 
     async def scan(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
         """Answer POST scan and changes."""
+        check_parameters(request)
         headers.content_media(request, {"application/json": ""})
         asked = json.parse_object(body)
         how = {name: asked.pop(name) for name in OURS & asked.keys()}

@@ -22,7 +22,13 @@ from docstore.http.bulk import Bulk
 from docstore.http.changes import CHANGES, Changes, is_watched
 from docstore.http.changes import METHODS as CHANGES_METHODS
 from docstore.http.core_pages import ENTRY, CorePages, check_method
-from docstore.http.documents import FACTORY_METHODS, READ_METHODS, Documents, allowed, not_allowed
+from docstore.http.documents import (
+    FACTORY_METHODS,
+    READ_METHODS,
+    Documents,
+    allowed,
+    not_allowed,
+)
 from docstore.http.elections import TURN_PATHS, ElectionPages
 from docstore.http.ending import Ending
 from docstore.http.groups import GROUP_PATHS, GroupPages
@@ -32,6 +38,7 @@ from docstore.http.leases import LeasePages
 from docstore.http.listener import Listener
 from docstore.http.listing import listing
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
+from docstore.http.parameters import check_parameters, check_selection
 from docstore.http.plain import PlainRequests
 from docstore.http.queries import METHODS as QUERY_METHODS
 from docstore.http.queries import QUERY_TASKS, QueryPages, is_query
@@ -232,7 +239,7 @@ class HttpServer:
         )
         service = self._documents.service_of(path)
         if service is not None:
-            return await self._documents.serve(request, path, service, body)
+            return await self._document(request, path, service, body)
         if path in self._core.pages:
             return await self._core.serve(request, path, body)
         return await self._route_rarer(request, path, body)
@@ -280,8 +287,14 @@ class HttpServer:
             return await self._factory(request, path, factory, body)
         service = await self._find(request, parent)
         if service is not None:
-            return await self._documents.serve(request, path, service, body)
+            return await self._document(request, path, service, body)
         raise NotFound("there is no such service")
+
+    async def _document(
+        self, request: web.BaseRequest, link: str, service: Service, body: bytes
+    ) -> Reply:
+        check_selection(request)
+        return await self._documents.serve(request, link, service, body)
 
     async def _serve_bulk(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.method == "OPTIONS":
@@ -314,6 +327,7 @@ class HttpServer:
         methods = FACTORY_METHODS if "POST" in service.options.methods else READ_METHODS
         match request.method:
             case "POST" if methods is FACTORY_METHODS:
+                check_parameters(request)
                 return await self._documents.create(request, path, service, body)
             case "GET" | "HEAD" if is_query(request.rel_url.query):
                 return await self._queries.of_factory(request, path, service)

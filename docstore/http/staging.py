@@ -21,6 +21,7 @@ from docstore.http import bodies, headers
 from docstore.http.bulk import Bulk, refuse_headers_of_one
 from docstore.http.documents import allowed, not_allowed
 from docstore.http.lines import BATCH_LINES, JsonLines
+from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
 from docstore.http.results import NDJSON_TYPE
@@ -41,6 +42,7 @@ class StagedParts:
 
     async def serve(self, request: web.BaseRequest, raw: str) -> Reply | web.StreamResponse:
         """Answer any of them. `raw`: the request's path."""
+        check_parameters(request)
         if raw == STAGING:
             return await self._list(request)
         job, _, part = raw.removeprefix(f"{STAGING}/").partition("/")

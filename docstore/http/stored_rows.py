@@ -11,6 +11,7 @@ from aiohttp import web
 
 from docstore.http import headers
 from docstore.http.backend import Backend
+from docstore.http.parameters import check_parameters
 from docstore.http.quotas import READS, Quotas
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import MSGPACK_TYPE
@@ -35,6 +36,7 @@ class StoredRows:
 
     async def serve(self, request: web.BaseRequest, body: bytes) -> Reply:
         """Answer POST. Raises BadRequest, Misdirected, TooEarly, SnapshotGone, Unavailable."""
+        check_parameters(request)
         headers.content_media(request, {"application/json": ""})
         question = json.parse_object(body)
         job, rate = await quota_of(self._quotas, question)

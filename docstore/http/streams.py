@@ -30,6 +30,7 @@ from docstore.http.ids import id_of_key, new_id
 from docstore.http.large import LargeBodies
 from docstore.http.listing import listing
 from docstore.http.missing import missing
+from docstore.http.parameters import check_parameters
 from docstore.http.produce import Producing
 from docstore.http.producers import next_epoch
 from docstore.http.reply import Reply, header_lines
@@ -46,7 +47,7 @@ from docstore.streams.replica_set import PARTITIONS, STREAMS, partition_link
 from docstore.streams.requests import NoSuchPartition, NoSuchTopic
 from docstore.streams.topic import Provision, asked_topic, check_change, check_name
 
-STREAM_PATHS = (STREAMS, PRODUCERS)
+STREAM_PATHS = (STREAMS, PRODUCERS.path)
 POLL_S = 0.02
 READS_AT_ONCE = 64
 PATCHES = {"application/json": "", "application/merge-patch+json": "", "application/msgpack": ""}
@@ -99,6 +100,8 @@ class StreamPages:
         if request.method == "POST" and kind in ("produce", "records"):
             partition = _number(segments[2]) if kind == "records" else None
             return await self._producing.serve(request, segments[0], partition)
+        if kind not in ("topics", "records") or request.method == "POST":  # They have their own.
+            check_parameters(request)
         body = await bodies.receive(
             request,
             bytes_max=self._limits.body_bytes_max,
@@ -281,7 +284,7 @@ class StreamPages:
 
 @lru_cache(maxsize=1024)
 def _is_ours(path: str) -> bool:
-    ours = path in (STREAMS, PRODUCERS) or path.startswith(f"{STREAMS}/")
+    ours = path in (STREAMS, PRODUCERS.path) or path.startswith(f"{STREAMS}/")
     return ours and path.rpartition("/")[2] not in SUFFIXES
 
 
@@ -291,7 +294,7 @@ def _place(path: str) -> tuple[str, Sequence[str]]:
 
     Raises BadRequest, NotFound.
     """
-    if path == PRODUCERS:
+    if path == PRODUCERS.path:
         return "producers", ()
     segments = tuple(path[len(STREAMS) :].split("/")[1:])
     return _kind(segments), segments

@@ -24,6 +24,7 @@ from docstore.http.changes import Changes
 from docstore.http.documents import READ_METHODS, Documents, allowed, not_allowed
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import Entry, listed
+from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode
 from docstore.limits import Limits
@@ -91,6 +92,7 @@ class SubscriptionPages:
         )
         if path == SUBSCRIPTIONS:
             return await self._list(request, path, lambda about: True)
+        check_parameters(request)
         match request.method:
             case "PATCH":
                 return await self._patch(request, path, body)
@@ -102,13 +104,15 @@ class SubscriptionPages:
         """Answer a request for the subscriptions of a document or a factory."""
         match request.method:
             case "POST":
+                check_parameters(request)
                 return await self._create(request, path, body)
             case "GET" | "HEAD":
                 own = f"{path}/subscriptions"
                 return await self._list(request, own, lambda about: about.path == path)
             case "DELETE":
+                check_parameters(request, ("id",))
                 query = request.rel_url.query
-                if set(query) != {"id"}:
+                if "id" not in query:
                     raise BadRequest("?id= says which subscription ends")
                 link = f"{SUBSCRIPTIONS}/{query['id'].rpartition('/')[2]}"
                 return await self._delete(request, link, path)

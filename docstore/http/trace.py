@@ -19,9 +19,6 @@ NUMBER_MAX = 1 << 62
 
 def page(backend: Backend, query: Mapping[str, str]) -> Any:
     """Return the steps that a query asks for. Raises BadRequest, Unavailable."""
-    for name in query:
-        if name not in PARAMETERS:
-            raise BadRequest(f"{name[:60]} is none of {', '.join(PARAMETERS)}")
     if sum(name in query for name in PARAMETERS[:3]) > 1:
         raise BadRequest("only one of slot, partition and link at a time")
     limit = headers.whole_number(query.get("limit", str(LIMIT)), "limit", 1, LIMIT_MAX)

@@ -12,6 +12,7 @@ from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.core_pages import check_method
 from docstore.http.documents import READ_METHODS, allowed
+from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
 from docstore.model.principals import USERS, user_link
@@ -31,6 +32,7 @@ class UserPages:
         check_method(request, READ_METHODS)
         if request.method == "OPTIONS":
             return allowed(READ_METHODS)
+        check_parameters(request)
         authority = authority_of(request)
         name = authority.name if path == ACCESS else path.rpartition("/")[2]
         grants = authority.grants_of(name) if name else None

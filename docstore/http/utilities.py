@@ -5,7 +5,7 @@ be. A name of these is no document's id (`model/paths.py`).
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -14,9 +14,10 @@ from docstore.errors import BadRequest, NotFound, Unavailable
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.core_pages import CorePages, asked_in, check_method, not_yet
+from docstore.http.core_pages import OF_SYNCHRONIZE, CorePages, asked_in, check_method, not_yet
 from docstore.http.documents import READ_METHODS, Documents, allowed, at_level
-from docstore.http.history import CONFLICT_METHODS, HistoryPages
+from docstore.http.history import CONFLICT_METHODS, OF_VERSIONS, HistoryPages
+from docstore.http.parameters import check_members, check_parameters, check_selection
 from docstore.http.reply import Reply
 from docstore.http.representation import decode, encode, page_reply
 from docstore.http.subscriptions import PATH_METHODS, SubscriptionPages
@@ -44,11 +45,15 @@ class Asked(NamedTuple):
 
 
 class Utility(NamedTuple):
-    """Who answers, and which methods it takes of a document and of a factory, "" for none."""
+    """Who answers, and which methods it takes of a document and of a factory, "" for none.
+
+    parameters: that it has; None where who answers looks at them.
+    """
 
     answer: Callable[[Asked], Awaitable[Reply]]
     of_document: str
     of_factory: str
+    parameters: Sequence[str] | None = ()
 
 
 class UtilityPages:
@@ -66,7 +71,7 @@ class UtilityPages:
         reads, nothing = READ_METHODS, ""
         self._utilities: Mapping[str, Utility] = {
             "available": Utility(self._available, reads, reads),
-            "config": Utility(self._config, reads, PATCH_METHODS),
+            "config": Utility(self._config, reads, PATCH_METHODS, None),
             "conflicts": Utility(
                 lambda it: history.conflicts(it.request, it.link, it.service),
                 CONFLICT_METHODS, nothing,
@@ -75,12 +80,13 @@ class UtilityPages:
             "stats": Utility(self._stats, reads, reads),
             "subscriptions": Utility(
                 lambda it: subscriptions.of_path(it.request, it.link, it.body),
-                PATH_METHODS, PATH_METHODS,
+                PATH_METHODS, PATH_METHODS, None,
             ),
             "synchronization": Utility(self._synchronization, PATCH_METHODS, PATCH_METHODS),
             "template": Utility(self._template, reads, reads),
             "versions": Utility(
-                lambda it: history.versions(it.request, it.link, it.service), reads, nothing
+                lambda it: history.versions(it.request, it.link, it.service), reads, nothing,
+                OF_VERSIONS,
             ),
         }  # fmt: skip
 
@@ -95,6 +101,8 @@ class UtilityPages:
         check_method(asked.request, methods)
         if asked.request.method == "OPTIONS":
             return allowed(methods)
+        if utility.parameters is not None:
+            check_parameters(asked.request, utility.parameters)
         return await utility.answer(asked)
 
     async def _insist(self, asked: Asked) -> None:
@@ -134,6 +142,7 @@ class UtilityPages:
 
     async def _config(self, asked: Asked) -> Reply:
         """Show, or change, what is declared: the declaration, with what it leaves unsaid."""
+        check_selection(asked.request)
         factories = self._backend.service_at(FACTORIES)
         assert factories is not None, "it is built in"
         link, request = declaration_link(asked.service.options.path), asked.request
@@ -151,9 +160,11 @@ class UtilityPages:
         """Say what the last resynchronisation of it says; PATCH begins one, or joins it."""
         request, link = asked.request, asked.link
         if request.method == "PATCH":
-            wanted = asked_in(request, asked.body) if asked.body else {}
-            if wanted.get("kind", "SynchronizeRequest") != "SynchronizeRequest":
+            said = asked_in(request, asked.body) if asked.body else {}
+            wanted = {"kind": "SynchronizeRequest"} | said
+            if wanted["kind"] != "SynchronizeRequest":
                 raise BadRequest("kind must be SynchronizeRequest")
+            check_members(wanted, OF_SYNCHRONIZE)
             if wanted.get("documentSelfLink", link) != link:
                 raise BadRequest("documentSelfLink differs from the path")
             return await self._core.synchronize(request, {**wanted, "documentSelfLink": link})

@@ -33,6 +33,8 @@ def load(names: Sequence[str]) -> list[Service]:
 
 def _loaded(name: str) -> Service:
     module, _, named = name.partition(":")
+    if not module or not named:
+        raise _refused(name, "it is package.module:Class")
     try:
         found = getattr(importlib.import_module(module), named, None)
     except BaseException as error:  # noqa: BLE001 - whatever its author does there

@@ -83,5 +83,5 @@ def run(config: Config) -> int:
         _say(f"docstore: {error}", sys.stderr)
         return EXIT_NO_ROOM
     except OSError as error:
-        _say(f"docstore: cannot start: {error}", sys.stderr)
+        _say(f"docstore: cannot start: {error.strerror or error}", sys.stderr)
         return EXIT_BAD_CONFIG

@@ -40,10 +40,17 @@ SNAPSHOTS = "/core/snapshots"
 """Cuts with a name, in the member `cut`; what they need is kept until they are deleted."""
 JOBS, DEAD_LETTERS = "/core/spark/jobs", "/core/spark/dead"
 """What bulk jobs leave behind: one document for each, and one for each row that was refused."""
-QUOTAS = "/core/spark/quotas"
+_RATE = {"type": "number", "minimum": 0}
+QUOTAS = ServiceOptions(
+    path="/core/spark/quotas", kind="docstore:Quota",
+    schema={
+        "properties": {"rowsPerSecond": _RATE, "writesPerSecond": _RATE},
+        "additionalProperties": False,
+    },
+)  # fmt: skip
 """What a bulk job may take of each node; see `docstore/http/quotas.py`."""
 
-PRODUCERS = "/core/producers"
+PRODUCERS = ServiceOptions(path="/core/producers", kind="docstore:Producer", methods=("DELETE",))
 """Epochs of those who write to streams under an id; see `docstore/http/producers.py`."""
 
 EXAMPLES = ServiceOptions(
@@ -108,8 +115,8 @@ class Registry:
             SubscriptionService(),
             DeclaredService(ServiceOptions(path=JOBS, kind="docstore:Job")),
             DeclaredService(ServiceOptions(path=DEAD_LETTERS, kind="docstore:DeadLetter")),
-            DeclaredService(ServiceOptions(path=QUOTAS, kind="docstore:Quota")),
-            DeclaredService(ServiceOptions(path=PRODUCERS, kind="docstore:Producer")),
+            DeclaredService(QUOTAS),
+            DeclaredService(PRODUCERS),
             GroupService(GROUPS, "docstore:Group"),
             GroupService(ROLES, "docstore:Roles"),
         )

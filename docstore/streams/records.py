@@ -83,7 +83,7 @@ def checked(body: bytes, *, is_json: bool = False) -> int:
             number += 1
             end = unpacker.tell()  # Afterwards it counts what was begun, too.
     except (ValueError, BadRequest) as error:
-        raise ValueError(f"record {number}: {error}") from None
+        raise ValueError(f"record {number}: {str(error) or 'it is not msgpack'}") from None
     if end != len(body):
         raise ValueError(f"record {number}: it is cut off")
     return number

@@ -9,8 +9,8 @@ from docstore.trace.brief import Brief, Kind
 from docstore.trace.context import trace_id
 from docstore.trace.recorder import Kept, Step
 
-ITEMS_SHOWN = 8
-"""Of one event or effect; how many more there are is said."""
+SHOWN = 8
+"""Items of one event or effect, and effects of one step; how many more there are is said."""
 TEXT_MAX = 160
 
 
@@ -65,10 +65,7 @@ def items_of(brief: Brief) -> Iterator[dict[str, Any]]:
 
 def is_about(step: Step, about: About) -> bool:
     """Say whether a step has something of what is looked for."""
-    return any(
-        about.is_met(facts_of(brief)) or any(about.is_met(item) for item in items_of(brief))
-        for _, brief in (step.event, *step.effects)
-    )
+    return any(_is_kept_about(each, about) for each in (step.event, *step.effects))
 
 
 def traces_of(step: Step) -> list[str]:
@@ -88,17 +85,29 @@ def said(kept: Kept, direction: str, about: About = NOTHING) -> str:
     words = [f"{direction} {node}"] if node else []
     words += [kind.name, *_named(facts_of(brief))]
     items = sorted(items_of(brief), key=lambda item: not about.is_met(item))
-    shown = [" ".join(_named(item)) for item in items[:ITEMS_SHOWN]]
-    if len(items) > ITEMS_SHOWN:
-        shown.append(f"{len(items) - ITEMS_SHOWN} more")
+    shown = [" ".join(_named(item)) for item in items[:SHOWN]]
+    if len(items) > SHOWN:
+        shown.append(f"{len(items) - SHOWN} more")
     if shown:
         words.append(f"[{', '.join(shown)}]")
     return " ".join(words)
 
 
+def effects_of(step: Step, about: About = NOTHING) -> list[str]:
+    """Return the effects of a step as texts; of many those first that are asked for.
+
+    A reign that begins has one for each slot and peer.
+    """
+    effects, more = step.effects, len(step.effects) - SHOWN
+    if more > 0:
+        effects = sorted(effects, key=lambda each: not _is_kept_about(each, about))[:SHOWN]
+    texts = [said(each, "to", about) for each in effects]
+    return [*texts, f"{more} more"] if more > 0 else texts
+
+
 def line(step: Step, about: About = NOTHING) -> str:
     """Return a step as one line, without its time."""
-    effects = "; ".join(said(each, "to", about) for each in step.effects)
+    effects = "; ".join(effects_of(step, about))
     return said(step.event, "from", about) + (f" => {effects}" if effects else "")
 
 
@@ -111,10 +120,15 @@ def page_of(step: Step, machine: str, about: About, wall_ahead_s: float) -> dict
         "atSeconds": round(step.at, 6),
         "time": datetime.fromtimestamp(wall, UTC).isoformat(timespec="microseconds"),
         "event": said(step.event, "from", about),
-        "effects": [said(each, "to", about) for each in step.effects],
+        "effects": effects_of(step, about),
         "traces": traces_of(step),
         "leftOut": step.left_out,
     }
+
+
+def _is_kept_about(kept: Kept, about: About) -> bool:
+    brief = kept[1]
+    return about.is_met(facts_of(brief)) or any(about.is_met(item) for item in items_of(brief))
 
 
 def _named(values: Mapping[str, Any]) -> Iterator[str]:

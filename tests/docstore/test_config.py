@@ -120,6 +120,11 @@ def test_the_environment_is_read_by_name_and_checked() -> None:
     [
         ({}, "data"),
         ({"data": "d", "colour": "red"}, "colour"),
+        ({"data": 5}, "data"),
+        ({"data": ["d"]}, "data"),
+        ({"data": "d", "zone": True}, "zone"),
+        ({"data": "d", "node_id": 7}, "node_id"),
+        ({"data": "d", "owner_timeout_s": True}, "owner_timeout_s"),
         ({"data": "d", "slots": 12}, "slots"),
         ({"data": "d", "slots": "many"}, "slots"),
         ({"data": "d", "listen": "x"}, "listen"),

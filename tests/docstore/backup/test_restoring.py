@@ -7,7 +7,9 @@ import pytest
 from docstore.backup.blocks import BadBackup, Branch
 from docstore.backup.directory import place_of
 from docstore.backup.restoring import JUMP, RESTORE, restore
+from docstore.cli.directory import look
 from docstore.config import database_in
+from docstore.doctor.directory import examine
 from docstore.errors import BadConfig, DiskFull
 from docstore.members.restored import restored_in, unfinished_in
 from docstore.model import json
@@ -175,10 +177,19 @@ def test_a_directory_that_is_in_use_is_left_alone(chain: Chain, tmp_path: Path) 
     (data / "lost+found").mkdir()
     restore(chain.directory, data)
     there = sorted(each.name for each in data.iterdir())
+    assert [each.what for each in examine(look(data)) if "MiB left" not in each.what] == []
     assert there == ["docstore.db", "lost+found", "restored.json"]
     with pytest.raises(BadConfig, match="is not empty"):
         restore(chain.directory, data)
     assert sorted(each.name for each in data.iterdir()) == there
+
+
+def test_a_restore_that_did_not_come_to_its_end_is_found(chain: Chain, tmp_path: Path) -> None:
+    chain.add([Author().row(1, "/a/b")])
+    restore(chain.directory, tmp_path / "data")
+    database_in(tmp_path / "data").rename(unfinished_in(tmp_path / "data"))
+    [found] = examine(look(tmp_path / "data"))
+    assert "restore it again" in found.what
 
 
 def test_a_damaged_backup_leaves_nothing(chain: Chain, tmp_path: Path) -> None:

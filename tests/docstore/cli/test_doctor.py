@@ -41,3 +41,5 @@ def test_where_no_node_answers_one_line_says_so() -> None:
     assert (code, said) == (1, "")
     assert error.startswith("docstore: no node answers")
     assert error.count("\n") == 1
+    code, said, error = docstore("backup", "create", "/proc/nowhere", "--url", "http://127.0.0.1:1")
+    assert (code, said, error) == (1, "", "docstore: /proc/nowhere: No such file or directory\n")

@@ -49,6 +49,21 @@ def test_what_is_typed_wrong_is_said_to_be(node: str, words: list[str]) -> None:
     assert "Traceback" not in errors
 
 
+def test_an_entity_tag_needs_no_quotes_in_quotes(node: str) -> None:
+    def answer(*words: str) -> tuple[int, str, str]:
+        return docstore(words[0], "/notes/tagged", "{}", *words[1:], "--url", node)
+
+    _, out, _ = answer("put")
+    for form in ('"{}.{}"', "{}.{}"):
+        shown = json.loads(out)
+        tag = form.format(shown["documentEpoch"], shown["documentVersion"])
+        code, out, errors = answer("patch", "--if-match", tag)
+        assert (code, errors) == (0, "")
+    for wrong in ("7.7", "*,"):
+        code, _, errors = answer("put", "--if-match", wrong)
+        assert (code, "If-Match" in errors) == (1, True)
+
+
 def test_an_id_of_a_lease_is_no_way_to_another_document(node: str) -> None:
     """The factory was deleted."""
     code, out, errors = docstore("lease", "revoke", "../factories/notes", "--now", "--url", node)

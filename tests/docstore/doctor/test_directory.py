@@ -21,6 +21,7 @@ from tests.docstore.doctor.places import is_a_place
     ("members", "grade", "words"),
     [
         ({"is_node": False}, WRONG, "no data directory"),
+        ({"unrestored": "a restore has not come to its end"}, WRONG, "not come to its end"),
         ({"runs": True, "damage": "x"}, WRONG, "a node runs on it"),
         ({"damage": "row 7"}, WRONG, "its disk is damaged: row 7"),
         ({"unreadable": {"streams.db": "not a database"}}, WRONG, "streams.db: not a database"),

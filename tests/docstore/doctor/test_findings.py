@@ -52,6 +52,12 @@ def partition(**members: Any) -> Change:
     return lambda pages: pages.topics[0]["partitions"][1].update(members)
 
 
+def not_made(pages: Pages) -> None:
+    """A topic that wants more replicas than there are members, as its page shows it."""
+    unmade = {"partition": 0, "leader": "", "resolution": None, "followers": [], "stale": True}
+    pages.topics[0].update(resolution="insufficient-resources", partitions=[unmade])
+
+
 def silent(pages: Pages) -> None:
     pages.nodes["n2"] = Node(why_not="no answer in time")
 
@@ -121,6 +127,7 @@ FOUND = [
     (saying("n2", partitions={"faulty": 1}), WRONG, "n2", "1 replica of partitions"),
     (lambda pages: pages.topics[0].update(resolution="pending"), RISK, "orders", "is pending"),
     (partition(leader=""), WRONG, "orders", "nobody leads partition 1"),
+    (not_made, RISK, "orders", "is insufficient-resources"),
     (partition(replicas=["n1", "n2", "n4"], lrs=[["n1", "a"], ["n2", "b"]]), RISK, "n4",
      "1 replica of partitions"),
     (partition(replicas=["n1"], lrs=[["n1", "a"]]), WRONG, "orders", "partition 1 of it take no"),
@@ -149,8 +156,9 @@ def test_it_is_found(change: Change, grade: Grade, where: str, words: str) -> No
     ("change", "words"),
     [
         (silent, "does not answer at http://10.0.0.2:8001: no answer in time"),
-        (member("n2", status="SUSPECT"), "it is suspect, for 11 minutes"),
-        (member("n2", status="UNKNOWN"), "it is unknown to the others, for 11 minutes"),
+        (member("n2", status="SUSPECT"), "it has been suspect for 11 minutes"),
+        (member("n2", status="UNKNOWN"), "it has been unknown to the others for 11 m"),
+        (member("n2", status="LEFT"), "it has been stopped for 11 minutes"),
     ],
 )
 def test_a_node_that_is_not_there_is_told_of(change: Change, words: str) -> None:

@@ -99,6 +99,61 @@ async def test_each_path_and_method_is_described_and_answered(
             assert methods in told, (path, methods, fitting)
 
 
+def parameters_of(page: dict[str, Any], operation: dict[str, Any]) -> set[str]:
+    """Return the parameters of an operation that stand in URLs."""
+    names = (each["$ref"].rpartition("/")[2] for each in operation.get("parameters", ()))
+    found = [page["components"]["parameters"][name] for name in names]
+    return {each["name"] for each in found if each["in"] == "query"}
+
+
+async def detail_of(client: aiohttp.ClientSession, method: str, url: str) -> tuple[int, str]:
+    async with client.request(method, url, timeout=aiohttp.ClientTimeout(5)) as answer:
+        if answer.content_type != "application/problem+json":
+            return answer.status, ""
+        return answer.status, (await answer.json())["detail"]
+
+
+FOR_ANYBODY = re.compile(r"/health/|/metrics|/core/ui|/core/docs|/\Z")
+"""Pages for supervisors and browsers, which put things behind an address that mean nothing."""
+
+PLACES = frozenset({"cursor", "after"})
+"""Said by links to further pages, of a query or of a list: the two do not go together."""
+
+
+async def test_a_parameter_that_is_not_described_is_refused_and_named(
+    client: aiohttp.ClientSession, declare: Declare
+) -> None:
+    await declare(options=["PERSISTENCE", "REPLICATION"])
+    page = await described(client)
+    for template, item in page["paths"].items():
+        for method in (METHODS - {"head"}) & set(item):
+            known = parameters_of(page, item[method]) - PLACES
+            query = "&".join([*(f"{name}=x" for name in sorted(known)), "unheardOf=1"])
+            status, detail = await detail_of(client, method, f"{sample(template)}?{query}")
+            if FOR_ANYBODY.match(template):
+                assert status != 400, (method, template, detail)
+            else:
+                found = (status, detail.partition(", but")[0])
+                told = "there is no parameter 'unheardOf' here"
+                assert found == (400, told), (method, template)
+
+
+async def test_a_parameter_is_there_once_and_is_what_it_may_be(
+    client: aiohttp.ClientSession, declare: Declare
+) -> None:
+    factory = await declare()
+    for url, told in {
+        f"{factory}?$limit=1&$limit=2": "$limit is there twice",
+        f"{factory}?expand=maybe": "expand is true or false",
+        f"{factory}?$count=maybe": "$count is true or false",
+        f"{factory}?deleted=maybe": "deleted is true or false",
+        f"{factory}/a?documentVersion=1&at=7": "only one of documentVersion and at at a time",
+        f"{factory}/a?documentversion=0": "there is no parameter 'documentversion' here,"
+        " but at, documentVersion",
+    }.items():
+        assert await detail_of(client, "GET", url) == (400, told)
+
+
 SCHEMA = {
     "type": "object", "required": ["size"], "$defs": {"n": {"type": "integer"}},
     "properties": {

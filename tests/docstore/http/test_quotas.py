@@ -45,10 +45,24 @@ async def test_a_job_of_its_own_is_not_held_to_the_default() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["fast", True, -1, None, [5]])
-async def test_what_is_no_rate_bounds_nothing(wrong: Any) -> None:
+async def test_what_is_no_rate_is_refused_and_would_bound_nothing(wrong: Any) -> None:
     node = SingleNode()
-    await put(node, "default", {READS: wrong})
+    await put(node, "default", {READS: 50})
+    body = json.dumps({READS: wrong}).encode()
+    asked = Operation(verb="PUT", link="/core/spark/quotas/default", body=body, creates=True)
+    assert (await node.submit(asked, 1.0)).status == 422
+    [row] = node.histories["/core/spark/quotas/default"]
+    node.histories[row.link] = [row._replace(state=body)]  # By an owner that looked at nothing.
     assert await Quotas(node).rate("a", READS) == 0.0
+
+
+async def test_a_misspelt_quota_is_refused() -> None:
+    node = SingleNode()
+    body = json.dumps({"rowsASecond": 5}).encode()
+    asked = Operation(verb="PUT", link="/core/spark/quotas/default", body=body, creates=True)
+    answer = await node.submit(asked, 1.0)
+    assert answer.status == 422
+    assert "rowsASecond" in answer.detail
 
 
 async def test_a_quota_is_read_once_in_a_while() -> None:

@@ -22,7 +22,10 @@ MANAGEMENT = "path=/core/management"
         (f"{MANAGEMENT}&target=PEER_ID&peer=", "peer is the id of a member"),
         (f"{MANAGEMENT}&target=KEY_HASH", "KEY_HASH needs a link or a key"),
         (f"{MANAGEMENT}&target=KEY_HASH&link=x", "a path begins with /"),
-        (f"{MANAGEMENT}&target=ALL&query=a", "forwarding has no parameter query"),
+        (
+            f"{MANAGEMENT}&target=ALL&query=a",
+            "there is no parameter 'query' here",
+        ),
         ("target=ALL&path=http://127.0.0.1:80/", "a path begins with /"),
         ("target=ALL&path=//127.0.0.1/stats", "no empty segments"),
         ("target=ALL&path=/core/../stats", "no dot segments"),

@@ -66,6 +66,11 @@ def test_what_is_checked_can_be_unpacked(body: bytes) -> None:
     assert len(list(unpacked(body))) == number
 
 
+def test_what_is_no_msgpack_is_said_to_be_none() -> None:
+    with pytest.raises(ValueError, match=r"record 1: it is not msgpack\Z"):
+        checked(GOOD + b"\xc1")
+
+
 def test_a_key_may_be_a_text_and_is_kept_as_bytes() -> None:
     body = msgpack.packb(["é", b"1", None, None])
     assert checked(body) == 1

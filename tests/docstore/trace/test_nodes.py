@@ -133,7 +133,7 @@ def test_a_slot_a_document_and_a_partition_are_followed(cluster: LocalCluster) -
         ("partition=orders", "<topic>/<number>"),
         ("partition=orders/x", "partition is a whole number"),
         ("slot=1&link=/notes/a", "only one of"),
-        ("slots=1", "slots is none of slot, partition, link"),
+        ("slots=1", "there is no parameter 'slots' here, but"),
     ],
 )
 def test_what_is_asked_wrongly_is_refused(cluster: LocalCluster, query: str, detail: str) -> None:

@@ -29,7 +29,7 @@ from docstore.streams.effects import StreamEffect
 from docstore.streams.events import ProduceAsked, StreamEvent
 from docstore.streams.events import Received as StreamReceived
 from docstore.trace import of_documents, of_sessions, of_streams
-from docstore.trace.lines import About, is_about, line, traces_of
+from docstore.trace.lines import NOTHING, About, is_about, line, traces_of
 from docstore.trace.recorder import LAST, Recorder
 
 SECRET = b"top secret"
@@ -42,7 +42,8 @@ def recorder(*, steps_a_tick: int = 1 << 30, **bounds: int) -> Recorder:
 
 
 def lines(kept: Recorder, about: About | None = None) -> list[str]:
-    return [line(each) for each in kept.steps() if about is None or is_about(each, about)]
+    asked = about or NOTHING
+    return [line(each, asked) for each in kept.steps() if about is None or is_about(each, asked)]
 
 
 def requested(number: int, link: str = "/notes/a", body: bytes = SECRET) -> Requested:
@@ -185,6 +186,22 @@ def test_steps_are_found_by_slot_and_by_link() -> None:
     assert [each.at for each in kept.steps() if is_about(each, about)] == [1.0, 3.0, 4.0]
     [_, accepted, _] = [line(each, about) for each in kept.steps() if is_about(each, about)]
     assert accepted.startswith(f"from n2 Accepted [slot={mine} ")
+
+
+def test_of_many_effects_those_that_are_asked_for_are_shown_and_the_others_counted() -> None:
+    """A reign that begins proposes to each peer for each slot: hundreds of effects in one step."""
+    kept = recorder()
+    offers = [Offer(slot, 3, 0, 1, (3, "n1"), 0, []) for slot in range(100)]
+    sends = [Send("n2", Propose([each])) for each in offers]
+    kept.note(1.0, TurnEnded(), sends)
+    [text] = lines(kept, About(slot=70, slots=128))
+    assert text.startswith("TurnEnded => to n2 Propose number=0 [slot=70 ")
+    assert text.endswith("; 92 more")
+    [all_alike] = lines(kept)
+    assert all_alike.startswith("TurnEnded => to n2 Propose number=0 [slot=0 ")
+    kept.note(2.0, TurnEnded(), sends[:8])
+    *_, few = lines(kept, About(slot=7, slots=128))
+    assert "more" not in few
 
 
 def test_steps_of_streams_are_found_by_partition_in_any_incarnation() -> None:

@@ -201,6 +201,7 @@ MALFORMED: list[dict[str, Any]] = [
     {"kind": "AttachRequest", "link": "/core/leases/x"},
     {"kind": "AttachRequest", "link": "notes"},
     {"kind": "AttachRequest", "link": "/notes/a", "more": 1},
+    {"kind": "KeepAliveRequest", "ttlMs": 60_000},
 ]
 
 

@@ -125,6 +125,9 @@ async def test_an_id_has_another_epoch_each_time_it_is_asked_for(
     for body in ({}, {"id": "a/b"}, {"id": "a", "epoch": 9}, []):
         async with node.post("/core/producers", json=body) as response:
             await problem_of(response, 400)
+    for method in ("PUT", "PATCH"):  # Whoever set it back would bring fenced ones back.
+        async with node.request(method, "/core/producers/loader", json={"epoch": 1}) as response:
+            await problem_of(response, 405)
 
 
 # Records out
