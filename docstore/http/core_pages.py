@@ -56,7 +56,7 @@ GROUP_REQUESTS: Mapping[str, Sequence[str]] = {
     "ReplaceMemberRequest": ("id", "member"),
     "RemoveMemberRequest": ("id", "force"),
     "CancelChangeRequest": (),
-    "StoreKeysRequest": (),
+    "StoreExtendedFormRequest": (),
     "JoinPeerRequest": ("memberGroupReference",),
 }
 """Of a group. What a newcomer says of itself, in `member`, may be more than this version knows."""

@@ -8,6 +8,8 @@ import msgpack
 import pytest
 
 from docstore import __version__
+from docstore.http.core_pages import GROUP_REQUESTS
+from docstore.members.group import KINDS
 from tests.docstore.http.conftest import Declare
 from tests.docstore.http.problem import problem_of
 
@@ -317,3 +319,7 @@ async def test_metrics_are_prometheus_text(client: Client) -> None:
     assert 'method="other",status="405"' in text
     assert "PURGE" not in text
     assert 'docstore_http_request_seconds_bucket{method="GET",le="+Inf"}' in text
+
+
+def test_the_members_of_each_request_of_a_group_are_known() -> None:
+    assert set(GROUP_REQUESTS) == {*KINDS, "JoinPeerRequest"}
