@@ -29,6 +29,7 @@ def test_all_states_of_three_ballots_and_two_batches(late: int, crashes: int) ->
     assert found.states >= 100_000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("rule", "states"),
     [("own-log-as-base", 12_000), ("quorum-of-the-living", 20_000)],

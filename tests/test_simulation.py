@@ -130,6 +130,7 @@ def test_full_disks_break_nothing(seed: int) -> None:
     assert outcome.stuck == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(CAUGHT_BY))
 def test_a_missing_rule_is_noticed(name: str) -> None:
     seed, profile = CAUGHT_BY[name], ABLATIONS[name].profile

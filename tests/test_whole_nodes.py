@@ -77,7 +77,9 @@ def test_walks_miss_nothing_and_show_nothing_twice(seed: int) -> None:
     assert outcome.faults.total() > 5
 
 
-@pytest.mark.parametrize("kind", [WalkingAtLevel1, pytest.param(WalkingAtLevel2, marks=THOROUGH)])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(each, marks=THOROUGH) for each in (WalkingAtLevel1, WalkingAtLevel2)]
+)
 def test_walks_at_the_weaker_levels_miss_nothing_that_is_everywhere(kind: type[Run]) -> None:
     outcome = run(1, kind)
     assert outcome.problems == []

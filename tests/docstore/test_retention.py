@@ -36,6 +36,7 @@ async def forgetful(path: Path, seed: int, **times: float) -> AsyncIterator[tupl
         await arena.stop()
 
 
+@pytest.mark.thorough
 async def test_old_versions_go_and_the_newest_stay(tmp_path: Path) -> None:
     async with forgetful(tmp_path, 1) as (arena, store):
         for turn in range(5):

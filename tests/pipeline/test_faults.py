@@ -190,6 +190,7 @@ def test_a15_aggregates_count_nothing_twice_when_an_answer_breaks_off(
     assert sum(row[2] for row in found.rows()) == sum(range(3000))
 
 
+@pytest.mark.thorough
 def test_a15_a_node_that_dies_after_the_plan_is_gone_around(own: Stage) -> None:
     table = own.load(partitions=6, retries=3)
     assert table.count() == 3000  # The plan is kept from here on, with all three nodes in it.

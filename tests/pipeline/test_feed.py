@@ -143,6 +143,7 @@ def test_a_checkpoint_is_for_one_question(stage: Stage, scratch: Path) -> None:
         follow(stage, scratch, start="earliest", where="n = 1")
 
 
+@pytest.mark.thorough
 def test_a_stream_can_begin_with_all_that_is_there(stage: Stage, scratch: Path) -> None:
     stage.put({str(n): {"n": n} for n in range(30)})
     stage.put({str(n): {"n": n} for n in range(10)})

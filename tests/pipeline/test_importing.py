@@ -83,6 +83,7 @@ def test_the_values_of_a_table_are_texts_unless_types_are_asked_for(
         run(stage, file, schema="zap string")
 
 
+@pytest.mark.thorough
 def test_lines_that_are_no_rows_are_named_skipped_or_kept(stage: Stage, tmp_path: Path) -> None:
     lines = [json.dumps({"id": str(n)}) for n in range(5)]
     lines[2:2] = ['{"id": "x", "y"', "", '{"id": "z", "id": "w"}', '{"no": 1}', '{"id": 1e999}']
@@ -226,6 +227,7 @@ def test_a_schema_keeps_some_members_and_refuses_what_does_not_fit(
         run(stage, file, schema="id string, n bigint")
 
 
+@pytest.mark.thorough
 def test_a_file_of_arrow_is_read_as_parquet_is(stage: Stage, tmp_path: Path) -> None:
     table = pa.table({"id": ["a", "b"], "n": [None, 2**53 + 1], "a.b": [[None], []]})
     with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as file:

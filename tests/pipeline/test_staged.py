@@ -78,6 +78,7 @@ def test_a_repeated_staged_job_changes_nothing(stage: Stage) -> None:
     assert waiting(stage, "staged-again") == []
 
 
+@pytest.mark.thorough
 def test_refused_rows_are_counted_or_fail_the_commit(stage: Stage) -> None:
     stage.put({"00001": {"old": True}})
     rows = numbered(stage, 3)
@@ -93,6 +94,7 @@ def test_refused_rows_are_counted_or_fail_the_commit(stage: Stage) -> None:
         write(stage, rows, onError="deadletter", commit="staged")
 
 
+@pytest.mark.thorough
 def test_a_node_that_is_lost_before_the_commit_does_no_harm(own: Stage) -> None:
     job = writer(own, jobId="lost-node")
     message = job.write(iter(numbered(own, 500).toArrow().to_batches()))

@@ -78,6 +78,7 @@ def test_a_json_patch_is_applied_once(stage: Stage) -> None:
         write(stage, rows.withColumn("body", F.lit("{}")), operation="jsonPatch")
 
 
+@pytest.mark.thorough
 def test_each_operation_minds_what_is_there(stage: Stage) -> None:
     stage.put({"00000": {"old": True}})
     with pytest.raises(PySparkException, match="ALREADY_EXISTS"):
@@ -154,6 +155,7 @@ def test_a26_a_foreign_update_in_between_is_a_conflict(stage: Stage, then: str) 
         assert sorted(row["link"][-5:] for row in mine.collect()) == ["00003", "00004"]
 
 
+@pytest.mark.thorough
 def test_a27_two_rows_with_one_key_need_a_sequence(stage: Stage) -> None:
     double = numbered(stage, 10, at=1).unionByName(numbered(stage, 10, at=2))
     with pytest.raises(PySparkException, match="DUPLICATE_KEY"):

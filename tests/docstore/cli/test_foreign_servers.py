@@ -126,7 +126,16 @@ def test_every_command_is_looked_at() -> None:
     assert {name for name, _ in commands(get_command(app))} == {*ARGUMENTS, *WITHOUT_URL}
 
 
-@pytest.mark.parametrize("kind", ANSWERS)
+QUICK = ("a page", "an object")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *QUICK,
+        *(pytest.param(kind, marks=pytest.mark.thorough) for kind in ANSWERS if kind not in QUICK),
+    ],
+)
 def test_what_is_no_node_is_said_not_to_be(kind: str, tmp_path: Path) -> None:
     """It was printed as if it were a document, or ended in a traceback."""
     status, head, body = ANSWERS[kind]

@@ -263,6 +263,7 @@ def test_a_start_that_fails_ends_all_with_its_code(tmp_path: Path) -> None:
     assert "docstore: x-1 ended with 2, and is not started again" in host.logged.read_text()
 
 
+@pytest.mark.thorough
 def test_a_node_whose_disk_has_failed_stays_away(tmp_path: Path) -> None:
     first = free_ports(9)
     host = Host("x", tmp_path, first, count=3)

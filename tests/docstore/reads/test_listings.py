@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 import pytest_asyncio
 
 from docstore.client import Client
@@ -47,6 +48,7 @@ async def walked(url: str, path: str) -> list[str]:
     return links
 
 
+@pytest.mark.thorough
 async def test_what_nobody_has_decided_takes_no_place_in_a_page(arena: Arena) -> None:
     owner = await asyncio.to_thread(arena.cluster.owner_of, STABLE[0])
     proposed = metrics(owner)["docstore_protocol_proposed_total"]

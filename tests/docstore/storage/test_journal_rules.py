@@ -113,6 +113,7 @@ NOTICED_BY: dict[str, Callable[[], None]] = {
 CAUGHT_BY_RUNS = sorted(ABLATIONS.keys() - NOTICED_BY.keys())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CAUGHT_BY_RUNS)
 def test_a_missing_rule_is_noticed_by_a_run(name: str) -> None:
     world = ABLATIONS[name].world
