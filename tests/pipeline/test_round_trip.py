@@ -120,7 +120,7 @@ def read_everywhere(stage: Stage, path: str, to: Path) -> list[dict[str, bytes]]
     "count",
     [
         15,
-        pytest.param(150, marks=pytest.mark.thorough),
+        pytest.param(40, marks=pytest.mark.thorough),
         pytest.param(2000, marks=pytest.mark.slow),
     ],
 )
