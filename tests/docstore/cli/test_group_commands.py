@@ -46,7 +46,6 @@ def json_of(*arguments: str) -> dict[str, Any]:
     return page
 
 
-@pytest.mark.thorough
 def test_a_group_grows_and_shrinks_by_commands(cluster: LocalCluster) -> None:
     url = ("--url", cluster.nodes[0].url)
     code, said = docstore("join", cluster.nodes[3].url, *url)
