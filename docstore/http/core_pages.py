@@ -13,7 +13,8 @@ from docstore.http import headers, trace
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.console import files as console
-from docstore.http.documents import READ_METHODS, Documents, allowed, not_allowed
+from docstore.http.documents import Documents
+from docstore.http.methods import READ_METHODS, allowed, check_method
 from docstore.http.metrics import CONTENT_TYPE, HttpMetrics
 from docstore.http.openapi import document as openapi
 from docstore.http.parameters import SELECTING, check_members, check_parameters
@@ -228,12 +229,6 @@ class CorePages:
 
 async def _console(path: str, request: web.BaseRequest, body: bytes) -> Reply:
     return console.answer(request, path)
-
-
-def check_method(request: web.BaseRequest, methods: str) -> None:
-    """Refuse a method that is not among those of a page."""
-    if request.method not in methods.split(", "):
-        raise not_allowed(request.method, methods)
 
 
 def asked_in(request: web.BaseRequest, body: bytes) -> dict[str, Any]:

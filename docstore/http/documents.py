@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 from aiohttp.hdrs import IF_NONE_MATCH
 
-from docstore.errors import BadRequest, Conflict, MethodNotAllowed, UnsupportedMedia
+from docstore.errors import BadRequest, Conflict, UnsupportedMedia
 from docstore.http import bodies, headers
 from docstore.http.attaching import attached_first, lease_of
 from docstore.http.authority import authority_of
@@ -17,6 +17,7 @@ from docstore.http.backend import Backend
 from docstore.http.declarations import check_declarable, declaration_bytes, without_warnings
 from docstore.http.headers import Head
 from docstore.http.large import LARGE_BYTES, LargeBodies
+from docstore.http.methods import allowed, document_methods, not_allowed
 from docstore.http.parameters import SELECTING
 from docstore.http.problems import problem_of_answer
 from docstore.http.reply import Reply, header_lines
@@ -29,13 +30,11 @@ from docstore.model import json
 from docstore.model.document import tag_of
 from docstore.model.operation import ANY_TOMBSTONE, CURRENT, Answer, Conditions, Operation, Select
 from docstore.model.paths import SUFFIXES, encoded
-from docstore.model.service import LINEARIZABLE, METHODS, Service, ServiceOptions
+from docstore.model.service import LINEARIZABLE, METHODS, Service
 from docstore.scans.names import check_snapshot_name
 from docstore.services.declared import path_of
 from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, declaration_link
 
-READ_METHODS = "GET, HEAD, OPTIONS"
-FACTORY_METHODS = "GET, HEAD, OPTIONS, POST"
 NOTHING: Mapping[str, Any] = {}
 
 
@@ -344,24 +343,6 @@ class PreconditionRequired(Conflict):
 
     status = 428
     code = "precondition-required"
-
-
-def document_methods(options: ServiceOptions) -> str:
-    """Return the methods that documents of a service take, as `Allow` names them."""
-    changes = [each for each in options.methods if each != "POST"]
-    return ", ".join(sorted([*changes, *READ_METHODS.split(", ")]))
-
-
-def allowed(methods: str) -> Reply:
-    """Return the answer to OPTIONS."""
-    return Reply(204, head=header_lines({"Allow": methods}))
-
-
-def not_allowed(method: str, allow: str) -> MethodNotAllowed:
-    """Return the error for a method that this resource does not take."""
-    error = MethodNotAllowed(f"{method[:20]} is not for this resource")
-    error.allow = allow
-    return error
 
 
 def check_no_factory(backend: Backend, link: str) -> None:

@@ -20,13 +20,9 @@ from docstore.http.attaching import attach
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.campaigns import Campaigns
-from docstore.http.documents import (
-    FACTORY_METHODS,
-    Documents,
-    allowed,
-    not_allowed,
-)
+from docstore.http.documents import Documents
 from docstore.http.listing import listing
+from docstore.http.methods import FACTORY_METHODS, allowed, not_allowed
 from docstore.http.parameters import check_selection
 from docstore.http.problems import problem
 from docstore.http.reply import Reply, header_lines

@@ -22,10 +22,11 @@ from docstore.errors import BadRequest, Unavailable
 from docstore.http import bodies, headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.documents import Documents, allowed, not_allowed
+from docstore.http.documents import Documents
 from docstore.http.group_members import MemberPages
 from docstore.http.group_offsets import GroupNotEmpty, NoSuchGroup, OffsetPages
 from docstore.http.listing import listing
+from docstore.http.methods import allowed, not_allowed
 from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, entity_tag, page_reply

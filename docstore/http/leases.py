@@ -16,14 +16,10 @@ from aiohttp import web
 from docstore.errors import BadRequest
 from docstore.http import bodies, headers
 from docstore.http.backend import Backend
-from docstore.http.documents import (
-    FACTORY_METHODS,
-    Documents,
-    allowed,
-    not_allowed,
-)
+from docstore.http.documents import Documents
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import listing
+from docstore.http.methods import FACTORY_METHODS, allowed, not_allowed
 from docstore.http.parameters import check_members, check_selection
 from docstore.http.problems import problem
 from docstore.http.reply import Reply

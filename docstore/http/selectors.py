@@ -15,8 +15,7 @@ from docstore.errors import BadRequest, NotFound, TooLarge, Unavailable
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.core_pages import check_method
-from docstore.http.documents import READ_METHODS, allowed
+from docstore.http.methods import READ_METHODS, allowed, check_method
 from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import encode, page_reply

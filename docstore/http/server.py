@@ -21,14 +21,8 @@ from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
 from docstore.http.changes import CHANGES, Changes, is_watched
 from docstore.http.changes import METHODS as CHANGES_METHODS
-from docstore.http.core_pages import ENTRY, CorePages, check_method
-from docstore.http.documents import (
-    FACTORY_METHODS,
-    READ_METHODS,
-    Documents,
-    allowed,
-    not_allowed,
-)
+from docstore.http.core_pages import ENTRY, CorePages
+from docstore.http.documents import Documents
 from docstore.http.elections import TURN_PATHS, ElectionPages
 from docstore.http.ending import Ending
 from docstore.http.groups import GROUP_PATHS, GroupPages
@@ -37,6 +31,7 @@ from docstore.http.large import LargeBodies
 from docstore.http.leases import LeasePages
 from docstore.http.listener import Listener
 from docstore.http.listing import listing
+from docstore.http.methods import FACTORY_METHODS, READ_METHODS, allowed, check_method, not_allowed
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
 from docstore.http.parameters import check_parameters, check_selection
 from docstore.http.plain import PlainRequests

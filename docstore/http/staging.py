@@ -19,8 +19,8 @@ from aiohttp import web
 from docstore.errors import BadRequest, NotFound, TooSlow
 from docstore.http import bodies, headers
 from docstore.http.bulk import Bulk, refuse_headers_of_one
-from docstore.http.documents import allowed, not_allowed
 from docstore.http.lines import BATCH_LINES, JsonLines
+from docstore.http.methods import allowed, not_allowed
 from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply

@@ -25,10 +25,11 @@ from docstore.http import bodies, headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.consume import Consuming, problem_of
-from docstore.http.documents import Documents, allowed, not_allowed
+from docstore.http.documents import Documents
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.large import LargeBodies
 from docstore.http.listing import listing
+from docstore.http.methods import allowed, not_allowed
 from docstore.http.missing import missing
 from docstore.http.parameters import check_parameters
 from docstore.http.produce import Producing

@@ -21,9 +21,10 @@ from docstore.http import bodies, headers
 from docstore.http.authority import authority_of, refusal
 from docstore.http.backend import Backend
 from docstore.http.changes import Changes
-from docstore.http.documents import READ_METHODS, Documents, allowed, not_allowed
+from docstore.http.documents import Documents
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import Entry, listed
+from docstore.http.methods import READ_METHODS, allowed, not_allowed
 from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode

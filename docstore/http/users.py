@@ -10,8 +10,7 @@ from aiohttp import web
 from docstore.errors import NotFound
 from docstore.http import headers
 from docstore.http.authority import authority_of
-from docstore.http.core_pages import check_method
-from docstore.http.documents import READ_METHODS, allowed
+from docstore.http.methods import READ_METHODS, allowed, check_method
 from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply

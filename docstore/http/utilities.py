@@ -14,9 +14,10 @@ from docstore.errors import BadRequest, NotFound, Unavailable
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.core_pages import OF_SYNCHRONIZE, CorePages, asked_in, check_method, not_yet
-from docstore.http.documents import READ_METHODS, Documents, allowed, at_level
+from docstore.http.core_pages import OF_SYNCHRONIZE, CorePages, asked_in, not_yet
+from docstore.http.documents import Documents, at_level
 from docstore.http.history import CONFLICT_METHODS, OF_VERSIONS, HistoryPages
+from docstore.http.methods import READ_METHODS, allowed, check_method
 from docstore.http.parameters import check_members, check_parameters, check_selection
 from docstore.http.reply import Reply
 from docstore.http.representation import decode, encode, page_reply

@@ -1,0 +1,34 @@
+"""Methods that a resource takes: what OPTIONS says, and what is refused."""
+
+from aiohttp import web
+
+from docstore.errors import MethodNotAllowed
+from docstore.http.reply import Reply, header_lines
+from docstore.model.service import ServiceOptions
+
+READ_METHODS = "GET, HEAD, OPTIONS"
+FACTORY_METHODS = "GET, HEAD, OPTIONS, POST"
+
+
+def document_methods(options: ServiceOptions) -> str:
+    """Return the methods that documents of a service take, as `Allow` names them."""
+    changes = [each for each in options.methods if each != "POST"]
+    return ", ".join(sorted([*changes, *READ_METHODS.split(", ")]))
+
+
+def allowed(methods: str) -> Reply:
+    """Return the answer to OPTIONS."""
+    return Reply(204, head=header_lines({"Allow": methods}))
+
+
+def not_allowed(method: str, allow: str) -> MethodNotAllowed:
+    """Return the error for a method that this resource does not take."""
+    error = MethodNotAllowed(f"{method[:20]} is not for this resource")
+    error.allow = allow
+    return error
+
+
+def check_method(request: web.BaseRequest, methods: str) -> None:
+    """Refuse a method that is not among those of a page."""
+    if request.method not in methods.split(", "):
+        raise not_allowed(request.method, methods)
