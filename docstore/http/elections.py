@@ -22,7 +22,7 @@ from docstore.http.backend import Backend
 from docstore.http.campaigns import Campaigns
 from docstore.http.documents import Documents
 from docstore.http.listing import listing
-from docstore.http.methods import FACTORY_METHODS, allowed, not_allowed
+from docstore.http.methods import FACTORY_METHODS, allowed, check_method
 from docstore.http.parameters import check_selection
 from docstore.http.problems import problem
 from docstore.http.reply import Reply, header_lines
@@ -78,8 +78,7 @@ class ElectionPages:
         methods = FACTORY_METHODS if is_factory else METHODS
         if request.method == "OPTIONS":
             return allowed(methods)
-        if request.method not in methods.split(", "):
-            raise not_allowed(request.method, methods)
+        check_method(request, methods)
         body = await bodies.receive(
             request,
             bytes_max=self._limits.body_bytes_max,

@@ -26,7 +26,7 @@ from docstore.http.documents import Documents
 from docstore.http.group_members import MemberPages
 from docstore.http.group_offsets import GroupNotEmpty, NoSuchGroup, OffsetPages
 from docstore.http.listing import listing
-from docstore.http.methods import allowed, not_allowed
+from docstore.http.methods import allowed, check_method
 from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, entity_tag, page_reply
@@ -82,8 +82,7 @@ class GroupPages:
         methods = METHODS[kind]
         if request.method == "OPTIONS":
             return allowed(methods)
-        if request.method not in methods.split(", "):
-            raise not_allowed(request.method, methods)
+        check_method(request, methods)
         body = await bodies.receive(
             request,
             bytes_max=self._limits.body_bytes_max,

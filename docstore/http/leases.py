@@ -19,7 +19,7 @@ from docstore.http.backend import Backend
 from docstore.http.documents import Documents
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import listing
-from docstore.http.methods import FACTORY_METHODS, allowed, not_allowed
+from docstore.http.methods import FACTORY_METHODS, allowed, check_method
 from docstore.http.parameters import check_members, check_selection
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
@@ -64,8 +64,7 @@ class LeasePages:
             methods = BATCH_METHODS
         if request.method == "OPTIONS":
             return allowed(methods)
-        if request.method not in methods.split(", "):
-            raise not_allowed(request.method, methods)
+        check_method(request, methods)
         body = await bodies.receive(
             request,
             bytes_max=self._limits.body_bytes_max,

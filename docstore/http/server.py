@@ -294,8 +294,7 @@ class HttpServer:
     async def _serve_bulk(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.method == "OPTIONS":
             return allowed(BULK_METHODS)
-        if request.method != "POST":
-            raise not_allowed(request.method, BULK_METHODS)
+        check_method(request, BULK_METHODS)
         return await self._bulk.serve(request)
 
     async def _scan(

@@ -24,7 +24,7 @@ from docstore.http.changes import Changes
 from docstore.http.documents import Documents
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import Entry, listed
-from docstore.http.methods import READ_METHODS, allowed, not_allowed
+from docstore.http.methods import READ_METHODS, allowed, check_method, not_allowed
 from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode
@@ -84,8 +84,7 @@ class SubscriptionPages:
         methods = READ_METHODS if path == SUBSCRIPTIONS else METHODS
         if request.method == "OPTIONS":
             return allowed(methods)
-        if request.method not in methods.split(", "):
-            raise not_allowed(request.method, methods)
+        check_method(request, methods)
         body = await bodies.receive(
             request,
             bytes_max=self._limits.body_bytes_max,

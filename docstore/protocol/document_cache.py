@@ -24,14 +24,14 @@ class CachedDocument:
 class DocumentCache(dict[str, CachedDocument]):
     """link -> the document, of one slot."""
 
-    __slots__ = ("bytes", "evict_above", "held")
+    __slots__ = ("bytes", "evict_above", "pinned")
 
     def __init__(self) -> None:
         super().__init__()
         self.bytes = 0
         self.evict_above = 0
         """Bytes from which on it is worth looking for some to forget."""
-        self.held: Counter[str] = Counter()
+        self.pinned: Counter[str] = Counter()
         """link -> how many batches wait for others beside it: it is not forgotten."""
 
     def load(self, link: str, row: Row | None) -> None:
@@ -44,13 +44,13 @@ class DocumentCache(dict[str, CachedDocument]):
         self.bytes += _weight(row) - _weight(cached.newest)
         cached.newest = row
 
-    def hold(self, links: Sequence[str]) -> None:
-        """Keep documents, those that are here and those that come, until they are let go of."""
-        self.held.update(links)
+    def pin(self, links: Sequence[str]) -> None:
+        """Keep documents, those that are here and those that come, until they are unpinned."""
+        self.pinned.update(links)
 
-    def let_go(self, links: Sequence[str]) -> None:
-        """Take a `hold` back."""
-        self.held -= Counter(links)
+    def unpin(self, links: Sequence[str]) -> None:
+        """Take a `pin` back."""
+        self.pinned -= Counter(links)
 
     def keep_within(self, bytes_max: int, safe: int) -> None:
         """Forget the documents that came first, if there are too many.
@@ -69,7 +69,7 @@ class DocumentCache(dict[str, CachedDocument]):
             if self.bytes <= until_bytes:
                 return
             newest = self[link].newest
-            if link not in self.held and (newest is None or newest.n <= safe):
+            if link not in self.pinned and (newest is None or newest.n <= safe):
                 self.bytes -= _weight(newest)
                 del self[link]
 

@@ -177,7 +177,7 @@ class Arena:
                         taken = answer.status in (202, 404) or "already-a-member" in last
                         if taken or (answer.status == 409 and wanted and wanted in last):
                             return
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(0.5)  # Asked again, so often at most.
         raise TimeoutError(f"nobody took {request}: {last}")
 
     # Getting well
@@ -189,7 +189,7 @@ class Arena:
         while not await asyncio.to_thread(condition):
             if loop.time() > deadline:
                 raise TimeoutError(f"not in {RECOVERY_S:.0f} s: {what}")
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # Looked at again, until the deadline.
 
     async def recover(self) -> None:
         """Mend all, start all, put new disks in for those that ended themselves; wait."""

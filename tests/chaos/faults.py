@@ -69,7 +69,7 @@ class Nemesis:
         for _ in range(300):  # It takes some thousand commits until a file is used again.
             if node.process is None or node.process.poll() is not None:
                 break
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # Looked at again, so often at most.
         else:
             point = f"not at {point}"  # Nothing has come by.
         self.arena.switch(node, kill_at=None)
@@ -167,9 +167,9 @@ class Nemesis:
         one, other = self.rng.sample(self.arena.members, 2)
         for _ in range(self.rng.randint(5, 20)):
             self.arena.cut([(one, other), (other, one)], gossip=False)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # For so long it is broken,
             self.arena.mend()
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # and for so long it holds.
         return f"{one.name}|{other.name}"
 
     async def _weather(self, **changes: float) -> str:
@@ -235,7 +235,7 @@ class Nemesis:
             for _ in range(100):
                 if node.process.poll() is not None:
                     break
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.1)  # Looked at again, so often at most.
         ended = node.process.poll()
         if ended not in (None, 74):
             raise AssertionError(f"{node.name} ended with {ended} when its disk failed")

@@ -150,14 +150,14 @@ class AtomicBatches:
             return
         loading.update((link, []) for link in missing)
         loading[missing[0]].append(inflight)
-        reign.cache.hold(links)
+        reign.cache.pin(links)
         results: dict[str, Result] = {}
 
         def found(link: str, result: Result) -> None:
             results[link] = result
             if len(results) == len(missing):
                 self._loaded(log, reign, results)
-                reign.cache.let_go(links)
+                reign.cache.unpin(links)
                 bytes_max = self.core.config.memory.cache_bytes_per_slot
                 reign.cache.keep_within(bytes_max, safe=min(log.decided, log.durable))
 

@@ -85,7 +85,7 @@ async def increments(stage: Stage) -> Seen:
         victim = stage.arena.rng.choice(stage.arena.members)
         await stage.arena.kill(victim)
         kills += 1
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.5)  # The others write on without it.
         stage.arena.start_node(victim)
     await asyncio.gather(*tasks)
     await stage.arena.recover()
@@ -181,7 +181,7 @@ async def _all_of(
         left = again
         if not left:
             return wrong
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # A moment for whoever takes over.
     return [*wrong, f"{len(left)} were never done"]
 
 
@@ -202,7 +202,7 @@ async def _shown(stage: Stage, wanted: dict[str, int | None]) -> list[str]:
         wrong = await asyncio.to_thread(differing)
         if not wrong:
             return []
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.5)  # Looked at again, so often at most.
     return wrong
 
 

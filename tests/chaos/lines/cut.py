@@ -41,7 +41,7 @@ async def _round(
 
     mixers = clients(minority, "minority") + clients(majority, "majority")
     tasks = [asyncio.create_task(mixer.run()) for mixer in mixers]
-    await asyncio.sleep(2.0)
+    await asyncio.sleep(2.0)  # What both sides have in common, before they are cut.
     cut_at = time.monotonic()
     pairs = permutations(arena.members, 2)
     arena.cut([(a, b) for a, b in pairs if (a in minority) != (b in minority)], gossip=True)
@@ -49,7 +49,7 @@ async def _round(
     healed_at = time.monotonic()
     arena.mend()
     await arena.recover()
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(1.0)  # Operations on the whole group again, for the history.
     for mixer in mixers:
         mixer.stop = True
     await asyncio.gather(*tasks)

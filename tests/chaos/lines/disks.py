@@ -56,7 +56,7 @@ async def _emptied_and_restored(stage: Stage) -> tuple[bool, str, list[str]]:
     emptied, restored = stage.arena.rng.sample(stage.arena.members, 2)
     copy = await _copied(stage, restored)
     async with stage.load(stage.others(emptied, restored), links) as story:
-        await asyncio.sleep(3.0)
+        await asyncio.sleep(3.0)  # The copy is to be older than the disk.
         await stage.arena.kill(emptied)
         await stage.arena.kill(restored)
         empty(emptied.data)
@@ -86,14 +86,14 @@ async def _put_back(stage: Stage, part: str) -> tuple[bool, str, list[str]]:
     node = stage.arena.rng.choice(stage.arena.members)
     copy = await _copied(stage, node)
     async with stage.load(stage.arena.members, links) as story:
-        await asyncio.sleep(3.0)
+        await asyncio.sleep(3.0)  # The copy is to be older than the disk.
         await stage.arena.kill(node)
         damage.put_back_part(copy, node.data, part)
         stage.arena.start_node(node)
         took_s = await _until(lambda: _ended(node) or _is_whole(node), 30.0)
         code = node.process and node.process.poll()
         await stage.arena.recover()
-        await asyncio.sleep(3.0)
+        await asyncio.sleep(3.0)  # Operations on what was put back, for the history.
     wrong = story.errors + await stage.judged(links, story.ops)
     said = "it was whole" if code is None else f"it ended with {code}"
     # Tables that are older are made whole by the journal; the other way round nothing can be.
@@ -137,7 +137,7 @@ async def flipped(stage: Stage) -> Seen:
         found = await _read_all(stage, victim, texts)
         reads += len(found)
         wrong += [link for link, text in found.items() if text != texts[link]]
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # Readers beside a repair, that do not slow it down.
     replaced = await repaired
     took_s = time.monotonic() - begun
     found = await _read_all(stage, victim, texts)

@@ -221,7 +221,7 @@ def test_a_batch_about_large_documents_is_carried_out() -> None:
     answer = group.answer_to(frame(batch_of([put(link) for link in LINKS[:2]]), seq=20))
     assert made(answer) == [(link, 200, 1) for link in LINKS[:2]]
     assert [each.link for each in group.queries if isinstance(each, Newest)] == LINKS[:2]
-    assert not group.log.reign.cache.held
+    assert not group.log.reign.cache.pinned
 
 
 def test_a_batch_that_deletes_large_documents_is_refused_for_the_states_that_it_makes() -> None:
