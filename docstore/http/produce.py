@@ -4,7 +4,7 @@
     POST /core/streams/<topic>/partitions/<n>/records
 
 A request's records for one partition are packed once and stay bytes from here on. An idempotent
-producer (`Docstore-Producer`) numbers its requests for each partition, so each of them is for one.
+producer (`Docstore-Producer`) numbers its requests for each partition, so the path names it.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from docstore.streams.batch import JSON
 from docstore.streams.effects import Problem
 from docstore.streams.messages import Produced
 from docstore.streams.records import Posted, checked, from_json, from_lines, keyed
-from docstore.streams.replica_set import partition_link
+from docstore.streams.replica_set import STREAMS, partition_link
 from docstore.streams.requests import NoSuchPartition, Sent
 from docstore.streams.routing import partition_of
 from docstore.streams.topic import Topic
@@ -44,11 +44,13 @@ TYPES = {"application/json": "", NDJSON_TYPE: "", "application/ndjson": "", MSGP
 ACKS = ("committed", "leader")
 JSON_HEAD = b"Content-Type: application/json\r\n"
 
-_PRODUCER = re.compile(r"([!-:<-~]{1,128}) *; *epoch=(\d{1,18}) *; *sequence=(\d{1,18})\Z")
+_PRODUCER = re.compile(
+    r"([!-:<-~]{1,128}) *; *epoch=(\d{1,18}) *; *sequence=(\d{1,18})\Z", re.ASCII
+)
 
 
 class NeedsPartition(BadRequest):
-    """An idempotent producer's request is for one partition, and this one is for several."""
+    """A numbered request goes to the path of one partition, and this one names none."""
 
     code = "producer-needs-a-partition"
 
@@ -91,6 +93,11 @@ class Producing:
         if acks not in ACKS:
             raise BadRequest("acks is committed or leader")
         producer = _producer(request.headers.get("Docstore-Producer"))
+        if producer and partition is None:
+            raise NeedsPartition(
+                "a producer's numbers count the requests of one partition: post to"
+                f" {STREAMS}/{name}/partitions/<n>/records, and repeat a request there"
+            )
         streams = self._backend.streams
         topic = streams.known_topic(name) or await streams.topic(name, patience_s)
         if partition is not None and partition >= topic.partitions:
@@ -101,8 +108,6 @@ class Producing:
             request, bytes_max=BODY_BYTES_MAX, timeout_s=self._body_timeout_s
         )
         parts = await self._parts(body, media, topic, partition, patience_s)
-        if producer and len(parts) > 1:
-            raise NeedsPartition("a numbered request is for one partition: post to it, not to all")
         sent = [
             Sent(acks, producer, part.flags, len(part.indexes), b"".join(part.body))
             for part in parts

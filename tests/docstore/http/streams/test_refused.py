@@ -8,7 +8,7 @@ import pytest
 from yarl import URL
 
 from tests.docstore.http.problem import problem_of
-from tests.docstore.http.streams.asking import NDJSON, Session, created
+from tests.docstore.http.streams.asking import NDJSON, Session, created, read
 
 KIB_300 = "x" * 300
 WRONG_TOPICS: dict[str, tuple[Any, int]] = {
@@ -131,18 +131,35 @@ async def test_what_can_be_no_record_is_refused(node: Session, small: list[str],
     assert told in problem["detail"]
 
 
-async def test_a_numbered_request_for_several_partitions_is_refused(
-    node: Session, topic: str
+NUMBERED_WITHOUT_A_PARTITION: dict[str, Any] = {
+    "neither key nor partition": {"value": 1},
+    "a key, which more partitions move": {"key": "a", "value": 1},
+    "a partition in the record": {"value": 1, "partition": 0},
+    "two partitions": {"records": [{"value": 1, "partition": 0}, {"value": 2, "partition": 1}]},
+}
+
+
+@pytest.mark.parametrize("what", NUMBERED_WITHOUT_A_PARTITION)
+async def test_a_numbered_request_names_its_partition_in_the_path(
+    node: Session, topic: str, what: str
 ) -> None:
-    body = {"records": [{"value": 1, "partition": 0}, {"value": 2, "partition": 1}]}
-    number = {"Docstore-Producer": "p; epoch=1; sequence=0"}
-    async with node.post(f"{topic}/records", json=body, headers=number) as response:
+    body, number = NUMBERED_WITHOUT_A_PARTITION[what], "p; epoch=1; sequence=0"
+    async with node.post(
+        f"{topic}/records", json=body, headers={"Docstore-Producer": number}
+    ) as response:
         problem = await problem_of(response, 400)
     assert problem["errorCode"] == "producer-needs-a-partition"
-    async with node.post(
-        f"{topic}/records", json=body, headers={"Docstore-Producer": "p"}
-    ) as response:
-        await problem_of(response, 400)
+    assert f"{topic}/partitions/<n>/records" in problem["detail"]
+    for partition in (0, 1):
+        assert (await read(node, f"{topic}/partitions/{partition}"))["leo"] == 0
+
+
+async def test_a_number_that_is_none_is_refused(node: Session, topic: str) -> None:
+    for wrong in ("p", "p; epoch=1", "p; sequence=0; epoch=1", "p; epoch=\u0661; sequence=0"):
+        async with node.post(
+            f"{topic}/partitions/0/records", json={"value": 1}, headers={"Docstore-Producer": wrong}
+        ) as response:
+            await problem_of(response, 400)
 
 
 @pytest.mark.parametrize("name", ["Idempotency-Key", "Docstore-Quorum", "Fence"])
