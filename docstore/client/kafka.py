@@ -45,7 +45,7 @@ except ImportError as error:
     raise ImportError("roles on Kafka need aiokafka: pip install 'docstore[kafka]'") from error
 
 from docstore.client.boot_clock import boot_clock, drop_in_child
-from docstore.client.leading import LeadsRoles
+from docstore.client.leading import LeadsRoles, checked_roles
 from docstore.client.membership import GroupEnded
 from docstore.client.telling import Callback, Telling
 from docstore.ownership.by_induction import Acquired, Event, Fenced, Induced, Mode, Revoked
@@ -88,9 +88,9 @@ class KafkaRole(LeadsRoles):
         roles: how many hash slots keys have. mode: "exclusive" or "nonExclusive". session_s: S,
         within the broker's bounds (from 6 s on, usually). window_s: T, else S/2 or 3S. member: told
         to the broker, to be recognised there. options: for both clients of aiokafka, such as
-        `security_protocol`. Raises ValueError if the times do not fit each other.
+        `security_protocol`. Raises ValueError: no role, or times that do not fit each other.
         """
-        self.name, self.topic, self.roles = name, topic, roles
+        self.name, self.topic, self.roles = name, topic, checked_roles(name, roles)
         self.windows = windows_on_kafka(Mode(mode), session_s, window_s)
         self._member = member
         self._clock = boot_clock()

@@ -75,6 +75,8 @@ class Producer:
         acks: "committed", or "leader" for on the leader's disk. batch: most records sent at once.
         timeout_s: for how long one batch is sent again before it is given up.
         """
+        if batch < 1:
+            raise ValueError(f"batch is {batch}: a request has 1 record or more")
         self._client = client
         self._leaders = Leaders(client, topic)
         self._id = id

@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Self
 
-from docstore.client.leading import LeadsRoles
+from docstore.client.leading import LeadsRoles, checked_roles
 from docstore.client.membership import Callback, GroupEnded, Membership
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Induced, Mode
@@ -44,9 +44,10 @@ class Role(Membership, LeadsRoles):
         mode: exclusive, or nonExclusive: rather two than nobody. session_s: after how much silence
         a process is succeeded. group: processes of another group lead the same roles beside these.
         What exists under the name already keeps its settings. Callbacks may be coroutines; a
-        partition is given up when `on_revoked` has returned.
+        partition is given up when `on_revoked` has returned. Raises ValueError: there is no role.
         """
         self.name = f"{name}.{group}" if group else name
+        self.roles = checked_roles(self.name, roles)
         callbacks = {"Acquired": on_acquired, "Revoked": on_revoked, "Fenced": on_fenced}
         super().__init__(
             client,
@@ -61,7 +62,6 @@ class Role(Membership, LeadsRoles):
             "mode": mode,
             "sessionMs": int(session_s * 1000),
         }
-        self.roles = roles
 
     async def __aenter__(self) -> Self:
         """Make the document of the roles unless it is there, and take part."""

@@ -44,7 +44,9 @@ class Mode(StrEnum):
 
 
 def partition_of(role: int, partitions: int) -> int:
-    """Return the partition that carries a role: any role, whatever M is."""
+    """Return the partition that carries a role: any role, whatever M is. Raises ValueError: < 0."""
+    if role < 0:
+        raise ValueError(f"there is no role {role}: roles are numbered from 0")
     return role % partitions
 
 

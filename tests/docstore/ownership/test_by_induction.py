@@ -37,6 +37,15 @@ def test_n03_every_role_resolves_whatever_there_are(role: int, partitions: int) 
     assert 0 <= partition_of(role, partitions) < partitions
 
 
+def test_n03_there_is_no_role_below_zero() -> None:
+    vector = Induced(4, EXCLUSIVE)
+    vector.confirmed(3, 7, stamp=0.0, now=0.1)
+    with pytest.raises(ValueError, match="no role -1"):
+        vector.leads(-1, 1.0)
+    with pytest.raises(ValueError, match="no role -1"):
+        vector.token(-1)
+
+
 def test_n03_the_roles_of_one_partition_come_and_go_together() -> None:
     vector = Induced(3, EXCLUSIVE)
     vector.confirmed(1, 7, stamp=0.0, now=0.1)
