@@ -25,7 +25,7 @@ from docstore.http.reply import Reply, header_lines, streamed
 from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE, page_reply
 from docstore.http.results import NDJSON_TYPE
 from docstore.streams.batch import JSON, body_of, framed, header_of
-from docstore.streams.effects import Problem, Records
+from docstore.streams.effects import HIGH_NOT_KNOWN, Problem, Records
 from docstore.streams.records import shown, unpacked
 from docstore.streams.requests import Wanted
 
@@ -186,6 +186,11 @@ def problem_of(outcome: Problem, request: web.BaseRequest) -> Reply:
     )  # fmt: skip
 
 
+def shown_high(high: int) -> int | None:
+    """Return a high watermark as JSON has it: null while the leader does not know it."""
+    return None if high == HIGH_NOT_KNOWN else high
+
+
 def _asked(request: web.BaseRequest) -> _Asked:
     check_parameters(request, MEMBERS)
     query = request.rel_url.query
@@ -274,7 +279,7 @@ async def _rendered(found: Records, records_max: int) -> tuple[list[bytes], int]
 
 def _position(found: Records, following: int) -> dict[str, object]:
     return {
-        "next": following, "hw": found.high, "leo": found.end, "base": found.start,
+        "next": following, "hw": shown_high(found.high), "leo": found.end, "base": found.start,
         "epoch": found.epoch,
     }  # fmt: skip
 
@@ -282,10 +287,12 @@ def _position(found: Records, following: int) -> dict[str, object]:
 def _head(found: Records, following: int) -> bytes:
     """Return the same in headers, for those who read no line of the body."""
     names = (
-        b"Docstore-From: %d\r\nDocstore-Next: %d\r\nDocstore-Hw: %d\r\nDocstore-Leo: %d\r\n"
+        b"Docstore-From: %d\r\nDocstore-Next: %d\r\nDocstore-Leo: %d\r\n"
         b"Docstore-Base: %d\r\nDocstore-Epoch: %d\r\nCache-Control: no-store\r\n"
     )
-    lines = names % (found.offset, following, found.high, found.end, found.start, found.epoch)
+    lines = names % (found.offset, following, found.end, found.start, found.epoch)
+    if found.high != HIGH_NOT_KNOWN:
+        lines += b"Docstore-Hw: %d\r\n" % found.high
     if found.stale_us:
         lines += b"Docstore-Staleness-Ms: %d\r\n" % (found.stale_us // 1000)
     return lines

@@ -18,7 +18,7 @@ from aiohttp import web
 from docstore.errors import BadRequest, TooLarge
 from docstore.http import bodies, headers
 from docstore.http.backend import Backend
-from docstore.http.consume import problem_of
+from docstore.http.consume import problem_of, shown_high
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.missing import missing
 from docstore.http.parameters import check_parameters
@@ -28,7 +28,7 @@ from docstore.http.representation import MSGPACK_TYPE
 from docstore.http.results import NDJSON_TYPE
 from docstore.model import json
 from docstore.streams.batch import JSON
-from docstore.streams.effects import Problem
+from docstore.streams.effects import HIGH_NOT_KNOWN, Problem
 from docstore.streams.messages import Produced
 from docstore.streams.records import Posted, checked, from_json, from_lines, keyed
 from docstore.streams.replica_set import STREAMS, partition_link
@@ -255,9 +255,10 @@ def _is_missing(outcome: Produced | Problem) -> bool:
 def _reply(request: web.BaseRequest, part: _Part, outcome: Produced | Problem) -> Reply:
     if isinstance(outcome, Problem):
         return problem_of(outcome, request)
-    body = b'{"partition":%d,"base":%d,"count":%d,"epoch":%d,"leo":%d,"hw":%d%b}' % (
+    high = b"null" if outcome.high == HIGH_NOT_KNOWN else b"%d" % outcome.high
+    body = b'{"partition":%d,"base":%d,"count":%d,"epoch":%d,"leo":%d,"hw":%b%b}' % (
         part.partition, outcome.base, outcome.records, outcome.epoch, outcome.end,
-        outcome.high, b',"repeated":true' if outcome.code else b"",
+        high, b',"repeated":true' if outcome.code else b"",
     )  # fmt: skip
     last = outcome.base + outcome.records - 1
     return Reply(200, body, JSON_HEAD + b"Docstore-Token: %d.%d\r\n" % (outcome.epoch, last))
@@ -276,7 +277,7 @@ def _reply_of_several(
         else:
             each |= {
                 "base": outcome.base, "count": outcome.records, "epoch": outcome.epoch,
-                "leo": outcome.end, "hw": outcome.high,
+                "leo": outcome.end, "hw": shown_high(outcome.high),
             }  # fmt: skip
         shown.append(each)
     problems = [outcome for outcome in outcomes if isinstance(outcome, Problem)]

@@ -63,7 +63,7 @@ class Appending:
         core, log, purgatory = self._core, leading.log, self._purgatory
         code, detail = self._why_not(leading, pending)
         if code:
-            purgatory.answer(pending, log, code, detail=detail)
+            purgatory.answer(pending, leading, code, detail=detail)
             return
         if pending.producer is None:
             leading.gathered.append(pending)
@@ -80,7 +80,7 @@ class Appending:
             # A later leader may have appended more.
             self._confirming.ask(leading, pending, self._judge)
         elif verdict.code:
-            purgatory.answer(pending, log, verdict.code, detail=verdict.detail)
+            purgatory.answer(pending, leading, verdict.code, detail=verdict.detail)
         else:
             self._seal(leading, [pending])
 

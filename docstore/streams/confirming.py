@@ -41,6 +41,6 @@ class Confirming:
         stands = found is not None and (found.epoch, found.leader) == (leading.epoch, self._core.me)
         pending.is_confirmed = True
         if not stands or self._leads.get(leading.log.name) is not leading:
-            self._purgatory.answer(pending, leading.log, "not-leader")
+            self._purgatory.answer(pending, leading, "not-leader")
         elif not pending.is_answered:
             judge(leading, pending)

@@ -11,6 +11,9 @@ from docstore.beside.asking import Ask, Survey
 from docstore.storage.partitions import PartitionQuery, PartitionWrite
 from docstore.streams.messages import Produced, Streaming
 
+HIGH_NOT_KNOWN = -1
+"""In place of a high watermark: a new leader does not know yet what an earlier one has shown."""
+
 
 @dataclass(slots=True)
 class Send:
@@ -41,9 +44,9 @@ class Records:
     """What a fetch found: sealed batches, of which the first may begin below the offset wanted.
 
     offset: where the answer begins. until: where it ends for this reader, who must not look at
-    records from there on. high, end, start: the partition's. stale_us: for how long the replica
-    that answered has not heard of the leader, 0 for the leader itself. owner: who led when the
-    record at `offset` was appended.
+    records from there on. high, end, start: the partition's; high may be HIGH_NOT_KNOWN.
+    stale_us: for how long the replica that answered has not heard of the leader, 0 for the leader
+    itself. owner: who led when the record at `offset` was appended.
     """
 
     batches: Sequence[bytes]

@@ -100,7 +100,11 @@ class Fetching:
         # Nothing on the disk is that young: what is only in memory is.
         young = [head for head, _ in log.tail if head.last_us >= reader.event.origin[1]]
         first = min([head.base for head in (*headers, *young)], default=log.end)
-        reader.offset = max(log.start, min(first, self._bound(log, reader)))
+        bound = self._bound(log, reader)
+        if first > bound and not self._knows_end(log):
+            self._wait(log, reader)  # Older records may be committed up to there.
+            return
+        reader.offset = max(log.start, min(first, bound))
         self._go_on(log, reader)
 
     def _bound(self, log: PartitionLog, reader: Reader) -> int:  # Seam.
@@ -173,7 +177,7 @@ class Fetching:
     def _give(self, log: PartitionLog, reader: Reader, batches: list[bytes], until: int) -> None:
         end = header_of(batches[-1]).end if batches else reader.offset
         following = self._follower.following.get(log.name)
-        is_leader = log.name in self._leads
+        leading = self._leads.get(log.name)
         heard_at = following.heard_at if following else self._core.now
         self._core.give(
             reader.event.request,
@@ -181,11 +185,11 @@ class Fetching:
                 batches=batches,
                 offset=reader.offset,
                 until=min(until, end),
-                high=log.high,
+                high=log.high if leading is None else leading.shown_high,
                 end=log.end,
                 start=log.start,
                 epoch=log.promised[0],
-                stale_us=0 if is_leader else int((self._core.now - heard_at) * 1e6),
+                stale_us=0 if leading else int((self._core.now - heard_at) * 1e6),
                 owner=log.epoch_of(reader.offset)[1],
             ),
         )

@@ -161,7 +161,8 @@ class Produce(NamedTuple):
 class Produced(NamedTuple):
     """Answer. code: "" for success, "repeated", or why not; detail: for people.
 
-    base: offset of the first record. end, high: the leader's. epoch: of the records.
+    base: offset of the first record. end, high: the leader's; high is -1 while it is not known.
+    epoch: of the records.
     leader: whom to ask instead, if known. appended: whether the records may be in a log.
     """
 

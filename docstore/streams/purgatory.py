@@ -7,7 +7,6 @@ import heapq
 
 from docstore.streams.core import Core
 from docstore.streams.leading import Leading, Pending
-from docstore.streams.log import PartitionLog
 from docstore.streams.messages import Produced
 
 
@@ -47,14 +46,14 @@ class Purgatory:
         for queue, bound in ((leading.committing, log.high), (leading.storing, log.durable)):
             while queue and queue[0][0] <= bound:
                 pending = heapq.heappop(queue)[2]
-                self.answer(pending, log, "repeated" if pending.repeated else "")
+                self.answer(pending, leading, "repeated" if pending.repeated else "")
 
     def turn_away(self, leading: Leading) -> None:
         """We lead no more: who waits is told whether the records may be in a log."""
         for pending in (*leading.deferred, *leading.gathered):
-            self.answer(pending, leading.log, "not-leader")
+            self.answer(pending, leading, "not-leader")
         for _, _, pending in (*leading.committing, *leading.storing):
-            self.answer(pending, leading.log, "not-leader", appended=True)
+            self.answer(pending, leading, "not-leader", appended=True)
 
     def tick(self) -> None:
         """Answer whoever has waited for too long."""
@@ -71,13 +70,13 @@ class Purgatory:
     def answer(
         self,
         pending: Pending,
-        log: PartitionLog | None,
+        leading: Leading | None,
         code: str,
         *,
         detail: str = "",
         appended: bool = False,
     ) -> None:
-        """Answer once: "" or "repeated" is success; log: whose offsets the answer tells."""
+        """Answer once: "" or "repeated" is success; leading: whose offsets the answer tells."""
         if pending.is_answered:
             return
         pending.is_answered = True
@@ -85,14 +84,15 @@ class Purgatory:
         self._waiting_bytes -= len(pending.body)
         pending.body = b""
         core, ok = self._core, code in ("", "repeated")
-        if log is None:
+        if leading is None:
             core.send(pending.entry, produced(pending, code, detail, appended=appended))
             return
+        log = leading.log
         core.send(
             pending.entry,
             Produced(
                 pending.id, code, detail, pending.base if ok else -1, pending.records, log.end,
-                log.high, log.epoch_of(pending.base)[0] if ok else 0, "", ok or appended,
+                leading.shown_high, log.epoch_of(pending.base)[0] if ok else 0, "", ok or appended,
             ),
         )  # fmt: skip
 

@@ -190,7 +190,7 @@ def _high_before_cut(self: Follower, sender: str, message: Adopt) -> None:
 def _repeat_at_once(self: Purgatory, leading: Leading, pending: Any) -> None:
     """Answer a repetition before its original is committed."""
     if pending.repeated:
-        self.answer(pending, leading.log, "repeated")
+        self.answer(pending, leading, "repeated")
     else:
         _wait(self, leading, pending)
 
@@ -295,6 +295,9 @@ RULES: dict[str, Ablation] = {
         AGAIN,
     ),
     "read-up-to-the-end": Ablation("RI9", ((Fetching, "_bound", _up_to_end),), CUTS),
+    "shown-before-it-is-known": Ablation(
+        "RC9", ((Leading, "shown_high", property(lambda self: self.log.high)),), CRASHES
+    ),
     "trimmed-by-followers": Ablation("RC11", ((Follower, "_learn", _trim_all),), KEPT),
     "appended-again-without-a-number": Ablation("RN3", ((Producing, "_lost", _ask_again),), PLAIN),
     "reset-when-the-disk-is-full": Ablation("RD1", ((Partitions, "step", _reset_when_full),), FULL),

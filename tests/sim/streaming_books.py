@@ -46,6 +46,8 @@ class Book:
     lost: set[tuple[int, int]] = field(default_factory=set)
     """(offset, CRC) of what was committed, and may be lost by an unclean election."""
     lost_values: set[str] = field(default_factory=set)
+    shown: tuple[int, int] = (0, 0)
+    """(epoch, high watermark) of the answer with the greatest one."""
 
     def lose(self, first: int, held: Mapping[int, int]) -> None:
         """Forget what was committed and a leader has not, which was elected though it lacks it.

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from docstore.simulation.world import World
 from docstore.streams.batch import is_of, place_of
-from docstore.streams.effects import Outcome, Problem, Records
+from docstore.streams.effects import HIGH_NOT_KNOWN, Outcome, Problem, Records
 from docstore.streams.events import FetchAsked, ProduceAsked
 from docstore.streams.messages import Produced
 from docstore.streams.records import Record, pack
@@ -15,7 +15,7 @@ from docstore.streams.replica_set import ReplicaSet
 from tests.sim.companion import Streamer
 from tests.sim.invariants import Violation
 from tests.sim.streaming_invariants import StreamInvariants
-from tests.sim.streaming_reads import read
+from tests.sim.streaming_reads import check_high, read
 from tests.sim.streaming_shapes import Shape
 
 SEQUENCES = ("producer-fenced", "sequence-gap", "stale-sequence", "unknown-producer")
@@ -256,10 +256,10 @@ class Consumer:
         origin = ("offset", self._next_offset)
         if rng.random() < 0.05:
             origin = rng.choice((("beginning", 0), ("end", rng.randrange(4)), ("time", 0)))
-        event_of = self._event(origin, world.now + rng.choice((-1.0, 0.1, 1.0)))
+        event_of, stale = self._event(origin, world.now + rng.choice((-1.0, 0.1, 1.0)))
         number, wanted = self._number, self._next_offset
         self._bench.streamers[entry].request(
-            event_of, lambda outcome: self._answered(number, entry, origin, wanted, outcome)
+            event_of, lambda outcome: self._answered(number, entry, origin, wanted, stale, outcome)
         )
         world.after(2.0 + GRACE_S, self._give_up, number, node, node.life, world.now)
 
@@ -271,23 +271,35 @@ class Consumer:
                 return leader.leader
         return self._world.rng.choice(list(self._bench.names))
 
-    def _event(self, origin: tuple[str, int], deadline: float) -> Callable[[int], FetchAsked]:
+    def _event(
+        self, origin: tuple[str, int], deadline: float
+    ) -> tuple[Callable[[int], FetchAsked], bool]:
         rng = self._world.rng
         token = self._next_offset - 1 if self._by_token else -1
         stale = self._isolation == "committed" and rng.random() < 0.5
         bytes_max = rng.choice((1, 500, 1 << 20))
-        return lambda request: FetchAsked(
-            request, self._link, origin, self._isolation, bytes_max, deadline, token, stale
-        )
+
+        def event(request: int) -> FetchAsked:
+            return FetchAsked(
+                request, self._link, origin, self._isolation, bytes_max, deadline, token, stale
+            )
+
+        return event, stale
 
     def _answered(
-        self, number: int, entry: str, origin: tuple[str, int], wanted: int, outcome: Outcome
+        self,
+        number: int,
+        entry: str,
+        origin: tuple[str, int],
+        wanted: int,
+        stale: bool,
+        outcome: Outcome,
     ) -> None:
         if number != self._number:
             return
         self._number += 1
         if isinstance(outcome, Records):
-            self._read(origin, wanted, outcome)
+            self._read(origin, wanted, outcome, is_leaders=not stale)
         elif isinstance(outcome, Problem):
             self._told.counters[f"fetch {outcome.code}"] += 1
             if outcome.code == "offset-evicted":
@@ -308,7 +320,9 @@ class Consumer:
             self._next_offset = 0
         return names[0]
 
-    def _read(self, origin: tuple[str, int], wanted: int, found: Records) -> None:
+    def _read(
+        self, origin: tuple[str, int], wanted: int, found: Records, *, is_leaders: bool
+    ) -> None:
         self._told.counters["fetched"] += 1
         name = self._incarnation(found)
         if not found.batches and name != self._bench.name_of(self._link):
@@ -316,8 +330,11 @@ class Consumer:
         invariants = self._bench.invariants
         book = invariants.books[name]
         values = read(name, book, invariants.checked, found, self._isolation)
+        if is_leaders:
+            check_high(name, book, invariants.checked, found.epoch, found.high)
         is_same = self._partition == name and self._next_offset == wanted
-        if self._by_token and is_same and found.high < wanted and not book.lost:
+        is_known = found.high != HIGH_NOT_KNOWN
+        if self._by_token and is_same and is_known and found.high < wanted and not book.lost:
             raise Violation(f"RI9: {name} goes back to {found.high}, behind token {wanted - 1}")
         if origin == ("offset", self._next_offset):
             if found.offset != self._next_offset:
@@ -325,7 +342,7 @@ class Consumer:
             if self._isolation == "committed":
                 self.values += values
                 self._next_offset = found.until
-            else:
+            elif is_known:
                 # What it saw may be lost again.
                 self._next_offset = min(found.until, found.high)
 

@@ -4,7 +4,7 @@ import zlib
 from collections import Counter
 
 from docstore.streams.batch import body_of, header_of
-from docstore.streams.effects import Records
+from docstore.streams.effects import HIGH_NOT_KNOWN, Records
 from docstore.streams.records import unpacked
 from tests.sim.invariants import Violation
 from tests.sim.streaming_books import Book
@@ -34,6 +34,17 @@ def read(
     if isolation == "committed" and is_beyond:
         raise Violation(f"RI9: {records.until} of {name} is not committed")
     return values
+
+
+def check_high(name: str, book: Book, checked: Counter[str], epoch: int, high: int) -> None:
+    """RI7: over answers of leaders, of epochs that do not fall, a high watermark never falls."""
+    before, shown = book.shown
+    if high == HIGH_NOT_KNOWN or epoch < before or book.unclean:
+        return
+    checked["RI7 shown"] += 1
+    if high < shown:
+        raise Violation(f"RI7: {name} shows {high} in epoch {epoch}, after {shown} in {before}")
+    book.shown = (epoch, high)
 
 
 def _check_shown(name: str, book: Book, offset: int, crc: int) -> None:

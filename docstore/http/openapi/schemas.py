@@ -9,6 +9,7 @@ from typing import Any
 Json = dict[str, Any]
 TEXT: Json = {"type": "string"}
 WHOLE: Json = {"type": "integer"}
+MAYBE: Json = {"type": ["integer", "null"]}
 REAL: Json = {"type": "number"}
 FLAG: Json = {"type": "boolean"}
 ANY: Json = {}
@@ -54,8 +55,8 @@ DOCUMENT = {
 PARTITION = {
     "partition": WHOLE, "leader": TEXT, "epoch": WHOLE, "resolution": TEXT, "replicas": many(TEXT),
     "lrs": {**many(many(TEXT)), "description": "The live replica set: nodes, and their copies"},
-    "minInSync": WHOLE, "leo": {"type": ["integer", "null"]}, "hw": {"type": ["integer", "null"]},
-    "base": {"type": ["integer", "null"]}, "followers": many(THING),
+    "minInSync": WHOLE, "leo": MAYBE, "hw": MAYBE, "base": MAYBE,
+    "followers": many(THING),
 }  # fmt: skip
 RETENTION = of(ms=WHOLE, bytes=WHOLE)
 SESSION = {
@@ -159,10 +160,10 @@ STREAMS: Mapping[str, Json] = {
         asked("MoveLeaderRequest", "to", to=TEXT),
         asked("MoveRequest", "replicas", replicas=many(TEXT)),
     ]},
-    "Appended": of(partition=WHOLE, base=WHOLE, count=WHOLE, epoch=WHOLE, leo=WHOLE, hw=WHOLE,
+    "Appended": of(partition=WHOLE, base=WHOLE, count=WHOLE, epoch=WHOLE, leo=WHOLE, hw=MAYBE,
                    repeated=FLAG, parts=many(THING)),
     "Records": of(records=many(of(offset=WHOLE, epoch=WHOLE, key=ANY, value=ANY, headers=THING,
-                                  timestampMicros=WHOLE)), next=WHOLE, hw=WHOLE, leo=WHOLE,
+                                  timestampMicros=WHOLE)), next=WHOLE, hw=MAYBE, leo=WHOLE,
                   base=WHOLE, epoch=WHOLE),
     "NewProducer": of("", "id", id=TEXT),
     "Producer": of(id=TEXT, epoch=WHOLE),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgpack
 
 from docstore.storage.partition_ledger import PartitionLedger
-from docstore.streams.effects import Give, Look, Problem
+from docstore.streams.effects import HIGH_NOT_KNOWN, Give, Look, Problem, Records
 from docstore.streams.events import FetchAsked, Looked, ProduceAsked, Received, Tick, TurnEnded
 from docstore.streams.figures import figures_of
 from docstore.streams.messages import (
@@ -207,9 +207,41 @@ def test_a_new_leader_shows_no_high_watermark_below_one_that_was_shown() -> None
     group.run(0.3)
     assert (group.document.leader, group.log("b").high) == ("b", 0)
     assert figures(group, "b")["hw"] is None
+    read = group.fetch(at="b", isolation="uncommitted")
+    assert isinstance(read, Records)
+    assert (read.high, read.end) == (HIGH_NOT_KNOWN, 1)
+    stored = group.produce("2", at="c", acks="leader")
+    assert (group.produced(stored).high, group.produced(stored).end) == (HIGH_NOT_KNOWN, 2)
     group.drops = lambda source, to, message: False
     group.run(1)
-    assert figures(group, "b")["hw"] == 1
+    assert figures(group, "b")["hw"] == 2
+    read = group.fetch(at="b")
+    assert isinstance(read, Records)
+    assert read.high == 2
+
+
+def test_a_new_leader_begins_at_no_record_older_than_the_time_that_was_asked_for() -> None:
+    group = Group("abc")
+    group.govern("c")
+    group.create("abc", least=2)
+    group.run(0.3)
+    group.drops = lambda source, to, message: (
+        (isinstance(message, Append) and not message.partitions[0][-1])
+        or isinstance(message, Attach)
+    )
+    group.produce("1", at="c")
+    later_us = group.leading().log.last_us + 1
+    group.crash("a")
+    group.run(0.3)
+    asked = FetchAsked(99, LINK, ("time", later_us), "committed", 1 << 20, group.now + 5)
+    group.feed("b", asked)
+    group.drops = lambda source, to, message: False
+    group.run(1)
+    group.produce("2", at="c")
+    group.run(0.5)
+    read = group.outcomes[99]
+    assert isinstance(read, Records)
+    assert (read.offset, read.high) == (1, 2)
 
 
 def figures(group: Group, name: str) -> dict[str, object]:
