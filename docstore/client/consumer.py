@@ -128,14 +128,16 @@ async def _read(
     until = None if reading.follow else await _end(leaders, partition, reading)
     wait_ms = 1000 * reading.wait_s if reading.follow else 0
     while True:
-        query = {"from": since, "isolation": reading.isolation, "waitMs": wait_ms}
+        # A repeated "end" would be a later one: where that is, is answered before the wait.
+        waits_ms = 0 if since.startswith("end") else wait_ms
+        query = {"from": since, "isolation": reading.isolation, "waitMs": waits_ms}
         headers, content = await leaders.ask(
             "GET",
             partition,
             None,
             BATCHES,
             query="?" + urlencode(query),
-            wait_s=wait_ms / 1000,
+            wait_s=waits_ms / 1000,
             timeout_s=PATIENCE_S,
         )
         first, following = int(headers["Docstore-From"]), int(headers["Docstore-Next"])

@@ -154,13 +154,14 @@ class Documents(Requests):
         patience_s = 0.0
         while True:
             asked = orjson.dumps({"prefix": path, "since": since, "where": where})
-            content = await self._stretch(asked, wait_s, patience_s)
+            # A repeated "latest" would be a later one: it is answered with a token before the wait.
+            content = await self._stretch(asked, 0 if since == "latest" else wait_s, patience_s)
             *lines, ending = content.splitlines()
             since, patience_s = orjson.loads(ending)["next"], PATIENCE_S
             yield Changes([orjson.loads(line) for line in lines], since)
 
     async def _stretch(self, asked: bytes, wait_s: int, patience_s: float) -> bytes:
-        headers = JSON | {"Prefer": f"wait={wait_s}"}
+        headers = JSON | ({"Prefer": f"wait={wait_s}"} if wait_s else {})
         loop = asyncio.get_running_loop()
         deadline = loop.time() + patience_s
         while True:

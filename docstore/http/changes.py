@@ -18,7 +18,7 @@ path is a feed of all slots from the next request on, and misses nothing of what
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -43,7 +43,9 @@ NDJSON_TYPE, EVENTS_TYPE = "application/x-ndjson", "text/event-stream"
 ROWS, ROWS_MAX = 1_000, 10_000
 WAIT_S_MAX = 300
 QUIET_S = 15.0
-"""After so long without a change a comment is sent, so that who is between does not give up."""
+"""After so long without a change the position is sent, which keeps proxies from giving up."""
+ROWS_A_POSITION = 50
+"""After so many changes at the latest a stream says its position: a break repeats no more."""
 RETRY_MS = 1_000
 MEMBERS = frozenset({"since", "prefix", "where", "limit"})
 WATCH = "watch"
@@ -176,12 +178,14 @@ class Changes:
     ) -> web.StreamResponse:
         """Send events until the client or this node goes, or something is wrong."""
         # What is wrong from the start is a status.
+        asked = replace(asked, rows=min(asked.rows, ROWS_A_POSITION))
         first = await self._next(request, asked, since, 0)
         response = streamed(EVENTS_TYPE)
         response.headers["Cache-Control"] = "no-store"
         response.force_close()
         await response.prepare(request)
-        await response.write(b"retry: %d\n\n" % RETRY_MS + _events(first))
+        begins = _events(first._replace(lines=b"", rows=0, until=since))
+        await response.write(b"retry: %d\n" % RETRY_MS + begins + _events(first))
         try:
             async for stretch in self._stretches(request, asked, first.until):
                 await response.write(_events(stretch))
@@ -200,12 +204,15 @@ class Changes:
 
 
 def _events(stretch: Stretch) -> bytes:
-    """Return an event for each change, and one that says where to go on; a comment for nothing."""
+    """Return an event for each change, and one that says where to go on; for nothing only its id.
+
+    A browser takes an id without data as the last one, and calls no listener (WHATWG HTML 9.2.6).
+    """
+    position = b"id: %b\n\n" % stretch.until.pack().encode()
     if not stretch.rows:
-        return b": quiet\n\n"
+        return b": quiet\n" + position
     changes = [b"event: change\ndata: %s\n\n" % line for line in stretch.lines.splitlines()]
-    position = f"event: position\nid: {stretch.until.pack()}\ndata: {stretch.rows}\n\n"
-    return b"".join(changes) + position.encode()
+    return b"".join([*changes, b"event: position\ndata: %d\n" % stretch.rows, position])
 
 
 def _problem(error: DocstoreError) -> bytes:

@@ -36,6 +36,8 @@ RECORDS_MAX = 100_000
 WAIT_MS_MAX = 300_000
 OFFSET_MAX = 1 << 62
 ISOLATIONS = ("committed", "uncommitted")
+BEFORE_THE_FIRST = "-1"
+"""The id of a position in front of offset 0."""
 FOR_EVER = "public, max-age=31536000, immutable"
 
 _TOKEN = re.compile(r"\d{1,18}\.(\d{1,18})\Z")
@@ -102,8 +104,9 @@ class Consuming:
         seen = request.headers.get("Last-Event-ID")
         wanted = asked.wanted
         if seen:
-            offset = headers.whole_number(seen, "Last-Event-ID", 0, OFFSET_MAX) + 1
-            wanted = wanted._replace(origin=("offset", offset))
+            is_before = seen == BEFORE_THE_FIRST
+            last = -1 if is_before else headers.whole_number(seen, "Last-Event-ID", 0, OFFSET_MAX)
+            wanted = wanted._replace(origin=("offset", last + 1))
         first = await self._fetch(link, wanted, 0, timeout_s)
         if isinstance(first, Problem):  # What is wrong from the start is a status.
             return problem_of(first, request)
@@ -111,7 +114,7 @@ class Consuming:
         response.headers["Cache-Control"] = "no-store"
         response.force_close()
         await response.prepare(request)
-        await response.write(b"retry: %d\n\n" % RETRY_MS)
+        await response.write(b"retry: %d\n" % RETRY_MS + _position_event(first.offset))
         async for found in self._stretches(request, link, wanted, first, timeout_s):
             if isinstance(found, Problem):
                 await response.write(_problem_event(found))
@@ -305,13 +308,18 @@ def _as_batches(found: Records) -> Reply:
 
 
 def _events(found: Records) -> bytes:
-    """Return an event for each record, whose id is its offset; a comment for nothing."""
+    """Return an event for each record, whose id is its offset; for nothing the position."""
     events = [
         f"id: {each['offset']}\n".encode() + b"data: %b\n\n" % orjson.dumps(each)
         for raw in found.batches
         for each in _shown(raw, found.offset, found.until)
     ]
-    return b"".join(events) or b": quiet\n\n"
+    return b"".join(events) or _position_event(max(found.offset, found.until))
+
+
+def _position_event(following: int) -> bytes:
+    """Return what sets the last id, and which no listener is called for."""
+    return b": quiet\nid: %d\n\n" % (following - 1)
 
 
 def _problem_event(found: Problem) -> bytes:

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 
 import orjson
 import pytest
@@ -188,3 +188,27 @@ async def test_who_reads_up_to_the_end_gets_what_a_new_leader_knows_later_to_be_
     async with serving(NewLeader()) as url, Client([url]) as client:
         found = [each.value async for each in client.consume("t", partition=0, follow=False)]
     assert found == [1, 2]
+
+
+class Losing(NewLeader):
+    """Ends at its second record when it is first asked, and loses its answer to whoever waits."""
+
+    async def answer(self, head: str) -> tuple[str, bytes] | None:
+        if "from=end" in head and "waitMs=0" in head:
+            return _position(1, 1), b""
+        found = await super().answer(head)
+        if "/records" not in head or found is None:
+            return found
+        if self.reads < 2:
+            return None
+        return (_position(1, 2), found[1]) if "from=1" in head else (_position(2, 2), b"")
+
+
+async def test_a_reader_from_the_end_misses_no_record_when_an_answer_is_lost() -> None:
+    async with (
+        asyncio.timeout(30),
+        serving(Losing()) as url,
+        Client([url]) as client,
+        aclosing(client.consume("t", partition=0, since="end")) as records,
+    ):
+        assert (await anext(records)).value == 2

@@ -1,4 +1,4 @@
-"""`/core/changes` of a group with many slots: long tokens are taken, short ones given."""
+"""`/core/changes` of a group with many slots: long tokens are taken, positions come often."""
 
 import asyncio
 import base64
@@ -12,7 +12,9 @@ import aiohttp
 import pytest
 
 from docstore.client import Client, LocalCluster
-from docstore.scans.cut import Cut, unpack_cut
+from docstore.http.changes import _events
+from docstore.scans.cut import Cut, cut_of, unpack_cut
+from docstore.scans.feed import Stretch
 from tests.docstore.reads.events import events
 
 SLOTS = 4096
@@ -152,3 +154,34 @@ async def test_a_document_that_stands_in_no_log_has_no_feed(
     await store.declare(weak, options=["PERSISTENCE", "REPLICATION"])
     async with session.get(f"{url}/core/changes?prefix={weak}/a") as answer:
         assert answer.status == 409, await answer.text()
+
+
+async def test_a_stream_that_breaks_off_at_any_point_is_resumed_without_a_loss(
+    url: str, store: Client, session: aiohttp.ClientSession, factory: str
+) -> None:
+    """A position comes before the first change, and after every 50 changes at the latest."""
+    asked, pushed = f"{url}{factory}?watch", dict(PUSHED)
+    async with session.get(asked, headers=pushed) as response:
+        async for event in events(response):
+            if "id" in event:
+                break
+    links = [f"{factory}/{number}" for number in range(120)]
+    await asyncio.gather(*(store.put(link, {}) for link in links))
+    seen: list[str] = []
+    since_position = 0
+    pushed["Last-Event-ID"] = event["id"]
+    async with session.get(asked, headers=pushed) as response:
+        async for event in events(response):
+            if event.get("event") == "change":
+                seen.append(json.loads(event["data"])["documentSelfLink"])
+            since_position = 0 if "id" in event else since_position + 1
+            assert since_position <= 50
+            if len(seen) >= len(links) and "id" in event:
+                break
+    assert sorted(seen) == sorted(links)
+
+
+def test_a_heartbeat_of_a_stream_says_the_position() -> None:
+    """What a condition leaves out is not looked at again after a break."""
+    cut = cut_of("c", 2, {0: (1, 7), 1: (1, 9)})
+    assert f"\nid: {cut.pack()}\n\n" in _events(Stretch(b"", 0, cut, 0)).decode()

@@ -204,6 +204,15 @@ async def test_events_are_pushed_and_taken_up_again(
     )
 
 
+async def test_a_client_whose_first_answer_is_lost_misses_no_change(
+    store: Client, factory: str
+) -> None:
+    """It says where it goes on from before it waits."""
+    async with asyncio.timeout(DEADLINE_S):
+        found = await anext(aiter(store.changes(factory, wait_s=300)))
+    assert (found.changes, found.next[:1]) == ([], "~")
+
+
 async def test_a_document_is_at_its_own_path(
     group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str
 ) -> None:

@@ -8,7 +8,9 @@ import aiohttp
 import msgpack
 
 from docstore.client import LocalCluster
+from docstore.http.consume import _events
 from docstore.streams.batch import header_of, place_of, verified
+from docstore.streams.effects import Records
 from docstore.streams.replica_set import partition_name
 from tests.docstore.http.problem import problem_of
 from tests.docstore.http.streams.asking import (
@@ -21,6 +23,7 @@ from tests.docstore.http.streams.asking import (
     read,
     values,
 )
+from tests.docstore.reads.events import events
 
 # Records in
 
@@ -212,6 +215,27 @@ async def test_events_go_on_after_the_last_one_that_was_seen(node: Session, topi
         assert await _next_event(response) == ("1", 1)
         await posted(node, f"{path}/records", {"value": 2})
         assert await _next_event(response) == ("2", 2)
+
+
+async def test_a_stream_says_its_position_before_the_first_record(
+    node: Session, topic: str
+) -> None:
+    path = f"{topic}/partitions/0/records"
+    accept = {"Accept": "text/event-stream"}
+    for number in range(2):  # An empty partition first, whose first record is missed by no one.
+        async with node.get(f"{path}?from=end", headers=accept) as response:
+            async for event in events(response):
+                if "id" in event:
+                    break
+        await posted(node, path, {"value": number})
+        last = accept | {"Last-Event-ID": event["id"]}
+        async with node.get(f"{path}?from=end", headers=last) as response:
+            assert await _next_event(response) == (str(number), number)
+
+
+def test_a_heartbeat_of_a_stream_says_its_position() -> None:
+    found = Records([], 7, 7, high=9, end=9, start=0, epoch=1)
+    assert b"\nid: 6\n\n" in _events(found)
 
 
 async def _next_event(response: aiohttp.ClientResponse) -> tuple[str, Any]:
