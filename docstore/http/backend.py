@@ -50,11 +50,11 @@ class StreamBackend(Protocol):
         """
 
     async def fetch(
-        self, link: str, wanted: requests.Wanted, *, wait_s: float, timeout_s: float
+        self, link: str, wanted: requests.Wanted, *, wait_s: float, timeout_s: float, of: str = ""
     ) -> Records | Problem:
         """Return records of a partition; wait for the first one for `wait_s`, then return none.
 
-        timeout_s: how long to look for somebody who leads it.
+        timeout_s: how long to look for a leader. of: the incarnation that the position is of.
         """
 
     async def figures(self, links: Sequence[str]) -> Mapping[str, Mapping[str, object]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import orjson
 from aiohttp import web
 
-from docstore.errors import BadRequest, NotAcceptable
+from docstore.errors import BadRequest, DocstoreError, NotAcceptable
 from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.changes import EVENTS_TYPE, QUIET_S, RETRY_MS
@@ -30,7 +30,7 @@ from docstore.streams.records import shown, unpacked
 from docstore.streams.requests import Wanted
 
 BATCHES_TYPE = "application/vnd.docstore.batches"
-MEMBERS = frozenset({"from", "isolation", "maxBytes", "maxRecords", "waitMs"})
+MEMBERS = frozenset({"from", "incarnation", "isolation", "maxBytes", "maxRecords", "waitMs"})
 BYTES, BYTES_MAX = 1 << 20, 8 << 20
 RECORDS_MAX = 100_000
 WAIT_MS_MAX = 300_000
@@ -49,6 +49,8 @@ class _Asked:
     """What a request asks for."""
 
     wanted: Wanted
+    of: str
+    """The incarnation of the topic that the position is of; "" for the present one."""
     records_max: int
     wait_s: float
     media: str
@@ -68,7 +70,7 @@ class Consuming:
         timeout_s = headers.timeout_s(request)
         if asked.media == EVENTS_TYPE:
             return await self._push(request, link, asked, timeout_s)
-        outcome = await self._fetch(link, asked.wanted, asked.wait_s, timeout_s)
+        outcome = await self._fetch(link, asked.wanted, asked.wait_s, timeout_s, asked.of)
         if isinstance(outcome, Problem):
             return problem_of(outcome, request)
         if asked.media == BATCHES_TYPE:
@@ -87,10 +89,10 @@ class Consuming:
         return Reply(200, body, header_lines({"Content-Type": NDJSON_TYPE}) + head)
 
     async def _fetch(
-        self, link: str, wanted: Wanted, wait_s: float, timeout_s: float
+        self, link: str, wanted: Wanted, wait_s: float, timeout_s: float, of: str = ""
     ) -> Records | Problem:
         streams = self._backend.streams
-        outcome = await streams.fetch(link, wanted, wait_s=wait_s, timeout_s=timeout_s)
+        outcome = await streams.fetch(link, wanted, wait_s=wait_s, timeout_s=timeout_s, of=of)
         if isinstance(outcome, Problem) and outcome.status == 404:
             raise await missing(streams, link, timeout_s)
         return outcome
@@ -102,19 +104,21 @@ class Consuming:
     ) -> Reply | web.StreamResponse:
         """Send events until the client or this node goes, or something is wrong."""
         seen = request.headers.get("Last-Event-ID")
-        wanted = asked.wanted
+        wanted, of = asked.wanted, asked.of
         if seen:
-            is_before = seen == BEFORE_THE_FIRST
-            last = -1 if is_before else headers.whole_number(seen, "Last-Event-ID", 0, OFFSET_MAX)
+            offset, _, named = seen.partition("@")
+            of = named or of
+            is_before = offset == BEFORE_THE_FIRST
+            last = -1 if is_before else headers.whole_number(offset, "Last-Event-ID", 0, OFFSET_MAX)
             wanted = wanted._replace(origin=("offset", last + 1))
-        first = await self._fetch(link, wanted, 0, timeout_s)
+        first = await self._fetch(link, wanted, 0, timeout_s, of)
         if isinstance(first, Problem):  # What is wrong from the start is a status.
             return problem_of(first, request)
         response = streamed(EVENTS_TYPE)
         response.headers["Cache-Control"] = "no-store"
         response.force_close()
         await response.prepare(request)
-        await response.write(b"retry: %d\n" % RETRY_MS + _position_event(first.offset))
+        await response.write(b"retry: %d\n" % RETRY_MS + _position_event(first, first.offset))
         async for found in self._stretches(request, link, wanted, first, timeout_s):
             if isinstance(found, Problem):
                 await response.write(_problem_event(found))
@@ -137,7 +141,10 @@ class Consuming:
                 return
             following = max(found.offset, found.until)
             wanted = wanted._replace(origin=("offset", following))
-            outcome = await self._fetch(link, wanted, QUIET_S, timeout_s)
+            try:
+                outcome = await self._fetch(link, wanted, QUIET_S, timeout_s, found.incarnation)
+            except DocstoreError as error:  # The topic is gone, say.
+                outcome = Problem(error.status, error.code, str(error))
             if isinstance(outcome, Problem):
                 if not self._is_over(request):
                     yield outcome
@@ -170,11 +177,16 @@ class Consuming:
             **body,
         }
         suffix = "-m" if media == MSGPACK_TYPE else ""
-        lines = {"ETag": f'"{header.epoch}.{offset}{suffix}"', "Cache-Control": FOR_EVER}
+        # A topic that is made again has this offset again, and epochs from 1 on: times differ.
+        is_for_ever = request.rel_url.query.get("incarnation") == outcome.incarnation
+        lines = {
+            "ETag": f'"{header.last_us}.{offset}{suffix}"',
+            "Cache-Control": FOR_EVER if is_for_ever else "no-cache",
+        }
         held = request.headers.get("If-None-Match")
         if held is not None:
             tags = headers.tags(held, "If-None-Match", strong=False)
-            if headers.is_current(tags, (header.epoch, offset)):
+            if headers.is_current(tags, (header.last_us, offset)):
                 return Reply(304, head=header_lines(lines))
         if media == MSGPACK_TYPE:  # The value stands there as the text of its JSON.
             page = orjson.loads(orjson.dumps(page))
@@ -213,7 +225,8 @@ def _asked(request: web.BaseRequest) -> _Asked:
         headers.consistency(request) == "stale",
     )
     records_max = number(query.get("maxRecords", str(RECORDS_MAX)), "maxRecords", 1, RECORDS_MAX)
-    return _Asked(wanted, records_max, wait_ms / 1000, _media(request))
+    of = query.get("incarnation", "")
+    return _Asked(wanted, of, records_max, wait_ms / 1000, _media(request))
 
 
 def _origin(text: str) -> tuple[str, int]:
@@ -283,7 +296,7 @@ async def _rendered(found: Records, records_max: int) -> tuple[list[bytes], int]
 def _position(found: Records, following: int) -> dict[str, object]:
     return {
         "next": following, "hw": shown_high(found.high), "leo": found.end, "base": found.start,
-        "epoch": found.epoch,
+        "epoch": found.epoch, "incarnation": found.incarnation,
     }  # fmt: skip
 
 
@@ -294,6 +307,7 @@ def _head(found: Records, following: int) -> bytes:
         b"Docstore-Base: %d\r\nDocstore-Epoch: %d\r\nCache-Control: no-store\r\n"
     )
     lines = names % (found.offset, following, found.end, found.start, found.epoch)
+    lines += b"Docstore-Incarnation: %b\r\n" % found.incarnation.encode()
     if found.high != HIGH_NOT_KNOWN:
         lines += b"Docstore-Hw: %d\r\n" % found.high
     if found.stale_us:
@@ -308,18 +322,19 @@ def _as_batches(found: Records) -> Reply:
 
 
 def _events(found: Records) -> bytes:
-    """Return an event for each record, whose id is its offset; for nothing the position."""
+    """Return an event for each record, whose id is its position; for nothing the position."""
     events = [
-        f"id: {each['offset']}\n".encode() + b"data: %b\n\n" % orjson.dumps(each)
+        f"id: {each['offset']}@{found.incarnation}\n".encode()
+        + b"data: %b\n\n" % orjson.dumps(each)
         for raw in found.batches
         for each in _shown(raw, found.offset, found.until)
     ]
-    return b"".join(events) or _position_event(max(found.offset, found.until))
+    return b"".join(events) or _position_event(found, max(found.offset, found.until))
 
 
-def _position_event(following: int) -> bytes:
+def _position_event(found: Records, following: int) -> bytes:
     """Return what sets the last id, and which no listener is called for."""
-    return b": quiet\nid: %d\n\n" % (following - 1)
+    return f": quiet\nid: {following - 1}@{found.incarnation}\n\n".encode()
 
 
 def _problem_event(found: Problem) -> bytes:

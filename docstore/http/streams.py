@@ -102,7 +102,7 @@ class StreamPages:
             partition = _number(segments[2]) if kind == "records" else None
             return await self._producing.serve(request, segments[0], partition)
         if kind not in ("topics", "records") or request.method == "POST":  # They have their own.
-            check_parameters(request)
+            check_parameters(request, ("incarnation",) if kind == "record" else ())
         body = await bodies.receive(
             request,
             bytes_max=self._limits.body_bytes_max,

@@ -23,6 +23,7 @@ from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.stepping import clock
+from docstore.streams.batch import is_of, place_of
 from docstore.streams.driver import StreamsDriver
 from docstore.streams.effects import Begun, Figures, Led, Outcome, Problem, Records
 from docstore.streams.events import (
@@ -33,7 +34,7 @@ from docstore.streams.events import (
     ProduceAsked,
 )
 from docstore.streams.messages import Produced
-from docstore.streams.replica_set import STREAMS
+from docstore.streams.replica_set import STREAMS, incarnation_of
 from docstore.streams.requests import NoSuchTopic, Sent, Wanted
 from docstore.streams.topic import Topic, topic_of
 from docstore.trace.context import TRACEPARENT
@@ -124,11 +125,12 @@ class StreamBackend:
         return outcome
 
     async def fetch(
-        self, link: str, wanted: Wanted, *, wait_s: float, timeout_s: float
+        self, link: str, wanted: Wanted, *, wait_s: float, timeout_s: float, of: str = ""
     ) -> Records | Problem:
         """Return records of a partition from whoever leads it; none once `wait_s` is over.
 
         timeout_s: how long to look for somebody who leads, and to wait for what the token names.
+        of: the incarnation that the position is of, "" for the present one.
         """
         now = clock()
         until, give_up = now + wait_s, now + timeout_s
@@ -137,7 +139,10 @@ class StreamBackend:
             left_s = min(max(0.0, until - clock()), WAIT_AT_ONCE_S)
             once = self._fetch_once(link, wanted, left_s, give_up, refresh=refresh)
             outcome = await (self._unless_ended(once) if left_s else once)
+            if of and (there := await self._incarnation(link, outcome, give_up)) not in ("", of):
+                return _recreated(of, there)
             if isinstance(outcome, Records):
+                of = outcome.incarnation
                 if outcome.until > outcome.offset or clock() >= until:
                     return outcome
                 wanted = wanted._replace(origin=("offset", outcome.offset))
@@ -149,6 +154,15 @@ class StreamBackend:
             else:
                 refresh = True
                 await asyncio.sleep(AGAIN_S)
+
+    async def _incarnation(self, link: str, outcome: Records | Problem, deadline: float) -> str:
+        """Return which incarnation an outcome is of, "" for one of none."""
+        if isinstance(outcome, Records):
+            return outcome.incarnation
+        if outcome.status not in (410, 416):
+            return ""
+        led = await self.leader(link, deadline, refresh=True)
+        return incarnation_of(led.name) if isinstance(led, Led) else ""
 
     async def _until_committed(self, link: str, wanted: Wanted, give_up: float) -> None:
         """Wait until what the token names is committed, or for as long as one question may take."""
@@ -195,7 +209,12 @@ class StreamBackend:
             found = await self._ask(led.leader, asked, wait_s + WAIT_AT_ONCE_S)
         except Unavailable as error:
             return Problem(503, "no-leader", str(error))
-        return _fetched(found)
+        outcome = _fetched(found)
+        if isinstance(outcome, Records):
+            outcome.incarnation = incarnation_of(led.name)
+            if outcome.batches and not is_of(outcome.batches[0], place_of(led.name)):
+                return Problem(503, "not-leader", "the topic was made again: its leader is another")
+        return outcome
 
     async def leader(self, link: str, deadline: float, *, refresh: bool) -> Led | Problem:
         """Return who leads a partition, as far as this node knows."""
@@ -318,6 +337,15 @@ def _plain(outcome: Outcome) -> tuple[Any, ...]:
 def _fetched(found: Any) -> Records | Problem:
     kind, *fields = found
     return Records(*fields) if kind == "records" else Problem(*fields)
+
+
+def _recreated(of: str, there: str) -> Problem:
+    """Return what a reader is told whose position is of a topic that was deleted."""
+    detail = (
+        f"the position is of incarnation {of} of the topic, which was deleted; the topic of this"
+        f" name has incarnation {there} now, and offsets of its own from 0 on"
+    )
+    return Problem(410, "topic-recreated", detail, more={"incarnation": there})
 
 
 def _commanded(found: Any) -> Begun | Problem:

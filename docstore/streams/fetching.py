@@ -191,6 +191,7 @@ class Fetching:
                 epoch=log.promised[0],
                 stale_us=0 if leading else int((self._core.now - heard_at) * 1e6),
                 owner=log.epoch_of(reader.offset)[1],
+                incarnation=log.incarnation,
             ),
         )
 

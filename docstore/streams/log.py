@@ -24,7 +24,7 @@ from docstore.storage.store import Status
 from docstore.streams.batch import Header, place_of
 from docstore.streams.messages import Standing
 from docstore.streams.producer_state import ProducerState
-from docstore.streams.replica_set import ReplicaSet, link_of
+from docstore.streams.replica_set import ReplicaSet, incarnation_of, link_of
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class PartitionLog:
     @property
     def incarnation(self) -> str:  # Seam.
         """Return which life of its topic it belongs to."""
-        return self.name.rpartition("@")[2]
+        return incarnation_of(self.name)
 
     def epoch_of(self, offset: int) -> Ballot:
         """Return the ballot under which the record at an offset was appended."""

@@ -165,6 +165,11 @@ def partition_name(link: str, incarnation: str) -> str:  # Seam.
     return f"{_place(link)}@{incarnation}"
 
 
+def incarnation_of(name: str) -> str:
+    """Return the incarnation that is part of a partition's name."""
+    return name.rpartition("@")[2]
+
+
 @lru_cache(maxsize=4096)
 def _place(link: str) -> str:
     topic, _, number = link[len(STREAMS) + 1 :].split("/")

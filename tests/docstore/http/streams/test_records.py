@@ -166,6 +166,7 @@ async def test_lines_end_with_one_that_says_where_to_go_on(node: Session, topic:
         assert response.headers["Docstore-Next"] == "1"
     assert record["value"] == 1
     expected = {"complete": True, "next": 1, "hw": 1, "leo": 1, "base": 0}
+    expected["incarnation"] = await _incarnation(node, topic)
     assert ending == expected | {"epoch": ending["epoch"]}
 
 
@@ -212,9 +213,64 @@ async def test_events_go_on_after_the_last_one_that_was_seen(node: Session, topi
     accept = {"Accept": "text/event-stream", "Last-Event-ID": "0"}
     async with node.get(f"{path}/records", headers=accept) as response:
         assert response.content_type == "text/event-stream"
-        assert await _next_event(response) == ("1", 1)
+        assert await _next_event(response) == (f"1@{await _incarnation(node, topic)}", 1)
         await posted(node, f"{path}/records", {"value": 2})
-        assert await _next_event(response) == ("2", 2)
+        assert await _next_event(response) == (f"2@{await _incarnation(node, topic)}", 2)
+
+
+async def _incarnation(node: Session, topic: str) -> str:
+    async with node.get(topic) as response:
+        return str((await response.json())["incarnation"])
+
+
+async def test_a_topic_that_is_deleted_ends_its_events_by_a_problem_that_names_it(
+    group: LocalCluster, node: Session, topic: str
+) -> None:
+    accept = {"Accept": "text/event-stream"}
+    await posted(node, f"{topic}/partitions/0/records", {"value": 0})
+    async with node.get(f"{topic}/partitions/0/records", headers=accept) as response:
+        assert (await _next_event(response))[1] == 0
+        async with node.delete(topic) as deleted:
+            assert deleted.status == 200
+        async with asyncio.timeout(20):
+            ending = (await response.text()).split("\n")
+    said = json.loads(ending[ending.index("event: problem") + 1].removeprefix("data: "))
+    assert (said["status"], said["errorCode"]) == (404, "no-such-topic")
+    assert topic.rpartition("/")[2] in said["detail"]
+    assert "Traceback" not in (group.nodes[0].data / "log.txt").read_text()
+
+
+async def test_a_position_in_a_topic_that_was_made_again_is_refused_by_name(
+    node: Session, topic: str
+) -> None:
+    path, before = f"{topic}/partitions/0", await _incarnation(node, topic)
+    await posted(node, f"{path}/records", {"records": [{"value": n} for n in range(3)]})
+    page = await read(node, path)
+    assert page["incarnation"] == before
+    async with node.get(f"{path}/records/0?incarnation={before}") as response:
+        first, tag = await response.json(), response.headers["ETag"]
+    async with node.delete(topic) as deleted:
+        assert deleted.status == 200
+    body = {"name": topic.rpartition("/")[2], "partitions": 2}
+    async with node.post("/core/streams", json=body) as made:
+        assert made.status == 201, await made.text()
+    after = await _incarnation(node, topic)
+    await posted(node, f"{path}/records", {"records": [{"value": 10 + n} for n in range(5)]})
+    for query, seen in (
+        (f"?from=3&incarnation={before}", ""),
+        (f"?from=9&incarnation={before}&waitMs=100", ""),
+        ("", f"2@{before}"),
+    ):
+        accept = {"Accept": "text/event-stream", "Last-Event-ID": seen} if seen else {}
+        async with node.get(f"{path}/records{query}", headers=accept) as response:
+            problem = await problem_of(response, 410)
+        assert (problem["errorCode"], problem["incarnation"]) == ("topic-recreated", after)
+        assert before in problem["detail"]
+    assert values(await read(node, path, f"?from=3&incarnation={after}")) == [13, 14]
+    async with node.get(f"{path}/records/0", headers={"If-None-Match": tag}) as response:
+        assert response.status == 200, "a cache held the record of the topic before"
+        assert (await response.json())["value"] != first["value"]
+        assert response.headers["Cache-Control"] == "no-cache"
 
 
 async def test_a_stream_says_its_position_before_the_first_record(
@@ -230,12 +286,13 @@ async def test_a_stream_says_its_position_before_the_first_record(
         await posted(node, path, {"value": number})
         last = accept | {"Last-Event-ID": event["id"]}
         async with node.get(f"{path}?from=end", headers=last) as response:
-            assert await _next_event(response) == (str(number), number)
+            expected = f"{number}@{await _incarnation(node, topic)}"
+            assert await _next_event(response) == (expected, number)
 
 
 def test_a_heartbeat_of_a_stream_says_its_position() -> None:
-    found = Records([], 7, 7, high=9, end=9, start=0, epoch=1)
-    assert b"\nid: 6\n\n" in _events(found)
+    found = Records([], 7, 7, high=9, end=9, start=0, epoch=1, incarnation="i1")
+    assert b"\nid: 6@i1\n\n" in _events(found)
 
 
 async def _next_event(response: aiohttp.ClientResponse) -> tuple[str, Any]:
@@ -269,7 +326,7 @@ async def test_a_record_is_a_document_that_never_changes(
     link = f"{topic}/partitions/0/records/0"
     await posted(node, f"{topic}/partitions/0/records", {"key": "a", "value": {"n": 1}})
     [partition, _] = await partitions(node, topic)
-    async with node.get(link) as response:
+    async with node.get(f"{link}?incarnation={await _incarnation(node, topic)}") as response:
         page = await response.json()
         tag = response.headers["ETag"]
         assert "immutable" in response.headers["Cache-Control"]
