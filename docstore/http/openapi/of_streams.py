@@ -6,7 +6,6 @@ from docstore.http.openapi.operation import About, Op
 WAITS = ("Docstore-Timeout-Ms",)
 WAYS = ("application/json", "application/x-ndjson", "application/msgpack")
 _PARTITIONS = "/core/streams/{topic}/partitions"
-APPENDING = ("Docstore-Producer", *WAITS)
 
 STREAMS = About(
     "streams", "Topics of records: appended in order, read from any place, never changed.",
@@ -25,7 +24,7 @@ STREAMS = About(
         },
         "/core/streams/{topic}/records": {
             "POST": Op("Append records, each to the partition of its key", {200: "Appended"}, WAYS,
-                       query=("acks",), headers=APPENDING),
+                       query=("acks",), headers=WAITS),
         },
         "/core/streams/{topic}/partitions": {
             "GET": Op("Its partitions, with what their leaders say", {200: "Partitions"},
@@ -39,17 +38,18 @@ STREAMS = About(
         "/core/streams/{topic}/partitions/{partition}/records": {
             "GET": Op(
                 "Read records", {200: "Records"},
-                query=("from@records", "isolation", "maxBytes", "maxRecords", "waitMs"),
+                query=("from@records", "incarnation", "isolation", "maxBytes", "maxRecords",
+                       "waitMs"),
                 headers=("Prefer", "Docstore-Token", "Docstore-Consistency", "Last-Event-ID",
                          *WAITS),
                 tells="As JSON, NDJSON, events or sealed batches, by `Accept`.", has_head=False,
             ),
             "POST": Op("Append records to this partition", {200: "Appended"}, WAYS,
-                       query=("acks",), headers=APPENDING),
+                       query=("acks",), headers=("Docstore-Producer", *WAITS)),
         },
         "/core/streams/{topic}/partitions/{partition}/records/{offset}": {
             "GET": Op("One record, as a document", {200: "Document", 304: ""},
-                      headers=("If-None-Match", *WAITS)),
+                      query=("incarnation",), headers=("If-None-Match", *WAITS)),
         },
         **utilities(_PARTITIONS, f"{_PARTITIONS}/{{partition}}"),
         "/core/producers": {

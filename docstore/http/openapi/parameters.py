@@ -69,6 +69,7 @@ IN_QUERIES: Mapping[str, tuple[Json, str]] = {
     "isolation": ({"enum": ["committed", "uncommitted"]}, "Whether to wait for the replicas"),
     "maxBytes": (number(1, 8 << 20), "Bytes of an answer"),
     "maxRecords": (number(1, 100_000), "Records of an answer"),
+    "incarnation": (TEXT, "Of the topic that the position is of: another one is refused"),
     "waitMs": (number(0, 300_000), "Wait so long for the first record"),
     "acks": ({"enum": ["committed", "leader"]}, "When it is answered"),
     "role": (number(0), "Who leads this one"),

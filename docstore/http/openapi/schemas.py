@@ -164,7 +164,7 @@ STREAMS: Mapping[str, Json] = {
                    repeated=FLAG, parts=many(THING)),
     "Records": of(records=many(of(offset=WHOLE, epoch=WHOLE, key=ANY, value=ANY, headers=THING,
                                   timestampMicros=WHOLE)), next=WHOLE, hw=MAYBE, leo=WHOLE,
-                  base=WHOLE, epoch=WHOLE),
+                  base=WHOLE, epoch=WHOLE, incarnation=TEXT),
     "NewProducer": of("", "id", id=TEXT),
     "Producer": of(id=TEXT, epoch=WHOLE),
 }  # fmt: skip
