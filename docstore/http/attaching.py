@@ -40,7 +40,7 @@ def lease_of(request: Head, operation: Operation, theirs: Mapping[str, Any]) -> 
 
     theirs: the document* fields of its body.
     """
-    said, named = headers.single(request, HEADER), theirs.get(LEASE)
+    said, named = request.headers.get(HEADER), theirs.get(LEASE)
     if operation.media == "json":
         refuse_header(request)
         refuse_in_patch(json.load(operation.body))

@@ -75,7 +75,7 @@ class Changes:
     async def serve(self, request: web.BaseRequest, body: bytes) -> Reply | web.StreamResponse:
         """Answer GET and POST. Raises BadRequest, Conflict, NotFound, SnapshotGone, Unavailable."""
         asked = _asked(_given(request, body))
-        if EVENTS_TYPE in request.headers.get("Accept", ""):
+        if EVENTS_TYPE in (headers.listed(request, "Accept") or ""):
             return await self._pushed(request, asked)
         since = await self._begun(request, asked, asked.since)
         wait = headers.preference(request, "wait")

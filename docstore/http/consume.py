@@ -183,7 +183,7 @@ class Consuming:
             "ETag": f'"{header.last_us}.{offset}{suffix}"',
             "Cache-Control": FOR_EVER if is_for_ever else "no-cache",
         }
-        held = request.headers.get("If-None-Match")
+        held = headers.listed(request, "If-None-Match")
         if held is not None:
             tags = headers.tags(held, "If-None-Match", strong=False)
             if headers.is_current(tags, (header.last_us, offset)):
@@ -258,7 +258,7 @@ def _token(request: web.BaseRequest) -> int:
 
 
 def _media(request: web.BaseRequest) -> str:
-    accept = request.headers.get("Accept", "*/*").lower()
+    accept = (headers.listed(request, "Accept") or "*/*").lower()
     named = {part.partition(";")[0].strip() for part in accept.split(",")}
     for media in (EVENTS_TYPE, BATCHES_TYPE, NDJSON_TYPE, JSON_TYPE):
         if media in named:

@@ -326,7 +326,7 @@ class Documents:
         if answer.replicas:
             head += b"Docstore-Replicas: %d\r\n" % answer.replicas
         if request.method in ("GET", "HEAD"):
-            held = request.headers.get(IF_NONE_MATCH)
+            held = headers.listed(request, IF_NONE_MATCH)
             if held is not None:
                 tags = headers.tags(held, "If-None-Match", strong=False)
                 if headers.is_current(tags, tag_of(row, service.options.level)):

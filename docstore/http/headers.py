@@ -37,10 +37,17 @@ CONSISTENCIES = ("linearizable", "committed", "stale")
 
 _OUR_TAG = re.compile(r'(W/)?"(\d{1,18})\.(\d{1,18})(?:-m)?"\Z')
 _TAG_LIST = re.compile(r'[ \t]*((?:W/)?"[\x21\x23-\x7e\x80-\U0010ffff]*")[ \t]*(?:,|\Z)')
-_FENCE = re.compile(r"[ \t]*([!-~]{1,200}):(\d{1,18})[ \t]*\Z", re.ASCII)
+_FENCE = re.compile(r"[ \t]*([!-+\--~]{1,200}):(\d{1,18})[ \t]*\Z", re.ASCII)
 _TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:-[!-~]{0,200})?\Z")
 _INTERNAL = ("docstore-internal", "docstore-forwarded", "docstore-replication", "x-xenon")
 _JUDGED = frozenset({"content-encoding", "expect", "pragma"})
+_ONCE = frozenset(
+    "content-encoding content-type docstore-consistency docstore-lease"
+    " docstore-min-version docstore-producer docstore-quorum docstore-timeout-ms docstore-token"
+    " expect fence host idempotency-key last-event-id origin pragma sec-fetch-site traceparent"
+    " transfer-encoding".split()
+)
+"""Headers of one value: a second one would be overlooked, and its sender relies on it."""
 _NAMES_REMEMBERED_MAX = 1000
 _harmless: set[str] = set()
 
@@ -69,10 +76,28 @@ class Head(Protocol):
 
 
 def refuse_oddities(request: Head) -> None:
-    """Refuse what no client of ours sends: internal headers, odd expectations and encodings."""
+    """Refuse what no client of ours sends: internal headers, odd expectations and encodings.
+
+    And a second header where one is meant.
+    """
     for name in request.headers:
         if name not in _harmless:
             _judge_header(name, request.headers[name])
+    if has_doubles(request.headers):
+        for name in request.headers:
+            if name.lower() in _ONCE and len(request.headers.getall(name)) > 1:
+                raise BadRequest(f"a request has one {name} at the most: send one value")
+
+
+def has_doubles(found: CIMultiDictProxy[str]) -> bool:
+    """Say whether a header comes twice. Iterating yields each name once."""
+    return len([*found]) < len(found)
+
+
+def listed(request: Head, name: str) -> str | None:
+    """Return what a header of a list says, however many lines it has (RFC 9110, 5.3); or None."""
+    found = request.headers.getall(name, ())
+    return ", ".join(found) if found else None
 
 
 def _judge_header(name: str, value: str) -> None:
@@ -93,7 +118,7 @@ def _judge_header(name: str, value: str) -> None:
 
 def accepted_media(request: Head) -> str:
     """Return the media type to answer in. Raises NotAcceptable."""
-    accept = request.headers.get(ACCEPT)
+    accept = listed(request, ACCEPT)
     return JSON_TYPE if accept is None else _accepted(accept)
 
 
@@ -176,8 +201,7 @@ def instant_us(raw: str, name: str) -> int:
 
 def conditions(request: Head, version: int | None) -> Conditions | None:
     """Return the preconditions of an update, None if there are none."""
-    match = request.headers.get(IF_MATCH)
-    none_match = request.headers.get(IF_NONE_MATCH)
+    match, none_match = listed(request, IF_MATCH), listed(request, IF_NONE_MATCH)
     if match is None and none_match is None and version is None:
         return None
     return Conditions(
@@ -214,30 +238,20 @@ def is_current(held: str | Sequence[Sequence[int]], tag: tuple[int, int]) -> boo
     return held == "*" or any(tuple(each) == tag for each in held)
 
 
-def single(request: Head, name: str) -> str | None:
-    """Return what a header says that comes once at the most, or None. Raises BadRequest.
-
-    A second one must not be overlooked: whoever sends it relies on it.
-    """
-    said = request.headers.get(name)
-    if said is not None and len(request.headers.getall(name)) > 1:
-        raise BadRequest(f"a request has one {name} at the most")
-    return said
-
-
 def idempotency_key(request: Head) -> str:
     """Return the client's key for this update, "" for none."""
-    key = single(request, IDEMPOTENCY_KEY)
+    key = request.headers.get(IDEMPOTENCY_KEY)
     if key is None:
         return ""
-    if not key.isprintable() or not 0 < len(key.encode("utf-8", "replace")) <= KEY_BYTES_MAX:
-        raise BadRequest(f"an Idempotency-Key has 1 to {KEY_BYTES_MAX} printable bytes")
+    is_short = 0 < len(key.encode("utf-8", "replace")) <= KEY_BYTES_MAX
+    if not key.isprintable() or "," in key or not is_short:  # Proxies join two by a comma.
+        raise BadRequest(f"an Idempotency-Key has 1 to {KEY_BYTES_MAX} printable bytes, no comma")
     return key
 
 
 def fence(request: Head, level: int) -> Sequence[str | int]:
     """Return the (scope, token) that an update goes under, () for none."""
-    raw = single(request, FENCE)
+    raw = request.headers.get(FENCE)
     if raw is None:
         return ()
     if level < 3:
@@ -256,7 +270,8 @@ def _fence(raw: str) -> tuple[str, int]:
     found = _FENCE.match(raw)
     if found is None:
         raise BadRequest(
-            f"a Fence is <scope>:<token>: 1 to {SCOPE_BYTES_MAX} printable bytes, a whole number"
+            f"a Fence is <scope>:<token>: 1 to {SCOPE_BYTES_MAX} printable bytes without a comma"
+            " (%2C in a name), a whole number"
         )
     return found[1], int(found[2])
 
@@ -293,7 +308,7 @@ def trace(request: Head) -> str:
 
 def preference(request: Head, name: str) -> str | None:
     """Return the value of a preference ("" if it has none), None if not there (RFC 7240)."""
-    for part in request.headers.get(PREFER, "").lower().split(","):
+    for part in (listed(request, PREFER) or "").lower().split(","):
         key, _, value = part.partition(";")[0].partition("=")
         if key.strip() == name:
             return value.strip().strip('"')

@@ -155,7 +155,7 @@ class ScanPages:
                            " with ENFORCE_QUORUM can be read in bulk")  # fmt: skip
 
     def _form(self, request: web.BaseRequest, scan: Scan) -> str:
-        accept = request.headers.get("Accept", "")
+        accept = headers.listed(request, "Accept") or ""
         return "arrow" if ARROW_TYPE in accept and has_arrow() and scan.columns else "ndjson"
 
     async def _stream(

@@ -8,7 +8,7 @@ import aiohttp
 import msgpack
 import pytest
 
-from tests.docstore.http.conftest import BOTH_WAYS
+from tests.docstore.http.conftest import BOTH_WAYS, Raw
 from tests.docstore.http.problem import problem_of
 
 pytestmark = BOTH_WAYS
@@ -208,3 +208,40 @@ async def test_a_large_document_survives(client: Client, factory: str) -> None:
     assert status == 201
     async with client.get(f"{factory}/big") as response:
         assert (await response.json())["text"] == text
+
+
+ONCE = {
+    "Fence": "l:1", "Idempotency-Key": "k", "Content-Type": "application/json",
+    "Docstore-Timeout-Ms": "1000", "Docstore-Quorum": "all", "Docstore-Consistency": "stale",
+    "Docstore-Min-Version": "0", "Docstore-Lease": "/core/leases/l", "Docstore-Token": "1.1",
+    "Docstore-Producer": "p; epoch=1; sequence=0", "Last-Event-ID": "x", "Host": "localhost",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONCE)
+async def test_a_second_header_of_one_value_is_400_whatever_its_capitals(
+    client: Client, factory: str, raw: Raw, name: str
+) -> None:
+    said = {"Host": "localhost", "Content-Type": "application/json", "Connection": "close"}
+    lines = [*(said | {name: ONCE[name]}).items(), (name.lower(), ONCE[name])]
+    head = "".join(f"{each}: {value}\r\n" for each, value in lines)
+    request = f"PUT {factory}/a HTTP/1.1\r\n{head}Content-Length: 2\r\n\r\n{{}}"
+    assert (await raw(request.encode())).startswith(b"HTTP/1.1 400 ")
+    async with client.get(f"{factory}/a") as response:
+        assert response.status == 404
+
+
+async def test_lines_of_a_list_are_one_list(client: Client, factory: str) -> None:
+    link = f"{factory}/a"
+    await put(client, link, {})
+    for name, tag, status in (("If-Match", "1.0", 200), ("If-None-Match", "1.1", 412)):
+        lines = [(name, '"7.7"'), (name, f'"{tag}"')]
+        async with client.put(link, json={"n": 1}, headers=lines) as response:
+            assert response.status == status
+
+
+async def test_keys_that_a_proxy_has_joined_are_400(client: Client, factory: str) -> None:
+    async with client.put(
+        f"{factory}/a", json={}, headers={"Idempotency-Key": "a, b"}
+    ) as response:
+        assert "comma" in (await problem_of(response, 400))["detail"]
