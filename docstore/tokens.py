@@ -1,12 +1,11 @@
 """The token that a client shows: where it comes from, and how it is sent.
 
 It is read anew for each request, so that one that is replaced, or ends within the hour, is no
-matter of restarts.
+matter of restarts. A file that is empty while it is replaced says what it said before.
 """
 
 import os
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 
 FORM = "printable ASCII without spaces"
@@ -16,7 +15,7 @@ Token = str | Callable[[], str]
 
 def token_in(path: str) -> Token:
     """Return what reads the token in a file, spaces around it left out; "" for no file."""
-    return partial(_read, Path(path)) if path else ""
+    return _File(Path(path)).token if path else ""
 
 
 def token_of_environment() -> Token:
@@ -36,6 +35,22 @@ def with_token(headers: Mapping[str, str] | None, token: Token) -> Mapping[str, 
     if not _is_token(said):
         raise ValueError(f"a token is {FORM}")
     return {**(headers or {}), "Authorization": f"Bearer {said}"}
+
+
+class _File:
+    """A file with a token."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._last = path, ""
+
+    def token(self) -> str:
+        """Return the token in it, or the last one that was. Raises ValueError."""
+        try:
+            self._last = _read(self._path)
+        except ValueError:
+            if not self._last:
+                raise
+        return self._last
 
 
 def _is_token(said: str) -> bool:

@@ -82,8 +82,8 @@ COMMANDS = ("docstore/__main__.py", "docstore/config.py", "docstore/limits.py",
             "docstore/tokens.py", "docstore/cli/*", "docstore/client/*")  # fmt: skip
 NODES_OWN = ("docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py",
              "docstore/cli/directory.py", "docstore/cli/restore.py",
-             "docstore/tls/authority.py")  # fmt: skip
-"""What is a node, works on a node's disk or makes its certificates: imported late, by commands."""
+             "docstore/access/rules.py", "docstore/tls/authority.py")  # fmt: skip
+"""What is a node, works on its files or makes its certificates: imported late, by commands."""
 NODES_PARTS = (
     "docstore.converge docstore.http docstore.links docstore.members docstore.node"
     " docstore.pipeline docstore.protocol.replica docstore.query docstore.reads docstore.scans"

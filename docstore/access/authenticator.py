@@ -25,6 +25,8 @@ class Authenticator:
     def use(self, rules: Rules) -> None:
         """Go by other rules from now on, also for what has been proven already."""
         self._rules = rules
+        self.is_outdated = False
+        """Whether the access file says something else by now, which is of no use."""
         self._known: dict[str, Principal] = {}
         self._of_users = {each.name: each.grants for each in rules.users.values()}
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from docstore.access.grants import Grants, Level, joined
+from docstore.access.grants import ROOT, Grants, Level, joined
 from docstore.access.web_tokens import Key, key_of
 from docstore.errors import BadConfig, BadRequest
 from docstore.model.paths import canonical_link
@@ -35,6 +35,7 @@ from docstore.model.paths import canonical_link
 RATE = "requests_per_second"
 LEVELS = {level.name.lower(): level for level in Level}
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+_PATTERN = re.compile(r"[*?\[\]{}<>^|]")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,127}\Z")
 
 Roles = Mapping[str, Mapping[str, Level]]
@@ -59,6 +60,22 @@ class Rules:
     keys: Mapping[str, Key]
     roles: Roles
     audience: str
+
+    @property
+    def administrators(self) -> list[str]:
+        """Return who may run the group: users, and keys whose tokens may give such a role."""
+        users = {each.name for each in self.users.values() if each.grants.allow(Level.ADMIN, ROOT)}
+        may_run = {name for name, levels in self.roles.items() if levels.get(ROOT) is Level.ADMIN}
+        keys = [f"keys.{name}" for name, key in self.keys.items() if key.roles & may_run]
+        return sorted(users) + sorted(keys)
+
+
+def refuse_lockout(before: Rules, after: Rules) -> None:
+    """Refuse rules that would shut out every user, or every administrator. Raises BadConfig."""
+    if not after.users and not after.keys:
+        raise BadConfig("it has no user and no key: nobody could come in")
+    if before.administrators and not after.administrators:
+        raise BadConfig('it has no administrator (a user or key with "/" = "admin"), as before')
 
 
 def rules_of(text: str) -> Rules:
@@ -116,6 +133,10 @@ def _levels(role: str, paths: Mapping[str, Any]) -> dict[str, Level]:
     for path, level in paths.items():
         if not isinstance(level, str) or level not in LEVELS:
             raise BadConfig(f"roles.{role}: {path} is granted as one of {', '.join(LEVELS)}")
+        if _PATTERN.search(path):
+            raise BadConfig(
+                f"roles.{role}: {path!r} looks like a pattern: a path is granted with all below it"
+            )
         try:
             levels[path if path == "/" else canonical_link(path)] = LEVELS[level]
         except BadRequest as error:

@@ -54,6 +54,8 @@ app.add_typer(trace.app)
 app.add_typer(backup.backup, name="backup", rich_help_panel=backup.PANEL)
 app.add_typer(doctor.app)
 app.add_typer(certs.certs, name="certs", rich_help_panel=certs.PANEL)
+access = typer.Typer(no_args_is_help=True, help="The access file: who may ask for what.")
+app.add_typer(access, name="access", rich_help_panel=NODES)
 app.add_typer(topics.topic, name="topic", rich_help_panel=topics.PANEL)
 app.add_typer(topics.partition, name="partition", rich_help_panel=topics.PANEL)
 app.add_typer(records.app)
@@ -221,6 +223,34 @@ def token(as_json: AsJson = False) -> None:
         return
     typer.echo(made)
     typer.echo(f'tokens = ["{digest}"]', err=True)
+
+
+@access.command("check")
+def check_access(file: Path, as_json: AsJson = False) -> None:
+    """Say whether a node would go by an access file, and whom it lets in; no node is asked."""
+    from docstore.access.rules import refuse_lockout, rules_of
+    from docstore.errors import BadConfig
+
+    try:
+        rules = rules_of(file.read_text("utf-8"))
+        refuse_lockout(rules, rules)
+        if not rules.administrators:
+            raise BadConfig('nobody has "/" = "admin"')
+    except (BadConfig, OSError, UnicodeDecodeError) as error:
+        raise failed(error) from None
+    held = {each.name: each.grants.levels for each in rules.users.values()}
+    users = {
+        name: {path: level.name.lower() for path, level in held[name].items()}
+        for name in sorted(held)
+    }
+    keys = sorted(rules.keys)
+    if as_json:
+        show({"users": users, "keys": keys, "administrators": rules.administrators})
+        return
+    for name, grants in users.items():
+        typer.echo(f"{name}: {', '.join(f'{level} {path}' for path, level in grants.items())}")
+    for name in keys:
+        typer.echo(f"keys.{name}: roles {', '.join(sorted(rules.keys[name].roles))}")
 
 
 @app.command()

@@ -49,6 +49,11 @@ class Access:
         self.count(found)
         return Granted(found, header, self)
 
+    @property
+    def is_outdated(self) -> bool:
+        """Say whether the access file says something else by now, which is of no use."""
+        return self._authenticator.is_outdated
+
     def principal(self, header: str) -> Principal | None:
         """Return who sends a header, None if it proves nothing now."""
         return self._authenticator.principal(header, time.time())

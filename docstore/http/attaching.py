@@ -14,7 +14,6 @@ from typing import Any
 from multidict import istr
 
 from docstore.errors import BadRequest
-from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.headers import Head
 from docstore.model import json

@@ -26,7 +26,9 @@ async def is_changed(backend: Backend, request: web.BaseRequest, link: str) -> b
     if wait is None:
         return False
     wait_s = headers.whole_number(wait, "Prefer: wait", 1, WAIT_S_MAX)
-    tags = headers.tags(headers.listed(request, "If-None-Match") or "", "If-None-Match", strong=False)
+    tags = headers.tags(
+        headers.listed(request, "If-None-Match") or "", "If-None-Match", strong=False
+    )
     if isinstance(tags, str) or len(tags) != 1:
         raise BadRequest("a wait goes on from the one version that If-None-Match names")
     loop = asyncio.get_running_loop()

@@ -1,7 +1,8 @@
 """The access file of a node: read at its start, and again whenever it has changed.
 
-A file that is wrong, or gone, changes nothing and is told in the log: a slip of the pen must
-neither let anybody in nor shut everybody out.
+A file that is wrong, or gone, changes nothing and is logged. So does one without any user, or
+without an administrator though there was one: `cp` empties a file before it fills it. A file that
+changes is read once it has been the same for two looks.
 """
 
 import asyncio
@@ -10,11 +11,11 @@ from pathlib import Path
 import structlog
 
 from docstore.access.authenticator import Authenticator
-from docstore.access.rules import Rules, rules_of
+from docstore.access.rules import Rules, refuse_lockout, rules_of
 from docstore.errors import BadConfig
 
-LOOK_S = 1.0
-"""Between two looks at the file: a token that is taken out of it is refused so much later."""
+LOOK_S = 0.5
+"""Between two looks at the file: a token that is taken out of it is refused two looks later."""
 
 log = structlog.get_logger("docstore.node.access")
 
@@ -25,8 +26,9 @@ class AccessFile:
     def __init__(self, path: Path) -> None:
         """Raises BadConfig."""
         self._path = path
-        self._seen = _mark(path)
-        self.authenticator = Authenticator(_read(path))
+        self._seen = self._before = _mark(path)
+        self._rules = _read(path)
+        self.authenticator = Authenticator(self._rules)
 
     async def watch(self) -> None:
         """Look at the file until cancelled."""
@@ -35,16 +37,20 @@ class AccessFile:
             self.look()
 
     def look(self) -> None:
-        """Read the file again if it is another one than last time."""
+        """Read the file again if it is another one, and has not changed since the last look."""
         mark = _mark(self._path)
-        if mark == self._seen:
+        is_written, self._before = mark == self._before, mark
+        if mark == self._seen or not is_written:
             return
         self._seen = mark
         try:
             rules = _read(self._path)
+            refuse_lockout(self._rules, rules)
         except BadConfig as error:
+            self.authenticator.is_outdated = True
             log.warning("the access file is of no use, and what it said holds", why=str(error))
             return
+        self._rules = rules
         self.authenticator.use(rules)
         log.info("the access file has been read", users=len(rules.users), keys=len(rules.keys))
 

@@ -23,6 +23,8 @@ def metrics_of(
     values.update(calls.metrics())
     if parts.credentials is not None:
         values["docstore_tls_expires_seconds"] = parts.credentials.expires_s
+    if parts.access is not None:
+        values["docstore_access_file_refused"] = float(parts.access.is_outdated)
     if running is not None:
         values.update(_running(running))
         families |= {"scan": running.scans.counters, "repair": running.repair.counters}

@@ -1,7 +1,8 @@
 """What a node shows and whom it believes, now: read from files again whenever these change.
 
-Nobody has to tell a node of new files, though SIGHUP does: it looks once a second. What cannot be
-used is said in the log, and what there was stays in use. New connections have what is new. Links
+Nobody has to tell a node of new files, though SIGHUP does: it looks twice a second, and reads what
+has been the same for two looks, so that it meets no file that is half written. What cannot be used
+is said in the log, and what there was stays in use. New connections have what is new. Links
 that stand are judged again: who has been revoked, or was known by a CA that is no longer there, is
 hung up on.
 """
@@ -30,7 +31,7 @@ from docstore.tls.identity import Identity, identities
 from docstore.tls.secret_files import warn_of_open
 from docstore.tls.settings import TlsFiles
 
-LOOK_S = 1.0
+LOOK_S = 0.5
 """Between two looks at the files."""
 SOON = timedelta(days=14)
 WARN_AGAIN = timedelta(days=1)
@@ -124,6 +125,7 @@ class Credentials:
         self._seen = self._state()
         try:
             loaded = _load(self._files, self._me)
+            self._refuse_forgetting(loaded.revoked)
         except BadConfig as error:
             if str(error) != self._said:
                 log.warning("certificates are not reloaded", why=str(error))
@@ -136,11 +138,22 @@ class Credentials:
         self._warn()
         self.changed()
 
+    def _refuse_forgetting(self, revoked: Revoked) -> None:
+        """Refuse an empty list where there was one: `cp` empties a file before it fills it."""
+        path = self._files.revoked
+        if self._loaded.revoked != Revoked() == revoked and path and not path.stat().st_size:
+            raise BadConfig(
+                f"tls_revoked_file: {path} is empty: a remark (#) says that it is meant"
+            )
+
     async def watch(self) -> None:
         """Reload whenever a file has changed, for ever."""
+        before = self._seen
         while True:
             await asyncio.sleep(LOOK_S)
-            if self._said or self._state() != self._seen:
+            state = self._state()
+            is_written, before = state == before, state
+            if is_written and (self._said or state != self._seen):
                 self.reload()
             elif datetime.now(UTC) - self._warned >= WARN_AGAIN:
                 self._warn()

@@ -109,3 +109,9 @@ def test_a_token_is_only_one_users() -> None:
     twice = USER.format(digest("x")) + USER.format(digest("x")).replace("ann", "bob")
     with pytest.raises(BadConfig, match="somebody's already"):
         rules_of(ROLE + twice)
+
+
+@pytest.mark.parametrize("path", ["/a/*", "/*", "/a/**", "/a/{id}", "/a/[x]", "/a/?", "/a/<id>"])
+def test_what_looks_like_a_pattern_is_no_grant(path: str) -> None:
+    with pytest.raises(BadConfig, match="looks like a pattern"):
+        rules_of(f'[roles.reader]\n"{path}" = "read"\n')

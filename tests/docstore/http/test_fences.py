@@ -54,7 +54,9 @@ async def test_every_kind_of_update_is_fenced(client: Client, factory: str) -> N
         assert response.status == 201
 
 
-@pytest.mark.parametrize("raw", ["", "l", ":5", "l:", "l:-1", "l:5.0", "a b:1", "x" * 201 + ":1", "x:9,y:6", "x:9, y:6"])
+@pytest.mark.parametrize(
+    "raw", ["", "l", ":5", "l:", "l:-1", "l:5.0", "a b:1", "x" * 201 + ":1", "x:9,y:6", "x:9, y:6"]
+)
 async def test_a_malformed_fence_is_400(client: Client, factory: str, raw: str) -> None:
     async with await put(client, f"{factory}/a", raw) as response:
         assert "Fence" in (await problem_of(response, 400))["detail"]

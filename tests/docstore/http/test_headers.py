@@ -241,7 +241,5 @@ async def test_lines_of_a_list_are_one_list(client: Client, factory: str) -> Non
 
 
 async def test_keys_that_a_proxy_has_joined_are_400(client: Client, factory: str) -> None:
-    async with client.put(
-        f"{factory}/a", json={}, headers={"Idempotency-Key": "a, b"}
-    ) as response:
+    async with client.put(f"{factory}/a", json={}, headers={"Idempotency-Key": "a, b"}) as response:
         assert "comma" in (await problem_of(response, 400))["detail"]

@@ -257,6 +257,20 @@ async def test_who_is_revoked_is_out_and_the_others_stay(
         watching.cancel()
 
 
+def test_a_list_of_the_revoked_that_is_empty_for_a_moment_lets_nobody_in(tmp_path: Path) -> None:
+    papers, revoked = group_of(tmp_path / "papers"), tmp_path / "revoked"
+    revoked.write_text("spiffe://cluster/films/node/n3\n")
+    credentials = Credentials(files_of(papers, "n1", tls_revoked_file=str(revoked)), "n1")
+    revoked.write_text("")
+    with capture_logs() as logged:
+        credentials.reload()
+    assert "is empty" in logged[-1]["why"]
+    assert credentials._loaded.revoked.nodes
+    revoked.write_text("# nobody any more\n")
+    credentials.reload()
+    assert not credentials._loaded.revoked.nodes
+
+
 async def test_new_certificates_are_used_by_new_links_and_old_links_stay(tmp_path: Path) -> None:
     papers = group_of(tmp_path / "papers")
     one, two, three = Node("n1", papers), Node("n2", papers), Node("n3", papers)

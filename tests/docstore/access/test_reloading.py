@@ -1,0 +1,140 @@
+"""An access file that changes while a node goes by it: what is taken, and what is not."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+from typer.testing import CliRunner
+
+from docstore.cli.app import app
+from docstore.node.access_file import AccessFile
+from docstore.tokens import token_in
+from tests.docstore.access.tokens import digest
+
+READER = '[roles.reader]\n"/" = "read"\n'
+ADMIN = '[roles.admin]\n"/" = "admin"\n'
+
+
+def user(name: str, role: str) -> str:
+    return f'[users.{name}]\ntokens = ["{digest(name)}"]\nroles = ["{role}"]\n'
+
+
+FILE = READER + ADMIN + user("ann", "reader") + user("eve", "admin")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "access.toml"
+    path.write_text(FILE)
+    return path
+
+
+@pytest.fixture
+def watched(path: Path) -> AccessFile:
+    return AccessFile(path)
+
+
+def names(watched: AccessFile) -> set[str]:
+    """Return who is let in."""
+    found = (watched.authenticator.principal(f"Bearer {name}", 0) for name in ("ann", "eve", "bob"))
+    return {each.name for each in found if each is not None}
+
+
+def looked_twice(watched: AccessFile) -> None:
+    watched.look()
+    watched.look()
+
+
+def test_a_new_file_is_taken(path: Path, watched: AccessFile) -> None:
+    path.write_text(FILE + user("bob", "reader"))
+    looked_twice(watched)
+    assert names(watched) == {"ann", "eve", "bob"}
+
+
+@pytest.mark.parametrize(
+    ("write", "why"),
+    [
+        (lambda path: path.write_text(""), "no user"),
+        (lambda path: path.write_text(READER + ADMIN), "no user"),
+        (lambda path: path.write_text(READER + user("ann", "reader")), "no administrator"),
+        (lambda path: path.write_text(FILE[:-20]), "no TOML"),
+        (lambda path: path.unlink(), "No such file"),
+    ],
+)
+def test_a_file_that_shuts_all_out_is_not_taken_and_told(
+    path: Path, watched: AccessFile, write: Callable[[Path], None], why: str
+) -> None:
+    write(path)
+    with capture_logs() as logged:
+        looked_twice(watched)
+        looked_twice(watched)
+    assert names(watched) == {"ann", "eve"}
+    assert watched.authenticator.is_outdated
+    [line] = logged
+    assert why in line["why"]
+    path.write_text(FILE + user("bob", "reader"))
+    looked_twice(watched)
+    assert names(watched) == {"ann", "eve", "bob"}
+    assert not watched.authenticator.is_outdated
+
+
+def test_where_no_administrator_was_none_is_needed(path: Path) -> None:
+    path.write_text(READER + user("ann", "reader"))
+    watched = AccessFile(path)
+    path.write_text(READER + user("bob", "reader"))
+    looked_twice(watched)
+    assert names(watched) == {"bob"}
+
+
+def test_a_file_that_is_still_written_is_not_read(path: Path, watched: AccessFile) -> None:
+    path.write_text(READER + ADMIN + user("eve", "admin"))  # As far as `cp` has come.
+    watched.look()
+    assert names(watched) == {"ann", "eve"}
+    path.write_text(FILE + user("bob", "reader"))
+    watched.look()
+    assert names(watched) == {"ann", "eve"}
+    watched.look()
+    assert names(watched) == {"ann", "eve", "bob"}
+
+
+def test_a_token_file_that_is_empty_for_a_moment_says_what_it_said(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("one\n")
+    token = token_in(str(path))
+    assert not isinstance(token, str)
+    assert token() == "one"
+    for content in ("", "two words"):
+        path.write_text(content)
+        assert token() == "one"
+    path.write_text("two")
+    assert token() == "two"
+    path.write_text("")
+    fresh = token_in(str(path))
+    assert not isinstance(fresh, str)
+    with pytest.raises(ValueError, match="it is empty"):
+        fresh()
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [
+        (FILE, 0, "ann: read /"),
+        ("", 1, "no user"),
+        (READER + user("ann", "reader"), 1, "admin"),
+        (FILE + "[users.bob]\n", 1, "users.bob: roles"),
+    ],
+)
+def test_a_file_is_checked_before_a_node_has_it(
+    path: Path, text: str, code: int, told: str
+) -> None:
+    path.write_text(text)
+    result = CliRunner().invoke(app, ["access", "check", str(path)])
+    assert (result.exit_code, told in result.output) == (code, True)
+    if code == 0:
+        page = json.loads(CliRunner().invoke(app, ["access", "check", str(path), "--json"]).stdout)
+        assert page == {
+            "users": {"ann": {"/": "read"}, "eve": {"/": "admin"}},
+            "keys": [], "administrators": ["eve"],
+        }  # fmt: skip
