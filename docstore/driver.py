@@ -145,12 +145,15 @@ class Driver(Stepping[Event, Effect]):
         return await future
 
     async def read_index(
-        self, slots: Sequence[int], timeout_s: float
+        self, slots: Sequence[int], timeout_s: float, at_us: int = 0
     ) -> Mapping[int, tuple[int, int]]:
-        """Return slot -> (epoch, decided), of those that this node owns as a quorum confirms."""
+        """Return slot -> (epoch, decided), of those that this node owns as a quorum confirms.
+
+        at_us: of those alone in which no more can be decided of that instant.
+        """
         number = self._indexes.next_number()
         future = self._indexes.wait(number)
-        self.feed(ReadIndexAsked(number, slots, clock() + timeout_s))
+        self.feed(ReadIndexAsked(number, slots, clock() + timeout_s, at_us))
         return await future
 
     async def stored(self) -> None:

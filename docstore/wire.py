@@ -59,5 +59,5 @@ class Hello(NamedTuple):
     seen: tuple[str, int, int]
 
 
-PROTOCOL = 9
+PROTOCOL = 10
 """Version of all this; what is said to nodes of earlier ones is in `links/versions.py`."""

@@ -21,6 +21,7 @@ from docstore.protocol.core import Core
 from docstore.protocol.identity import fingerprint, has_created, unpack_identity
 from docstore.protocol.operations import KEY_LIFE_US
 from docstore.protocol.road.handle import DELETED_SIGNATURE, New, Unchanged, handle
+from docstore.protocol.road.past import instant_of, yet_to_come
 from docstore.storage.arrivals import Lines
 from docstore.storage.store import Corrupt, Recovered, Result
 
@@ -311,6 +312,10 @@ class Executor:
 
     def _read(self, inflight: Inflight, branches: Branches) -> None:
         select, winner = inflight.operation.select, branches.winner
+        at_us, now_us = instant_of(inflight.operation), self.core.wall_now_us()
+        if at_us > max(now_us, winner.updated_us if winner else 0):
+            self._answer(inflight, yet_to_come(at_us, now_us))
+            return
         if select == CURRENT:
             status = 404 if winner is None or winner.deleted else 200
             code = "not-found" if status == 404 else ""

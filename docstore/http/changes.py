@@ -17,6 +17,7 @@ path is a feed of all slots from the next request on, and misses nothing of what
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,6 +36,7 @@ from docstore.model.service import Service
 from docstore.query.where import parse
 from docstore.scans.cut import CHARACTERS_A_SLOT, Cut
 from docstore.scans.feed import Stretch, Wanted
+from docstore.scans.names import insist_on_past
 from docstore.services.registry import FACTORIES, declaration_link
 
 CHANGES = "/core/changes"
@@ -153,6 +155,7 @@ class Changes:
         if since == "earliest":
             cut = await self._backend.changes_earliest(timeout_s)
         else:
+            insist_on_past(since, time.time_ns() // 1000)
             cut = await self._backend.scan_cut(since, timeout_s)
         if not cut.is_whole and slot != cut.first:
             cut = (await self._backend.changes_earliest(timeout_s)).moved(cut.by_slot())

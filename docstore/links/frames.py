@@ -158,8 +158,8 @@ def _restored_supply(disk: str, n: int, rows: Sequence[Any]) -> Supply:
     return Supply(disk, n, _rows(rows))
 
 
-def _restored_promised(epoch: int, evidence: Sequence[Any]) -> Promised:
-    return Promised(epoch, [known(Evidence, entry) for entry in evidence])
+def _restored_promised(epoch: int, evidence: Sequence[Any], *closed_us: Any) -> Promised:
+    return Promised(epoch, [known(Evidence, entry) for entry in evidence], *closed_us)
 
 
 def _restored_forward(operations: Sequence[Any]) -> Forward:

@@ -14,7 +14,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from docstore.links.requests import FetchRecords
-from docstore.protocol.messages import Answered, Forward, Heartbeat, Propose, Took
+from docstore.protocol.messages import (
+    Answered,
+    Confirm,
+    Forward,
+    Heartbeat,
+    Promised,
+    Propose,
+    Took,
+)
 from docstore.sessions.messages import Call
 from docstore.streams.messages import Produce
 from docstore.wire import PROTOCOL, Ask, Message
@@ -63,6 +71,10 @@ def _answered_of_8(message: Answered) -> tuple[Any, ...]:
 
 
 BEFORE: Mapping[int, Mapping[type[Any], Earlier]] = {
+    10: {  # Instants that were answered for are noted, so that no later owner makes rows of them.
+        Confirm: lambda message: message[:2],
+        Promised: lambda message: message[:2],
+    },
     9: {  # What became of each part of a batch, which is sent when all members know of batches;
         # a request for a node's page, which a node of before says it knows not.
         # Who wants an update goes with it.

@@ -57,7 +57,8 @@ class Refusal:
 class PastRead:
     """A confirmed read of older versions.
 
-    until: the row that this disk must hold first. first: the first version that is shown.
+    until: the row that must be decided, and on this disk, before. first: the first version that is
+    shown.
     """
 
     inflight: Inflight

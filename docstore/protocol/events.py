@@ -161,12 +161,14 @@ class StillnessAsked:
 class ReadIndexAsked:
     """How far are those of these slots decided that this node owns? Answered by ReadIndexAnswered.
 
-    deadline: on the clock of `now`; what no quorum has confirmed by then is left out.
+    deadline: on the clock of `now`; what no quorum has confirmed by then is left out. at_us: how
+    far at that instant; slots in which it is yet to come, or not settled yet, are left out as well.
     """
 
     request: int
     slots: Sequence[int]
     deadline: float
+    at_us: int = 0
 
 
 Event = (

@@ -89,6 +89,18 @@ class SlotLog:
         self.end = last.n
         self.updated_us = max(self.updated_us, last.updated_us)
 
+    def settled_at(self, at_us: int) -> int:
+        """Make no more rows of this instant or before; return the last row that may be of it."""
+        self.close(at_us)
+        for n in range(self.end, self.decided, -1):
+            if self.pending[n].updated_us <= at_us:
+                return n
+        return self.decided
+
+    def close(self, until_us: int) -> None:  # Seam.
+        """Give no later row a time up to this one (rule R5)."""
+        self.updated_us = max(self.updated_us, until_us)
+
     def lay_base(self, rows: Sequence[Row]) -> None:
         """Note the rows of a copy that stand below what is kept: they are not rows of the log."""
         for row in rows:

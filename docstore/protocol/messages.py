@@ -66,10 +66,14 @@ class Evidence(NamedTuple):
 
 
 class Promised(NamedTuple):
-    """Answer to Prepare: durable promises, with the evidence of each slot."""
+    """Answer to Prepare: durable promises, with the evidence of each slot.
+
+    closed_us: for each of them, up to which time its new owner makes no more rows (rule R5).
+    """
 
     epoch: int
     evidence: Sequence[Evidence]
+    closed_us: Sequence[int] = ()
 
 
 class Refused(NamedTuple):
@@ -212,10 +216,14 @@ class Release(NamedTuple):
 
 
 class Confirm(NamedTuple):
-    """Owner to replicas, asking if they promised any of these (slot, epoch) away (rule R1)."""
+    """Owner to replicas, asking if they promised any of these (slot, epoch) away (rule R1).
+
+    at_us: the latest instant that the owner is about to answer for (rule R5); 0 for none.
+    """
 
     round: int
     slots: Sequence[tuple[int, int]]
+    at_us: int = 0
 
 
 class Confirmed(NamedTuple):

@@ -151,11 +151,12 @@ class Scans:
 
     async def _positions_here(self, asked: FindPositions) -> list[SlotPosition]:
         """Answer for the slots that are ours, after a read that a quorum has confirmed."""
-        index = await self._driver.read_index(list(from_bitmap(asked.slots)), asked.timeout_s)
+        slots, at_us = list(from_bitmap(asked.slots)), asked.at_us
+        index = await self._driver.read_index(slots, asked.timeout_s, at_us or 0)
         ends = {slot: n for slot, (_, n) in index.items() if slot in self._view.logs}
         epochs = {slot: ballot_at(self._view.logs[slot].ballots, n)[0] for slot, n in ends.items()}
-        if asked.at_us is not None:
-            ends = await self._back(ends, asked.at_us)
+        if at_us is not None:
+            ends = await self._back(ends, at_us)
         firsts = await self._first_times(list(ends))
         # A slot may have left this node meanwhile: then it is asked for elsewhere.
         return [

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -105,6 +106,40 @@ async def test_all_lines_are_made_at_one_time_in_one_slot(
     pages = [await client.json("GET", f"{link}/explain") for link in (*links, changed[2]["link"])]
     assert {page["documentPartitionKey"] for page in pages} == {key}
     assert len({page["slot"] for page in pages}) == 1
+
+
+async def test_one_instant_shows_all_of_a_batch_or_nothing_of_it_and_that_for_ever(
+    client: Client, key: str
+) -> None:
+    links = [each["link"] for each in order_of(key)]
+    await client.atomic(order_of(key, n=0))
+    is_over = asyncio.Event()
+
+    async def write() -> None:
+        for n in range(1, 60):
+            await client.atomic(order_of(key, n=n))
+        is_over.set()
+
+    async def look(at: str) -> list[int]:
+        return [(await client.get(link, at=at)).value["n"] for link in links]
+
+    writing, seen = asyncio.create_task(write()), []
+    while not is_over.is_set():
+        at = str(time.time_ns() // 1_000)  # What is under way may be of this time.
+        seen.append((at, await look(at)))
+    await writing
+    assert seen
+    for at, numbers in seen:
+        assert len(set(numbers)) == 1, at
+        assert await look(at) == numbers
+
+
+async def test_an_instant_that_is_yet_to_come_is_400(client: Client, key: str) -> None:
+    await client.atomic(order_of(key))
+    with pytest.raises(RequestFailed) as failed:
+        await client.get(order_of(key)[0]["link"], at="2999-01-01T00:00:00Z")
+    assert (failed.value.status, failed.value.problem["errorCode"]) == (400, "malformed")
+    assert "yet to come" in failed.value.problem["detail"]
 
 
 async def test_a_line_that_is_refused_refuses_all_and_is_named(client: Client, key: str) -> None:

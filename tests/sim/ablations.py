@@ -24,7 +24,7 @@ from docstore.protocol.history.trim import Trimmer
 from docstore.protocol.leadership.leases import Leases
 from docstore.protocol.leadership.takeover import TakeOver
 from docstore.protocol.log import SlotLog, log_from_disk
-from docstore.protocol.messages import Offer, Propose
+from docstore.protocol.messages import Offer, Promised, Propose
 from docstore.protocol.operations import Closed, Operations, Proposed
 from docstore.protocol.outbox import Outbox
 from docstore.protocol.reign import Follower, Phase, Recovery, Reign
@@ -50,13 +50,9 @@ CUTS = Profile(slots=1, links=2, kinds=("cut", "oneway", "isolate", "isolate", "
 CRASHES = Profile(slots=1, links=2, kinds=("crash", "crash", "storm", "flap"))
 TAKEOVERS = Profile(slots=1, links=2, kinds=("crash", "isolate", "pause", "flap", "oneway"))
 CHANGES = Profile(
-    size=5,
-    factor=3,
-    slots=2,
-    links=2,
+    size=5, factor=3, slots=2, links=2, changes=True,
     kinds=("torn", "torn", "change", "isolate", "oneway", "crash", "pause"),
-    changes=True,
-)
+)  # fmt: skip
 VOTES = Profile(
     size=5, slots=1, links=2, kinds=("change", "change", "split", "isolate", "storm"), changes=True
 )
@@ -68,6 +64,7 @@ PARTS = Profile(
     kinds=("crash", "isolate", "pause", "flap", "oneway"),
 )  # fmt: skip
 REPEATS = replace(PARTS, keyed=True)
+INSTANTS = replace(PARTS, looking_back=3, kinds=("behind", "behind", "crash", "isolate", "slow"))
 TRIMS = Profile(
     slots=1, links=2, retention_s=1.0, kinds=("crash", "isolate", "isolate", "pause", "slow")
 )
@@ -85,8 +82,7 @@ class Ablation:
     rule: str
     changes: tuple[tuple[Any, str, Any], ...]
     profile: Profile
-    first: int = 0
-    """A seed that catches it, so that a short run need not search."""
+    first: int = 0  # A seed that catches it, so that a short run need not search.
 
 
 def _own_evidence(self: TakeOver, log: Any, evidence: Any) -> Any:
@@ -282,7 +278,25 @@ def _one_after_the_other(self: AtomicBatches, log: SlotLog, at_us: int) -> int:
     return max(at_us, log.updated_us + 1)
 
 
+_promise = Acceptor.promise
+
+
+def _without_times(self: Acceptor, epoch: int, logs: Sequence[SlotLog]) -> Promised:
+    return _promise(self, epoch, logs)._replace(closed_us=())
+
+
+def _as_it_is_decided(self: PastReads, log: SlotLog, at_us: int) -> int:
+    return min(log.settled_at(at_us), log.decided)
+
+
 ABLATIONS: dict[str, Ablation] = {
+    "an-instant-as-it-is-decided": Ablation(
+        "R5", ((PastReads, "until", _as_it_is_decided),), INSTANTS
+    ),
+    "an-instant-stays-open": Ablation("R5", ((SlotLog, "close", _nothing),), INSTANTS),
+    "an-instant-dies-with-its-owner": Ablation(
+        "R5", ((Acceptor, "promise", _without_times),), INSTANTS
+    ),
     "a-batch-without-the-refused": Ablation("A1", ((AtomicBatches, "refusal", _nothing),), PARTS),
     "pages-that-part-batches": Ablation("A2", ((parts, "whole", _all_rows),), PARTS),
     "a-batch-of-several-times": Ablation(

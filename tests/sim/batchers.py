@@ -1,4 +1,4 @@
-"""Clients that send atomic batches, on documents that others update one by one."""
+"""Clients that send atomic batches, on documents that others update one by one, and look back."""
 
 import json
 from typing import Any
@@ -9,7 +9,8 @@ from docstore.model.operation import Answer, Conditions, Operation
 from docstore.model.paths import partition_key
 from docstore.protocol.events import Requested
 from tests.sim.invariants import Violation
-from tests.sim.workload import DEADLINE_S, Client, Op
+from tests.sim.process import EPOCH_US
+from tests.sim.workload import DEADLINE_S, Client, Instant, Op
 
 LINES_MAX = 4
 REPEATED_MAX = 3
@@ -116,6 +117,52 @@ class Repeater(Batcher):
                 op.outcome, op.version, op.end = "ok", told.version, told.end
             elif op.version != told.version:
                 raise Violation(f"{op.uid} made {op.version} of {op.link}, then {told.version}")
+
+
+class LooksBack(Client):
+    """Reads all documents of a key as they were at one time, now and again later on."""
+
+    def _next(self) -> None:
+        if self._world.now > self._until:
+            return
+        rng, asked = self._world.rng, self._history.instants
+        at_us = EPOCH_US + int(self._world.now * 1e6) - rng.choice((0, 1_000, 20_000, 300_000))
+        if asked and rng.random() < 0.4:
+            at_us = rng.choice(asked).at_us
+        key = partition_key(rng.choice(self._links))
+        for link in self._links:
+            if partition_key(link) == key:
+                self._ask(Instant(link, at_us))
+        self._world.after(0.02 + rng.random() * 0.1, self._next)
+
+    def _ask(self, instant: Instant) -> None:
+        process = self._cluster.processes[self._world.rng.choice(self._cluster.names)]
+        operation = Operation(verb="GET", link=instant.link, select=("at", instant.at_us))
+        deadline = self._world.now + DEADLINE_S
+        if process.up:
+            process.request(
+                lambda request: Requested(request, operation, deadline),
+                lambda answer: self._told(instant, answer),
+            )
+
+    def _told(self, instant: Instant, answer: Answer) -> None:
+        if answer.status in (200, 404):
+            instant.version = answer.row.version if answer.row and answer.status == 200 else None
+            self._history.instants.append(instant)
+
+
+def instant_problems(instants: list[Instant], rows: list[Row]) -> list[str]:
+    """Return what was answered of an instant, and is not so any more. rows: all that is decided."""
+    found = []
+    for told in instants:
+        past = [row for row in rows if row.link == told.link and row.updated_us <= told.at_us]
+        newest = max(past, key=lambda row: row.version, default=None)
+        version = None if newest is None or newest.deleted else newest.version
+        if version != told.version:
+            found.append(
+                f"{told.link} at {told.at_us} was said to be {told.version}, and is {version}"
+            )
+    return found
 
 
 def batch_problems(batches: list[list[Op]], rows: list[Row]) -> list[str]:

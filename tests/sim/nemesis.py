@@ -119,6 +119,12 @@ class Nemesis:
         self._cluster.processes[name].clock_ahead_us = 3_600_000_000
         self._world.after(self._duration(), self._right_clock, name)
 
+    def _behind(self, name: str) -> None:
+        """Let a node's wall clock be an hour behind for a while; never a majority's."""
+        self._clock(name)
+        process = self._cluster.processes[name]
+        process.clock_ahead_us = -abs(process.clock_ahead_us)
+
     def _right_clock(self, name: str) -> None:
         self._cluster.processes[name].clock_ahead_us = 0
 

@@ -19,8 +19,7 @@ def profile_of(seed: int, nodes: str) -> Profile:
     if nodes == "keyed":  # Keys are remembered for longer than old versions in other runs.
         return replace(profile_of(seed, "atomic"), keyed=True, retention_s=0.0)
     if nodes == "atomic":
-        shape = profile_of(seed, "both")
-        return replace(shape, batchers=3, clients=2, links=8, page_rows=shape.page_rows + 2)
+        return _atomic(seed, profile_of(seed, "both"))
     rng = Random(seed * 7919 + 1)
     size = rng.choice((3, 5)) if nodes == "both" else int(nodes)
     # In one of eleven runs disks rot as well: slots abstain, and are copied anew.
@@ -54,6 +53,17 @@ def profile_of(seed: int, nodes: str) -> Profile:
         retention_s=4.0 if seed % 11 == 9 or seed % 22 == 17 else 0.0,
         versions=3 if seed % 22 == 20 else 0,
         hand_back_s=0.5 if seed % 11 == 8 else inf,
+    )
+
+
+def _atomic(seed: int, shape: Profile) -> Profile:
+    """Return a shape with batches; in a third of the seeds clients look back, by wrong clocks."""
+    looking_back = 2 if seed % 3 == 2 else 0
+    if looking_back and seed % 2:
+        shape = replace(shape, kinds=(*shape.kinds, "behind", "behind"))
+    page_rows = shape.page_rows + 2
+    return replace(
+        shape, batchers=3, clients=2, links=8, page_rows=page_rows, looking_back=looking_back
     )
 
 

@@ -11,7 +11,7 @@ from docstore.protocol.events import CompactAsked, Requested
 from docstore.protocol.group.configuration import Stage
 from docstore.protocol.timing import LeadershipTimes, ReplicaConfig, Retention, SendingBounds
 from docstore.simulation.world import World
-from tests.sim.batchers import Batcher, Repeater, batch_problems
+from tests.sim.batchers import Batcher, LooksBack, Repeater, batch_problems, instant_problems
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants, Violation
 from tests.sim.loaders import Loader
@@ -41,6 +41,8 @@ class Profile:
     """Clients that send batches."""
     batchers: int = 0
     """Clients that send atomic batches."""
+    looking_back: int = 0
+    """Clients that read several documents as they were at one time."""
     keyed: bool = False
     """They do so under keys, and repeat them; and somebody asks nodes to let go of what is old."""
     kinds: tuple[str, ...] = ALL
@@ -125,6 +127,8 @@ def _start_clients(cluster: Cluster, profile: Profile, links: list[str], history
     for index in range(profile.batchers):
         kind = Repeater if profile.keyed else Batcher
         kind(f"b{index}", cluster, links, history, until)
+    for index in range(profile.looking_back):
+        LooksBack(f"p{index}", cluster, links, history, until)
     if profile.keyed:
         cluster.world.after(COMPACT_S, _compact, cluster)
 
@@ -189,6 +193,7 @@ def _final_reads(cluster: Cluster, links: list[str], history: History) -> list[s
 def _judge(outcome: Outcome, cluster: Cluster, invariants: Invariants, history: History) -> None:
     rows = [row for slot in invariants.decided.values() for row in slot]
     outcome.problems += batch_problems(history.batches, rows)
+    outcome.problems += instant_problems(history.instants, rows)
     for link, ops in split(history.ops).items():
         versions = [row for row in rows if row.link == link]
         outcome.problems.extend(f"{link}: {each}" for each in document_problems(ops, versions))

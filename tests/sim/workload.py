@@ -32,12 +32,24 @@ class Op:
 
 
 @dataclass(slots=True)
+class Instant:
+    """What a client was told of a document as it was at one time."""
+
+    link: str
+    at_us: int
+    version: int | None = None
+    """None: there was no such document."""
+
+
+@dataclass(slots=True)
 class History:
     """Everything that all clients did."""
 
     ops: list[Op] = field(default_factory=list)
     batches: list[list[Op]] = field(default_factory=list)
     """Those of `ops` that were parts of one batch."""
+    instants: list[Instant] = field(default_factory=list)
+    """What was answered, in the order of the answers."""
 
 
 def to_answer(op: Op, now: float, answer: Answer) -> None:

@@ -200,7 +200,7 @@ class TakeOver:
             core.logs.set_reign(log, Reign(ballot, Phase.PREPARING, Recovery(deadline)))
             core.outbox.save(log)
         message = Prepare(ballot[0], to_bitmap(slots, core.placement.slots))
-        own = Promised(ballot[0], [self.acceptor.evidence(core.logs[slot]) for slot in slots])
+        own = self.acceptor.promise(ballot[0], [core.logs[slot] for slot in slots])
 
         def ask() -> None:
             for peer in core.peers:
@@ -211,7 +211,9 @@ class TakeOver:
 
     def promised(self, sender: str, message: Promised) -> None:
         """Gather evidence; fix the base of the slots for which a quorum has promised."""
-        for evidence in message.evidence:
+        # Before protocol 10 a promise says nothing of instants.
+        closed = message.closed_us or [0] * len(message.evidence)
+        for evidence, closed_us in zip(message.evidence, closed, strict=False):
             log = self.core.logs.get(evidence.slot)
             reign = log.reign if log else None
             if log is None or reign is None or reign.phase is not Phase.PREPARING:
@@ -219,6 +221,7 @@ class TakeOver:
             if reign.ballot != (message.epoch, self.core.me):
                 continue
             reign.recovery.evidence[sender] = evidence
+            log.close(closed_us)
             if self.has_evidence(log, reign):
                 self._recover(log, reign)
 

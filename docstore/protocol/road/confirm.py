@@ -40,6 +40,8 @@ class Waiter:
     then: Callable[[], None]
     lost: Callable[[], None]
     """Instead of `then`, when the reign is over or the deadline has passed."""
+    at_us: int = 0
+    """The instant that is to be answered for, if it is one."""
 
 
 def _nothing() -> None:
@@ -51,13 +53,15 @@ class IndexRead:
     """A question about many slots: how far each is decided, once its reign is confirmed.
 
     rest: the slots that are not confirmed yet, by the replica sets that must confirm them. found:
-    slot -> (epoch, decided). then: runs when there is no rest, or the deadline has passed.
+    slot -> (epoch, decided). then: runs when there is no rest, or the deadline has passed. at_us:
+    slots in which this instant is not settled yet are left out; 0 for none.
     """
 
     deadline: float
     rest: dict[Voting, list[tuple[SlotLog, Ballot]]]
     then: Callable[[dict[int, tuple[int, int]]], None]
     found: dict[int, tuple[int, int]] = field(default_factory=dict)
+    at_us: int = 0
 
 
 @dataclass(slots=True)
@@ -68,6 +72,7 @@ class Round:
     waiters: list[Waiter]
     reads: list[IndexRead]
     slots: list[tuple[int, int]]
+    at_us: int = 0
     heard: set[str] = field(default_factory=set)
     begun_at: float = NEVER
     sent_at: float = NEVER
@@ -88,7 +93,8 @@ class Confirmer:
     def add(self, waiter: Waiter) -> None:
         """Let a waiter join the next round, or go on at once under a lease."""
         reign = waiter.log.reign
-        left_s = reign.lease_until - self.core.now if reign is not None else 0.0
+        is_closed = reign is not None and waiter.at_us <= reign.closed_us
+        left_s = reign.lease_until - self.core.now if reign is not None and is_closed else 0.0
         if left_s <= 0 or not self._still_reigns(waiter):
             self._waiting.append(waiter)
             return
@@ -114,7 +120,8 @@ class Confirmer:
             for part in read.rest.values():
                 slots.update((log.slot, ballot[0]) for log, ballot in part)
         now, me = self.core.now, {self.core.me}
-        self._round = Round(self._number, waiters, reads, sorted(slots), me, begun_at=now)
+        at_us = max([each.at_us for each in waiters] + [each.at_us for each in reads])
+        self._round = Round(self._number, waiters, reads, sorted(slots), at_us, me, begun_at=now)
         self.core.counters["confirm_rounds"] += 1
         self._ask(self._round)
         self._conclude(self._round)
@@ -132,7 +139,10 @@ class Confirmer:
             log = self.core.logs.get(slot)
             if log is not None and log.promised > (epoch, sender):
                 refused.append((slot, epoch, log.promised))
-            elif self.core.has_leases:
+                continue
+            if log is not None and message.at_us:
+                log.close(message.at_us)
+            if self.core.has_leases:
                 self.core.leases.grant(slot, epoch, sender, self.core.now)
         self.outbox.send(sender, Confirmed(message.round, refused))
 
@@ -174,7 +184,7 @@ class Confirmer:
     def _ask(self, asked: Round) -> None:
         """Ask those whose answers count: in a large group that is not everybody."""
         asked.sent_at = self.core.now
-        message = Confirm(asked.number, asked.slots)
+        message = Confirm(asked.number, asked.slots, asked.at_us)
         sets = {waiter.log.voting for waiter in asked.waiters}
         sets.update(*(read.rest for read in asked.reads))
         counting = {peer for each in sets for replicas in each for peer in replicas}
@@ -196,6 +206,7 @@ class Confirmer:
             elif _reigns(waiter.log, waiter.ballot):
                 if has_leases:
                     self._lease(asked, waiter.log)
+                self._close(asked, waiter.log)
                 waiter.then()
             else:
                 waiter.lost()
@@ -211,10 +222,17 @@ class Confirmer:
                 if _reigns(log, ballot):
                     if self.core.has_leases:
                         self._lease(asked, log)
-                    read.found[log.slot] = (ballot[0], log.decided)
+                    until = log.settled_at(read.at_us) if read.at_us else log.decided
+                    if until <= log.decided:
+                        read.found[log.slot] = (ballot[0], until)
         if not read.rest:
             read.then(read.found)
         return not read.rest
+
+    def _close(self, asked: Round, log: SlotLog) -> None:
+        """Note what the quorum has taken note of."""
+        if log.reign is not None:
+            log.reign.closed_us = max(log.reign.closed_us, asked.at_us)
 
     def _lease(self, asked: Round, log: SlotLog) -> None:  # Seam.
         """Trust the quorum for as long as all of it is sure to keep its word."""

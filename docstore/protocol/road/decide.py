@@ -41,6 +41,8 @@ class Decider:
         self.outbox = core.outbox
         self.offered = Offered(core)
         self.opened = opened
+        self.decided: Callable[[SlotLog, Reign], None] | None = None
+        """Called for a slot whose reads of the past may wait for rows to be decided."""
 
     def acknowledged(self, sender: str, message: Accepted | Took) -> list[SlotLog]:
         """Count what is durable at a replica; return the logs of which it lacks more rows."""
@@ -153,6 +155,8 @@ class Decider:
         self.core.logs.newly_decided.add(log.slot)
         self.core.counters["decided"] += reached - before
         log.drop_stored()
+        if reign.clients.past_reads and self.decided is not None:
+            self.decided(log, reign)
 
     def _answer_update(self, log: SlotLog, reign: Reign, n: int, inflight: Inflight) -> None:
         copies, wanted = reign.copies(n), inflight.operation.replicas

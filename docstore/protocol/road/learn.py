@@ -51,7 +51,8 @@ class Acceptor:
 
     def prepare(self, sender: str, message: Prepare) -> None:
         """Promise the slots, durably, then tell what their logs hold (rule P1)."""
-        evidence, refused = [], []
+        promised: list[SlotLog] = []
+        refused = []
         for slot in from_bitmap(message.slots):
             log = self.core.logs.get(slot)
             if log is None:
@@ -63,18 +64,24 @@ class Acceptor:
                 refused.append((slot, message.epoch, log.promised))
                 continue
             # Also when the ballot was promised before: its SaveSlot may still be on its way.
-            evidence.append(self.evidence(log))
+            promised.append(log)
         if refused:
             self._refuse(sender, refused)
-        if evidence:
-            answer = Promised(message.epoch, evidence)
+        if promised:
+            answer = self.promise(message.epoch, promised)
             self.outbox.when_durable(lambda: self.outbox.send(sender, answer))
 
-    def evidence(self, log: SlotLog) -> Evidence:
-        """Return what a new owner must know of this log."""
-        return Evidence(
-            log.slot, log.full, log.adopted, log.end, log.decided, log.kept, log.ballots
-        )
+    def promise(self, epoch: int, logs: Sequence[SlotLog]) -> Promised:  # Seam.
+        """Return what a new owner must know of these logs.
+
+        An instant that this replica took note of is forgotten with its process; its clock goes on.
+        """
+        now_us = self.core.wall_now_us()
+        evidence = [
+            Evidence(log.slot, log.full, log.adopted, log.end, log.decided, log.kept, log.ballots)
+            for log in logs
+        ]
+        return Promised(epoch, evidence, [max(log.updated_us, now_us) for log in logs])
 
     def _promise(self, log: SlotLog, ballot: Ballot) -> bool:
         """Raise the promise to `ballot`; return False if it is fenced off."""

@@ -23,6 +23,18 @@ def past_query(slot: int, operation: Operation, until: int) -> OfLog:
             return Newest(slot, link, until)
 
 
+def instant_of(operation: Operation) -> int:
+    """Return the instant that a read asks for; 0 if it asks for none."""
+    select = operation.select
+    return select[1] if select[0] == "at" else 0
+
+
+def yet_to_come(at_us: int, now_us: int) -> Answer:
+    """Return why an instant later than the clock is not answered for: its answer would change."""
+    detail = f"at: {at_us} is yet to come; the clock here shows {now_us} microseconds since 1970"
+    return Answer(400, "malformed", detail)
+
+
 def first_shown(service: Service | None, newest: Row | None) -> int:
     """Return the first version of a document that is shown, given the newest decided one."""
     if service is None or newest is None or not service.options.versions:

@@ -1,21 +1,37 @@
 """Step 4 of the road, for reads of the past: older versions come from the owner's own disk.
 
 In: a read that a quorum has confirmed. Out: an answer, once the disk holds all that was decided
-when the read came; the read handed back, if the log loses rows meanwhile.
+when the read came, or all that is of the instant that it asks for; the read handed back, if the log
+loses rows meanwhile.
+
+The same instant has the same answer for ever (rule R5). So the owner decides what is under way with
+a time up to that instant, and gives none to later rows; nor does any later owner.
 """
 
 from collections.abc import Callable
 
 from docstore.model.document import Row
-from docstore.model.operation import Answer
+from docstore.model.operation import Answer, Operation
 from docstore.protocol.clients import Inflight, PastRead
 from docstore.protocol.core import Core
 from docstore.protocol.log import SlotLog
 from docstore.protocol.reign import Reign
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.offered import Reached
-from docstore.protocol.road.past import KEPT_VERSIONS_MAX, past_answer, past_query, trimmed_answer
+from docstore.protocol.road.past import (
+    KEPT_VERSIONS_MAX,
+    instant_of,
+    past_answer,
+    past_query,
+    trimmed_answer,
+    yet_to_come,
+)
 from docstore.storage.store import Corrupt, History, OfLog, Result
+
+
+def is_past(at_us: int, log: SlotLog, core: Core) -> bool:
+    """Say whether an instant is not later than the owner's clock, or a row of the slot."""
+    return at_us <= max(core.wall_now_us(), log.updated_us)
 
 
 class PastReads:
@@ -25,11 +41,28 @@ class PastReads:
         self._core = core
         self._outbox = core.outbox
         self._decider = decider
+        decider.decided = self._read_past
+
+    def refusal(self, log: SlotLog, operation: Operation) -> Answer | None:
+        """Return why an instant is not answered for, if it is yet to come."""
+        at_us = instant_of(operation)
+        if is_past(at_us, log, self._core):
+            return None
+        return yet_to_come(at_us, self._core.wall_now_us())
 
     def read(self, log: SlotLog, reign: Reign, inflight: Inflight, first: int) -> None:
-        """Answer from what is decided by now. first: the first version that is shown."""
-        reign.clients.past_reads.append(PastRead(inflight, log.decided, first))
+        """Answer from what is decided by now, or will be of an instant that is past.
+
+        first: the first version that is shown.
+        """
+        at_us = instant_of(inflight.operation)
+        until = self.until(log, at_us) if at_us else log.decided
+        reign.clients.past_reads.append(PastRead(inflight, until, first))
         self._read_past(log, reign)
+
+    def until(self, log: SlotLog, at_us: int) -> int:  # Seam.
+        """Return the last row that may be of an instant (rule R5)."""
+        return log.settled_at(at_us)
 
     def stored(self, reached: list[Reached]) -> None:
         """This node's own disk has come so far: count it, and read what waited for it."""
@@ -39,13 +72,15 @@ class PastReads:
                 self._read_past(log, reign)
 
     def _read_past(self, log: SlotLog, reign: Reign) -> None:
-        """Read older versions as soon as this disk holds all that was decided by then.
+        """Read older versions as soon as all that they see is decided, and on this disk.
 
         Others may have decided a row before the own disk had it: too early, it would be missing.
         """
         waiting, reign.clients.past_reads = reign.clients.past_reads, []
         for read in waiting:
-            if self.holds(log, read.until):
+            # Rows that were taken back meanwhile are not waited for.
+            until = min(read.until, log.end)
+            if until <= log.decided and self.holds(log, until):
                 self._read_disk(log, read)
             else:
                 reign.clients.past_reads.append(read)

@@ -15,6 +15,7 @@ from docstore.protocol.events import ReadIndexAsked
 from docstore.protocol.log import SlotLog
 from docstore.protocol.reign import Phase
 from docstore.protocol.road.confirm import Confirmer, IndexRead, Voting
+from docstore.protocol.road.past_reads import is_past
 
 
 class ReadIndex:
@@ -30,13 +31,15 @@ class ReadIndex:
         ours: dict[Voting, list[tuple[SlotLog, Ballot]]] = {}
         for slot in event.slots:
             log = self.core.logs.get(slot)
-            if log is not None and log.reign is not None and log.reign.phase is Phase.OPEN:
+            if log is None or log.reign is None or log.reign.phase is not Phase.OPEN:
+                continue
+            if is_past(event.at_us, log, self.core):
                 ours.setdefault(log.voting, []).append((log, log.reign.ballot))
 
         def answer(found: dict[int, tuple[int, int]]) -> None:
             self.outbox.emit(ReadIndexAnswered(event.request, found))
 
         if ours:
-            self.confirmer.read(IndexRead(event.deadline, ours, answer))
+            self.confirmer.read(IndexRead(event.deadline, ours, answer, at_us=event.at_us))
         else:
             answer({})

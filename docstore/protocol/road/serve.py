@@ -27,7 +27,7 @@ from docstore.protocol.road.append import Appender
 from docstore.protocol.road.confirm import Confirmer, Waiter
 from docstore.protocol.road.decide import Decider
 from docstore.protocol.road.handle import New, Outcome, Refused, Unchanged, handle
-from docstore.protocol.road.past import first_shown
+from docstore.protocol.road.past import first_shown, instant_of
 from docstore.protocol.road.past_reads import PastReads
 from docstore.protocol.road.together import AtomicBatches
 from docstore.storage.store import Corrupt, History, Newest, OfLog, Result
@@ -193,6 +193,10 @@ class Owner:
     def _meet(self, log: SlotLog, reign: Reign, cached: CachedDocument, inflight: Inflight) -> None:
         operation = inflight.operation
         if operation.is_read:
+            refusal = self.past.refusal(log, operation)
+            if refusal is not None:
+                self.core.reply(inflight, refusal)
+                return
             self._when_confirmed(log, reign, inflight, lambda: self._read(log, cached, inflight))
             return
         service = self.core.service_of(operation, reign.opened_as)
@@ -302,8 +306,8 @@ class Owner:
     def _when_confirmed(
         self, log: SlotLog, reign: Reign, inflight: Inflight, then: Callable[[], None]
     ) -> None:
-        lost = partial(self.core.reply, inflight, None)
-        self.confirmer.add(Waiter(log, reign.ballot, inflight.deadline, then, lost))
+        lost, at_us = partial(self.core.reply, inflight, None), instant_of(inflight.operation)
+        self.confirmer.add(Waiter(log, reign.ballot, inflight.deadline, then, lost, at_us))
 
     def _read(self, log: SlotLog, cached: CachedDocument, inflight: Inflight) -> None:
         """Answer from what is decided."""

@@ -147,7 +147,7 @@ def opened(*elsewhere: str) -> Replica:
     machine.step(Received("n2", PreVoted(prevote.round, b"\x00")), 0.2)
     [token] = tokens(machine.step(TurnEnded(), 0.2))
     machine.step(Persisted(token), 0.3)
-    evidence = Promised(1, [machine.acceptor.evidence(machine.core.logs[0])])
+    evidence = machine.acceptor.promise(1, [machine.core.logs[0]])
     machine.step(Received("n2", evidence), 0.4)
     [token] = tokens(machine.step(TurnEnded(), 0.4))
     machine.step(Persisted(token), 0.5)
@@ -384,7 +384,7 @@ def test_a_reign_opens_when_a_quorum_stands_at_its_base() -> None:
     machine.step(Received("n2", PreVoted(prevote.round, b"\x00")), 5.1)
     [prepare, *_] = [m for _, m in settled(machine, 5.1) if isinstance(m, Prepare)]
     empty = replica("n2")
-    evidence = empty.acceptor.evidence(empty.core.logs[0])
+    [evidence] = empty.acceptor.promise(0, [empty.core.logs[0]]).evidence
     machine.step(Received("n2", Promised(prepare.epoch, [evidence])), 5.2)
     settled(machine, 5.2)
     reign = machine.core.logs[0].reign

@@ -39,6 +39,8 @@ class Trio:
         founded = first_registered(Configuration(1, "trio", 1, 1, None, members))
         self.now = 10.0
         self.sync_s = dict.fromkeys(NAMES, SYNC_S)
+        self.ahead_us: Counter[str] = Counter()
+        """Replica -> by how much its wall clock is wrong."""
         self.sent: Counter[tuple[str, type]] = Counter()
         self.stored: Counter[str] = Counter()
         """Replica -> how often rows were given to its disk."""
@@ -92,7 +94,7 @@ class Trio:
         while not condition() and self.now < until:
             self.now, _, name, event = heapq.heappop(self._due)
             if isinstance(event, Tick):
-                self._at(TICK_S, name, Tick(int(self.now * 1e6)))
+                self._at(TICK_S, name, Tick(int(self.now * 1e6) + self.ahead_us[name]))
             self.feed(name, event)
         return bool(condition())
 
