@@ -323,8 +323,8 @@ def _founders(value: object, scheme: str) -> tuple[Founder, ...]:
         name, _, url = founder.partition("=")
         try:
             said, address = split_url(url)
-        except ValueError:
-            raise BadConfig(f"bootstrap: {founder!r} is not ID={scheme}://HOST:PORT") from None
+        except ValueError as error:
+            raise BadConfig(f"bootstrap: {error}; say ID={scheme}://HOST:PORT") from None
         reachable(address, "bootstrap")
         if said != scheme:
             why = "with tls_cert_file" if scheme == "https" else "without tls_cert_file"

@@ -73,8 +73,8 @@ def _founders(listed: str | Sequence[str], count: int) -> str:
         name, _, url = entry.strip().partition("=")
         try:
             scheme, (host, port) = split_url(url)
-        except ValueError:
-            raise BadConfig(f"bootstrap: {entry!r} is not ID=http://HOST:PORT") from None
+        except ValueError as error:
+            raise BadConfig(f"bootstrap: {error}; say ID=http://HOST:PORT") from None
         addresses = [Address(host, port + PORTS * number) for number in range(count)]
         founders += [f"{name}-{nth}={each.url(scheme)}" for nth, each in enumerate(addresses)]
     return ",".join(founders)

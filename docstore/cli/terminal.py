@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from typer.core import TyperGroup, TyperOption
 
+from docstore.model.address import without_user
+
 if TYPE_CHECKING:
     from ssl import SSLContext
 
@@ -35,7 +37,10 @@ def _apart(urls: list[str]) -> list[str]:
     apart = [url.strip() for each in urls for url in each.split(",") if url.strip()]
     if not apart:
         raise typer.BadParameter("there is no URL in it")
-    return apart
+    try:
+        return [without_user(url) for url in apart]
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def a_number(seconds: float) -> float:

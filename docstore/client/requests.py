@@ -19,6 +19,7 @@ from docstore.client.errors import (
     Unanswered,
     Unreachable,
 )
+from docstore.model.address import without_user
 from docstore.model.recognising import BETWEEN, MANAGEMENT, is_a_nodes, is_named, is_strange, told
 from docstore.tokens import Token, with_token
 
@@ -56,11 +57,14 @@ class Requests:
         token: shown with each request; a function gives one that holds, in time.
         ssl: whom to believe over https, such as `ssl.create_default_context(cafile="ca.pem")`;
         None: as the system does.
-        Raises BadAddress without a URL.
+        Raises BadAddress without a URL, and for one with a password in it.
         """
         if not urls:
             raise BadAddress("no URL of a node is given")
-        self.urls = [url.rstrip("/") for url in urls]
+        try:
+            self.urls = [without_user(url).rstrip("/") for url in urls]
+        except ValueError as error:
+            raise BadAddress(str(error)) from None
         self._timeout_s = timeout_s
         self._token = token
         self._ssl = ssl

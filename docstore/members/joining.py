@@ -14,6 +14,7 @@ import structlog
 from docstore.client import ClientError
 from docstore.errors import BadRequest, Conflict
 from docstore.members.over_http import OverHttp
+from docstore.model.address import without_user
 
 PAUSE_S = 1.0
 PATIENCE_S = 15.0
@@ -47,6 +48,10 @@ class Joining:
         url = asked.get("memberGroupReference")
         if not isinstance(url, str) or not url.startswith(("http://", "https://")):
             raise BadRequest("memberGroupReference is http(s)://HOST:PORT of a member")
+        try:
+            without_user(url)
+        except ValueError as error:
+            raise BadRequest(f"memberGroupReference: {error}") from None
         if self._has_group():
             raise Conflict("this node belongs to a group already; start it anew with --standby")
         self.start([url.rstrip("/")])

@@ -15,6 +15,7 @@ from docstore.errors import BadConfig
 PORT_MAX = 65_535
 LOOPBACK = ("127.", "localhost", "::1")
 _HOST = re.compile(r"[^\s/@?#\[\]]+\Z")
+_SCHEME = re.compile(r"\w+://")
 _URL = re.compile(r"(https?)://(.*)\Z", re.DOTALL)
 
 
@@ -60,8 +61,25 @@ class Ports:
     """Where clients are served by all processes of this machine that say so; None for nowhere."""
 
 
+def without_user(url: str) -> str:
+    """Return a node's URL as it is. Raises ValueError for a user or a password in it, shows neither.
+
+    A node looks for neither in its URL, and a URL is shown in errors, logs and plans.
+    """
+    before, at, behind = url.rpartition("@")
+    if at:
+        scheme = _SCHEME.match(before)
+        shown = f"{scheme[0] if scheme else ''}***@{behind}"[:80]
+        raise ValueError(
+            f"{shown!r}: the URL of a node has no user and no password; a token goes into"
+            " DOCSTORE_TOKEN, or into the file that DOCSTORE_TOKEN_FILE names"
+        )
+    return url
+
+
 def parse_address(text: str) -> Address:
     """Return the address that HOST:PORT names. Raises ValueError in one line."""
+    without_user(text)
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -77,7 +95,7 @@ def parse_url(text: str) -> Address:
 
 def split_url(text: str) -> tuple[str, Address]:
     """Return http or https, and the address. Raises ValueError in one line."""
-    found = _URL.match(text)
+    found = _URL.match(without_user(text))
     if found is None:
         raise ValueError(f"{text[:80]!r} is not http://HOST:PORT or https://HOST:PORT")
     return found[1], parse_address(found[2].rstrip("/"))

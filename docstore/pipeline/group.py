@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from docstore.model.address import without_user
 from docstore.model.recognising import BETWEEN, MANAGEMENT, is_a_nodes, is_named, told
 from docstore.pipeline.errors import PipelineError
 from docstore.tokens import token_of_environment, with_token
@@ -177,12 +178,17 @@ def url_of(url: str) -> str:
     """Return the URL of a node as it is used. Raises BadUrl."""
     url = url.strip().rstrip("/")
     try:
+        without_user(url)
+    except ValueError as error:
+        raise BadUrl(str(error)) from None
+    try:
         parts = urlsplit(url)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_url = is_url and url == f"{parts.scheme}://{parts.netloc}"  # A path would be ignored.
     except ValueError:
         is_url = False
     if not is_url:
-        raise BadUrl(f"{url!r} is no URL of a node, which begins with http:// or https://")
+        raise BadUrl(f"{url!r} is no URL of a node, which is http://HOST:PORT or https://HOST:PORT")
     return url
 
 

@@ -163,6 +163,17 @@ def test_what_is_wrong_is_named_in_one_line(settings: dict[str, object], named: 
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"join": "http://h:1,http://me:s3cret@h:1"}, {"node_id": "a", "bootstrap": "a=http://s3cret@h:1"},
+     {"advertise": "me:s3cret@h:1"}],
+)  # fmt: skip
+def test_a_password_in_an_address_is_refused_and_not_shown(settings: dict[str, str]) -> None:
+    with pytest.raises(BadConfig, match=r"\*\*\*@h:1.* no password") as refused:
+        parse({"data": "d", **settings})
+    assert "s3cret" not in str(refused.value)
+
+
 def test_a_shared_port_is_one_more_address_that_is_bound() -> None:
     told = {"data": "d", "shared": "127.0.0.1:80"}
     assert parse({"data": "d"}).shared is None

@@ -77,6 +77,18 @@ def test_a_url_that_is_none_is_said_to_be_that(url: str) -> None:
         group.Group([url])
 
 
+@pytest.mark.parametrize("url", ["http://n1:8001/a", "http://n1:8001?a=1", "http://n1#a"])
+def test_what_a_url_of_a_node_says_beside_host_and_port_is_not_ignored(url: str) -> None:
+    with pytest.raises(group.BadUrl, match="is no URL of a node"):
+        group.Group([url])
+
+
+def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
+    with pytest.raises(group.BadUrl, match=r"'http://\*\*\*@n1:8001'.* no password") as seen:
+        Options({"url": "http://n2:8001,http://me:s3cret@n1:8001"}).urls
+    assert "s3cret" not in str(seen.value)
+
+
 def test_a_url_that_is_none_is_said_to_be_that_by_every_format() -> None:
     with pytest.raises(group.BadUrl, match="'n1:8001' is no URL of a node"):
         assert Options({"url": "http://n1:8001, n1:8001"}).urls

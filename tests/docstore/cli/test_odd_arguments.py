@@ -49,6 +49,13 @@ def test_what_is_typed_wrong_is_said_to_be(node: str, words: list[str]) -> None:
     assert "Traceback" not in errors
 
 
+def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
+    code, out, errors = docstore("get", "/notes/a", "--url", "http://me:s3cret@127.0.0.1:1")
+    assert (code, out) == (2, "")
+    assert "http://***@127.0.0.1:1" in errors
+    assert "s3cret" not in errors
+
+
 def test_an_entity_tag_needs_no_quotes_in_quotes(node: str) -> None:
     def answer(*words: str) -> tuple[int, str, str]:
         return docstore(words[0], "/notes/tagged", "{}", *words[1:], "--url", node)

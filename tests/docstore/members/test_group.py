@@ -200,6 +200,7 @@ async def test_a_group_shrinks_and_an_observer_only_takes_requests(cluster: Loca
         ({"kind": "ReplaceMemberRequest", "id": "n8", "member": MEMBER}, 404),
         ({"kind": "JoinPeerRequest"}, 400),
         ({"kind": "JoinPeerRequest", "memberGroupReference": "http://127.0.0.1:9"}, 409),
+        ({"kind": "JoinPeerRequest", "memberGroupReference": "http://u:p@127.0.0.1:9"}, 400),
     ],
 )
 async def test_changes_that_make_no_sense_are_refused(
