@@ -62,9 +62,9 @@ class Ports:
 
 
 def without_user(url: str) -> str:
-    """Return a node's URL as it is. Raises ValueError for a user or a password in it, shows neither.
+    """Return a node's URL as it is. Raises ValueError for one with a user or a password.
 
-    A node looks for neither in its URL, and a URL is shown in errors, logs and plans.
+    The error shows neither. A node looks for neither in its URL, and a URL is shown in errors, logs and plans.
     """
     before, at, behind = url.rpartition("@")
     if at:

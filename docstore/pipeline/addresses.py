@@ -8,7 +8,10 @@ what names another place is refused, unless the option `foreignLinks` says what 
 from docstore.pipeline.options import Options
 
 REFUSE, MOVE, FOLLOW = FOREIGN_LINKS = ("refuse", "move", "follow")
-"""refuse such a row; move it: its own id, below the path; follow its link, wherever that leads."""
+"""refuse such a row; move it: its own id, below the path; follow its link, wherever that leads.
+
+An id with a slash is no link of elsewhere, and is never cut: two ids would become one.
+"""
 
 
 class Addresses:
@@ -25,8 +28,13 @@ class Addresses:
         above, _, name = link.rpartition("/")
         if (above == self._path and name) or self._foreign == FOLLOW:
             return link, ""
-        if self._foreign == MOVE and name:
+        if self._foreign == MOVE and text.startswith("/") and name:
             return f"{self._path}/{name}", ""
+        if not text.startswith("/"):
+            return link, (
+                f"{text} is an id with a slash, and no document of {self._path} has one: write"
+                " another character for it, such as ~; foreignLinks is for links that begin with /"
+            )
         return link, (
             f"{text} is no document of {self._path}, the path of this write;"
             " foreignLinks=move writes it there under its own id, follow where its link leads"

@@ -18,7 +18,7 @@ from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, Str
 
 from docstore.pipeline import scanning
 from docstore.pipeline.errors import PipelineError
-from docstore.pipeline.group import AGAIN, Group, GroupError, Incomplete
+from docstore.pipeline.group import Group, GroupError, Incomplete
 from docstore.pipeline.options import Options
 from docstore.pipeline.reading import request_of, snapshot_shares
 from docstore.query.aggregates import BIGINT, BOOLEAN, DOUBLE, STRING, Grouping, Totals
@@ -92,14 +92,12 @@ def totals_of(grouping: Grouping, share: scanning.Share) -> Totals:
         try:
             return _asked(grouping, group, node, share)
         except GroupError as error:
-            if error.status == 421:
+            if scanning.is_moved(error, node, share):
                 return _moved(grouping, group, share)
-            if error.status not in AGAIN:
-                raise
-            last = error
+            last = error if node in share.nodes else last
         except (OSError, Incomplete, http.client.HTTPException) as error:
-            last = error
-    raise last
+            last = error if node in share.nodes else last
+    raise scanning.unserved(last)
 
 
 def _moved(grouping: Grouping, group: Group, share: scanning.Share) -> Totals:

@@ -87,10 +87,21 @@ def ends_of(options: Options) -> Ends | Exception:
     Whether a bounded or an endless read is meant shows later; an endless one does without.
     """
     try:
+        start = position(options, "start", "earliest")
         end = position(options, "end", "latest")
-        return position(options, "start", "earliest"), end
-    except (GroupError, OSError, BadRequest) as error:
+        insist_on_order(start, end)
+    except (GroupError, OSError, BadRequest, ValueError) as error:
         return error
+    return start, end
+
+
+def insist_on_order(start: Cut, end: Cut) -> None:
+    """Refuse an end from before the start: it would be no rows, and no error. Raises ValueError."""
+    if start.cluster != end.cluster:
+        raise ValueError("docstore: start and end are cuts of two groups")
+    steps = [n - begun for (_, begun), (_, n) in zip(start.positions, end.positions, strict=True)]
+    if min(steps, default=0) < 0 and max(steps) <= 0:
+        raise ValueError("docstore: end is a cut from before start: there are no changes between")
 
 
 class Feed:
@@ -190,6 +201,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads changes as they come."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
+        options.refuse("a stream has no end", "end")
         self._feed = Feed(options, schema)
         self._options = options
         self._target: Cut | None = None

@@ -23,6 +23,8 @@ from docstore.protocol.slots import slot_of
 OPERATIONS = (
     "upsert", "insert", "ignore", "replace", "patch", "jsonPatch", "delete", "append_version",
 )  # fmt: skip
+EXPECTING = ("append_version", "replace", "patch", "jsonPatch", "delete")
+"""Operations that mind the version of the option expectVersion."""
 JSON_NAMES: dict[type, str] = {dict: "object", list: "array"}
 KEY = "documentSelfLink"
 SET_BY_STORE = frozenset(document_members.COLUMN_NAMES) | {
@@ -81,7 +83,9 @@ class Lines:
 
     def _members_among(self, names: Sequence[str]) -> list[str]:
         """Return the columns that become members, the one with the ids behind all others."""
-        used = {self._key, self._sequence} | SET_BY_STORE
+        used = {self._key} | SET_BY_STORE
+        if SET_BY_STORE.intersection(names):
+            used |= ALSO_READ & {self._sequence}  # It was read with the row.
         named = [] if self._key in SET_BY_STORE else [self._key]
         return [name for name in names if name not in used] + named
 
@@ -92,6 +96,11 @@ class Lines:
         column = options.text("expectVersion", "documentVersion")
         if column not in names:
             raise ValueError(f"docstore: there is no column {column!r}, the version to go on from")
+        if self._operation not in EXPECTING:
+            raise ValueError(
+                f"docstore: {self._operation} would ignore expectVersion, which goes with"
+                f" {', '.join(EXPECTING)}"
+            )
         return column
 
     def of(self, batch: pa.RecordBatch, job: str, number: int) -> Iterator[Line]:
@@ -126,7 +135,7 @@ class Lines:
     def _version(self, given: Any) -> tuple[int | None, str]:
         """Return the version to go on from, and why the row is refused, "" if it is not."""
         if given is None:
-            is_needed = self._operation == "delete"
+            is_needed = self._operation != "append_version"
             return None, f"a row has nothing in {self._expected!r}" if is_needed else ""
         version = version_of(given)
         why = f"{self._expected} is {given!r}, which is no version"
@@ -144,17 +153,16 @@ class Lines:
         return (_checked(each, self._body_type) for each in given)
 
     def _verb(self, expected: int | None) -> dict[str, Any]:
+        held = {} if expected is None else {"ifVersion": expected}
         match self._operation:
             case "insert" | "ignore":
                 return {"op": "POST", "recreate": True}
             case "replace":
-                return {"op": "PUT", "mustExist": True}
+                return {"op": "PUT", "mustExist": True} | held
             case "patch" | "jsonPatch":
-                return {"op": "PATCH"}
-            case "delete" if expected is not None:
-                return {"op": "DELETE", "ifVersion": expected}
+                return {"op": "PATCH"} | held
             case "delete":
-                return {"op": "DELETE"}
+                return {"op": "DELETE"} | held
             case "append_version":
                 if expected is None or expected < 0:
                     return {"op": "POST", "recreate": True}

@@ -81,7 +81,7 @@ def instant_us(options: Options) -> int | None:
 
 def starting(options: Options, topic: Topic, default: str) -> Offsets:
     """Return where to begin by the option startingOffsets. Raises ValueError."""
-    given = _given(options, STARTING, EARLIEST_IN_JSON)
+    given = _given(options, STARTING, EARLIEST_IN_JSON, topic)
     if given is None:
         is_latest = (options.text(STARTING) or default) == LATEST
         return earliest(topic) if not is_latest else latest(topic)
@@ -90,8 +90,22 @@ def starting(options: Options, topic: Topic, default: str) -> Offsets:
 
 def ending(options: Options, topic: Topic) -> Offsets:
     """Return where a bounded read ends by the option endingOffsets. Raises ValueError."""
-    given = _given(options, ENDING, LATEST_IN_JSON)
+    given = _given(options, ENDING, LATEST_IN_JSON, topic)
     return latest(topic) if given is None else _resolved(given, topic, ENDING, latest(topic).next)
+
+
+def insist_on_order(options: Options, topic: Topic, after: Offsets, until: Offsets) -> None:
+    """Refuse a range that ends before it begins. Raises ValueError, naming the partition.
+
+    With failOnDataLoss=false it may end before what is kept.
+    """
+    for number, (first, end) in enumerate(zip(after.next, until.next, strict=True)):
+        is_lost = first == topic.partitions[number].base
+        if end < first and (options.flag("failOnDataLoss", default=True) or not is_lost):
+            raise ValueError(
+                f"docstore: {ENDING}: partition {number} of {topic.name} would end at {end},"
+                f" before it begins at {first}; give {STARTING} before it"
+            )
 
 
 def earliest(topic: Topic) -> Offsets:
@@ -108,8 +122,11 @@ def latest(topic: Topic) -> Offsets:
     return Offsets(topic.incarnation, ends)
 
 
-def _given(options: Options, name: str, least: int) -> Given | None:
-    """Return what an option says in JSON, None if it says a word or nothing. Raises ValueError."""
+def _given(options: Options, name: str, least: int, topic: Topic | None = None) -> Given | None:
+    """Return what an option says in JSON, None if it says a word or nothing. Raises ValueError.
+
+    topic: the one that offsets have to be of, None while it is not known.
+    """
     text = options.text(name)
     if text in ("", EARLIEST, LATEST):
         return None
@@ -123,9 +140,14 @@ def _given(options: Options, name: str, least: int) -> Given | None:
     )
     if not isinstance(value, dict):
         raise wrong
-    value.pop(OF, None)  # Of what was copied from a query's progress.
-    if not all(each.isdecimal() for each in value):
+    of = value.pop(OF, None)  # Of what was copied from a query's progress.
+    if not all(each.isascii() and each.isdecimal() for each in value):
         raise wrong
+    if topic is not None and of not in (None, topic.incarnation):
+        raise ValueError(
+            f"docstore: {name}: these offsets are of an earlier topic {topic.name}, which was"
+            f" deleted and made anew since: begin with {name}=earliest, or leave {OF!r} out"
+        )
     if not all(type(each) is int and each >= least for each in value.values()):
         raise wrong
     return {int(number): offset for number, offset in value.items()}

@@ -45,10 +45,13 @@ class Options:
     def of(given: Mapping[str, str], known: Iterable[str]) -> "Options":
         """Return the options. Raises ValueError, naming what is near to a misspelt one."""
         names = {name.lower(): name for name in known}
-        if "provider" in {name.lower() for name in given}:  # Of a table, Spark says its own.
+        said = {name.lower() for name in given}
+        # Of a table made without columns, Spark says its own; of one with columns, nothing.
+        if "provider" in said or not said & {"url", "path"}:
             raise ValueError(
-                "docstore: a table in Spark's catalog keeps neither url nor path: say"
-                " CREATE TEMPORARY VIEW ... USING docstore OPTIONS (url '...', path '...')"
+                "docstore: neither url nor path is given, and a table in Spark's catalog keeps"
+                " none: DROP TABLE it, and say CREATE TEMPORARY VIEW ... USING docstore"
+                " OPTIONS (url '...', path '...')"
             )
         for name in given:
             if name.lower() not in names:
@@ -69,6 +72,11 @@ class Options:
     def with_(self, **others: str) -> "Options":
         """Return these options with some in the place of what was said before."""
         return Options({**self.given, **{name.lower(): value for name, value in others.items()}})
+
+    def refuse(self, why: str, name: str) -> None:
+        """Refuse an option that would mean nothing here. Raises ValueError."""
+        if self.text(name):
+            raise ValueError(f"docstore: {name} would be ignored: {why}")
 
     def text(self, name: str, default: str = "") -> str:
         """Return an option as it is."""

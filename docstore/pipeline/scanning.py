@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from docstore.pipeline.group import AGAIN, Group, GroupError, Incomplete, pause
+from docstore.pipeline.group import AGAIN, Group, GroupError, Incomplete, Unreachable, pause
 
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 ACCEPT = f"{ARROW_TYPE}, application/x-ndjson;q=0.5"
@@ -64,23 +64,46 @@ def batches(share: Share) -> Iterator[pa.RecordBatch]:
                 yield batch
             return
         except GroupError as error:
-            if error.status == 421:
+            if is_moved(error, node, share):
                 yield from _slot_by_slot(group, share, received)
                 return
-            if error.status not in AGAIN:
-                raise
-            last = error
+            last = error if node in share.nodes else last
         except (OSError, Incomplete, http.client.HTTPException, pa.ArrowException) as error:
-            last = error
-    raise last
+            last = error if node in share.nodes else last
+    raise unserved(last)
 
 
 def turns(share: Share) -> Iterator[Node]:
-    """Yield whom to ask next, as often as the share allows, pausing after each round."""
-    for attempt in range((share.retries + 1) * len(share.nodes)):
-        yield share.nodes[attempt % len(share.nodes)]
-        if attempt + 1 >= len(share.nodes):
-            pause(attempt // len(share.nodes))
+    """Yield the nodes to ask in turn, as often as the share allows, pausing after each round.
+
+    Behind the copies, at the addresses that they advertise, come those that the caller gave: from
+    here a copy may be reached at one of these alone.
+    """
+    known = {node.url for node in share.nodes}
+    nodes = (*share.nodes, *(Node(url) for url in share.urls if url not in known))
+    for attempt in range((share.retries + 1) * len(nodes)):
+        yield nodes[attempt % len(nodes)]
+        if attempt + 1 >= len(nodes):
+            pause(attempt // len(nodes))
+
+
+def is_moved(error: GroupError, node: Node, share: Share) -> bool:
+    """Say whether slots have moved away from a copy. Raises what no other node can mend."""
+    if error.status == 421:
+        return node in share.nodes
+    if error.status not in AGAIN:
+        raise error
+    return False
+
+
+def unserved(last: Exception) -> Exception:
+    """Return the error of a share that no node has served; of the last copy that was asked."""
+    if not isinstance(last, Unreachable):
+        return last
+    return Unreachable(
+        f"{last}; Spark's executors read from the nodes at the addresses that these advertise"
+        " (serve --advertise), and no address in the option url holds these rows as well"
+    )
 
 
 def moved(group: Group, share: Share) -> Iterator[Share]:

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -30,20 +31,27 @@ class PythonMissing(PipelineError, RuntimeError):
     """PYSPARK_PYTHON is no Python that Spark can use here."""
 
 
+class NotSet(PipelineError, ValueError):
+    """A setting that only a new session can take."""
+
+
 class BadMaster(PipelineError, ValueError):
     """A master that Spark does not know."""
 
 
 def session(master: str = "local[2]", app: str = "docstore", **settings: Any) -> SparkSession:
-    """Return a session with our formats registered. settings: Spark's own, `_` for each dot.
+    """Return a session with our formats registered.
 
+    settings: Spark's own, `_` for each dot, with `spark_` before them or without it.
     master: Spark's, or `sc://host:port` of a Connect server, whose Python must have this package
-    as well. Raises BadMaster, JavaMissing, PythonMissing.
+    as well. Raises BadMaster, JavaMissing, PythonMissing; NotSet where a session that is there
+    already cannot take a setting.
     Time is in UTC, and local workers run the Python that runs us.
     """
     insist_on_master(master)
+    named = {_setting(name): str(value) for name, value in settings.items()}
     if master.startswith(REMOTE):
-        return _connected(master, app)
+        return _connected(master, app, named)
     insist_on_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
@@ -56,21 +64,31 @@ def session(master: str = "local[2]", app: str = "docstore", **settings: Any) ->
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.shuffle.partitions": "8",
-        "spark.driver.host": "127.0.0.1" if master.startswith("local") else "",
     }
-    named = {"spark." + name.replace("_", "."): str(value) for name, value in settings.items()}
+    if master.startswith("local"):
+        defaults["spark.driver.host"] = "127.0.0.1"
     for name, value in (defaults | named).items():
-        if value:
-            builder = builder.config(name, value)
+        builder = builder.config(name, value)
+    is_new = SparkSession.getActiveSession() is None
     spark: SparkSession = builder.getOrCreate()
+    given = spark.sparkContext.getConf()
+    for name, value in named.items():
+        if not is_new and not spark.conf.isModifiable(name) and given.get(name) != value:
+            raise NotSet(f"{name} is {given.get(name)} in the session that is there: stop it first")
     introduce(spark)
     return spark
 
 
-def _connected(address: str, app: str) -> SparkSession:
+def _setting(name: str) -> str:
+    """Return the name that Spark has for a setting."""
+    return "spark." + name.replace("_", ".").removeprefix("spark.")
+
+
+def _connected(address: str, app: str, named: Mapping[str, str]) -> SparkSession:
     builder: Any = SparkSession.builder
     spark: SparkSession = builder.remote(address).appName(app).getOrCreate()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    for name, value in {"spark.sql.session.timeZone": "UTC", **named}.items():
+        spark.conf.set(name, value)
     introduce(spark)
     return spark
 

@@ -76,7 +76,10 @@ def _put(group: Group, job: str, file: IO[bytes], rows: int) -> Part:
     name, wanted = uuid.uuid4().hex, min(COPIES, len(urls))
     done: list[str] = []
     last = "no node answers"
-    for url in urls:
+    given = [url for url in group.urls if url not in urls]
+    for url in (*urls, *given):
+        if url in given and done and done[-1] in urls:
+            break  # It may be another address of the node that has the part.
         file.seek(0)
         try:
             with group.open("PUT", url, _path(job, name), file, NDJSON) as answer:
@@ -87,7 +90,10 @@ def _put(group: Group, job: str, file: IO[bytes], rows: int) -> Part:
         if len(done) == wanted:
             return Part(name, done, rows)
     _remove(group, job, [Part(name, done, rows)])
-    raise WriteFailed(f"docstore: a part is on {len(done)} nodes, not on {wanted}: {last}")
+    raise WriteFailed(
+        f"docstore: a part is on {len(done)} nodes, not on {wanted}: {last}; nodes are asked at the"
+        " addresses that they advertise (serve --advertise), or else at those of the option url"
+    )
 
 
 def commit(options: Options, job: str, number: int, parts: Sequence[Part]) -> Counter[str]:

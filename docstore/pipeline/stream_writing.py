@@ -74,6 +74,7 @@ class RecordsStreamWriter(DataSourceStreamArrowWriter):
     """Writes micro-batch after micro-batch."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
+        options.refuse("a stream numbers its batches itself", "batchId")
         self._options = options
         self._target = _target(options, schema)
 

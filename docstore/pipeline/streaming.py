@@ -69,7 +69,9 @@ def ends_of(options: Options) -> Ends | Exception:
     """
     try:
         topic = whole_topic(options)
-        return _beginning(options, topic, EARLIEST), offsets.ending(options, topic)
+        after, until = _beginning(options, topic, EARLIEST), offsets.ending(options, topic)
+        offsets.insist_on_order(options, topic, after, until)
+        return after, until
     except (PipelineError, OSError, ValueError) as error:
         return error
 
@@ -159,6 +161,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads records as they come."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
+        options.refuse("a stream has no end", offsets.ENDING)
         self._options = options
         self._columns = RecordColumns(schema)
         self._first: Offsets | None = None

@@ -200,6 +200,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """Writes micro-batch after micro-batch; a repeated one changes nothing."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
+        options.refuse("a stream numbers its batches itself", "batchId")
         self._options, self._schema = options, schema
         check(options, schema)
 

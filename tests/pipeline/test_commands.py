@@ -83,7 +83,8 @@ WRONG: dict[str, tuple[Asked, str]] = {
         "is not what its manifest says",
     ),
     "a target that is there": (
-        lambda path, files: ["export", path, "--to", f"{files}/out"], "already exists",
+        lambda path, files: ["export", path, "--to", f"{files}/out"],
+        "it is there already; name a directory that is not, or remove this one",
     ),
     "a view in no SQL": (
         lambda path, files: ["matview", path, *VIEW, "--rows", "SELEC n FROM documents",
@@ -167,7 +168,7 @@ def test_an_answer_that_is_cut_off_is_one_line(spark: Any, tmp_path: Path, capfd
         stage = Stage.of(spark, cluster, "/long")
         stage.put({str(n): {"text": "x" * 10_000} for n in range(100)})
         line = refused(capfd, "export", stage.path, "--to", str(tmp_path / "out"),
-                       "--url", stage.url)  # fmt: skip
+                       "--url", proxy.url)  # fmt: skip
     proxy.close()
     assert proxy.broken >= 2
     assert f"{proxy.url}: the answer was cut off" in line

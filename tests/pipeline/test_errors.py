@@ -85,7 +85,7 @@ def test_what_a_url_of_a_node_says_beside_host_and_port_is_not_ignored(url: str)
 
 def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
     with pytest.raises(group.BadUrl, match=r"'http://\*\*\*@n1:8001'.* no password") as seen:
-        Options({"url": "http://n2:8001,http://me:s3cret@n1:8001"}).urls
+        assert Options({"url": "http://n2:8001,http://me:s3cret@n1:8001"}).urls
     assert "s3cret" not in str(seen.value)
 
 
@@ -116,6 +116,15 @@ def test_a_master_that_is_none_is_refused_before_java_starts(master: str) -> Non
 )  # fmt: skip
 def test_a_master_that_is_one_is_left_to_spark(master: str) -> None:
     sessions.insist_on_master(master)
+
+
+def test_a_setting_of_a_session_is_spark_s_own_with_its_first_word_and_without(spark: Any) -> None:
+    for name, value in (("spark_sql_shuffle_partitions", 3), ("sql_shuffle_partitions", 5)):
+        sessions.session("local[2,3]", "tests", **{name: value})
+        assert spark.conf.get("spark.sql.shuffle.partitions") == str(value)
+    sessions.session("local[2,3]", "tests")
+    with pytest.raises(sessions.NotSet, match=r"spark.executor.memory is .* in the session"):
+        sessions.session("local[2,3]", "tests", executor_memory="77m")
 
 
 def test_a_python_for_workers_has_to_be_one(tmp_path: Path) -> None:

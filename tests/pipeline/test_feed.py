@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
 from docstore import pipeline
-from docstore.pipeline.feeding import advanced
+from docstore.pipeline.feeding import advanced, insist_on_order
 from docstore.scans.cut import Cut, unpack_cut
 from tests.pipeline.forgetful import forgetful
 from tests.pipeline.stage import Stage
@@ -41,6 +41,16 @@ def folded(changes: Any) -> dict[str, Any]:
         for row in rows
         if not row["last"]["deleted"]
     }
+
+
+def test_an_end_before_the_start_is_an_error_and_not_an_empty_table() -> None:
+    start, end = Cut("c", ((1, 5), (1, 9))), Cut("c", ((1, 5), (1, 8)))
+    with pytest.raises(ValueError, match="end is a cut from before start"):
+        insist_on_order(start, end)
+    insist_on_order(end, start)
+    insist_on_order(start, start)
+    with pytest.raises(ValueError, match="cuts of two groups"):
+        insist_on_order(start, Cut("d", start.positions))
 
 
 class Writing:

@@ -1,5 +1,6 @@
 """What a row means: its key, its body, which columns are members; or why it is refused."""
 
+import json
 import math
 from decimal import Decimal
 from typing import Any
@@ -74,3 +75,33 @@ def test_a_column_that_may_have_been_read_with_the_row_is_refused(name: str) -> 
 def test_a_column_that_is_asked_for_and_not_there_is_named(option: str) -> None:
     with pytest.raises(ValueError, match="'zz'"):
         row({"id": "1"}, "id n", **{option: "zz"})
+
+
+def test_the_column_that_orders_rows_is_stored_as_any_other() -> None:
+    schema = T.StructType().add("id", "string").add("n", "long")
+    batch = pa.RecordBatch.from_pylist([{"id": "a", "n": 7}])
+    given = Options({"path": "/t", "key": "id", "sequenceby": "n"})
+    (line,) = Lines(given, schema, 64).of(batch, "job", 0)
+    assert (line.wrong, json.loads(line.value)["body"]) == ("", {"id": "a", "n": 7})
+
+
+def test_a_sequence_that_was_read_with_the_row_is_no_member() -> None:
+    schema = T.StructType().add("documentSelfLink", "string").add("seq", "long").add("n", "long")
+    batch = pa.RecordBatch.from_pylist([{"documentSelfLink": "/t/a", "seq": 7, "n": 1}])
+    (line,) = Lines(Options({"path": "/t", "sequenceby": "seq"}), schema, 64).of(batch, "job", 0)
+    assert (line.wrong, json.loads(line.value)["body"]) == ("", {"n": 1})
+
+
+@pytest.mark.parametrize("operation", ["replace", "patch", "jsonPatch"])
+def test_an_expected_version_is_minded_by_what_changes_a_document(operation: str) -> None:
+    body = "[]" if operation == "jsonPatch" else "{}"
+    options = {"operation": operation, "expectversion": "v"}
+    line = row({"id": "1", "body": body, "v": "3"}, "id body v", **options)
+    assert (line.wrong, json.loads(line.value)["ifVersion"]) == ("", 3)
+    assert "nothing in 'v'" in row({"id": "1", "body": body}, "id body v", **options).wrong
+
+
+@pytest.mark.parametrize("operation", ["upsert", "insert", "ignore"])
+def test_an_expected_version_is_refused_where_it_would_be_ignored(operation: str) -> None:
+    with pytest.raises(ValueError, match=f"{operation} would ignore expectVersion"):
+        row({"id": "1", "body": "{}"}, "id body v", operation=operation, expectversion="v")

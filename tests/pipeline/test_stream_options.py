@@ -12,10 +12,17 @@ from pyspark.sql.types import StructType
 
 from docstore.pipeline.errors import line_of
 from docstore.pipeline.fairness import fair
-from docstore.pipeline.offsets import Offsets, ending, instant_us, latest, starting
+from docstore.pipeline.offsets import (
+    Offsets,
+    ending,
+    insist_on_order,
+    instant_us,
+    latest,
+    starting,
+)
 from docstore.pipeline.options import Options
 from docstore.pipeline.producing import Attempt, check_columns
-from docstore.pipeline.source import RecordsSource
+from docstore.pipeline.source import ChangesSource, DocstoreSource, RecordsSource
 from docstore.pipeline.topics import NoLeader, Partition, Topic, whole_topic
 
 URL = "http://127.0.0.1:1"
@@ -108,6 +115,45 @@ def test_a_time_is_exact_to_the_microsecond(given: str, us: int) -> None:
 def test_offsets_of_what_is_not_there_are_refused(given: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         starting(options(startingOffsets=given), TOPIC, "latest")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"startingOffsets": '{"0": 60}', "endingOffsets": '{"0": 50}'}, {"endingOffsets": '{"0": 3}'}],
+)
+def test_an_end_before_the_beginning_is_an_error_and_not_an_empty_table(
+    given: dict[str, str],
+) -> None:
+    def ends(**more: str) -> None:
+        said = options(**given, **more)
+        after, until = starting(said, TOPIC, "earliest"), ending(said, TOPIC)
+        insist_on_order(said, TOPIC, after, until)
+
+    with pytest.raises(ValueError, match="partition 0 of flights would end at"):
+        ends()
+    if "startingOffsets" not in given:
+        ends(failOnDataLoss="false")  # What was there is lost, which this permits.
+
+
+@pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets"])
+def test_offsets_of_an_earlier_topic_of_that_name_are_refused(name: str) -> None:
+    given = options(**{name: '{"0": 20, "1": 7, "of": "017a"}'})
+    with pytest.raises(ValueError, match="of an earlier topic flights"):
+        starting(given, TOPIC, "earliest") if name == "startingOffsets" else ending(given, TOPIC)
+
+
+def test_an_option_that_a_stream_would_ignore_is_refused() -> None:
+    records = RecordsSource({"url": URL, "path": "flights", "endingOffsets": "latest"})
+    feed = ChangesSource({"url": URL, "path": "/films", "end": "latest"})
+    for source in (records, feed):
+        with pytest.raises(ValueError, match=r"would be ignored: a stream has no end"):
+            source.streamReader(StructType([]))
+    for writer in (
+        RecordsSource({"url": URL, "path": "flights", "batchId": "1"}),
+        DocstoreSource({"url": URL, "path": "/films", "batchId": "1"}),
+    ):
+        with pytest.raises(ValueError, match="a stream numbers its batches itself"):
+            writer.streamWriter(StructType([]), overwrite=False)
 
 
 def test_offsets_come_back_from_a_checkpoint_and_know_partitions_that_came_later() -> None:

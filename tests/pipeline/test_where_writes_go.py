@@ -41,7 +41,13 @@ def test_what_is_not_right_below_the_path_is_refused(key: str, operation: str) -
     assert "/best" in line.wrong
 
 
-@pytest.mark.parametrize("key", ["/films/one", "/best/old/one", "old/one"])
+@pytest.mark.parametrize("links", ["refuse", "move"])
+def test_an_id_with_a_slash_is_refused_and_never_cut(links: str) -> None:
+    line = lines("2025/01/01", foreignLinks=links)
+    assert "2025/01/01 is an id with a slash" in line.wrong
+
+
+@pytest.mark.parametrize("key", ["/films/one", "/best/old/one"])
 def test_links_of_elsewhere_are_moved_when_that_is_asked_for(key: str) -> None:
     line = lines(key, foreignLinks="move")
     assert (line.link, line.wrong) == ("/best/one", "")

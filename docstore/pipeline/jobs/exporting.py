@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import AnalysisException
+
 from docstore import __version__
 from docstore.model import document_members
 from docstore.pipeline import tables
@@ -36,8 +38,13 @@ def export(
     done = manifest_of(work, to)
     if done is not None and done["jobId"] == work.job_id:
         return {**_summary(done), "to": to, "repeated": True}
-    # Never over what is there: nobody knows what a wrong --to would take away.
-    table.write.mode("errorifexists").option("compression", "zstd").parquet(to)
+    try:  # Never over what is there: nobody knows what a wrong --to would take away.
+        table.write.mode("errorifexists").option("compression", "zstd").parquet(to)
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_ALREADY_EXISTS":
+            raise
+        why = f"--to {to}: it is there already; name a directory that is not, or remove this one"
+        raise ValueError(why) from None
     work.progress("written; reading it back")
     written = digest(work.spark.read.parquet(to))
     manifest = {
