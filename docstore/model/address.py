@@ -64,7 +64,7 @@ class Ports:
 def without_user(url: str) -> str:
     """Return a node's URL as it is. Raises ValueError for one with a user or a password.
 
-    The error shows neither. A node looks for neither in its URL, and a URL is shown in errors, logs and plans.
+    The error shows neither. A node looks for none in its URL, which errors, logs and plans show.
     """
     before, at, behind = url.rpartition("@")
     if at:
