@@ -26,7 +26,7 @@ import pytest
 from docstore.client.local import LocalCluster
 from docstore.pipeline import scanning
 from docstore.pipeline.aggregating import totals_of
-from docstore.pipeline.group import Group, GroupError, Incomplete, Unreachable
+from docstore.pipeline.group import Group, GroupError, Incomplete
 from docstore.pipeline.jobs.viewing import View, cut_of_query
 from docstore.pipeline.jobs.work import Work
 from docstore.pipeline.options import Options
@@ -150,21 +150,6 @@ def test_a15_an_answer_without_its_end_is_never_a_whole_one(whole: Stage) -> Non
         links(share)
     proxy.close()
     assert proxy.broken >= 2
-
-
-def test_rows_at_an_advertised_address_out_of_reach_are_read_at_a_given_one(whole: Stage) -> None:
-    _, spans = plan_of(whole)
-    nowhere = (scanning.Node("http://127.0.0.1:1"),)
-    share = scanning.Share(
-        tuple(spans), nowhere, request_of(whole), urls=tuple(whole.group.urls), retries=0
-    )
-    assert len(set(links(share))) == 3000
-    grouping = grouping_of("count(*)", "")
-    assert grouping is not None
-    asked = {"prefix": whole.path + "/", "aggregates": "count(*)", "groupBy": ""}
-    assert totals_of(grouping, replace(share, request=asked)).documents == 3000
-    with pytest.raises(Unreachable, match=r"http://127.0.0.1:1: .*serve --advertise.*option url"):
-        links(replace(share, urls=()))
 
 
 def test_a_name_that_a_node_does_not_answer_to_is_told_at_once(cluster: LocalCluster) -> None:

@@ -1,6 +1,7 @@
 """Factories as tables (scenarios A1 to A14): whatever the partitions, the copies, the options."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
 from docstore import pipeline
+from docstore.pipeline import scanning
+from docstore.pipeline.aggregating import totals_of
+from docstore.pipeline.group import Unreachable
 from docstore.pipeline.jobs.contents import digest
+from docstore.query.aggregates import grouping_of
 from tests.pipeline.stage import Stage
 
 
@@ -256,3 +261,22 @@ def test_small_tables_of_the_group(thousands: Stage) -> None:
     assert reader.load("ring").count() == 3 * 1024
     digests = reader.load("digests").groupBy("slot").agg(F.countDistinct("digest").alias("kinds"))
     assert digests.filter("kinds > 1").count() == 0
+
+
+def test_rows_at_an_advertised_address_out_of_reach_are_read_at_a_given_one(stage: Stage) -> None:
+    stage.put({str(n): {"n": n} for n in range(50)})
+    ends = stage.group.plan()["ends"]
+    share = scanning.Share(
+        tuple((slot, n) for slot, n in enumerate(ends) if n),
+        (scanning.Node("http://127.0.0.1:1"),),
+        {"prefix": stage.path + "/", "columns": ["documentSelfLink"]},
+        urls=tuple(stage.group.urls),
+        retries=0,
+    )
+    assert sum(batch.num_rows for batch in scanning.batches(share)) == 50
+    grouping = grouping_of("count(*)", "")
+    assert grouping is not None
+    asked = {"prefix": stage.path + "/", "aggregates": "count(*)", "groupBy": ""}
+    assert totals_of(grouping, replace(share, request=asked)).documents == 50
+    with pytest.raises(Unreachable, match=r"http://127.0.0.1:1: .*serve --advertise.*option url"):
+        list(scanning.batches(replace(share, urls=())))
