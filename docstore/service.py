@@ -104,7 +104,10 @@ class Service:
     """As in a declaration over HTTP: docs/http.md, "Options of a factory"."""
 
     methods: ClassVar[tuple[Method, ...]] = METHODS
-    """What clients may do to documents beside reading them; all else is 405."""
+    """What clients may do to documents beside reading them; all else is 405.
+
+    A class that does not say it and has handlers takes what it has a handler for, and nothing else.
+    """
 
     schema: ClassVar[Mapping[str, Any] | None] = None
     """JSON Schema 2020-12 of every state, whatever made it; what does not fit is 422."""

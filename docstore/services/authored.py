@@ -7,6 +7,7 @@ it, and logs how it failed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from docstore.errors import BadRequest
@@ -64,7 +65,7 @@ def declaration_of(service: Service) -> State:
         SERVICE: {
             "class": name_of(service),
             "revision": service.revision,
-            "methods": list(service.methods),
+            "methods": list(methods_of(service)),
         },
     }
     said |= {"kind": service.kind} if service.kind else {}
@@ -81,6 +82,23 @@ def overridden(service: Service) -> Iterator[str]:
             yield name
 
 
+def methods_of(service: Service) -> Sequence[Method]:
+    """Return the methods that clients may use: those that a class names, else those it handles.
+
+    A class without a handler takes all. A PUT creates by `on_create`, and replaces by `on_put`.
+    """
+    own = set(overridden(service)) - {"check"}
+    if _names_methods(service) or not own:
+        return service.methods
+    putting = {"on_put", "on_create"} if service.put_creates else {"on_put"}
+    needed = {"POST": {"on_create"}, "PUT": putting, "PATCH": {"on_patch"}, "DELETE": {"on_delete"}}
+    return tuple(method for method in METHODS if not own.isdisjoint(needed[method]))
+
+
+def _names_methods(service: Service) -> bool:
+    return type(service).methods is not Service.methods
+
+
 class AuthoredService(WithAuthor):
     """One kind of document, as its class says."""
 
@@ -88,11 +106,18 @@ class AuthoredService(WithAuthor):
         self, options: ServiceOptions, author: Service, call: Call = called_plainly
     ) -> None:
         """options: that are in force, as declared."""
+        is_closed = not _names_methods(author) and not set(overridden(author)) <= {"check"}
+        if is_closed and options.revision <= author.revision:  # As earlier versions declared it.
+            own_methods = methods_of(author)
+            kept = tuple(each for each in options.methods if each in own_methods)
+            options = replace(options, methods=kept)
         self.options = options
+        self._is_closed = is_closed
         self._author = author
         self._call = call
         self._schema = Schema(options.schema) if options.schema is not None else None
         own = set(overridden(author))
+        self._own = own
         self._checks_too = "check" in own
         self.handled = frozenset(
             method
@@ -117,8 +142,10 @@ class AuthoredService(WithAuthor):
     def make(self, asked: Asked, before: State | None, body: Any) -> State | None:
         """Have the author's handler make the next state."""
         if asked.method not in self.options.methods:
-            detail = f"{asked.method} is not for documents of {self.options.path}"
-            raise Refusal(detail, status=405, code="method-not-allowed")
+            raise _not_taken(f"{asked.method} is not for documents of {self.options.path}")
+        name = _handler(asked.method, before)
+        if self._is_closed and name not in self._own:
+            raise _not_taken(f"{asked.method} needs {name} here, which {self.options.path} lacks")
         if asked.method == "PATCH" and asked.media != "handler":
             detail = "this service takes a PATCH as application/json"
             raise Refusal(detail, status=415, code="unsupported-media-type")
@@ -145,12 +172,12 @@ class AuthoredService(WithAuthor):
         author, method = self._author, asked.method
         now_us = asked.now_us()
         request = Request(method=method, link=asked.link, version=asked.version, now_us=now_us)
+        name = _handler(method, before)
         if before is None:
-            return _state("on_create", author.on_create(body, request))
+            return _state(name, author.on_create(body, request))
         if method == "DELETE":
             author.on_delete(before, request)
             return None
-        name = "on_patch" if method == "PATCH" else "on_put"
         after = getattr(author, name)(before, body, request)
         return None if isinstance(after, Unchanged) else _state(name, after)
 
@@ -175,6 +202,17 @@ def _leased(
         return after | {LEASE: lease} if after is not None and lease is not None else after
 
     return put_back
+
+
+def _handler(method: str, before: State | None) -> str:
+    """Return the name of what makes the next state."""
+    if before is None:
+        return "on_create"
+    return {"PATCH": "on_patch", "DELETE": "on_delete"}.get(method, "on_put")
+
+
+def _not_taken(detail: str) -> Refusal:
+    return Refusal(detail, status=405, code="method-not-allowed")
 
 
 def _refusal(raised: Refusal) -> Refusal:

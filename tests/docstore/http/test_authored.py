@@ -48,7 +48,19 @@ class Notices(Service):
     methods = ("PUT",)
 
 
-AUTHORS = (Letters(), Notices())
+class Balances(Service):
+    """Balances are made and moved, and never set."""
+
+    path = "/balances"
+
+    def on_create(self, body: State, request: Request) -> State:
+        return {"balance": 0}
+
+    def on_patch(self, state: State, body: State, request: Request) -> State:
+        return {"balance": state["balance"] + body["amount"]}
+
+
+AUTHORS = (Letters(), Notices(), Balances())
 
 
 async def nothing(declaration: object, timeout_s: float) -> None:
@@ -142,3 +154,22 @@ async def test_lines_of_bulk_are_held_to_the_same(client: Client, letter: str) -
     ]
     results = await bulk(client, lines)
     assert [each["status"] for each in results] == [405, 405, 200, 415, 400]
+
+
+async def test_methods_that_a_class_does_not_handle_are_told_everywhere(client: Client) -> None:
+    async with client.post("/balances", json={"documentSelfLink": "a"}) as response:
+        assert response.status == 201
+    for method in ("PUT", "DELETE"):
+        async with client.request(method, "/balances/a", json={"balance": 9}) as response:
+            await problem_of(response, 405)
+            assert method == "PUT" or "DELETE" not in response.headers["Allow"]
+        line = {"op": method, "link": "/balances/a", "body": {"balance": 9}}
+        [result] = await bulk(client, [line])
+        assert result["status"] == 405
+    async with client.options("/balances/a") as response:
+        assert response.headers["Allow"] == "GET, HEAD, OPTIONS, PATCH, PUT"  # PUT creates.
+    async with client.get("/core/openapi.json") as response:
+        paths = (await response.json())["paths"]
+    assert "delete" not in paths["/balances/{id}"]
+    async with client.get("/balances/a") as response:
+        assert (await response.json())["balance"] == 0

@@ -40,10 +40,12 @@ class Counters(Service):
 class Marks(Service):
     path = "/marks"
     options = ("PERSISTENCE", "REPLICATION")
+    methods = ("PUT", "PATCH")
 
     def on_patch(self, state, body, request):
         return state | {"marked": request.version}
 """
+EVERY = 'methods = ("POST", "PUT", "PATCH", "DELETE")'
 FLAG = ("--service", "counting_here:Counters,counting_here:Marks")
 
 
@@ -78,7 +80,7 @@ def revise(module: Path) -> None:
     """Have nodes that start from now on take every method."""
     methods = 'methods = ("POST", "PATCH", "DELETE")'
     assert methods in MODULE
-    module.write_text(MODULE.replace(methods, "revision = 2"))
+    module.write_text(MODULE.replace(methods, f"revision = 2\n    {EVERY}"))
 
 
 async def created(client: Client, name: str) -> str:

@@ -9,8 +9,20 @@ import pytest
 from docstore.model.service import Refusal, State
 from docstore.protocol.road.handle import Refused
 from docstore.service import Refused as No
+from docstore.service import Request
 from docstore.service import Service as Author
-from tests.docstore.services.test_authored import HEAD, Returning, asked, refused, served
+from docstore.services.authored import AuthoredService, declaration_of
+from docstore.services.declared import options_of
+from tests.docstore.services.test_authored import (
+    HEAD,
+    Returning,
+    Stamped,
+    asked,
+    made,
+    refused,
+    row,
+    served,
+)
 
 
 class NoStatus(No):
@@ -64,3 +76,47 @@ def test_a_check_that_refuses_with_anything_is_looked_at_as_well() -> None:
 
     assert refused(HEAD, "PUT", {"n": 1}, served(Checking())) == (500, "internal")
     assert refused(HEAD, "PUT", {}, served(Checking())) == (403, "refused-by-service")
+
+
+class Balances(Author):
+    """Only moved: neither made, set nor deleted by clients."""
+
+    path = "/balances"
+
+    def on_patch(self, state: State, body: State, request: Request) -> State:
+        return {"balance": state["balance"] + body["amount"]}
+
+
+class Named(Balances):
+    """Says which methods it takes without a handler of its own."""
+
+    methods = ("POST", "PUT", "PATCH", "DELETE")
+
+
+def test_methods_without_a_handler_are_405_once_a_class_handles_any() -> None:
+    service, gone = served(Balances()), (405, "method-not-allowed")
+    assert service.options.methods == ("PATCH",)
+    for head in (None, HEAD):
+        for verb in ("POST", "PUT", "DELETE") if head else ("POST", "PUT"):
+            assert refused(head, verb, {"balance": 10**6}, service, creates=True)[0] in (405, 409)
+    assert refused(None, "PUT", {"balance": 10**6}, service, creates=True) == gone
+    assert refused(HEAD, "PUT", {"balance": 10**6}, service) == gone
+    assert refused(HEAD, "DELETE", b"", service) == gone
+    assert made(HEAD, "PATCH", {"amount": 1}, service) == {"balance": 6}
+    assert refused(HEAD, "PATCH", {"balance": 9}, service, media="merge")[0] == 415
+    assert made(HEAD, "PUT", {"balance": 9}, served(Named())) == {"balance": 9}
+
+
+def test_a_put_replaces_only_by_a_handler_that_replaces() -> None:
+    service = served(Stamped())  # It has an `on_create` and nothing else.
+    assert service.options.methods == ("POST", "PUT")
+    assert made(None, "PUT", {}, service, creates=True) == {"n": 1}
+    assert refused(row({"n": 1}), "PUT", {"n": 2}, service) == (405, "method-not-allowed")
+
+
+def test_what_an_earlier_version_declared_opens_nothing() -> None:
+    declared = declaration_of(Balances())
+    declared["service"]["methods"] = ["POST", "PUT", "PATCH", "DELETE"]
+    service = AuthoredService(options_of(declared), Balances())
+    assert service.options.methods == ("PATCH",)
+    assert refused(HEAD, "PUT", {}, service) == (405, "method-not-allowed")

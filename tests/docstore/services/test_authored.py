@@ -1,5 +1,7 @@
 """What an author's handlers make of updates, and what they can not do."""
 
+import sys
+from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
@@ -345,3 +347,14 @@ def test_who_does_not_have_the_class_makes_nothing_of_any_update(verb: str, medi
     body = [] if media == "json" else {}
     told = refused(head, verb, body, missing, media=media if verb == "PATCH" else "")
     assert told == (503, "service-missing")
+
+
+def test_the_test_of_the_page_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "services.md").read_text("utf-8")
+    sample, test = page.split("```python\n")[1:3]
+    bank = ModuleType("bank")
+    exec(sample.partition("```")[0], vars(bank))
+    monkeypatch.setitem(sys.modules, "bank", bank)
+    found: dict[str, Any] = {}
+    exec(test.partition("```")[0], found)
+    found["test_an_account_is_never_overdrawn"]()
