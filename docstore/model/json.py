@@ -1,7 +1,9 @@
 """Strict JSON: one value, one meaning, or a refusal that says where.
 
-Refused are duplicate keys, NaN and infinities, integers beyond 64 bits, lone surrogates, other
-encodings than UTF-8, a byte order mark, nesting over 64, and anything after the value.
+Refused are duplicate keys, NaN and infinities, integers beyond 64 bits, lone surrogates, U+0000,
+other encodings than UTF-8, a byte order mark, nesting over 64, and anything after the value.
+
+U+0000 ends a text for SQLite: conditions and orders would not see what a GET shows.
 
 orjson parses, and drops the first of two equal keys without a word. A dropped one takes its colon
 along, so there are as many colons in the text as in orjson's own compact form of the value if, and
@@ -43,7 +45,9 @@ _LONG_RUN = re.compile(rb"(?<![.\d])\d{19,}")
 _BRACES_AS_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NEITHER_BRACKET_NOR_QUOTE = bytes(set(range(256)) - set(b'{}[]"'))
 _QUOTED = re.compile(rb'"[^"]*"')
-_SURROGATE = re.compile("[\ud800-\udfff]")
+NO_CHARACTER = re.compile("[\x00\ud800-\udfff]")
+"""What no text of a document holds."""
+_NUL_ESCAPED = b"\\u0000"
 _WHOLE_FLOAT = re.compile(rb"[:,[]-?\d+(?:\.0|(?:\.\d+)?e\+1[678])[],}]")
 """A float of at most 64 bits that is a whole number, as orjson writes it. Found in some texts as
 well, which costs time only."""
@@ -62,6 +66,7 @@ def parse(raw: bytes, depth_max: int = DEPTH_MAX) -> Any:
         is_sound = (raw == compact and not has_long) or (
             _has_no_key_twice(raw, compact) and _has_no_long_integer(raw)
         )
+        is_sound = is_sound and _NUL_ESCAPED not in raw
         if is_sound and _is_within_depth(compact, depth_max):
             return value
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
@@ -88,8 +93,11 @@ def check(value: Any, room: int = DEPTH_MAX) -> None:
     if isinstance(value, dict):
         if not room or not all(isinstance(key, str) for key in value):
             raise BadRequest("keys are strings, and nesting has an end")
-        for member in value.values():
+        for key, member in value.items():
+            _check_text(key)
             check(member, room - 1)
+    elif isinstance(value, str):
+        _check_text(value)
     elif isinstance(value, list):
         if not room:
             raise BadRequest(f"nested deeper than {DEPTH_MAX}")
@@ -101,7 +109,7 @@ def check(value: Any, room: int = DEPTH_MAX) -> None:
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise BadRequest("a number that is not finite")
-    elif value is not None and not isinstance(value, str):
+    elif value is not None:
         raise BadRequest(f"JSON has no {type(value).__name__}")
 
 
@@ -191,7 +199,7 @@ def _parse_slowly(raw: bytes, depth_max: int = DEPTH_MAX) -> Any:
         raise BadRequest(f"not JSON at offset {error.pos}: {error.msg}") from None
     except RecursionError:
         raise BadRequest(f"nested deeper than {depth_max}") from None
-    _check_surrogates(value)
+    _check_texts(value)
     return value
 
 
@@ -208,17 +216,28 @@ def _check_depth(text: str, depth_max: int) -> None:
             level -= 1
 
 
-def _check_surrogates(value: Any) -> None:
+def _check_texts(value: Any) -> None:
     if isinstance(value, str):
-        if _SURROGATE.search(value):
-            raise BadRequest("a lone surrogate is not a character")
+        _check_text(value)
     elif isinstance(value, dict):
         for key, member in value.items():
-            _check_surrogates(key)
-            _check_surrogates(member)
+            _check_text(key)
+            _check_texts(member)
     elif isinstance(value, list):
         for member in value:
-            _check_surrogates(member)
+            _check_texts(member)
+
+
+def _check_text(text: str) -> None:
+    found = NO_CHARACTER.search(text)
+    if found is None:
+        return
+    if found[0] == "\x00":
+        raise BadRequest(
+            f"the text {text[:40]!r} holds U+0000, behind which no condition or order could see:"
+            " leave it out, or encode the text, in base64 for instance"
+        )
+    raise BadRequest("a lone surrogate is not a character")
 
 
 def _pairs(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

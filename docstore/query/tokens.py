@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from docstore.errors import BadRequest
+from docstore.model.json import NO_CHARACTER
 from docstore.query.condition import Literal
 
 TEXT_MAX = 16_384
@@ -44,6 +45,9 @@ class Tokens:
         """subject: what the text is, for messages. known: which members may be named."""
         if len(text) > TEXT_MAX:
             raise BadRequest(f"{subject}: at most {TEXT_MAX} characters")
+        unfit = NO_CHARACTER.search(text)
+        if unfit is not None:
+            raise BadRequest(f"{subject}: {unfit[0]!r} at {unfit.start()} is in no document")
         self.subject = subject
         self.known = known
         self._text = text

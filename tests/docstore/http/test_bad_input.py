@@ -268,7 +268,7 @@ async def test_expectations(client: Client, factory: str, raw: Raw) -> None:
         b"\x81\xa1a\xd4\x01x", b"\x81\xa1a\xd6\xff\x00\x00\x00\x00", b"\x80\x80", b"\x81\xa1a",
         b"\x81\xa1a\xa1\xff", b"\x81\xa1a\xcf" + b"\xff" * 8, b"\x90", b"\xc0", b"",
         b"\x82\xa1a\x01\xa1a\x02", msgpack.packb({"a": math.nan}), msgpack.packb({"a": math.inf}),
-        b"\x81\xa1a" + b"\xdc\xff\xff" + b"\x80" * 65535,
+        b"\x81\xa1a" + b"\xdc\xff\xff" + b"\x80" * 65535, msgpack.packb({"a": "\0"}),
     ],
 )  # fmt: skip
 async def test_msgpack_that_is_refused(client: Client, factory: str, packed: bytes) -> None:
@@ -278,6 +278,18 @@ async def test_msgpack_that_is_refused(client: Client, factory: str, packed: byt
             assert response.status == 201, "many empty objects are only many"
         else:
             await problem_of(response, 400)
+
+
+async def test_u0000_in_a_text_is_refused_with_what_to_do(client: Client, factory: str) -> None:
+    for method in ("PUT", "PATCH"):
+        change = client.request(method, f"{factory}/n", json={"v": ["a\0b"]})
+        async with change as response:
+            assert "base64" in (await problem_of(response, 400))["detail"]
+    line = {"link": f"{factory}/n", "body": {"v": "a\0b"}}
+    async with client.post("/core/bulk", json=line) as response:
+        assert (await response.json(content_type=None))["status"] == 400
+    async with client.get(f"{factory}?$filter=v%20eq%20'a%00b'") as response:
+        assert "at 7" in (await problem_of(response, 400))["detail"]
 
 
 async def test_queries_of_listings_that_are_refused(client: Client, factory: str) -> None:

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from docstore.errors import BadRequest
 from docstore.model import json
 
+CHARACTERS = st.characters(exclude_categories=("Cs",), exclude_characters="\0")
 SCALARS = (
     st.none()
     | st.booleans()
     | st.integers(-(2**63), 2**63 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+    | st.text(CHARACTERS, max_size=20)
 )
 VALUES = st.recursive(
     SCALARS,
     lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(st.text(st.characters(exclude_categories=("Cs",)), max_size=5), inner)
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(CHARACTERS, max_size=5), inner)
     ),
     max_leaves=12,
 )
@@ -73,6 +73,9 @@ REFUSED = {
     "UTF-16 without a mark": '{"a":1}'.encode("utf-16-le"),
     "UTF-32": '{"a":1}'.encode("utf-32"),
     "control character in a string": b'{"a":"\x01"}',
+    "U+0000": b'{"a":"a\\u0000b"}',
+    "U+0000 in spaces": b'{"a": ["\\\\\\u0000"]}',
+    "U+0000 in a key": b'{"a\\u0000b":1}',
     "NUL": b'{"a":1}\x00',
     "other white space": b'\x0b{"a":1}',
     "unknown escape": b'{"a":"\\x41"}',
@@ -176,6 +179,7 @@ ORDINARY = {
     "other floats": b"[1E5, 1e-05, 100.0, 0.00012345678901234567, -0]",
     "nanoseconds": b'{"at":1700000000123456789,"least":-9223372036854775807}',
     "the largest integer": b'{"a": 9223372036854775807}',
+    "U+0001 and U+0010, escaped": b'{"a":"\\u0001\\u0010"}',
     "nested, many brackets": b'{"a": [' + b'{"b": "[{"}, ' * 100 + b"[[1]]]}",
 }
 
@@ -213,6 +217,17 @@ def test_a_large_document_in_another_spelling_is_read_in_time() -> None:
     began = time.process_time()
     json.parse(raw)
     assert time.process_time() - began < 1.0
+
+
+def test_a_backslash_before_what_looks_like_an_escape_is_a_backslash() -> None:
+    assert json.parse(b'{"a":"\\\\u0000"}') == {"a": "\\u0000"}
+
+
+def test_what_is_no_text_of_json_is_none_of_msgpack_or_of_a_handler() -> None:
+    for text in ("a\0b", "\ud800"):
+        for value in (text, [text], {text: 1}, {"a": {"b": text}}):
+            with pytest.raises(BadRequest, match=r"U\+0000|surrogate"):
+                json.check(value)
 
 
 def test_only_an_object_is_an_object() -> None:

@@ -5,6 +5,10 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hypothesis import strategies as st
+
+CHARACTERS = st.characters(exclude_categories=("Cs",), exclude_characters="\0")
+"""Of the texts of documents."""
 Path = Sequence[str | int]
 Document = Mapping[str, Any]
 
@@ -75,8 +79,15 @@ class Table:
         self.documents = list(made)
         self._connection = sqlite3.connect(":memory:")
         self._connection.execute("CREATE TABLE h (link TEXT, version INT, slot INT, state BLOB)")
-        rows = [(f"/a/{n:04}", 0, 0, json.dumps(each).encode()) for n, each in enumerate(made)]
-        self._connection.executemany("INSERT INTO h VALUES (?, ?, ?, ?)", rows)
+        self._rows = 0
+        for each in made:
+            self.put(json.dumps(each).encode())
+
+    def put(self, state: bytes) -> None:
+        """Add a document as it is stored."""
+        row = (f"/a/{self._rows:04}", 0, 0, state)
+        self._connection.execute("INSERT INTO h VALUES (?, ?, ?, ?)", row)
+        self._rows += 1
 
     def rows(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the rows of a statement."""

@@ -166,7 +166,7 @@ def test_a_filter_finds_what_it_says(table: Table, said: Said) -> None:
 
 def injections() -> Iterator[tuple[str, Callable[[Document], bool]]]:
     """Yield filters with texts that mean something to SQL, JSON paths, GLOB or the grammar."""
-    for text in [*TEXTS, "') OR ('1'='1", "x' UNION SELECT 1 --", "\x00", "a\x00b", "}", "{{}}"]:
+    for text in [*TEXTS, "') OR ('1'='1", "x' UNION SELECT 1 --", "}", "{{}}"]:
         literal = quoted(text)
         yield f"s eq {quoted(starless(text))}", lambda d, t=text: member(d, ["s"]) == t
         yield f"s ne {quoted(starless(text))}", lambda d, t=text: member(d, ["s"]) != t

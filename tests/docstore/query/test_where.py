@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from docstore.errors import BadRequest
 from docstore.query.tokens import TEXT_MAX
 from docstore.query.where import DEPTH_MAX, parse
+from tests.docstore.query.documents import CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -43,6 +44,7 @@ def test_what_a_condition_says_of_links(text: str, links: set[str] | None, prefi
         "body = 'x'", "before is null", "documentKind = 'x'", "`documentKind` = 'x'",
         "documentOwner in ('a', 1)", "not (n = 9 or " * 12 + "n < 9" + ")" * 12,
         "(" * (DEPTH_MAX + 2) + "n = 1" + ")" * (DEPTH_MAX + 2), "n = 1 " + " " * TEXT_MAX,
+        "n = 'a\0b'", "n = '\ud800'",
     ],
 )  # fmt: skip
 def test_what_is_not_understood_is_refused(text: str) -> None:
@@ -59,7 +61,7 @@ def test_any_text_is_a_condition_or_refused(text: str) -> None:
     assert condition.sql.count("?") == len(condition.parameters)
 
 
-@given(st.text(max_size=20), st.text(max_size=20))
+@given(st.text(CHARACTERS, max_size=20), st.text(CHARACTERS, max_size=20))
 def test_texts_are_never_part_of_the_statement(value: str, other: str) -> None:
     quoted = [text.replace("'", "''") for text in (value, other)]
     condition = parse(f"a.b = '{quoted[0]}' or c in ('{quoted[1]}', 1, true)")
