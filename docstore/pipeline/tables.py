@@ -160,7 +160,7 @@ def write(
     """
     introduce(df.sparkSession)
     job = job_id or f"batch-{uuid.uuid4()}"
-    foreign = Options.of(options, options).choice("foreignLinks", FOREIGN_LINKS)
+    foreign = Options({}).with_(**options).choice("foreignLinks", FOREIGN_LINKS)
     if ordered:
         slots = len(Group(url.split(",")).json("GET", "/core/spark/layout")["owners"])
         df = in_slot_order(df, path, key, slots=slots, is_moved=foreign == MOVE)
