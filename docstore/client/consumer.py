@@ -19,6 +19,7 @@ from docstore.client.requests import Requests
 from docstore.streams.batch import body_of, header_of, unframed
 from docstore.streams.records import unpacked
 
+INCARNATION = "Docstore-Incarnation"
 BATCHES = {"Accept": "application/vnd.docstore.batches"}
 PATIENCE_S = 60.0
 """For so long a partition may be without a leader before reading it fails."""
@@ -59,12 +60,16 @@ class ReadRecord(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """How to read. follow: wait for more at the end; else end with what is committed by then."""
+    """How to read. follow: wait for more at the end; else end with what is committed by then.
+
+    incarnation: of the topic that `since` is of; "" for the one that is there.
+    """
 
     since: str = "beginning"
     isolation: str = "committed"
     follow: bool = True
     wait_s: int = 10
+    incarnation: str = ""
 
 
 class _Ended(NamedTuple):
@@ -124,13 +129,14 @@ async def _read_all(leaders: Leaders, reading: Reading) -> AsyncGenerator[ReadRe
 async def _read(
     leaders: Leaders, partition: int, reading: Reading
 ) -> AsyncGenerator[ReadRecord, None]:
-    since = reading.since
-    until = None if reading.follow else await _end(leaders, partition, reading)
+    since, of, until = reading.since, reading.incarnation, None
+    if not reading.follow:
+        until, of = await _end(leaders, partition, reading)
     wait_ms = 1000 * reading.wait_s if reading.follow else 0
     while True:
         # A repeated "end" would be a later one: where that is, is answered before the wait.
         waits_ms = 0 if since.startswith("end") else wait_ms
-        query = {"from": since, "isolation": reading.isolation, "waitMs": waits_ms}
+        query = {"from": since, "isolation": reading.isolation, "waitMs": waits_ms} | _named(of)
         headers, content = await leaders.ask(
             "GET",
             partition,
@@ -141,6 +147,7 @@ async def _read(
             timeout_s=PATIENCE_S,
         )
         first, following = int(headers["Docstore-From"]), int(headers["Docstore-Next"])
+        of = headers.get(INCARNATION, of)  # The positions from here on are of this one.
         for record in _records(content, partition, first, following):
             yield record
         if until is not None and following >= until:
@@ -148,13 +155,21 @@ async def _read(
         since = str(following)
 
 
-async def _end(leaders: Leaders, partition: int, reading: Reading) -> int:
-    """Return where the partition ends now: a leader that is new has to find out first."""
-    query = urlencode({"from": "end", "isolation": reading.isolation})
+def _named(incarnation: str) -> dict[str, str]:
+    return {"incarnation": incarnation} if incarnation else {}
+
+
+async def _end(leaders: Leaders, partition: int, reading: Reading) -> tuple[int, str]:
+    """Return where the partition ends now, and of which incarnation that is.
+
+    A leader that is new has to find out first.
+    """
+    asked = {"from": "end", "isolation": reading.isolation} | _named(reading.incarnation)
+    query = urlencode(asked)
     headers, _ = await leaders.ask(
         "GET", partition, None, BATCHES, query="?" + query, timeout_s=PATIENCE_S
     )
-    return int(headers["Docstore-Next"])
+    return int(headers["Docstore-Next"]), headers.get(INCARNATION, reading.incarnation)
 
 
 def _records(content: bytes, partition: int, first: int, until: int) -> Sequence[ReadRecord]:

@@ -45,6 +45,8 @@ class _Reading:
     """Offset of the first record that is not processed; -1 while none was."""
     committed: int = -1
     epoch: int = 0
+    incarnation: str = ""
+    """Of the topic, as the claim has named it."""
     is_ending: bool = False
 
 
@@ -196,10 +198,9 @@ class ConsumerGroup(Membership):
     async def _read(self, reading: _Reading) -> None:
         """Claim the partition, and read on from where the claim says, whatever fails meanwhile."""
         try:
-            offset = await self._claim(reading)
-            since = self._since if offset < 0 else str(offset)
+            since = await self._claim(reading)
             while True:
-                way = Reading(since, self._isolation, follow=True)
+                way = Reading(since, self._isolation, True, incarnation=reading.incarnation)
                 records = consume(self._client, reading.topic, reading.partition, way)
                 try:
                     async for record in records:
@@ -207,15 +208,25 @@ class ConsumerGroup(Membership):
                         since = str(record.offset + 1)
                         self._arrived.set()
                 except ClientError as error:
+                    if _is_recreated(error):
+                        since = await self._claim_anew(reading)
+                        continue
                     if not is_passing(error):
                         raise
-                await asyncio.sleep(PAUSE_S)  # Nobody answers for the moment.
+                await asyncio.sleep(PAUSE_S)  # No node answers for the moment.
         except ClientError as error:
             if not reading.is_ending and not _is_anothers(error):
                 self._problem = error
                 self._arrived.set()
 
-    async def _claim(self, reading: _Reading) -> int:
+    async def _claim_anew(self, reading: _Reading) -> str:
+        """Go on in the topic that was made again, once the records of the one before are done."""
+        while not reading.records.empty() or self._busy is reading:
+            await self._was_processed.wait()
+        return await self._claim(reading)
+
+    async def _claim(self, reading: _Reading) -> str:
+        """Return from where to read, as `since` says it."""
         link = f"{self.link}/offsets/{reading.topic}/{reading.partition}"
         body = {
             "kind": "ClaimRequest",
@@ -231,8 +242,9 @@ class ConsumerGroup(Membership):
                     raise
                 await asyncio.sleep(PAUSE_S)  # A claim may be asked for again.
             else:
-                reading.committed = reading.done = page["offset"]
-                return int(page["offset"])
+                reading.committed = reading.done = offset = int(page["offset"])
+                reading.incarnation = page.get("incarnation", "")
+                return self._since if offset < 0 else str(offset)
 
     # Offsets
 
@@ -251,6 +263,7 @@ class ConsumerGroup(Membership):
                 "offset": done,
                 "token": each.token,
                 "recordEpoch": each.epoch,
+                "incarnation": each.incarnation,
             }
             for each, done in moved
         ]
@@ -268,7 +281,7 @@ class ConsumerGroup(Membership):
         for (reading, done), result in zip(moved, page["offsets"], strict=True):
             if result["status"] == 200:
                 reading.committed = max(reading.committed, done)
-            elif result["status"] == 409:
+            elif result["status"] == 409 and result["code"] != "topic-recreated":
                 self._stop(reading)
 
     async def _commit_on(self) -> None:
@@ -276,6 +289,11 @@ class ConsumerGroup(Membership):
             await asyncio.sleep(self._commit_s)
             with contextlib.suppress(ClientError):  # The next one says the same, and more.
                 await self.commit()
+
+
+def _is_recreated(error: ClientError) -> bool:
+    """Say whether the topic that was read was deleted, and made again."""
+    return isinstance(error, RequestFailed) and error.code == "topic-recreated"
 
 
 def _is_anothers(error: ClientError) -> bool:

@@ -5,7 +5,15 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore.errors import BadRequest, Conflict, NotFound, Unavailable, Undecided
+from docstore.errors import (
+    BadRequest,
+    Conflict,
+    DocstoreError,
+    Family,
+    NotFound,
+    Unavailable,
+    Undecided,
+)
 from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.documents import Documents
@@ -16,10 +24,23 @@ from docstore.model.document import Row
 from docstore.model.fields import Fields
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.model.service import Service, State
-from docstore.services.offsets import OffsetService, nothing_read, offset_link
-from docstore.sessions.groups import GROUPS, PARTITIONS_MAX, Group, read_group
+from docstore.services.offsets import (
+    INCARNATION,
+    NOTHING,
+    OUT_OF_RANGE,
+    OffsetService,
+    nothing_read,
+    offset_link,
+    out_of_range,
+)
+from docstore.sessions.groups import GROUPS, NUMBER_MAX, PARTITIONS_MAX, Group, read_group
+from docstore.streams.effects import Problem, Records
+from docstore.streams.replica_set import partition_link
+from docstore.streams.requests import Wanted
 
 AT_ONCE = 64
+END_S = 1.0
+"""A commit is not held against the end of its partition when no leader says it within that."""
 _ABSENT = json.dump(nothing_read())
 
 
@@ -33,6 +54,14 @@ class NoSuchGroup(NotFound):
     """There is no group, or no set of roles, under this name."""
 
     code = "no-such-group"
+
+
+class OutOfRange(DocstoreError):
+    """A group cannot go on there: its partition has no such offset."""
+
+    status = 416
+    code = OUT_OF_RANGE
+    family = Family.REFUSED
 
 
 class OtherToken(Conflict):
@@ -87,11 +116,15 @@ class OffsetPages:
         room = asyncio.Semaphore(AT_ONCE)
 
         async def commit(each: dict[str, Any]) -> dict[str, Any]:
-            partition = f"{each.get('topic')}/{each.get('partition')}"
+            topic, number = each["topic"], each["partition"]
             rest = {name: value for name, value in each.items() if name not in _NAMED}
+            if _END in rest:
+                raise BadRequest(f"an offset has no member {_END}")
             async with room:
-                target = offset_link(link, partition)
-                answer = await self._change(link, target, {**said, **rest}, timeout_s)
+                position = await self._position(topic, number, min(END_S, timeout_s))
+                end = {} if isinstance(position, Problem) else {_END: position.offset}
+                target = offset_link(link, f"{topic}/{number}")
+                answer = await self._change(link, target, {**said, **rest, **end}, timeout_s)
             named = {"topic": each.get("topic"), "partition": each.get("partition")}
             if answer.is_success:
                 return {**named, "status": 200}
@@ -105,16 +138,41 @@ class OffsetPages:
 
     async def _patch(self, link: str, path: str, asked: State, timeout_s: float) -> Answer:
         """Claim, or reset: that only while nobody is a member."""
+        if INCARNATION in asked:
+            raise BadRequest(f"the answer names the {INCARNATION}, the request does not")
+        topic, _, number = path.removeprefix(offset_link(link, "")).partition("/")
         match asked.get("kind"):
             case "ResetRequest":
                 _, group = await self._group(link, timeout_s)
                 if group.members:
                     raise GroupNotEmpty("offsets are set while nobody is a member of the group")
+                if f"{topic}/{number}" not in group.partitions:
+                    raise NotFound("the group has no such partition")
+                named = await self._insist_on_range(topic, int(number), asked, timeout_s)
             case "ClaimRequest":
                 await self._check_granted(link, path, asked.get("token"), timeout_s)
+                named = (await self._backend.streams.topic(topic, timeout_s)).incarnation
             case _:
                 raise BadRequest("an offset takes ClaimRequest and ResetRequest")
-        return await self._change(link, path, asked, timeout_s)
+        return await self._change(link, path, {**asked, INCARNATION: named}, timeout_s)
+
+    async def _position(self, topic: str, number: int, timeout_s: float) -> Records | Problem:
+        """Return where a partition ends: `offset` is its high watermark, `start` its first one."""
+        end = Wanted(("end", 0), bytes_max=1)
+        link = partition_link(topic, number)
+        return await self._backend.streams.fetch(link, end, wait_s=0, timeout_s=timeout_s)
+
+    async def _insist_on_range(
+        self, topic: str, number: int, asked: State, timeout_s: float
+    ) -> str:
+        """Return the incarnation of which an offset is. Raises OutOfRange, Unavailable."""
+        found = await self._position(topic, number, timeout_s)
+        if isinstance(found, Problem):
+            raise Unavailable(f"where {topic}/{number} ends is not known: {found.detail}")
+        offset = Fields(asked).whole("offset", NOTHING, NUMBER_MAX)
+        if offset != NOTHING and not found.start <= offset <= found.offset:
+            raise OutOfRange(out_of_range(offset, found.start, found.offset) + ", or -1 for none")
+        return found.incarnation
 
     async def _check_granted(self, link: str, offset: str, token: object, timeout_s: float) -> None:
         """Raise OtherToken for one that is too great: it would shut out who has the partition.
@@ -178,8 +236,8 @@ class OffsetPages:
         found = []
         for partition, row in await self._rows(link, group, timeout_s):
             topic, _, number = partition.rpartition("/")
-            state = nothing_read() if row is None else json.load(row.state)
-            found.append({"topic": topic, "partition": int(number), **state})
+            state = {} if row is None else json.load(row.state)
+            found.append({"topic": topic, "partition": int(number), **nothing_read(), **state})
         return found
 
     async def forget(self, link: str, group: Group, timeout_s: float) -> None:
@@ -198,6 +256,8 @@ class OffsetPages:
 
 
 _NAMED = ("topic", "partition")
+_END = "end"
+"""In a commit on its way to the owner: the high watermark, beyond which no offset is taken."""
 
 
 def _is_named(each: object) -> bool:

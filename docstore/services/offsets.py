@@ -5,6 +5,10 @@ and the answer of the claim is where to begin (GO1). From then on no other token
 (GO2): neither a smaller one, nor one that claimed the offset of a group that was deleted since. So
 the last commit of the one before is either in what the claim returns, or refused: nothing lies
 between. Under one token offsets only grow: a late repetition does not take them back.
+
+An offset is of one incarnation of its topic (GO3). A claim names the one that is there: if the
+group has read another one, it begins at offset 0 of this one, whose records are all younger. A
+commit that names another incarnation than the claim did is refused.
 """
 
 import re
@@ -17,7 +21,11 @@ OFFSETS = "offsets"
 NOTHING = -1
 """Offset of a partition of which nothing was committed yet."""
 METADATA_MAX = 4_096
-MEMBERS = frozenset({"offset", "token", "generation", "member", "recordEpoch", "metadata"})
+OUT_OF_RANGE, RECREATED = "offset-out-of-range", "topic-recreated"
+INCARNATION = "incarnation"
+MEMBERS = frozenset(
+    {"offset", "token", "generation", "member", "recordEpoch", "metadata", INCARNATION}
+)
 _FACTORY = re.compile(rf"{GROUPS}/[^/]+/{OFFSETS}/[^/]+\Z")
 
 
@@ -40,6 +48,7 @@ def nothing_read() -> State:
         "member": "",
         "recordEpoch": 0,
         "metadata": "",
+        INCARNATION: "",
     }
 
 
@@ -53,24 +62,27 @@ class OffsetService:
 
     def check(self, state: State) -> None:
         """Refuse what cannot be an offset's state."""
-        if state.keys() != MEMBERS:
+        if state.keys() | {INCARNATION} != MEMBERS:  # Earlier versions wrote none.
             raise Refusal(f"an offset has {', '.join(sorted(MEMBERS))}", status=400)
 
     def patch(self, state: State, change: State) -> State | None:
         """Claim, commit, or reset; None when it is as it was."""
         fields = Fields(change)
-        kind = fields.text("kind")
+        kind, named = fields.text("kind"), fields.text(INCARNATION, default="")
         if kind == "ResetRequest":
-            after = state | {"offset": fields.whole("offset", NOTHING, NUMBER_MAX)}
+            offset = fields.whole("offset", NOTHING, NUMBER_MAX)
+            after = state | {"offset": offset, INCARNATION: named}
             fields.end()
             return None if after == state else after
-        said = {
+        offset, end = NOTHING, NUMBER_MAX
+        said: State = {
             "token": fields.whole("token", 1, NUMBER_MAX),
             "generation": fields.whole("generation", 0, NUMBER_MAX, default=0),
             "member": fields.text("member", default=""),
         }
         if kind == "CommitRequest":
-            said["offset"] = fields.whole("offset", 0, NUMBER_MAX)
+            said["offset"] = offset = fields.whole("offset", 0, NUMBER_MAX)
+            end = fields.whole("end", 0, NUMBER_MAX, default=end)
             said["recordEpoch"] = fields.whole("recordEpoch", 0, NUMBER_MAX, default=0)
             said["metadata"] = fields.text("metadata", default="")
             if len(str(said["metadata"])) > METADATA_MAX:
@@ -78,7 +90,30 @@ class OffsetService:
         elif kind != "ClaimRequest":
             raise Refusal("kind is ClaimRequest, CommitRequest or ResetRequest", status=400)
         fields.end()
-        return _after(state, said)
+        base = _of_incarnation(state, named, is_claim=kind == "ClaimRequest")
+        found = _after(base, said)
+        if offset > end:
+            raise Refusal(out_of_range(offset, 0, end), status=416, code=OUT_OF_RANGE)
+        return base if found is None and base != state else found
+
+
+def out_of_range(offset: int, start: int, end: int) -> str:
+    """Return why a group cannot go on at an offset."""
+    return f"a group goes on at one of the offsets {start} to {end}, not at {offset}"
+
+
+def _of_incarnation(state: State, named: str, *, is_claim: bool) -> State:  # Seam.
+    """Return the state as it is of the incarnation that a request names, if it names one."""
+    known = state.get(INCARNATION, "")
+    if named in ("", known):
+        return state
+    if not known:
+        return state | {INCARNATION: named}
+    if not is_claim:
+        detail = f"incarnation {known} of the topic was claimed, not {named}: claim it first"
+        raise Refusal(detail, status=409, code=RECREATED)
+    begins = min(0, state["offset"])
+    return state | {"offset": begins, "recordEpoch": 0, "metadata": "", INCARNATION: named}
 
 
 def _after(state: State, said: State) -> State | None:  # Seam.

@@ -1,10 +1,13 @@
 """Offsets of a group: claims fence commits, and under one token nothing goes back."""
 
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from docstore.model.service import Refusal, State
+from docstore.services import offsets
 from docstore.services.offsets import OffsetService, is_of_offsets, nothing_read, offset_link
 from docstore.services.registry import Registry
 
@@ -57,10 +60,54 @@ def test_a_late_repetition_of_a_commit_does_not_take_the_offset_back() -> None:
     assert SERVICE.patch(state, {"kind": "ClaimRequest", "token": 3}) is None
 
 
+def test_a_claim_of_a_topic_that_was_made_again_begins_at_its_first_offset() -> None:
+    state = after(nothing_read(), "ClaimRequest", token=3, incarnation="i1")
+    state = after(state, "CommitRequest", token=3, offset=20, incarnation="i1", metadata="m")
+    assert after(state, "ClaimRequest", token=7, incarnation="i1")["offset"] == 20
+    for token in (3, 7):  # Also of the member that reads it at this moment.
+        anew = after(state, "ClaimRequest", token=token, incarnation="i2")
+        assert (anew["offset"], anew["metadata"], anew["incarnation"]) == (0, "", "i2")
+        for late in ("i1", "i3"):
+            with pytest.raises(Refusal, match="claim it first") as refusal:
+                after(anew, "CommitRequest", token=token, offset=25, incarnation=late)
+            assert (refusal.value.status, refusal.value.code) == (409, "topic-recreated")
+        assert after(anew, "CommitRequest", token=token, offset=2, incarnation="i2")["offset"] == 2
+
+
+def test_without_go3_a_group_would_skip_the_records_of_a_topic_that_was_made_again() -> None:
+    with (
+        patch.object(offsets, "_of_incarnation", lambda state, named, *, is_claim: state),
+        pytest.raises(AssertionError),
+    ):
+        test_a_claim_of_a_topic_that_was_made_again_begins_at_its_first_offset()
+
+
+def test_a_group_that_read_nothing_of_a_topic_has_read_nothing_of_the_next_one() -> None:
+    state = after(nothing_read(), "ClaimRequest", token=3, incarnation="i1")
+    assert after(state, "ClaimRequest", token=7, incarnation="i2")["offset"] == -1
+
+
+def test_an_offset_of_an_earlier_version_is_of_the_incarnation_that_is_claimed_first() -> None:
+    before = {name: each for name, each in nothing_read().items() if name != "incarnation"}
+    state = after({**before, "offset": 20, "token": 3}, "ClaimRequest", token=3, incarnation="i1")
+    assert (state["offset"], state["incarnation"]) == (20, "i1")
+
+
+def test_a_commit_beyond_the_end_of_its_partition_is_refused() -> None:
+    state = after(nothing_read(), "ClaimRequest", token=3)
+    with pytest.raises(Refusal, match="offsets 0 to 10, not at 99999") as refusal:
+        after(state, "CommitRequest", token=3, offset=99_999, end=10)
+    assert (refusal.value.status, refusal.value.code) == (416, "offset-out-of-range")
+    with pytest.raises(Refusal, match="token 3 has claimed it"):
+        after(state, "CommitRequest", token=2, offset=99_999, end=10)
+    assert after(state, "CommitRequest", token=3, offset=10, end=10)["offset"] == 10
+
+
 def test_an_operator_may_set_it_back() -> None:
     state = after(nothing_read(), "ClaimRequest", token=3)
     state = after(state, "CommitRequest", token=3, offset=40)
-    assert after(state, "ResetRequest", offset=10)["offset"] == 10
+    state = after(state, "ResetRequest", offset=10, incarnation="i2")
+    assert (state["offset"], state["incarnation"]) == (10, "i2")
 
 
 REQUESTS = st.lists(st.tuples(st.booleans(), st.integers(1, 6), st.integers(0, 99)))

@@ -144,6 +144,64 @@ async def is_member(client: Client, name: str) -> bool:
     return bool((await client.json("GET", f"/core/groups/{name}"))["live"])
 
 
+async def test_a_group_reads_a_topic_that_was_made_again_from_its_first_record(
+    client: Client, topic: str
+) -> None:
+    async with client.group(topic, [topic]) as group:
+        await read(group, [], 100)
+    assert await offsets(client, topic) == 100
+    await again(client, topic, 1_000, 1_150)
+    seen: list[int] = []
+    async with client.group(topic, [topic], since="end") as group:
+        async with asyncio.timeout(20):
+            await read(group, seen, 150)
+    assert sorted(seen) == list(range(1_000, 1_150))
+    assert await offsets(client, topic) == 150
+
+
+async def test_a_group_that_reads_goes_on_in_a_topic_that_is_made_again_meanwhile(
+    client: Client, topic: str
+) -> None:
+    seen: list[int] = []
+    async with client.group(topic, [topic]) as group:
+        await read(group, seen, 100)
+        reading = asyncio.ensure_future(read(group, seen))
+        await until(lambda: all(not each.records.qsize() for each in group._readings.values()))
+        await again(client, topic, 1_000, 1_150)
+        await until(lambda: len(seen) == 250 or reading.done())
+        reading.cancel()
+        [ended] = await asyncio.gather(reading, return_exceptions=True)
+    if isinstance(ended, RequestFailed):  # It asked just while there was no topic.
+        assert ended.code in ("no-such-topic", "no-such-partition")
+        async with client.group(topic, [topic]) as group, asyncio.timeout(20):
+            await read(group, seen, 250)
+    assert sorted(seen[100:]) == list(range(1_000, 1_150))
+    assert await offsets(client, topic) == 150
+
+
+async def again(client: Client, topic: str, first: int, until: int) -> None:
+    """Delete a topic, make it again, and produce into it."""
+    await client.json("DELETE", f"/core/streams/{topic}")
+    await client.json("POST", "/core/streams", {"name": topic, "partitions": PARTITIONS})
+    await produce(client, topic, first, until)
+
+
+@pytest.mark.parametrize("offset", [-2, 99_999])
+async def test_a_group_cannot_be_set_beyond_what_its_partition_has(
+    client: Client, topic: str, offset: int
+) -> None:
+    await client.json("POST", "/core/groups", {"name": topic, "topics": [topic]})
+    path = f"/core/groups/{topic}/offsets/{topic}/0"
+    with pytest.raises(RequestFailed) as refused:
+        await client.json("PATCH", path, {"kind": "ResetRequest", "offset": offset})
+    assert refused.value.status == (400 if offset < -1 else 416)
+    if offset > 0:
+        assert refused.value.code == "offset-out-of-range"
+        found = await client.json("GET", f"/core/streams/{topic}/partitions/0")
+        assert f"0 to {found['hw']}, not at {offset}" in str(refused.value)
+    assert await offsets(client, topic) == 0
+
+
 async def test_a_group_of_a_topic_that_is_not_there_is_refused(client: Client) -> None:
     with pytest.raises(RequestFailed) as refused:
         async with client.group("nobody", ["no-such-topic"]):

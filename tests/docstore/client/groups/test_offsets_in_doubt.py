@@ -53,6 +53,8 @@ async def _made(client: Client, nodes: LocalCluster) -> str:
     name = group.rpartition("/")[2]
     await client.json("POST", "/core/groups", {"name": name, "topics": ["t"]})
     for partition in range(PARTITIONS):
+        records = {"records": [{"value": number} for number in range(4)]}
+        await client.json("POST", f"/core/streams/t/partitions/{partition}/records", records)
         reset = {"kind": "ResetRequest", "offset": 4}
         await client.json("PATCH", f"{group}/offsets/t/{partition}", reset)
     return group

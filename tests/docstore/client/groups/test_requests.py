@@ -215,12 +215,19 @@ async def test_offsets_are_kept_of_the_partitions_of_a_group_and_of_no_others(
     token = (await join_alone(client, consumers))[f"{name}/0"]
     claim = {"kind": "ClaimRequest", "token": token}
     path = f"{consumers}/offsets/{name}"
+    records = {"records": [{"value": number} for number in range(4)]}
+    await client.json("POST", f"/core/streams/{name}/partitions/0/records", records)
     assert (await client.json("PATCH", f"{path}/0", claim))["offset"] == -1
     assert (await refused(client, "PATCH", f"{path}/1", claim))[0] == 404
     commit = {"topic": name, "partition": 0, "offset": 4, "token": token}
     other = commit | {"partition": 1}
     page = await client.json("POST", f"{consumers}/offsets", {"offsets": [commit, other]})
     assert [each["status"] for each in page["offsets"]] == [200, 404]
+    beyond = {"offsets": [commit | {"offset": 5}, commit | {"incarnation": "another"}]}
+    page = await client.json("POST", f"{consumers}/offsets", beyond)
+    assert [(each["status"], each["code"]) for each in page["offsets"]] == [
+        (416, "offset-out-of-range"), (409, "topic-recreated"),
+    ]  # fmt: skip
     assert (await client.json("PATCH", f"{path}/0", claim))["offset"] == 4
     nobody = "/core/groups/nobody/offsets"
     assert await refused(client, "PATCH", f"{nobody}/{name}/0", claim) == (404, "no-such-group")
