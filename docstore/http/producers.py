@@ -41,9 +41,10 @@ async def next_epoch(backend: Backend, request: web.BaseRequest, body: bytes) ->
         if left_s <= 0:
             raise Unavailable("the epoch could not be raised in time")
         found = await backend.submit(Operation(verb="GET", link=link), left_s)
-        epoch = 1 + _epoch(found)
+        epoch = _next_epoch(found)
         answer = await backend.submit(_raise(link, found, epoch), left_s)
-        if answer.is_success:
+        # The versions of a document that is made again go on, so its epochs do.
+        if answer.is_success and answer.row is not None and answer.row.version < epoch:
             return page_reply({"id": name, "epoch": epoch}, media)
         if answer.status in (400, 422):
             raise Conflict(answer.detail)
@@ -52,10 +53,10 @@ async def next_epoch(backend: Backend, request: web.BaseRequest, body: bytes) ->
         await asyncio.sleep(AGAIN_S)
 
 
-def _epoch(found: Answer) -> int:
+def _next_epoch(found: Answer) -> int:
     if found.row is None or not found.is_success:
-        return 0
-    return int(json.load(found.row.state).get("epoch", 0))
+        return 1
+    return max(int(json.load(found.row.state).get("epoch", 0)) + 1, found.row.version + 2)
 
 
 def _raise(link: str, found: Answer, epoch: int) -> Operation:

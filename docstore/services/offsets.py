@@ -102,7 +102,7 @@ def out_of_range(offset: int, start: int, end: int) -> str:
     return f"a group goes on at one of the offsets {start} to {end}, not at {offset}"
 
 
-def _of_incarnation(state: State, named: str, *, is_claim: bool) -> State:  # Seam.
+def _of_incarnation(state: State, named: str, *, is_claim: bool) -> State:
     """Return the state as it is of the incarnation that a request names, if it names one."""
     known = state.get(INCARNATION, "")
     if named in ("", known):

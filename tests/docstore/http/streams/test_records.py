@@ -125,6 +125,10 @@ async def test_an_id_has_another_epoch_each_time_it_is_asked_for(
         ):
             epochs.append((await response.json())["epoch"])
     assert epochs == [1, 2, 3]
+    async with node.delete("/core/producers/loader") as response:
+        assert response.status == 200
+    async with node.post("/core/producers", json={"id": "loader"}) as response:
+        assert (await response.json())["epoch"] > 3, "the one before would fence its successor"
     for body in ({}, {"id": "a/b"}, {"id": "a", "epoch": 9}, []):
         async with node.post("/core/producers", json=body) as response:
             await problem_of(response, 400)
