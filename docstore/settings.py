@@ -6,6 +6,7 @@ from typing import Any
 
 from docstore.errors import BadConfig
 
+_DIGITS = frozenset("0123456789.eE+-")
 WEEK_S = 7 * 86_400.0
 
 
@@ -27,7 +28,8 @@ def text(settings: Mapping[str, Any], key: str) -> str:
 def integer(value: object, key: str, least: int, most: int) -> int:
     """Return a whole number within bounds. Raises BadConfig."""
     text = str(value)
-    if isinstance(value, bool) or not text.isdecimal() or not least <= int(text) <= most:
+    is_number = text.isascii() and text.isdecimal() and not isinstance(value, bool)
+    if not is_number or not least <= int(text) <= most:
         raise BadConfig(f"{key}: {text[:40]!r} is not a whole number from {least} to {most}")
     return int(text)
 
@@ -37,8 +39,9 @@ def seconds(
 ) -> float:
     """Return the seconds that a setting says, within bounds. Raises BadConfig."""
     value = settings.get(key, default)
+    is_strange = isinstance(value, bool) or (isinstance(value, str) and not set(value) <= _DIGITS)
     try:
-        length_s = float("" if isinstance(value, bool) else value)
+        length_s = float("" if is_strange else value)
     except (TypeError, ValueError):
         raise BadConfig(f"{key}: {value!r} is not a number of seconds") from None
     if not least <= length_s <= most:

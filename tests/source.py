@@ -6,6 +6,7 @@ Everything is read with `ast`; nothing of the project is imported.
 import ast
 import fnmatch
 import gc
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -13,6 +14,9 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+_OTHER_DIGITS = re.compile(
+    r"\\d|\.is(digit|numeric)\(|(?<!\.isascii\(\) and )(?<![\w.])[\w.]+\.isdecimal\("
+)
 FOLDERS = ("gossip", "docstore", "tests", "examples", "bench")
 
 
@@ -80,6 +84,12 @@ def _is_for_types(node: ast.AST) -> bool:
 def names(dotted: str, *modules: str) -> bool:
     """True when `dotted` is one of `modules` or something inside it."""
     return any(dotted == module or dotted.startswith(module + ".") for module in modules)
+
+
+def other_digits(source: Source) -> list[int]:
+    """The lines in which digits of other alphabets pass for a number."""
+    lines = enumerate(source.text.splitlines(), 1)
+    return [number for number, line in lines if _OTHER_DIGITS.search(line)]
 
 
 def sources() -> list[Source]:

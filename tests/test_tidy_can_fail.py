@@ -11,6 +11,7 @@ from tests.test_tidy import (
     Rule,
     Source,
     commands_start_at_once,
+    digits_are_ascii,
     errors_are_not_swallowed,
     gossip_stands_alone,
     kafka_is_one_files_business,
@@ -125,6 +126,9 @@ BAD: list[tuple[Rule, str, str]] = [
     (errors_are_not_swallowed, "tests/x.py", "try:\n    f()\nexcept:\n    log()"),
     (errors_are_not_swallowed, "gossip/x.py", "try:\n    f()\nexcept Exception:\n    pass"),
     (errors_are_not_swallowed, "gossip/x.py", "try:\n    f()\nexcept (A, Exception):\n    ..."),
+    (digits_are_ascii, "docstore/x.py", 'PORT = re.compile(r"\\d+")'),
+    (digits_are_ascii, "gossip/x.py", "if port.isdigit(): ..."),
+    (digits_are_ascii, "docstore/x.py", "if self.port.isdecimal() and port.isascii(): ..."),
     (no_test_sleeps, "tests/x.py", "import time\ntime.sleep(0)"),
     (no_test_sleeps, "tests/x.py", "from time import sleep"),
     (no_test_sleeps, "tests/x.py", "async def f():\n    await asyncio.sleep(0.5)"),
@@ -156,6 +160,7 @@ GOOD: list[tuple[Rule, str, str]] = [
         "if TYPE_CHECKING:\n    import docstore.client\nelse:\n    import typer",
     ),
     (errors_are_not_swallowed, "gossip/x.py", "try:\n    f()\nexcept KeyError:\n    pass"),
+    (digits_are_ascii, "docstore/x.py", "if not (a.b.isascii() and a.b.isdecimal()): ..."),
     (no_test_sleeps, "tests/x.py", "async def f():\n    await asyncio.sleep(0)"),
 ]
 

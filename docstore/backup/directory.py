@@ -28,7 +28,11 @@ BLOCK_BYTES_MAX = 1 << 28
 
 def numbered(directory: Path) -> list[tuple[int, Path]]:
     """Return the whole backups of a directory, in order."""
-    found = [each for each in directory.iterdir() if each.name.isdecimal() and each.is_dir()]
+    found = [
+        each
+        for each in directory.iterdir()
+        if each.name.isascii() and each.name.isdecimal() and each.is_dir()
+    ]
     return sorted((int(each.name), each) for each in found)
 
 

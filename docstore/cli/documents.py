@@ -22,7 +22,8 @@ def _entity_tag(text: str) -> str:
     """Return it as HTTP has it: quoted, which takes quotes around quotes in a shell."""
     if not text.isprintable():
         raise typer.BadParameter("an entity tag is one line")
-    return f'"{text}"' if text.replace(".", "", 1).isdecimal() else text
+    digits = text.replace(".", "", 1)
+    return f'"{text}"' if digits.isascii() and digits.isdecimal() else text
 
 
 IfMatch = Annotated[

@@ -17,7 +17,7 @@ partition = typer.Typer(no_args_is_help=True, help="Partitions of topics.")
 STREAMS = "/core/streams"
 Json = dict[str, Any]
 
-_AMOUNT = re.compile(r"(\d+)([a-zA-Z]*)\Z")
+_AMOUNT = re.compile(r"([0-9]+)([a-zA-Z]*)\Z")
 _MILLISECONDS = {
     "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000
 }  # fmt: skip

@@ -40,8 +40,8 @@ BEFORE_THE_FIRST = "-1"
 """The id of a position in front of offset 0."""
 FOR_EVER = "public, max-age=31536000, immutable"
 
-_TOKEN = re.compile(r"\d{1,18}\.(\d{1,18})\Z")
-_FROM_END = re.compile(r"end-(\d{1,18})\Z")
+_TOKEN = re.compile(r"[0-9]{1,18}\.([0-9]{1,18})\Z")
+_FROM_END = re.compile(r"end-([0-9]{1,18})\Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ OWN_SITES = ("same-origin", "none")
 """The page is the node's own, or there is no page: somebody has typed the address."""
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
-_HOST = re.compile(r"(?:\[([^]]*)\]|([^]:[]*))(?::\d*)?\Z")
+_HOST = re.compile(r"(?:\[([^]]*)\]|([^]:[]*))(?::[0-9]*)?\Z")
 
 
 class Guard:

@@ -45,7 +45,7 @@ ACKS = ("committed", "leader")
 JSON_HEAD = b"Content-Type: application/json\r\n"
 
 _PRODUCER = re.compile(
-    r"([!-:<-~]{1,128}) *; *epoch=(\d{1,18}) *; *sequence=(\d{1,18})\Z", re.ASCII
+    r"([!-:<-~]{1,128}) *; *epoch=([0-9]{1,18}) *; *sequence=([0-9]{1,18})\Z", re.ASCII
 )
 
 

@@ -83,7 +83,8 @@ def parse_address(text: str) -> Address:
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    if not _HOST.match(host) or not port.isdecimal() or not 0 < int(port) <= PORT_MAX:
+    is_number = port.isascii() and port.isdecimal()
+    if not _HOST.match(host) or not is_number or not 0 < int(port) <= PORT_MAX:
         raise ValueError(f"{text[:80]!r} is not HOST:PORT")
     return Address(host, int(port))
 

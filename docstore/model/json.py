@@ -40,7 +40,7 @@ _POINT, _PLUS, _BACKSLASH = b".+\\"
 _FRACTION = b"." + b"0" * 16
 """Of a float with all its digits, when digits are written as zeros."""
 _DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_LONG_RUN = re.compile(rb"(?<![.\d])\d{19,}")
+_LONG_RUN = re.compile(rb"(?<![.0-9])[0-9]{19,}")
 """Digits that may be an integer beyond 64 bits; those behind a point are not."""
 _BRACES_AS_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NEITHER_BRACKET_NOR_QUOTE = bytes(set(range(256)) - set(b'{}[]"'))
@@ -48,7 +48,7 @@ _QUOTED = re.compile(rb'"[^"]*"')
 NO_CHARACTER = re.compile("[\x00\ud800-\udfff]")
 """What no text of a document holds."""
 _NUL_ESCAPED = b"\\u0000"
-_WHOLE_FLOAT = re.compile(rb"[:,[]-?\d+(?:\.0|(?:\.\d+)?e\+1[678])[],}]")
+_WHOLE_FLOAT = re.compile(rb"[:,[]-?[0-9]+(?:\.0|(?:\.[0-9]+)?e\+1[678])[],}]")
 """A float of at most 64 bits that is a whole number, as orjson writes it. Found in some texts as
 well, which costs time only."""
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[][{}]', re.DOTALL)

@@ -84,8 +84,8 @@ class Options:
 
     def number(self, name: str, default: int, least: int = 0) -> int:
         """Return a whole number. Raises ValueError."""
-        text = self.text(name, str(default))
-        if not text.strip().isdecimal() or int(text) < least:
+        text = self.text(name, str(default)).strip()
+        if not (text.isascii() and text.isdecimal()) or int(text) < least:
             raise ValueError(f"docstore: {name} is a whole number from {least} on, not {text!r}")
         return int(text)
 

@@ -19,7 +19,9 @@ from docstore.pipeline.source import AdminSource, ChangesSource, DocstoreSource,
 
 JAVA_MAJORS = (17, 21)
 REMOTE = "sc://"
-MASTERS = re.compile(r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[.+\]|(spark|k8s|sc)://.+|yarn")
+MASTERS = re.compile(
+    r"local(\[([0-9]+|\*)(,\s*[0-9]+)?\])?|local-cluster\[.+\]|(spark|k8s|sc)://.+|yarn"
+)
 _introduced: WeakSet[SparkSession] = WeakSet()
 
 
@@ -152,6 +154,6 @@ def insist_on_java() -> str:
     told = subprocess.run(asked, capture_output=True, text=True, check=False).stderr  # noqa: S603
     words = told.split('"')
     major = words[1].split(".")[0] if len(words) > 1 else ""
-    if not major.isdecimal() or int(major) not in JAVA_MAJORS:
+    if major not in map(str, JAVA_MAJORS):
         raise JavaMissing(f"{java} is version {major or 'unknown'}. {wanted}")
     return java

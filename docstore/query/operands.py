@@ -54,7 +54,7 @@ def _steps(tokens: Tokens, separators: str) -> list[str | int]:
             steps.append(name.text.strip("`"))
         elif tokens.sign("["):
             index = tokens.take()
-            if not index.text.isdecimal():
+            if not (index.text.isascii() and index.text.isdecimal()):
                 raise tokens.unexpected(index, "a position")
             if len(index.text) > len(str(POSITION_MAX)):
                 raise tokens.refusal(f"a position is at most {POSITION_MAX}, at {index.at}")

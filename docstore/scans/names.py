@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def moment_of(as_of: str) -> int | None:
     """Return a moment in microseconds since 1970, None if this is no time. Raises BadRequest."""
-    if as_of.isdecimal() and len(as_of) <= DIGITS_MAX:
+    if as_of.isascii() and as_of.isdecimal() and len(as_of) <= DIGITS_MAX:
         return int(as_of)
     instant = _instant(as_of)
     if instant is None:
@@ -37,7 +37,7 @@ def check_snapshot_name(name: str) -> None:
     """Refuse a name under which a snapshot could not be read. Raises BadRequest."""
     if name in WORDS:
         meant = "has a meaning of its own"
-    elif name.isdecimal() or _instant(name) is not None:
+    elif (name.isascii() and name.isdecimal()) or _instant(name) is not None:
         meant = "is a time"
     elif is_token(name):
         meant = "begins as tokens of cuts do"

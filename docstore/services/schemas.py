@@ -35,7 +35,7 @@ STEPS_MAX = 1 << 24
 _ESCAPE_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 _BACK_REFERENCE = re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]|\(\?P=")
 _REPEATED_GROUP = re.compile(r"\)[*+{]")
-_UNBOUNDED = re.compile(r"[*+]|\{\d*,\d*\}")
+_UNBOUNDED = re.compile(r"[*+]|\{[0-9]*,[0-9]*\}")
 _DEGREE_MAX = 3
 
 

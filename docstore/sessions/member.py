@@ -98,7 +98,8 @@ class Member:
         """Return the place of a partition in the vector: of roles its number."""
         place = self._places.get(partition)
         if place is None:
-            place = int(partition) if partition.isdigit() else len(self._places)
+            is_number = partition.isascii() and partition.isdecimal()
+            place = int(partition) if is_number else len(self._places)
             self._places[partition] = place
             self._names[place] = partition
         return place

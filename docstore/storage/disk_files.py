@@ -35,7 +35,8 @@ class DiskFiles:
 
         A directory that is a disk of its own has a `lost+found`.
         """
-        return [file.name for file in self._path.iterdir() if file.name.isdecimal()]
+        names = [file.name for file in self._path.iterdir()]
+        return [name for name in names if name.isascii() and name.isdecimal()]
 
     def create(self, name: str, size: int) -> None:
         """Make a file of `size` bytes, all zero, of whatever was there under that name."""

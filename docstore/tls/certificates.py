@@ -91,6 +91,14 @@ class Revoked:
     nodes: frozenset[Identity] = frozenset()
 
 
+def _serial(text: str) -> int:
+    """Return the number that is written in hex. Raises ValueError."""
+    digits = text.replace(":", "")
+    if not set(digits) <= set("0123456789abcdefABCDEFxX"):
+        raise ValueError(text)
+    return int(digits, 16)
+
+
 def revoked_in(path: Path) -> Revoked:
     """Return what a file says, a serial number in hex or a node's URI on each line.
 
@@ -108,7 +116,7 @@ def revoked_in(path: Path) -> Revoked:
         text = line.partition("#")[0].strip()
         named = identities([text])
         try:
-            serials |= {int(text.replace(":", ""), 16)} if text and not named else set()
+            serials |= {_serial(text)} if text and not named else set()
         except ValueError:
             why = "neither a number in hex nor a node's URI"
             raise BadConfig(f"tls_revoked_file: {path}, line {number}: {why}") from None

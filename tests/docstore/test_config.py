@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from docstore import settings as settings_of
 from docstore.cli.serve import read_settings
 from docstore.cli.several_settings import flags_of
 from docstore.config import from_environment, merged, parse
 from docstore.errors import BadConfig
-from docstore.model.address import Address
+from docstore.model.address import Address, parse_address
 
 
 def test_ports_follow_the_clients_port_unless_they_are_given() -> None:
@@ -183,3 +184,13 @@ def test_a_shared_port_is_one_more_address_that_is_bound() -> None:
         parse({**told, "shared": "0.0.0.0:80"})
     with pytest.raises(BadConfig, match=r"^shared: "):
         parse({**told, "shared": "80"})
+
+
+@pytest.mark.parametrize("said", ["\uff15", "\u0665", "1_0", "\u00b2"])
+def test_a_number_has_digits_of_ascii_alone(said: str) -> None:
+    with pytest.raises(BadConfig, match=r"^slots: .* is not a whole number"):
+        settings_of.integer(said, "slots", 1, 100)
+    with pytest.raises(BadConfig, match=r"^grace_s: .* is not a number of seconds"):
+        settings_of.seconds({"grace_s": said}, "grace_s", 1.0)
+    with pytest.raises(ValueError, match="is not HOST:PORT"):
+        parse_address(f"h:{said}")

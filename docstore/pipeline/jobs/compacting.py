@@ -47,7 +47,7 @@ def compact(work: Work, *, older_than: str) -> dict[str, Any]:
 
 def seconds(text: str) -> float:
     """Return a duration in seconds. Raises ValueError."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smhd])", text.strip())
     if found is None:
         raise ValueError(f"docstore: {text!r} is no duration; write 7d, 12h, 30m or 90s")
     return float(found[1]) * UNITS_S[found[2]]

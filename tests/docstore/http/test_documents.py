@@ -223,6 +223,16 @@ async def test_etags_and_preconditions(client: Client, factory: str) -> None:
         assert response.headers["Docstore-Version"] == "1"
 
 
+async def test_digits_of_other_alphabets_are_no_version(client: Client, factory: str) -> None:
+    link = f"{factory}/a"
+    assert (await put(client, link, {}))[0] == 201
+    async with client.get(link) as response:
+        tag = response.headers["ETag"]
+    other = tag.translate({ord("0"): "\uff10", ord("1"): "\uff11"})
+    assert (await put(client, link, {}, **{"If-Match": other}))[0] == 412
+    assert (await put(client, link, {}, **{"If-Match": tag}))[0] == 200
+
+
 @pytest.mark.parametrize("tag", ["", "x", '"x', "1.2", '"1.2" "1.3"', '"1.2",', "*, *", '"a\tb"'])
 async def test_malformed_etags_are_refused(client: Client, factory: str, tag: str) -> None:
     for name in ("If-Match", "If-None-Match"):

@@ -11,7 +11,18 @@ TAKEN = [
     "20261120T190000Z", "2026-11-20 19:00:00+01:00", "2026-W47", "eNd-of-year",
     Cut("c", ((1, 2),)).pack(),
 ]  # fmt: skip
-FREE = ["friday", "v1&final", "a%20b", "a+b", "50%25", "Latest", "2026-q4", "release 7", "周五"]
+FREE = [
+    "friday",
+    "v1&final",
+    "a%20b",
+    "a+b",
+    "50%25",
+    "Latest",
+    "2026-q4",
+    "release 7",
+    "周五",
+    "\uff11２",
+]
 
 
 @pytest.mark.parametrize("name", TAKEN)
