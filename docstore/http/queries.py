@@ -120,7 +120,9 @@ class QueryPages:
         except OverflowError as error:
             raise BadRequest(str(error)) from None
         keys = len(grouping.keys)
-        rows.sort(key=lambda row: [(key is not None, key or 0) for key in row[:keys]])
+        rows.sort(
+            key=lambda row: [(key is not None, 0 if key is None else key) for key in row[:keys]]
+        )
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     async def _totals(
