@@ -5,9 +5,12 @@ GM2 A partition leads only after a reply to a pulse whose list had it: claim, th
    late word of a grant makes no leader.
 GM3 Once a partition was released, replies to earlier pulses say nothing about it. Assignments of a
    generation below the known one are ignored; a proof in such a reply counts.
-GM4 Whoever is fenced, or unknown, drops everything first, tells it, and joins under a new id.
+GM4 Whoever is fenced, or unknown, drops everything first, tells it, and joins under a new id. Its
+   partitions and times are those of what it has joined last.
 GM5 Proofs that lapse without a word are told as Fenced("silent"); confirmed again, as Acquired
    with the same token, since it is the same tenure.
+GM6 A member that leaves leads nothing from then on, claims nothing, and says that it leaves once
+   all that it has told of has finished, or revokeMs is over. Until then it pulses on.
 
 A revoked partition stays in the list, and so behind the barrier, until whoever was told of it has
 finished (`Finished`). See `coordinating.py` for the other side of the wire.
@@ -71,6 +74,8 @@ class Member:
         self._say_at = AT_ONCE
         self._wait_at = NEVER
         self._leaving: Leave | None = None
+        self._leave_by = NEVER
+        """When the leave is said though something has not finished; never unless it leaves."""
         self._is_over = False
         self.settings: Settings | None = None
         self.induced: Induced | None = None
@@ -110,7 +115,7 @@ class Member:
             return NEVER
         lapse = NEVER if self.induced is None else self.induced.next_at(now)
         wait_at = self._wait_at if self._me.is_listed else NEVER
-        return min(lapse, self._pulse_at, self._say_at, wait_at)
+        return min(lapse, self._pulse_at, self._say_at, wait_at, self._leave_by)
 
     # What happens
 
@@ -127,7 +132,7 @@ class Member:
             case Finished(partition):
                 self._finish(partition)
             case LeaveAsked(drain):
-                effects += self._leave(drain=drain)
+                effects += self._leave(now, drain=drain)
             case Tick():
                 pass
             case _:
@@ -138,18 +143,19 @@ class Member:
         if self._is_over:
             return []
         says: list[MemberEffect] = []
+        is_done = self._is_departing and not self._me.revoking
+        if is_done or self._leave_by <= now:
+            says += self._depart()
         if self._say_at <= now:
             self._say_at = NEVER  # Until it is known what became of it.
-            says.append(self._say(self._leaving or self._join()))
+            join = Join(self._me.id, self._about, self._me.former)
+            says.append(self._say(self._leaving or join))
         if self._pulse_at <= now:
             says.append(self._pulse(now))
         if self._wait_at <= now and self._me.is_listed:
             self._wait_at = NEVER
             says.append(self._say(Wait(self._me.id, self._me.generation, self._me.listing)))
         return says
-
-    def _join(self) -> Join:
-        return Join(self._me.id, self._about, self._me.former)
 
     def _say(self, request: Request) -> Say:
         self._numbers += 1
@@ -205,14 +211,13 @@ class Member:
 
     def _ask_again(self, asked: Request, now: float) -> None:
         if isinstance(asked, Wait):
-            self._wait_at = now + RETRY_S
+            self._wait_at = NEVER if self._is_departing else now + RETRY_S
         elif not isinstance(asked, Pulse):
             self._say_at = now + RETRY_S
 
     def _joined(self, reply: Joined) -> None:
         self.settings = settings_of(Fields(dict(reply.settings)))
-        if self.induced is None:
-            self.induced = Induced(reply.parts.get("", 1 << 30), self.settings.windows())
+        self.induced = Induced(reply.parts.get("", 1 << 30), self.settings.windows())
         self._me.generation = max(self._me.generation, reply.generation)
         self._pulse_at = AT_ONCE
 
@@ -224,7 +229,7 @@ class Member:
         me.is_listed = me.is_listed or sent.listing == me.listing
         me.answered = max(me.answered, sent.number)
         is_waiting = any(isinstance(each, Wait) for each in self._asking.values())
-        self._wait_at = NEVER if is_waiting else AT_ONCE
+        self._wait_at = NEVER if is_waiting or self._is_departing else AT_ONCE
         told: list[MemberEffect] = []
         for partition, token in sent.owned.items():
             is_ours = me.has(partition, token) and not me.is_past(partition, sent.number)
@@ -239,9 +244,9 @@ class Member:
         """Say whether a reply says that a partition of the pulse's list is ours."""
         if isinstance(reply, Confirmed):
             return True
-        if partition in self._me.revoking:
-            return partition in reply.revoked  # The barrier stands, and no more than that.
-        return reply.assigned.get(partition) == token or partition in reply.kept
+        is_to_stay = reply.assigned.get(partition) == token or partition in reply.kept
+        # Of what is revoked the barrier stands, and no more than that.
+        return is_to_stay or (partition in self._me.revoking and partition in reply.revoked)
 
     def _changed(self, sent: Sent, reply: Changed) -> list[MemberEffect]:  # Seam.
         me = self._me
@@ -255,7 +260,8 @@ class Member:
             if not me.is_past(partition, sent.number):
                 self._finish(partition)
         for partition, token in reply.assigned.items():
-            if partition not in me.revoking and not me.is_past(partition, sent.number):
+            is_new = partition not in me.revoking and not me.is_past(partition, sent.number)
+            if is_new and not self._is_departing:
                 me.claims[partition] = token
         if me.owned != before:
             me.relist()
@@ -293,16 +299,28 @@ class Member:
         self._say_at, self._pulse_at, self._wait_at = AT_ONCE, NEVER, NEVER
         return told
 
-    def _leave(self, *, drain: bool) -> list[MemberEffect]:
+    @property
+    def _is_departing(self) -> bool:
+        """Say whether it leads nothing any more, and waits for what it has told to finish."""
+        return self._leave_by < NEVER
+
+    def _leave(self, now: float, *, drain: bool) -> list[MemberEffect]:
         is_member = self._me.generation >= 0
         self._leaving = Leave(self._me.id, drain and is_member)
-        self._say_at = AT_ONCE
         if self._leaving.drain:
+            self._say_at = AT_ONCE
             return []
+        revoke_s = 0.0 if self.settings is None else self.settings.revoke_ms / 1000
+        self._leave_by, self._wait_at = min(self._leave_by, now + revoke_s), NEVER
+        return [told for each in tuple(self._me.claims) for told in self._revoke(each)]
+
+    def _depart(self) -> list[MemberEffect]:
+        """Say that it leaves; what has not finished by now is held no more."""
+        self._say_at = AT_ONCE
         self._asking.clear()
         for held in (self._me.sent, self._me.claims, self._me.revoking):
-            held.clear()  # Also what is not finished yet: nobody is to pulse because it is.
-        self._pulse_at = self._wait_at = NEVER
+            held.clear()  # Also what has not finished: when it has, no pulse may come of it.
+        self._pulse_at = self._wait_at = self._leave_by = NEVER
         return self._drop("left")
 
     def _over(self, why: str) -> list[MemberEffect]:

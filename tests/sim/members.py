@@ -118,7 +118,7 @@ class Participant(Actor):
         if self.member is member and self.world.now < self.shape.faults_s:
             drain = self.rng.random() < 0.5
             if not drain:
-                self.excuse(0.0)
+                self.excuse(settings_for(self.shape).revoke_ms / 1000)
             self._feed(LeaveAsked(drain))
 
     # The machine

@@ -41,7 +41,7 @@ from docstore.sessions.groups import ROLES, Group, Settings
 from docstore.sessions.groups import Member as About
 from docstore.sessions.machine import Sessions
 from docstore.sessions.member import Member
-from docstore.sessions.member_events import Answered, LeaveAsked, MemberEvent, Say
+from docstore.sessions.member_events import Answered, Finished, LeaveAsked, MemberEvent, Say
 from docstore.sessions.member_events import Tick as MemberTick
 from docstore.sessions.timing import SessionsConfig
 from tests.sim.explorer import Choice, explore
@@ -271,6 +271,8 @@ class World:
                 yield ("stops", name)
             if self.leaves < bounds.leaves and name not in self.left | self.stopped:
                 yield ("leaves", name)
+            if self.members[name]._me.revoking and name not in self.stopped:
+                yield ("finishes", name)
 
     def do(self, choice: Choice) -> None:
         """Let it happen."""
@@ -307,6 +309,8 @@ class World:
                 self.leaves += 1
                 self.left.add(what)
                 self._tell(what, LeaveAsked())
+            case "finishes":
+                self._tell(what, Finished("0"))
         self._check()
 
     def _beat(self) -> None:
@@ -350,11 +354,12 @@ def _coordinator(machine: Sessions) -> list[Any]:
 
 def _member(member: Member) -> list[Any]:
     """Return what a member is, believes and waits for."""
-    timers = (member._pulse_at, member._say_at, member._numbers, member._leaving, member._is_over)
+    timers = (member._pulse_at, member._say_at, member._leave_by, member._numbers)
+    leaving = (member._leaving, member._is_over)
     induced = member.induced
     entries = [] if induced is None else [*induced._entries.items(), *induced._revoking.items()]
     believed = [(each, it.token, it.since, it.proof.until, it.is_told) for each, it in entries]
-    return [member._me, member._asking, timers, believed]
+    return [member._me, member._asking, timers, leaving, believed]
 
 
 def main() -> int:

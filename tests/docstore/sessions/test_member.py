@@ -1,4 +1,4 @@
-"""A member's rules (GM1 to GM5), one reply at a time: late ones, lost ones, and out of order."""
+"""A member's rules (GM1 to GM6), one reply at a time: late ones, lost ones, and out of order."""
 
 from itertools import count
 
@@ -285,32 +285,68 @@ def test_a_refusal_ends_it_and_nothing_is_led_any_more() -> None:
     assert alone.member.next_at(alone.now) == float("inf")
 
 
-def test_who_leaves_believes_nothing_before_the_word_is_sent() -> None:
+def test_m6_a_member_that_leaves_leads_nothing_and_says_so_once_what_it_has_told_has_finished() -> (
+    None
+):
     alone = leading()
     early = alone.last(Pulse)
     effects = alone.feed(LeaveAsked())
-    assert [type(each) for each in effects] == [Tell, Say]
-    assert alone.said[-1].request == Leave("m0")
+    assert [type(each) for each in effects] == [Tell]
+    assert isinstance(alone.told[-1], Revoked)
     alone.answer(Confirmed(2), early)
     assert not alone.leads()
+    alone.at(11.0).answer(Changed(1, {"0": 7, "1": 8}))
+    assert alone.pulse().owned is None, "it pulses on, and claims nothing more"
+    alone.feed(Finished("0"))
+    assert alone.said[-1].request == Leave("m0")
     alone.answer(None, alone.last(Leave))
-    assert alone.at(10.3).said[-1].request == Leave("m0")
+    assert alone.at(11.3).said[-1].request == Leave("m0")
     alone.answer(Left(), alone.last(Leave))
     assert alone.told[-1] == Ended("left")
 
 
-def test_whoever_finishes_after_it_has_left_does_not_begin_to_pulse_again() -> None:
+def test_m6_what_has_not_finished_within_revoke_ms_is_waited_for_no_more() -> None:
+    alone = leading()
+    alone.feed(LeaveAsked())
+    revoked = alone.told[-1]
+    assert isinstance(revoked, Revoked)
+    while alone.now < 15.0:
+        alone.at(alone.now + 0.75).answer(Confirmed(2))
+    assert not [each for each in alone.said if isinstance(each.request, Leave)]
+    assert revoked.protected(alone.now)
+    assert alone.at(16.0).said[-1].request == Leave("m0")
+    assert not revoked.protected(alone.now)
+
+
+def test_m6_what_finishes_after_it_has_left_makes_no_pulse() -> None:
     alone = joined()
     alone.answer(Changed(1, {"0": 7, "1": 7}))
     alone.answer(Confirmed(2))
     alone.at(11.0)
     alone.answer(Changed(2, {"1": 7}, revoked=("0",)))
     alone.feed(LeaveAsked())
-    pulses = [each for each in alone.said if isinstance(each.request, Pulse)]
     alone.feed(Finished("0"))
+    assert alone.pulse().owned == ("1",)
+    alone.at(17.0)
+    assert alone.said[-1].request == Leave("m0")
+    pulses = [each for each in alone.said if isinstance(each.request, Pulse)]
+    alone.feed(Finished("1"))
+    alone.at(18.0)
     assert [each for each in alone.said if isinstance(each.request, Pulse)] == pulses
-    alone.at(11.9)
-    assert [each for each in alone.said if isinstance(each.request, Pulse)] == pulses
+
+
+def test_m4_partitions_and_times_are_those_of_what_was_joined_last() -> None:
+    alone = leading()
+    alone.answer(messages.Fenced("unknown"), alone.last(Wait))
+    shorter = Settings(session_ms=2_000, heartbeat_ms=250, window_ms=1_000)
+    alone.answer(Joined(1, shorter.state(), {"": 3}), alone.last(Join))
+    alone.answer(Changed(1, {"0": 9}))
+    alone.answer(Confirmed(2))
+    induced = alone.member.induced
+    assert induced is not None
+    assert [role for role in range(6) if induced.leads(role, alone.now)] == [0, 3]
+    alone.now += 1.1
+    assert not alone.leads()
 
 
 def test_who_drains_goes_on_until_it_is_let_go() -> None:
