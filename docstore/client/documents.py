@@ -9,14 +9,21 @@ from urllib.parse import quote
 
 import orjson
 
-from docstore.client.errors import RequestFailed, Unreachable, is_passing
+from docstore.client.errors import RequestFailed, Unreachable, check_same, is_passing
 from docstore.client.leases import Lease, Leases
 from docstore.client.requests import JSON, PAUSE_S, Requests
+from docstore.model.service import LEVEL_3
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 NOTHING: Mapping[str, str] = {}
 PATIENCE_S = 60.0
 """For so long nobody may answer whoever follows changes before that ends."""
+
+USUAL: Mapping[str, Any] = {
+    "options": LEVEL_3, "putCreates": True, "requiresPrecondition": False, "requiresFence": False,
+    "nodeSelector": "default", "defaultExpirationSeconds": 0, "retention": {}, "schema": None,
+}  # fmt: skip
+"""What a declaration means that does not have a member; others of its members change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,26 +208,36 @@ class Documents(Requests):
         return page
 
     async def declare(self, factory: str, **members: Any) -> None:
-        """Declare a factory; one that is there already is left as it is.
+        """Declare a factory unless it is there. Raises Differs: it is there with other members.
 
-        Whoever may write its documents, and not declare it, finds it there all the same.
+        Only members that are given are compared. A user that may write its documents, and not
+        declare it, finds it there all the same.
         Raises RequestFailed: one that was deleted is declared anew only by who says so
         (`Prefer: recreate`), as its documents are there again then.
         """
         try:
             await self.json("POST", "/core/factories", {"path": factory, **members})
         except RequestFailed as error:
-            is_there = error.code == "forbidden" and await self._is_declared(factory)
-            if error.code != "already-exists" and not is_there:
+            if error.code not in ("already-exists", "forbidden"):
+                raise
+            if not await self._is_declared(factory, members):
                 raise
 
-    async def _is_declared(self, factory: str) -> bool:
+    async def _is_declared(self, factory: str, members: Mapping[str, Any]) -> bool:
+        """Say whether a factory is there. Raises Differs: with other members."""
+        name = factory.strip("/").replace("/", ":")
         try:
-            await self.get(f"/core/factories/{factory.strip('/')}")
+            page = await self.get(f"/core/factories/{name}")
         except RequestFailed as error:
             if error.status != 404:
                 raise
             return False
+        usual = {**USUAL, "kind": name.rstrip(":")}
+        asked, found = (
+            {each: _unordered(said.get(each, usual[each])) for each in members if each in usual}
+            for said in (members, page.value)
+        )
+        check_same(factory, asked, found)
         return True
 
     def lease(
@@ -261,3 +278,8 @@ def _said(if_match: str, fence: str, lease: Lease | None) -> dict[str, str]:
     """Return the headers of a write."""
     said = {"If-Match": if_match, "Fence": fence, "Docstore-Lease": lease.link if lease else ""}
     return {name: each for name, each in said.items() if each}
+
+
+def _unordered(value: Any) -> Any:
+    """Return a value of a declaration so that options in another order are the same."""
+    return sorted(value) if isinstance(value, list | tuple) else value

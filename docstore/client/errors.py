@@ -1,5 +1,6 @@
 """What a client can be told, with what it may conclude."""
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -59,6 +60,24 @@ class Closed(ClientError):
 
 class Lost(ClientError):
     """What we held is not ours any more: somebody else may hold it."""
+
+
+class Differs(ClientError):
+    """What is there under the name has other settings than the caller has asked for."""
+
+
+def check_same(link: str, asked: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """Raise Differs unless what is at a link has every setting that the caller has asked for."""
+    differing = [
+        f"{name} is {found.get(name)!r}, asked for was {value!r}"
+        for name, value in asked.items()
+        if found.get(name) != value
+    ]
+    if differing:
+        raise Differs(
+            f"{link} is there with other settings: {'; '.join(differing)}; ask for what it has,"
+            " take another name, or change it first"
+        )
 
 
 def is_passing(error: ClientError) -> bool:

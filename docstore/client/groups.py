@@ -62,17 +62,21 @@ class ConsumerGroup(Membership):
         since: str = "beginning",
         isolation: str = "committed",
         commit_s: float = COMMIT_S,
-        session_s: float = 6.0,
+        session_s: float | None = None,
         instance: str = "",
         capacity: int = 1,
     ) -> None:
-        """name: of the group; the topics are those of the group that exists already, if it does.
+        """name: of the group; topics: what all of its processes read.
 
-        since: where to begin in a partition that the group has never read. commit_s: between two
-        commits; each is a version of a document, which history keeps.
+        `async with` raises Differs where it reads other topics, or has another session than the one
+        that is given. since: where to begin in a partition that the group has never read. commit_s:
+        between two commits; each is a version of a document, which history keeps.
         """
-        super().__init__(client, f"{GROUPS}/{name}", instance=instance, capacity=capacity)
-        self._wanted = {"name": name, "topics": list(topics), "sessionMs": int(session_s * 1000)}
+        asked: dict[str, Any] = {"topics": sorted(topics)}
+        if session_s is not None:
+            asked["sessionMs"] = int(session_s * 1000)
+        super().__init__(client, f"{GROUPS}/{name}", asked, instance=instance, capacity=capacity)
+        self._wanted = {"name": name, **asked}
         self._since = since
         self._isolation = isolation
         self._commit_s = commit_s
@@ -80,6 +84,8 @@ class ConsumerGroup(Membership):
         self._arrived = asyncio.Event()
         self._busy: _Reading | None = None
         """The partition of the record that is being processed."""
+        self._taker: asyncio.Task[Any] | None = None
+        """The task that has asked for that record."""
         self._handed = 0
         self._was_processed = asyncio.Event()
         self._problem: Exception | None = None
@@ -102,14 +108,28 @@ class ConsumerGroup(Membership):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Commit what was processed, and leave."""
-        if kind is None:
+        """Commit what was processed, and leave.
+
+        The record in hand counts as processed unless an error ends the block. One that another
+        task has in hand is waited for, up to revokeMs.
+        """
+        if self._taker is asyncio.current_task() and kind is None:
             self._processed()
         for reading in list(self._readings.values()):
             self._stop(reading)
-        with contextlib.suppress(ClientError):  # Then the records come again, elsewhere.
-            await self.commit()
-        await super().__aexit__(kind, error, trace)
+        try:
+            with contextlib.suppress(ClientError):  # Then the records come again, elsewhere.
+                await self.commit()
+        finally:
+            await super().__aexit__(kind, error, trace)
+
+    async def leave(self, *, drain: bool = False) -> None:
+        """Take part no more; see `Membership.leave`."""
+        taker = self._taker
+        if taker is None or taker is asyncio.current_task() or taker.done():
+            self._busy = None  # No other record is asked for: this one comes again, elsewhere.
+            self._processed()
+        await super().leave(drain=drain)
 
     # Records
 
@@ -120,6 +140,7 @@ class ConsumerGroup(Membership):
     async def records(self) -> AsyncGenerator[ReadRecord, None]:
         """Yield records as they come, for ever; each partition in order."""
         while True:
+            self._taker = asyncio.current_task()
             self._processed()
             if self._problem is not None:
                 raise self._problem

@@ -3,14 +3,16 @@
 A request is sent once, to one node, and stamped just before; if that node does not answer, the
 next goes to another. What happens is told in order: to callbacks, or to whoever iterates over
 `events()`. A revoked partition is given up once its callback has returned, or the event after it
-is asked for; at once where nobody is told.
+is asked for; at once where nothing is told. The same when this process leaves: only then its
+leave is announced.
 """
 
 import asyncio
+import contextlib
 import inspect
 import socket
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, Self, assert_never
 from urllib.parse import quote
@@ -18,12 +20,13 @@ from urllib.parse import quote
 import orjson
 
 from docstore.client.boot_clock import boot_clock, drop_in_child
-from docstore.client.errors import ClientError, RequestFailed
+from docstore.client.errors import ClientError, Differs, RequestFailed, check_same
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Event, Revoked
 from docstore.sessions.group_messages import (
     Fenced,
     Join,
+    Joined,
     Leave,
     Pulse,
     Refused,
@@ -33,6 +36,7 @@ from docstore.sessions.group_messages import (
     read_shown,
 )
 from docstore.sessions.groups import Member as About
+from docstore.sessions.groups import Settings
 from docstore.sessions.member import Member
 from docstore.sessions.member_events import (
     Answered,
@@ -52,7 +56,7 @@ WAIT_S = 20
 ANSWER_S = 2.0
 JOIN_S = 5.0
 LEAVE_S = 5.0
-"""For so long whoever leaves waits for the word that it is out."""
+"""How long a process that leaves waits for the answer, beside what its callbacks may take."""
 
 UNSEEN_MAX = 1_000
 """Events that are kept for whoever may look at them one day."""
@@ -71,14 +75,19 @@ class Membership:
         self,
         client: Requests,
         link: str,
+        asked: Mapping[str, Any],
         *,
         instance: str = "",
         capacity: int = 1,
         callbacks: dict[str, Callback] | None = None,
     ) -> None:
-        """link: of the group's document. callbacks: name of an event's class -> what to call."""
+        """link: of the group's document. callbacks: name of an event's class -> what to call.
+
+        asked: the settings that its document must have, in the words of its page.
+        """
         self._client = client
         self.link = link
+        self._asked = asked
         self._clock = boot_clock()
         self.member = Member(
             lambda: uuid.uuid4().hex,
@@ -88,18 +97,37 @@ class Membership:
         self._callbacks = {name: each for name, each in (callbacks or {}).items() if each}
         self._url = 0
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._is_iterated = False
+        self._reader: asyncio.Task[Any] | None = None
+        """What deals with events: the task that has asked for one last, or that calls back."""
         self._happened = asyncio.Event()
         self._woken = asyncio.Event()
         self._ended = asyncio.Event()
-        self._why = ""
+        self._unfinished: set[str] = set()
+        """Partitions that are revoked, which something was told of that has not finished."""
+        self._is_in = asyncio.Event()
+        """Set once this process takes part, or never will."""
+        self.why_over = ""
+        """Why this process takes part no more: "left", or what was answered."""
+        self._refused: ClientError | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        """Take part; what is led comes as events."""
+        """Take part; what is led comes as events. Raises RequestFailed, Differs: it may not.
+
+        Where no node answers for a while it goes on to ask, and leads nothing until then.
+        """
         self._spawn(self._watch())
         if self.calls_back:
-            self._spawn(self._deliver())
+            self._reader = self._spawn(self._deliver())
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(JOIN_S):
+                    await self._is_in.wait()
+            if self._refused is not None:
+                raise self._refused
+        except BaseException:
+            await self._close()
+            raise
         return self
 
     async def __aexit__(
@@ -108,20 +136,25 @@ class Membership:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave: nothing is believed any more before the word is sent."""
+        """Leave. Raises GroupEnded if it had ended before, unless the block raises already."""
         try:
             await self.leave()
         finally:
-            self.member.drop_all()
-            self._end("left")
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._close()
+        if kind is None:
+            self._check_over()
+
+    async def _close(self) -> None:
+        self.member.drop_all()
+        self._end("left")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _insist_on(self, factory: str, wanted: dict[str, Any]) -> None:
-        """Make the document unless it is there: then it stays as it is. Raises RequestFailed."""
+        """Make the document unless it is there. Raises RequestFailed, Differs."""
         try:
-            await self._client.json("GET", quote(self.link))
+            page = await self._client.json("GET", quote(self.link))
         except RequestFailed as error:
             if error.status != 404:
                 raise
@@ -129,16 +162,29 @@ class Membership:
                 await self._client.json("POST", factory, wanted)
             except RequestFailed as refused:
                 if refused.status != 409:
-                    raise  # 409: another process has made it meanwhile.
+                    raise  # 409: another process has made it meanwhile; its join says how.
+        else:
+            parts = {"": page["partitions"]} if "partitions" in page else page["topics"]
+            check_same(self.link, self._asked, _settings(page["settings"], parts))
 
     async def leave(self, *, drain: bool = False) -> None:
-        """Take part no more. drain: go on until others have what this process has."""
+        """Take part no more: lead nothing, finish what is told of that, and only then say it.
+
+        drain: go on until others have what this process has. It takes at most revokeMs and 5 s.
+        """
         self._feed(LeaveAsked(drain))
-        try:
-            async with asyncio.timeout(LEAVE_S):
+        me, reader = asyncio.current_task(), self._reader
+        is_waited_for = reader is not None and reader is not me and not reader.done()
+        if not is_waited_for:
+            for partition in tuple(self._unfinished):  # Its reader is here, and reads no further.
+                self._feed(Finished(partition))
+        settings = self.member.settings
+        revoke_s = 0.0 if settings is None else settings.revoke_ms / 1000
+        with contextlib.suppress(TimeoutError):  # Else its session runs out.
+            async with asyncio.timeout(revoke_s + LEAVE_S):
                 await self._ended.wait()
-        except TimeoutError:
-            return  # Its session runs out.
+                if reader is not None and is_waited_for and self.calls_back:
+                    await asyncio.wait({reader})
 
     # Who leads
 
@@ -157,10 +203,10 @@ class Membership:
         induced = self.member.induced
         return induced is not None and induced.leads_partition(partition, self._clock())
 
-    @property
-    def why_over(self) -> str:
-        """Return why this process takes part no more: "left", or what was answered."""
-        return self._why
+    def _check_over(self) -> None:
+        """Raise GroupEnded if this process takes part no more, and has not left by itself."""
+        if self.is_over and self.why_over != "left":
+            raise GroupEnded(self.why_over) from self._refused
 
     @property
     def partitions(self) -> list[int]:
@@ -181,13 +227,16 @@ class Membership:
 
         Instead of callbacks, and by one at a time. Raises GroupEnded when the group is gone.
         """
-        assert not self.calls_back, "events go to the callbacks"
-        self._is_iterated = True
+        if self.calls_back:
+            raise RuntimeError(
+                "its callbacks have the events: leave them out to iterate over these"
+            )
+        self._reader = asyncio.current_task()
         while (event := await self._events.get()) is not None:
             yield event
+            self._reader = asyncio.current_task()
             self._finish(event)
-        if self.why_over != "left":
-            raise GroupEnded(self.why_over)
+        self._check_over()
 
     # The machine
 
@@ -206,7 +255,9 @@ class Membership:
 
     def _tell(self, event: Event) -> None:
         self._events.put_nowait(event)
-        if not self.calls_back and not self._is_iterated:
+        if isinstance(event, Revoked):
+            self._unfinished.add(self.member.name_of(event.partition))
+        if self._reader is None:
             asyncio.get_running_loop().call_soon(self._finish, event)
             while self._events.qsize() > UNSEEN_MAX:
                 self._events.get_nowait()
@@ -215,8 +266,9 @@ class Membership:
 
     def _end(self, why: str) -> None:
         if not self._ended.is_set():
-            self._why = why
+            self.why_over = why if self._refused is None else str(self._refused)
             self._ended.set()
+            self._is_in.set()
             self._happened.set()
             self._events.put_nowait(None)
 
@@ -255,18 +307,23 @@ class Membership:
 
     def _finish(self, event: Event) -> None:
         if isinstance(event, Revoked):
-            self._feed(Finished(self.member.name_of(event.partition)))
+            partition = self.member.name_of(event.partition)
+            self._unfinished.discard(partition)
+            self._feed(Finished(partition))
 
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # Requests
 
     async def _say(self, said: Say) -> None:
         """Send a request once, and hand its answer on with the stamp of its sending."""
-        method, path, body, headers, timeout_s = self._http(said.request)
+        method, path, body, headers, timeout_s = _http(
+            self.link, self.member.settings, said.request
+        )
         urls = self._client.urls
         url = self._url % len(urls)
         headers = {**HEADERS, "Docstore-Timeout-Ms": str(int(timeout_s * 1000)), **headers}
@@ -280,35 +337,57 @@ class Membership:
             reply = read_shown(orjson.loads(content))
         except RequestFailed as error:
             reply = _refusal(error)
+            if isinstance(reply, Refused):
+                self._refused = self._refused or error
         except ClientError:
             reply = None
         if reply is None and url == self._url % len(urls):
             self._url += 1  # That node does not answer, or cannot: the next one is asked.
         self._feed(Answered(said.number, reply, stamp))
+        if isinstance(reply, Joined):
+            self._joined(reply)
 
-    def _http(self, request: Request) -> tuple[str, str, Any, dict[str, str], float]:
-        """Return method, path, body, headers and patience of a request."""
-        settings = self.member.settings
-        pulse_s = JOIN_S if settings is None else settings.session_ms / 4000
-        path = f"{quote(self.link)}/members"
-        one = f"{path}/{quote(request.member, safe='')}"
-        match request:
-            case Join(member, about, former):
-                body: dict[str, Any] = {"member": member, "former": former, **about._asdict()}
-                del body["since"]
-                return "POST", path, body, {}, JOIN_S
-            case Pulse(_, number, generation, listing, owned, answered):
-                body = {"kind": "HeartbeatRequest", "number": number, "answered": answered}
-                body |= {"generation": generation, "listing": listing}
-                body |= {} if owned is None else {"owned": list(owned)}
-                return "PATCH", one, body, {}, pulse_s
-            case Wait(_, generation, listing):
-                body = {"kind": "WaitRequest", "generation": generation, "listing": listing}
-                return "PATCH", one, body, {"Prefer": f"wait={WAIT_S}"}, WAIT_S + ANSWER_S
-            case Leave(_, drain):
-                return "DELETE", one + ("?drain" if drain else ""), None, {}, LEAVE_S
-            case _:
-                assert_never(request)
+    def _joined(self, reply: Joined) -> None:
+        """Be in, or leave again what was made anew with other settings, since it was looked at."""
+        try:
+            check_same(self.link, self._asked, _settings(reply.settings, reply.parts))
+        except Differs as error:
+            self._refused = error
+            self._feed(LeaveAsked())
+        else:
+            self._is_in.set()
+
+
+def _http(
+    link: str, settings: Settings | None, request: Request
+) -> tuple[str, str, Any, dict[str, str], float]:
+    """Return method, path, body, headers and patience of a request to a group's coordinator."""
+    pulse_s = JOIN_S if settings is None else settings.session_ms / 4000
+    path = f"{quote(link)}/members"
+    one = f"{path}/{quote(request.member, safe='')}"
+    match request:
+        case Join(member, about, former):
+            body: dict[str, Any] = {"member": member, "former": former, **about._asdict()}
+            del body["since"]
+            return "POST", path, body, {}, JOIN_S
+        case Pulse(_, number, generation, listing, owned, answered):
+            body = {"kind": "HeartbeatRequest", "number": number, "answered": answered}
+            body |= {"generation": generation, "listing": listing}
+            body |= {} if owned is None else {"owned": list(owned)}
+            return "PATCH", one, body, {}, pulse_s
+        case Wait(_, generation, listing):
+            body = {"kind": "WaitRequest", "generation": generation, "listing": listing}
+            return "PATCH", one, body, {"Prefer": f"wait={WAIT_S}"}, WAIT_S + ANSWER_S
+        case Leave(_, drain):
+            return "DELETE", one + ("?drain" if drain else ""), None, {}, LEAVE_S
+        case _:
+            assert_never(request)
+
+
+def _settings(settings: Mapping[str, Any], parts: Mapping[str, int]) -> dict[str, Any]:
+    """Return the settings of a group in the words of the request that makes it."""
+    what = {"partitions": parts[""]} if "" in parts else {"topics": sorted(parts)}
+    return {**settings, **what}
 
 
 def _refusal(error: RequestFailed) -> Reply | None:

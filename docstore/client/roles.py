@@ -31,7 +31,7 @@ class Role(Membership, LeadsRoles):
         roles: int = 1,
         partitions: int = 0,
         mode: str = str(Mode.EXCLUSIVE),
-        session_s: float = 6.0,
+        session_s: float | None = None,
         group: str = "",
         instance: str = "",
         capacity: int = 1,
@@ -42,26 +42,28 @@ class Role(Membership, LeadsRoles):
         """Lead `roles` roles, carried by `partitions` (0: as many as roles, 64 at most).
 
         mode: exclusive, or nonExclusive: rather two than nobody. session_s: after how much silence
-        a process is succeeded. group: processes of another group lead the same roles beside these.
-        What exists under the name already keeps its settings. Callbacks may be coroutines; a
-        partition is given up when `on_revoked` has returned. Raises ValueError: there is no role.
+        a process is succeeded, else 6 s. group: processes of another group lead the same roles
+        beside these. What exists under the name already must have the mode, and the partitions and
+        the session that are given: `async with` raises Differs otherwise. Callbacks may be
+        coroutines; a partition is given up when `on_revoked` has returned. Raises ValueError: there
+        is no role.
         """
         self.name = f"{name}.{group}" if group else name
         self.roles = checked_roles(self.name, roles)
-        callbacks = {"Acquired": on_acquired, "Revoked": on_revoked, "Fenced": on_fenced}
+        asked: dict[str, Any] = {"mode": mode}
+        if partitions:
+            asked["partitions"] = partitions
+        if session_s is not None:
+            asked["sessionMs"] = int(session_s * 1000)
         super().__init__(
             client,
             f"{ROLES}/{self.name}",
+            asked,
             instance=instance,
             capacity=capacity,
-            callbacks=callbacks,
+            callbacks={"Acquired": on_acquired, "Revoked": on_revoked, "Fenced": on_fenced},
         )
-        self._wanted: dict[str, Any] = {
-            "name": self.name,
-            "partitions": partitions or min(roles, 64),
-            "mode": mode,
-            "sessionMs": int(session_s * 1000),
-        }
+        self._wanted = {"name": self.name, "partitions": min(roles, 64), **asked}
 
     async def __aenter__(self) -> Self:
         """Make the document of the roles unless it is there, and take part."""
@@ -89,7 +91,8 @@ class Role(Membership, LeadsRoles):
     async def while_leading(self, role: int, step: Callable[[], Awaitable[Any] | Any]) -> None:
         """Run `step` again and again while the role is led, until this process takes part no more.
 
-        step: work of a bite's size, perhaps a coroutine: it is not interrupted.
+        step: work of a bite's size, perhaps a coroutine: it is not interrupted. Raises GroupEnded
+        unless this process has left.
         """
         while not self.is_over:
             if not self.leads(role):
@@ -99,3 +102,4 @@ class Role(Membership, LeadsRoles):
             if inspect.isawaitable(result):
                 await result
             await asyncio.sleep(0)  # A step that never waits must not keep heartbeats back.
+        self._check_over()

@@ -74,7 +74,7 @@ class _Threaded(ABC, Generic[Held]):
     ) -> None:
         """Leave, and end the thread."""
         try:
-            self._run(self._end())
+            self._run(self._end(), None)  # It ends, after revokeMs at the latest.
         finally:
             self._stop()
 
@@ -97,9 +97,9 @@ class _Threaded(ABC, Generic[Held]):
         finally:
             await self._client.__aexit__(None, None, None)
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+    def _run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = START_S) -> T:
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_S)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
 
     def _stop(self) -> None:
         assert self._loop is not None

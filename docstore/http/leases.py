@@ -199,9 +199,14 @@ def _again(lease: Lease, answer: Answer) -> Answer:
     found = read_lease(row.state) if row is not None and not row.deleted else None
     if answer.code == "marked-deleted" or (found is not None and found.phase is not Phase.ALIVE):
         return Answer(409, "lease-ended", "a lease of this id has ended: take another id", row=row)
-    if found is not None and found.is_same(lease):
+    if found is None:
+        return answer
+    differing = found.differences(lease)
+    if not differing:
         return answer._replace(status=200, code="", detail="")
-    return answer
+    return answer._replace(
+        detail=f"a lease of this id is there with other settings: {'; '.join(differing)}"
+    )
 
 
 def _ids(asked: dict[str, object]) -> list[str]:

@@ -77,11 +77,14 @@ class Lease:
             "endedMicros": self.ended_us,
         }
 
-    def is_same(self, other: "Lease") -> bool:
-        """Say whether a client asked for this lease, as it asks for the other one."""
-        return (self.ttl_ms, self.behavior, self.holder) == (
-            other.ttl_ms, other.behavior, other.holder
-        )  # fmt: skip
+    def differences(self, asked: "Lease") -> list[str]:
+        """Return in which settings another lease differs that a client asks for."""
+        ours, theirs = self.state(), asked.state()
+        return [
+            f"{name} is {ours[name]!r}, asked for was {theirs[name]!r}"
+            for name in ("ttlMs", "behavior", "holder")
+            if ours[name] != theirs[name]
+        ]
 
 
 def lease_link(name: str) -> str:

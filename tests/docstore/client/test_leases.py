@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from docstore.client import Client, LocalCluster, RequestFailed
+from docstore.client import Client, Differs, LocalCluster, RequestFailed
 from docstore.client.boot_clock import boot_clock
 from docstore.ownership.proof import RATE_ERROR
 
@@ -185,3 +185,31 @@ async def _is_gone(watcher: Client, link: str) -> bool:
     except RequestFailed as error:
         return error.status == 404
     return False
+
+
+async def test_a_factory_with_other_members_than_were_asked_for_is_not_taken_for_it(
+    client: Client,
+) -> None:
+    weak = ["REPLICATION", "PERSISTENCE"]
+    asked: dict[str, Any] = {"options": weak, "retention": {"versions": 3}, "indexes": ["$.a"]}
+    schema = {"type": "object", "required": ["n"]}
+    await client.declare("/some/weak", **asked)
+    await client.declare("/some/weak", **asked | {"options": weak[::-1]})
+    await client.declare("/some/weak", kind="some:weak")
+    for other, difference in (
+        ({"options": [*weak, "OWNER_SELECTION"]}, "options is .*, asked for was .*OWNER_SELECTION"),
+        ({"schema": schema}, "schema is None, asked for was .*required"),
+        ({"putCreates": False}, "putCreates is True, asked for was False"),
+        ({"kind": "other"}, "kind is 'some:weak', asked for was 'other'"),
+    ):
+        with pytest.raises(Differs, match=difference):
+            await client.declare("/some/weak", **other)
+
+
+async def test_a_lease_with_other_settings_than_were_asked_for_is_refused_by_name(
+    client: Client, watcher: Client
+) -> None:
+    async with client.lease(name="named", ttl_s=9.0):
+        with pytest.raises(RequestFailed, match="ttlMs is 9000, asked for was 8000") as refused:
+            await watcher.lease(name="named", ttl_s=8.0).grant()
+        assert (refused.value.status, refused.value.code) == (409, "already-exists")

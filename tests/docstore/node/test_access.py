@@ -15,7 +15,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from docstore.client import Client, LocalCluster, RequestFailed
+from docstore.client import Client, Differs, LocalCluster, RequestFailed
 from docstore.protocol.group.configuration import EXTENDED
 from tests.docstore.access.tokens import digest
 
@@ -167,6 +167,8 @@ async def test_who_may_write_to_a_factory_finds_it_declared(
 ) -> None:
     async with Client(cluster.urls, token="ann") as ann:
         await ann.declare(notes)
+        with pytest.raises(Differs, match="putCreates is True, asked for was False"):
+            await ann.declare(notes, putCreates=False)
         for path in ("/secret", f"{notes}/none"):
             with pytest.raises(RequestFailed) as refused:
                 await ann.declare(path)

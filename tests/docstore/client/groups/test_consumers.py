@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from docstore.client import Client, LocalCluster, RequestFailed
+from docstore.client import Client, Differs, LocalCluster, RequestFailed
 from docstore.client.groups import ConsumerGroup
 from tests.docstore.client.groups.conftest import until, until_told
 
@@ -207,3 +207,58 @@ async def test_a_group_of_a_topic_that_is_not_there_is_refused(client: Client) -
         async with client.group("nobody", ["no-such-topic"]):
             raise AssertionError("it must not come so far")
     assert refused.value.status == 404
+
+
+async def test_a_group_that_reads_other_topics_is_not_joined(client: Client, topic: str) -> None:
+    await client.json("POST", "/core/groups", {"name": topic, "topics": [topic]})
+    with pytest.raises(Differs, match=rf"topics is \['{topic}'\], asked for was \['other'\]"):
+        await client.group(topic, ["other"]).__aenter__()
+    with pytest.raises(Differs, match="sessionMs is 6000, asked for was 500"):
+        await client.group(topic, [topic], session_s=0.5).__aenter__()
+    assert (await client.json("GET", f"/core/groups/{topic}"))["members"] == []
+
+
+async def test_a_record_that_another_task_works_on_is_waited_for_and_committed_on_leaving(
+    client: Client, topic: str
+) -> None:
+    has_one, gate = asyncio.Event(), asyncio.Event()
+
+    async def work(group: ConsumerGroup) -> None:
+        async for _ in group:
+            has_one.set()
+            await gate.wait()
+
+    async def part() -> None:
+        async with client.group(topic, [topic]) as group:
+            working.append(asyncio.create_task(work(group)))
+            await has_one.wait()
+
+    working: list[asyncio.Task[None]] = []
+    parting = asyncio.create_task(part())
+    await asyncio.wait_for(has_one.wait(), 10.0)
+    page = await client.json("GET", f"/core/groups/{topic}")
+    assert len(page["live"]) == 1
+    assert await offsets(client, topic) == 0
+    gate.set()
+    await asyncio.wait_for(parting, 10.0)
+    assert await offsets(client, topic) == 1
+    await asyncio.gather(*working, return_exceptions=True)
+
+
+@pytest.mark.parametrize("kind", [KeyError, asyncio.CancelledError])
+async def test_a_block_that_an_error_ends_leaves_at_once_without_the_record_in_hand(
+    client: Client, topic: str, kind: type[BaseException]
+) -> None:
+    seen: list[int] = []
+
+    async def part() -> None:
+        async with asyncio.timeout(10.0), client.group(topic, [topic], session_s=60.0) as group:
+            async for record in group:
+                seen.append(record.value)
+                if len(seen) == 3:
+                    raise kind
+
+    with pytest.raises(kind):
+        await part()
+    assert await offsets(client, topic) == 2
+    assert (await client.json("GET", f"/core/groups/{topic}"))["members"] == []

@@ -3,11 +3,13 @@
 import asyncio
 import time
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
-from docstore.client import Client, LocalCluster, RequestFailed
+from docstore.client import Client, Differs, LocalCluster, RequestFailed
 from docstore.client.leading import NotLeading
+from docstore.client.membership import GroupEnded
 from docstore.client.roles import Role
 from docstore.ownership.by_induction import Acquired, Fenced, Revoked
 from tests.docstore.client.groups.conftest import until
@@ -161,14 +163,160 @@ async def test_steps_run_only_while_the_role_is_led(client: Client, name: str) -
     assert all(steps)
 
 
-async def test_a_role_whose_document_is_there_keeps_its_settings(client: Client, name: str) -> None:
+async def test_a_role_whose_document_is_there_keeps_the_settings_that_are_not_asked_for(
+    client: Client, name: str
+) -> None:
     await client.json("POST", "/core/roles", {"name": name, "partitions": 3, "sessionMs": 2_000})
-    async with client.role(name, roles=6, partitions=1) as role:
+    async with client.role(name, roles=6) as role:
         await until(lambda: led(role) == list(range(6)))
         assert role.roles_of(0) == [0, 3]
         settings = role.member.settings
         assert settings is not None
         assert settings.session_ms == 2_000
+
+
+@pytest.mark.parametrize(
+    ("asked", "difference"),
+    [
+        ({"mode": "exclusive"}, "mode is 'nonExclusive', asked for was 'exclusive'"),
+        ({}, "mode is 'nonExclusive', asked for was 'exclusive'"),
+        ({"mode": "nonExclusive", "partitions": 1}, "partitions is 3, asked for was 1"),
+        ({"mode": "nonExclusive", "session_s": 6.0}, "sessionMs is 2000, asked for was 6000"),
+    ],
+)
+async def test_a_role_with_other_settings_than_were_asked_for_is_not_joined(
+    client: Client, name: str, asked: dict[str, Any], difference: str
+) -> None:
+    made = {"name": name, "partitions": 3, "mode": "nonExclusive", "sessionMs": 2_000}
+    await client.json("POST", "/core/roles", made)
+    role = client.role(name, roles=3, **asked)
+    with pytest.raises(Differs, match=difference):
+        await role.__aenter__()
+    assert (await client.json("GET", f"/core/roles/{name}"))["members"] == []
+
+
+async def test_a_role_that_is_made_anew_with_another_mode_is_not_joined_again(
+    client: Client, group: LocalCluster, name: str
+) -> None:
+    path = f"/core/roles/{name}"
+    async with Client(group.urls) as alone:
+        role = await alone.role(name, session_s=1.0).__aenter__()
+        urls, alone.urls = alone.urls, ["http://127.0.0.1:1"]
+        await client.json("DELETE", f"{path}/members/{role.member.id}")
+        await client.json("DELETE", path)
+        await client.json(
+            "POST", "/core/roles", {"name": name, "partitions": 1, "mode": "nonExclusive"}
+        )
+        alone.urls = urls
+        with pytest.raises(GroupEnded, match="mode is 'nonExclusive'"):
+            await asyncio.wait_for(role.while_leading(0, lambda: None), 10.0)
+        with pytest.raises(GroupEnded, match="mode is 'nonExclusive'"):
+            await role.__aexit__(None, None, None)
+    assert (await client.json("GET", path))["members"] == []
+
+
+async def test_a_process_that_may_not_take_part_learns_it_on_entering(
+    client: Client, name: str
+) -> None:
+    with pytest.raises(RequestFailed, match="capacity is a whole number from 1"):
+        await client.role(name, capacity=0).__aenter__()
+
+
+@pytest.mark.parametrize("raised", [GroupEnded, KeyError])
+async def test_a_process_whose_roles_are_gone_learns_it_on_leaving_unless_it_fails_anyway(
+    client: Client, group: LocalCluster, name: str, raised: type[Exception]
+) -> None:
+    async with Client(group.urls) as alone:
+        role = alone.role(name, session_s=1.0)
+
+        async def part() -> None:
+            async with role:
+                urls, alone.urls = alone.urls, ["http://127.0.0.1:1"]
+                await client.json("DELETE", f"/core/roles/{name}/members/{role.member.id}")
+                await client.json("DELETE", f"/core/roles/{name}")
+                alone.urls = urls
+                await until(lambda: role.is_over)
+                if raised is KeyError:
+                    raise KeyError
+
+        with pytest.raises(raised):
+            await part()
+
+
+@pytest.mark.parametrize("ends", ["at its end", "by an error", "cancelled"])
+async def test_what_a_process_does_on_revocation_is_over_before_its_successor_leads(
+    client: Client, name: str, ends: str
+) -> None:
+    leads, begun, gate, told = asyncio.Event(), asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def revoked(event: Revoked) -> None:
+        begun.set()
+        await gate.wait()
+        assert event.protected(first.now())
+        told.append(f"revoked {event.partition}")
+
+    first = client.role(name, roles=2, on_revoked=revoked)
+
+    async def part() -> None:
+        async with first:
+            await until(lambda: led(first) == [0, 1])
+            leads.set()
+            if ends == "by an error":
+                raise KeyError
+            if ends == "cancelled":
+                await asyncio.Event().wait()
+
+    leaving = asyncio.create_task(part())
+    await asyncio.wait_for(leads.wait(), 10.0)
+    if ends == "cancelled":
+        leaving.cancel()
+    async with client.role(name, roles=2) as second:
+        await asyncio.wait_for(begun.wait(), 10.0)
+        page = await client.json("GET", f"/core/roles/{name}")
+        assert first.member.id in page["live"]
+        assert (led(first), led(second)) == ([], [])
+        gate.set()
+        await until(lambda: led(second) == [0, 1])
+        assert sorted(told) == ["revoked 0", "revoked 1"]
+        [end] = await asyncio.gather(leaving, return_exceptions=True)
+    kinds = {"at its end": "NoneType", "by an error": "KeyError", "cancelled": "CancelledError"}
+    assert type(end).__name__ == kinds[ends]
+
+
+async def test_where_two_may_lead_a_process_that_leaves_is_told_of_it_to_the_end(
+    client: Client, name: str
+) -> None:
+    told: list[str] = []
+
+    async def over(event: object) -> None:
+        await asyncio.sleep(0.05)
+        told.append(type(event).__name__)
+
+    what: dict[str, Any] = {"on_revoked": over, "on_fenced": over}
+    async with client.role(name, mode="nonExclusive", **what) as role:
+        await until(lambda: role.leads(0))
+    assert told in (["Revoked"], ["Fenced"])
+
+
+async def test_a_reader_of_events_finishes_a_revocation_before_the_leave_is_said(
+    client: Client, name: str
+) -> None:
+    told: list[str] = []
+
+    async def listen() -> None:
+        async for event in first.events():
+            if isinstance(event, Revoked):
+                assert event.protected(first.now())
+                await asyncio.sleep(0.05)
+                assert first.member.id in (await client.json("GET", f"/core/roles/{name}"))["live"]
+            told.append(type(event).__name__)
+
+    first = client.role(name)
+    async with first:
+        listening = asyncio.create_task(listen())
+        await until(lambda: first.leads(0))
+    await listening
+    assert told == ["Acquired", "Revoked"]
 
 
 @pytest.mark.parametrize("role", [-1, 4])
