@@ -38,7 +38,10 @@ class StreamBackend(Protocol):
         """Return how many members hold data."""
 
     def known_topic(self, name: str) -> Topic | None:
-        """Return what was known of a topic a moment ago, None if nothing was."""
+        """Return what a topic said a moment ago, or last while the group has no majority."""
+
+    async def topic_or_last(self, name: str, timeout_s: float) -> Topic:
+        """Return what a topic says, or said last while its owner does not answer."""
 
     async def topic(self, name: str, timeout_s: float) -> Topic:
         """Return what a topic says. Raises NoSuchTopic, Unavailable."""

@@ -41,6 +41,8 @@ from docstore.trace.context import TRACEPARENT
 
 TOPIC_KNOWN_S = 5.0
 """How long what a topic says is believed. A partition more is noticed so much later."""
+TOPIC_ASKED_S = 0.5
+"""A topic that was known is asked for that long; then it counts as it was."""
 TOPICS_KNOWN_MAX = 10_000
 WAIT_AT_ONCE_S = 5.0
 """How long a leader lets one question wait: who asked may have gone meanwhile."""
@@ -80,15 +82,30 @@ class StreamBackend:
     # Topics
 
     def known_topic(self, name: str) -> Topic | None:
-        """Return what was known of a topic a moment ago, if it was."""
+        """Return what a topic said a moment ago, or last while the group has no majority."""
         known = self._topics.get(name)
-        return known[0] if known is not None and clock() < known[1] else None
+        is_known = known is not None and (clock() < known[1] or self._view.lacks_quorum)
+        return known[0] if known is not None and is_known else None
+
+    async def topic_or_last(self, name: str, timeout_s: float) -> Topic:
+        """Return what a topic says, or said last while its owner does not answer.
+
+        Raises NoSuchTopic, Unavailable where nothing was known of it.
+        """
+        last = self._topics.get(name)
+        try:
+            return await self.topic(name, timeout_s if last is None else TOPIC_ASKED_S)
+        except Unavailable:
+            if last is None:
+                raise
+        self._topics[name] = (last[0], clock() + TOPIC_KNOWN_S)
+        return last[0]
 
     async def topic(self, name: str, timeout_s: float) -> Topic:
         """Return what a topic says. Raises NoSuchTopic, Unavailable."""
         answer = await self._submit(Operation(verb="GET", link=f"{STREAMS}/{name}"), timeout_s)
-        self._topics.pop(name, None)
         if answer.status == 404:
+            self._topics.pop(name, None)
             raise NoSuchTopic(f"there is no topic {name}")
         if answer.row is None or not answer.is_success:
             raise Unavailable(f"it is not known whether there is a topic {name}: {answer.detail}")
@@ -104,8 +121,8 @@ class StreamBackend:
     def noticed(self, row: Row) -> None:
         """Learn of a topic's document that was decided."""
         factory, _, name = row.link.rpartition("/")
-        if factory == STREAMS:
-            self._topics.pop(name, None)
+        if factory == STREAMS and (known := self._topics.pop(name, None)) and not row.deleted:
+            self._topics[name] = (known[0], 0.0)  # What it said last, for when it cannot be read.
 
     @property
     def members(self) -> int:

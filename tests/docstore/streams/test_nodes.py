@@ -267,3 +267,31 @@ def connections(nodes: Sequence[LocalNode]) -> list[int]:
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     established = [int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "01"]
     return [established.count(port) for port in ports]
+
+
+@pytest.mark.thorough
+async def test_a_partition_whose_live_set_is_up_is_written_while_the_group_has_no_majority(
+    group: LocalCluster, store: Client
+) -> None:
+    path = await create(store, "lasting", replicationFactor=1)
+    leader = await leader_of(group, store, path)
+    others = [node for node in group.nodes if node is not leader]
+    records = f"{path}/partitions/0/records"
+    async with Client([leader.url]) as client:
+        await client.json("POST", records, {"value": 0})
+        for node in others:
+            group.kill(node)
+        # What a node has read of a topic counts for five seconds. A produce needs no retry after.
+        loop = asyncio.get_running_loop()
+        count, until_s = 1, loop.time() + 8.0
+        try:
+            while loop.time() < until_s:
+                await client.json("POST", f"{path}/records", {"key": "k", "value": count})
+                count += 1
+                await asyncio.sleep(0.2)
+        finally:
+            for node in others:
+                group.start(node)
+            group.wait_ready()
+        page = await client.json("GET", f"{records}?from=beginning", Accept="application/json")
+    assert [each["value"] for each in page["records"]] == list(range(count))
