@@ -288,7 +288,7 @@ async def test_a_partition_whose_live_set_is_up_is_written_while_the_group_has_n
             while loop.time() < until_s:
                 await client.json("POST", f"{path}/records", {"key": "k", "value": count})
                 count += 1
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(0.05)
         finally:
             for node in others:
                 group.start(node)
