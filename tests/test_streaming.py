@@ -43,7 +43,7 @@ def test_a_seed_beside_replicas_breaks_nothing(seed: int) -> None:
 # cut below it; a replica whose node left before it was filled (rule RM2).
 @pytest.mark.parametrize("seed", [101_084, 100_422, 100_228, 101_722, 101_385, 101_675])
 def test_a_pinned_seed_breaks_nothing(seed: int) -> None:
-    outcome = run(seed, shape_of(seed), register=False)
+    outcome = run(seed, shape_of(seed, beside=()), register=False)
     assert (outcome.problems, outcome.stuck) == ([], [])
 
 

@@ -56,7 +56,10 @@ class View(Protocol):
         """Return the slot of a document."""
 
     def wall_now_us(self) -> int:
-        """Return the wall clock in microseconds since 1970, held back if it is wrong."""
+        """Return the time to stamp with, in microseconds since 1970."""
+
+    def past_us(self) -> int:
+        """Return an instant that is past for sure, in microseconds since 1970: to delete by."""
 
 
 class GroupView:
@@ -131,8 +134,12 @@ class GroupView:
         return self._owners.owner_of(self._replica.slot_of(link)) or ""
 
     def wall_now_us(self) -> int:
-        """Return the wall clock in microseconds since 1970, held back if it is wrong."""
+        """Return the time to stamp with, in microseconds since 1970."""
         return self._replica.wall_now_us(self._clock())
+
+    def past_us(self) -> int:
+        """Return an instant that is past for sure, in microseconds since 1970: to delete by."""
+        return self._replica.past_us()
 
     def slot_of(self, link: str) -> int:
         """Return the slot of a document."""

@@ -192,7 +192,7 @@ class Documents:
             self.outbox.store(Prune(numbers))
 
     def _horizon_us(self) -> int:
-        return self.core.wall_now_us() - int(self.core.config.retention.conflicts_s * 1e6)
+        return self.core.past_us() - int(self.core.config.retention.conflicts_s * 1e6)
 
 
 def _standings(branches: Branches) -> dict[int, Standing]:

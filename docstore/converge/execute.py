@@ -300,7 +300,7 @@ class Executor:
         asked = (inflight.entry, inflight.boot, inflight.seq)
         if (identity.entry, identity.boot, identity.seq) != asked:
             key = inflight.operation.key
-            fresh = row.updated_us + KEY_LIFE_US > self.core.wall_now_us()
+            fresh = row.updated_us + KEY_LIFE_US > self.core.past_us()
             if not key or identity.key != key or not fresh:
                 return None
             if identity.fingerprint != fingerprint(inflight.operation):

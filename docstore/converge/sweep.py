@@ -36,7 +36,7 @@ class Sweeper:
     def _sweep(
         self, standing: Standing, older_than_s: float, then: Callable[[list[Row]], None]
     ) -> None:
-        before_us = self.core.wall_now_us() - int(older_than_s * 1e6)
+        before_us = self.core.past_us() - int(older_than_s * 1e6)
 
         def found(result: Result) -> None:
             if isinstance(result, Corrupt) or not result:

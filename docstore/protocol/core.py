@@ -164,12 +164,18 @@ class Core:
 
     def tick(self, wall_us: int) -> None:
         """Learn what the wall clock shows now."""
-        heard = [peer.clock_us for name, peer in self.peers.items() if self.is_alive(name)]
-        self.clock.set(wall_us, self.now, [clock for clock in heard if clock is not None])
+        others = {
+            name: peer.clock_us for name, peer in self.peers.items() if peer.clock_us is not None
+        }
+        self.clock.set(wall_us, self.now, self.me, others, self.configuration.sets)
 
     def wall_now_us(self) -> int:
-        """Return the wall clock, held back if it is wrong."""
+        """Return the time to stamp with: the wall clock, held near the others' if it is wrong."""
         return self.clock.now_us(self.now)
+
+    def past_us(self) -> int:  # Seam.
+        """Return an instant that is past for sure: what is deleted by time is older (rule D6)."""
+        return self.clock.past_us(self.now)
 
     # What the end of a step deals with
 

@@ -1,7 +1,7 @@
 """What a leader lets go of: records that are too old, or too many, by what their topic says.
 
-Only the leader decides (rule RC11), by its own held-back clock and sizes; followers trim to the
-start that it tells. It lets go of whole batches below the high watermark, and always keeps one.
+Only the leader decides (rule RC11), by what is past for sure (rule D6) and by sizes; followers trim
+to the start that it tells. It deletes whole batches below the high watermark, and always keeps one.
 """
 
 import heapq
@@ -73,7 +73,7 @@ class Retention:
             return
         headers = [each for each in found if isinstance(each, Header)]
         left = sum(each for each in size if isinstance(each, int))
-        before_us = core.view.wall_now_us() - topic.retention_ms * 1000
+        before_us = core.view.past_us() - topic.retention_ms * 1000
         start = log.start
         for header in headers:
             too_old = topic.retention_ms and header.last_us < before_us

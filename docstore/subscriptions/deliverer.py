@@ -288,7 +288,7 @@ class Deliverer:
             found = await self._document(run.link)
         except DocstoreError as error:
             return Unread(str(error))
-        is_over = 0 < about.expires_us <= self._view.wall_now_us()
+        is_over = 0 < about.expires_us <= self._view.past_us()
         is_same = found is not None and found[1] == run.tag and not is_over
         return Confirmed(is_same, self._may_read(about.user, about.path))
 

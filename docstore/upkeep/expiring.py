@@ -1,7 +1,7 @@
 """Documents whose time is over are deleted (rule D5).
 
-Who owns a slot looks once a second which of its documents have a `documentExpirationTimeMicros`
-in the past, by its own clock, held back while that runs ahead of the others'. It deletes them as
+The owner of a slot looks once a second which of its documents have a `documentExpirationTimeMicros`
+that is past for sure, by the clocks of a majority (rule D6). It deletes them as
 any client would, on condition that they have not changed; so an expiry is a decided row like every
 other deletion, and replicas never have to agree about the time.
 """
@@ -82,8 +82,8 @@ class Expiring:
 
     async def _look(self, level: Level, after: Place) -> Place | None:
         """Delete a page of documents; return where there may be more. PRIMARY: or EVENTUAL."""
-        now_us = self._view.wall_now_us()
-        [result] = await self._store.read([Expired(now_us, ROWS_AT_ONCE, level, after=after)])
+        past_us = self._view.past_us()
+        [result] = await self._store.read([Expired(past_us, ROWS_AT_ONCE, level, after=after)])
         if not isinstance(result, list):
             return None  # Damaged: whoever reads it is told so, and it is repaired.
         ours = [row for row in result if self._is_ours(row, level)]

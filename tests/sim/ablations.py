@@ -72,6 +72,7 @@ COUNTED = replace(TRIMS, versions=3)
 LEASES = Profile(
     slots=1, links=1, leases=True, kinds=("isolate", "isolate", "pause", "oneway", "cut", "crash")
 )
+CLOCKS = Profile(slots=1, links=2, kinds=("clock", "clock", "slow"), beside=("crash", "isolate"))
 FIVE = Profile(size=5, slots=1, links=2, kinds=("isolate", "cut", "oneway", "crash", "pause"))
 
 
@@ -274,6 +275,14 @@ def _all_rows(rows: Sequence[Row]) -> Sequence[Row]:
     return rows
 
 
+def _past_of_the_living(self: Core) -> int:
+    """Go by the upper median of the clocks of those that are heard."""
+    clock, mine = self.clock, self.clock.own_us(0.0)
+    heard = [peer.clock_us or mine for name, peer in self.peers.items() if self.is_alive(name)]
+    clocks = sorted([mine, *heard])
+    return min(mine, clocks[len(clocks) // 2] + clock._apart_us_max) + int(self.now * 1e6)
+
+
 def _one_after_the_other(self: AtomicBatches, log: SlotLog, at_us: int) -> int:
     return max(at_us, log.updated_us + 1)
 
@@ -301,6 +310,9 @@ ABLATIONS: dict[str, Ablation] = {
     "pages-that-part-batches": Ablation("A2", ((parts, "whole", _all_rows),), PARTS),
     "a-batch-of-several-times": Ablation(
         "A3", ((AtomicBatches, "time_of", _one_after_the_other),), PARTS
+    ),
+    "past-by-the-clocks-of-the-living": Ablation(
+        "D6", ((Core, "past_us", _past_of_the_living),), CLOCKS
     ),
     "trim-what-a-key-asks-for": Ablation("SL7", ((Operations, "may_have_keys", _never),), REPEATS),
     "trim-what-others-lack": Ablation("SL7", ((Trimmer, "held_by_all", _what_is_here),), TRIMS),

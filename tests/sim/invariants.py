@@ -8,7 +8,7 @@ from docstore.protocol.log import SlotLog
 from docstore.protocol.parts import span_of
 from docstore.protocol.reign import Phase
 from docstore.storage.store import Rows, Status
-from tests.sim.process import Process
+from tests.sim.process import EPOCH_US, Process
 
 
 class Violation(AssertionError):
@@ -17,6 +17,9 @@ class Violation(AssertionError):
 
 class Invariants:
     """Watches the steps of all processes."""
+
+    clocks_err_in_few = True
+    """Whether the wall clocks of most nodes are right."""
 
     def __init__(self) -> None:
         self.checked: Counter[str] = Counter()
@@ -43,6 +46,7 @@ class Invariants:
     def after_step(self, process: Process) -> None:
         """Check what the step may have changed."""
         self._check_register(process)
+        self._check_past(process)
         core = process.replica.core
         reigning = [log.slot for log in core.logs.values() if log.reign is not None]
         if [log.slot for log, reign in core.logs.reigns() if log.reign is reign] != reigning:
@@ -72,6 +76,13 @@ class Invariants:
             leader = self._leaders.setdefault(voter.generation, process.name)
             if leader != process.name:
                 raise Violation(f"{leader} and {process.name} lead generation {voter.generation}")
+
+    def _check_past(self, process: Process) -> None:
+        """I14: nothing is taken for past that is not, while fewer than a majority's clocks err."""
+        core = process.replica.core
+        ahead_us = core.past_us() - EPOCH_US - int(core.now * 1e6)
+        if self.clocks_err_in_few and ahead_us > 1_000_000:
+            raise Violation(f"I14: {process.name} would delete by a time that is not past")
 
     def _check_promise(self, process: Process, log: SlotLog) -> None:
         """I1: within a life a promise never decreases; over a restart the disk keeps it."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import permutations
+from random import Random
 
 from docstore.protocol.events import DrainAsked, SlotCorrupted
 from docstore.protocol.group.change import Change, Kind
@@ -10,16 +11,30 @@ from docstore.storage.store import Status
 from tests.sim.cluster import Cluster
 
 ALL = ("crash", "crash", "pause", "cut", "oneway", "isolate", "flap", "storm")
+BESIDE = ("crash", "pause", "cut", "oneway", "isolate", "flap", "full", "slow", "clock")
+"""Of which one strikes another node while the first fault lasts, where two strike at a time."""
 
 
 class Nemesis:
     """Strikes at random until `until`, never stops being repaired, and heals in the end."""
 
-    def __init__(self, cluster: Cluster, until: float, kinds: Sequence[str] = ALL) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        until: float,
+        kinds: Sequence[str] = ALL,
+        beside: Sequence[str] = (),
+    ) -> None:
+        """beside: of which a second fault is drawn with each, of another kind."""
         self._cluster = cluster
         self._world = cluster.world
         self._until = until
         self._kinds = kinds
+        self._beside = beside
+        # Apart from the other generator, so that it changes no run without second faults.
+        self._rng = Random(f"{self._world.seed} beside")
+        self._liar: str | None = None
+        """The only node whose wall clock is ever wrong: the others may remember how it was."""
         self._wiped: str | None = None
         """Whose disk is lost and not replaced yet; a second must not be lost meanwhile."""
         self._asked = 0
@@ -30,8 +45,18 @@ class Nemesis:
         if self._world.now >= self._until:
             return
         rng = self._world.rng
-        getattr(self, f"_{rng.choice(self._kinds)}")(rng.choice(self._cluster.names))
+        kind, name = rng.choice(self._kinds), rng.choice(self._cluster.names)
+        getattr(self, f"_{kind}")(name)
+        others = [each for each in self._beside if each != kind]
+        if others and len(self._cluster.names) > 1:
+            other = self._rng.choice([each for each in self._cluster.names if each != name])
+            delay_s = self._rng.random() * 0.3
+            self._world.after(delay_s, self._strike_beside, self._rng.choice(others), other)
         self._world.after(0.05 + rng.random() * 1.2, self._strike)
+
+    def _strike_beside(self, kind: str, name: str) -> None:
+        if self._world.now < self._until:
+            getattr(self, f"_{kind}")(name)
 
     def _duration(self) -> float:
         rng = self._world.rng
@@ -113,16 +138,17 @@ class Nemesis:
         self._cluster.processes[name].disk_is_full = False
 
     def _clock(self, name: str) -> None:
-        """Let a node's wall clock be an hour ahead for a while; never a majority's."""
-        if any(process.clock_ahead_us for process in self._cluster.processes.values()):
-            return
-        self._cluster.processes[name].clock_ahead_us = 3_600_000_000
-        self._world.after(self._duration(), self._right_clock, name)
+        """Let a node's wall clock be an hour ahead for a while; always the same one's."""
+        self._liar = self._liar or name
+        process = self._cluster.processes[self._liar]
+        if not process.clock_ahead_us:
+            process.clock_ahead_us = 3_600_000_000
+            self._world.after(self._duration(), self._right_clock, self._liar)
 
     def _behind(self, name: str) -> None:
         """Let a node's wall clock be an hour behind for a while; never a majority's."""
         self._clock(name)
-        process = self._cluster.processes[name]
+        process = self._cluster.processes[self._liar or name]
         process.clock_ahead_us = -abs(process.clock_ahead_us)
 
     def _right_clock(self, name: str) -> None:

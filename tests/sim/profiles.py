@@ -4,22 +4,23 @@ from dataclasses import replace
 from math import inf
 from random import Random
 
-from tests.sim.nemesis import ALL
+from tests.sim.nemesis import ALL, BESIDE
 from tests.sim.run import Profile
 
 
-def profile_of(seed: int, nodes: str) -> Profile:
+def profile_of(seed: int, nodes: str, beside: tuple[str, ...] = BESIDE) -> Profile:
     """Return the shape of a seed's run: 3 or 5 nodes, and what else varies.
 
     nodes: "3", "5", "both", or both under clients that send several operations at once as well:
     "batches", or "atomic" for all or none of them, or "keyed" for such under Idempotency-Keys.
+    beside: kinds of the faults that strike beside others; () for one fault at a time.
     """
     if nodes == "batches":
-        return replace(profile_of(seed, "both"), loaders=2, links=8)
+        return replace(profile_of(seed, "both", beside), loaders=2, links=8)
     if nodes == "keyed":  # Keys are remembered for longer than old versions in other runs.
-        return replace(profile_of(seed, "atomic"), keyed=True, retention_s=0.0)
+        return replace(profile_of(seed, "atomic", beside), keyed=True, retention_s=0.0)
     if nodes == "atomic":
-        return _atomic(seed, profile_of(seed, "both"))
+        return _atomic(seed, profile_of(seed, "both", beside))
     rng = Random(seed * 7919 + 1)
     size = rng.choice((3, 5)) if nodes == "both" else int(nodes)
     # In one of eleven runs disks rot as well: slots abstain, and are copied anew.
@@ -42,6 +43,7 @@ def profile_of(seed: int, nodes: str) -> Profile:
         more = (*more, *["drain"] * 5)
     return Profile(
         kinds=(*ALL, *more),
+        beside=beside,
         size=size,
         factor=rng.choice((None, 3)) if size == 5 else None,
         slots=rng.choice((1, 2, 4)),

@@ -294,3 +294,6 @@ class RegisterView:
     def wall_now_us(self) -> int:
         ahead = self._hosts.processes[self._name].clock_ahead_us
         return EPOCH_US + int(self._hosts.world.now * 1e6) + ahead
+
+    def past_us(self) -> int:
+        return EPOCH_US + int(self._hosts.world.now * 1e6)

@@ -65,3 +65,6 @@ class ReplicaView:
 
     def wall_now_us(self) -> int:
         return self._core.wall_now_us()
+
+    def past_us(self) -> int:
+        return self._core.past_us()

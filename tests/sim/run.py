@@ -46,6 +46,8 @@ class Profile:
     keyed: bool = False
     """They do so under keys, and repeat them; and somebody asks nodes to let go of what is old."""
     kinds: tuple[str, ...] = ALL
+    beside: tuple[str, ...] = ()
+    """Of which a second fault strikes with each, where two strike at a time."""
     page_rows: int = 256
     faults_s: float = FAULTS_S
     hand_back_s: float = inf
@@ -92,7 +94,7 @@ def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None)
         process.after_step = after_step
     history = History()
     links = _links(profile)
-    nemesis = Nemesis(cluster, profile.faults_s, profile.kinds)
+    nemesis = Nemesis(cluster, profile.faults_s, profile.kinds, profile.beside)
     _start_clients(cluster, profile, links, history)
     try:
         world.run(profile.faults_s)

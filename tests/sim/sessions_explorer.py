@@ -106,6 +106,9 @@ class Sight:
     def slot_of(self, link: str) -> int:
         return 0
 
+    def past_us(self) -> int:
+        return 0
+
     def wall_now_us(self) -> int:
         return 0
 

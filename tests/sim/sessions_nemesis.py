@@ -32,7 +32,7 @@ class SessionNemesis(Nemesis):
     def __init__(self, ground: Ground, links: Sequence[str]) -> None:
         """links: documents whose owners it aims at."""
         shape = ground.shape
-        super().__init__(ground.nodes, shape.faults_s, shape.kinds)
+        super().__init__(ground.nodes, shape.faults_s, shape.kinds, shape.beside)
         self._ground = ground
         self._links = links
         self._actor_kinds = shape.actor_kinds
@@ -87,6 +87,11 @@ class SessionNemesis(Nemesis):
         if self._world.now < self._until:
             self._excuse(4.0)
         super()._strike()
+
+    def _strike_beside(self, kind: str, name: str) -> None:
+        if self._world.now < self._until:
+            self._excuse(4.0)
+        super()._strike_beside(kind, name)
 
     def _excuse(self, seconds: float) -> None:
         session_s = self._ground.shape.ttl_ms / 1000

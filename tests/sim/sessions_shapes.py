@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from docstore.sessions.timing import SessionsConfig
+from tests.sim.nemesis import BESIDE
 
 NODE_KINDS = (
     "crash", "pause", "cut", "oneway", "isolate", "split", "flap", "storm", "drain", "move",
@@ -50,6 +51,8 @@ class Shape:
     grace_ms: int = 0
     ask_timeout_s: float = 1.5
     kinds: tuple[str, ...] = NODE_KINDS
+    beside: tuple[str, ...] = ()
+    """Of which a second fault strikes with each, where two strike at a time."""
     actor_kinds: tuple[str, ...] = ACTOR_KINDS
     trouble: float = 1.0
     loss: float = 0.02
@@ -60,8 +63,11 @@ class Shape:
     faults_s: float = FAULTS_S
 
 
-def shape_of(seed: int) -> Shape:
-    """Return the shape of a seed's run: each kind of fault is in every second one."""
+def shape_of(seed: int, beside: tuple[str, ...] = (*BESIDE, "kill", "move")) -> Shape:
+    """Return the shape of a seed's run: each kind of fault is in every second one.
+
+    beside: kinds of the faults that strike beside others; () for one fault at a time.
+    """
     rng = Random(seed * 32_452_843 + 17)
     kinds = tuple(kind for kind in NODE_KINDS if rng.random() < 0.5)
     actor_kinds = tuple(kind for kind in ACTOR_KINDS if rng.random() < 0.6)
@@ -84,6 +90,7 @@ def shape_of(seed: int) -> Shape:
         grace_ms=rng.choice((0, 0, 400)),
         ask_timeout_s=rng.choice((0.8, 1.5)),
         kinds=kinds or ("crash",),
+        beside=beside,
         actor_kinds=actor_kinds,
     )
 

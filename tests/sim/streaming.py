@@ -23,7 +23,7 @@ def run(seed: int, shape: Shape, *, register: bool = True) -> Outcome:
     bench = RegisterBench(seed, shape) if register else ReplicaBench(seed, shape)
     world = bench.world
     bench.nodes.network.weather.loss = shape.loss
-    nemesis = StreamNemesis(bench.nodes, bench, shape.faults_s, shape.kinds)
+    nemesis = StreamNemesis(bench.nodes, bench, shape.faults_s, shape.kinds, shape.beside)
     _begin_clients(bench, told)
     try:
         world.run(shape.faults_s)

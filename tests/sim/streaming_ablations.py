@@ -39,6 +39,7 @@ from docstore.streams.replicas import Replicas
 from docstore.streams.roles import Roles
 from docstore.streams.witnesses import Witnesses
 from tests.sim import streaming, streaming_bench, streaming_documents
+from tests.sim.register import RegisterView
 from tests.sim.streaming_shapes import Shape
 
 BASIC = Shape(partitions=2, fail_back_s=0.5)
@@ -59,6 +60,7 @@ OFFLINE = Shape(
     kinds=("crash", "crash", "isolate"), factor=2, least=1, max_lag_ms=300, offline_retry_s=0.5
 )
 DEAF = Shape(kinds=("deaf",), partitions=3)
+CLOCKS = Shape(kinds=("clock", "clock", "slow"), beside=("crash", "isolate"), retention_ms=1_500)
 KEPT = Shape(kinds=("crash", "pause"), retention_ms=500, retention_bytes=1_000)
 
 
@@ -299,6 +301,9 @@ RULES: dict[str, Ablation] = {
         "RC9", ((Leading, "shown_high", property(lambda self: self.log.high)),), CRASHES
     ),
     "trimmed-by-followers": Ablation("RC11", ((Follower, "_learn", _trim_all),), KEPT),
+    "old-by-the-leader's-own-clock": Ablation(
+        "D6", ((RegisterView, "past_us", RegisterView.wall_now_us),), CLOCKS
+    ),
     "appended-again-without-a-number": Ablation("RN3", ((Producing, "_lost", _ask_again),), PLAIN),
     "reset-when-the-disk-is-full": Ablation("RD1", ((Partitions, "step", _reset_when_full),), FULL),
     "members-leave-with-their-data": Ablation("RM1", ((Reassignment, "blocks", _never),), GROUPS),

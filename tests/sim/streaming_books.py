@@ -25,6 +25,8 @@ class Book:
     """(epoch, offset) -> (base, CRC) of its batch, wherever it is."""
     raw: dict[tuple[int, int], bytes] = field(default_factory=dict)
     """(epoch, base) -> the batch."""
+    made_at: dict[tuple[int, int], float] = field(default_factory=dict)
+    """(epoch, base) -> when the batch was made."""
     committed: list[Committed] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     """Value -> its offset in the committed map."""

@@ -1,4 +1,4 @@
-"""What must hold of streams after every single step, of all nodes together (RI1 to RI20)."""
+"""What must hold of streams after every single step, of all nodes together (RI1 to RI21)."""
 
 import zlib
 from collections import Counter
@@ -22,6 +22,8 @@ from tests.sim.streaming_books import Book, Books, Committed
 from tests.sim.streaming_documents import Documents
 
 WHOLE = 1 << 40
+STAMPED_EARLY_S = 0.8
+"""By how much too early a stamp may be: half a second, and how old a reading of a clock is."""
 
 
 @dataclass(slots=True)
@@ -46,6 +48,8 @@ class StreamInvariants:
         self.documents = Documents(streamers, self.books, self.checked)
         self.refused: dict[str, str] = {}
         """Value -> why it was refused: it must be in no log."""
+        self.retention_s = 0.0
+        """For how long records stay at least; 0 where it is not said, or some are too many."""
         self._streamers = streamers
         self._seen: dict[tuple[str, str], Seen] = {}
         self._opened: dict[int, Leading] = {}
@@ -120,6 +124,18 @@ class StreamInvariants:
         self.checked["RI20"] += log.start != seen.start
         if log.start < seen.start and not may_lose:
             raise Violation(f"RI20: start of {key} goes from {seen.start} to {log.start}")
+        if self.retention_s:
+            self._check_age(key, book, range(seen.start, min(log.start, len(book.committed))))
+
+    def _check_age(self, key: tuple[str, str], book: Book, trimmed: range) -> None:
+        """RI21: what goes by time is old enough, but for what stamps and ticks may be late."""
+        now = self._streamers[key[0]].partitions.core.now
+        for offset in trimmed:
+            epoch = book.committed[offset].epoch
+            age_s = now - book.made_at[epoch, book.contents[epoch, offset][0]]
+            self.checked["RI21"] += 1
+            if age_s < self.retention_s - STAMPED_EARLY_S:
+                raise Violation(f"RI21: record {offset} of {key} has gone after {age_s:.2f} s")
 
     def _check_contents(
         self, key: tuple[str, str], book: Book, log: PartitionLog, fresh: int
@@ -156,6 +172,7 @@ class StreamInvariants:
             ):
                 raise Violation(f"RI4: two contents at {offset} of epoch {header.epoch}, {key}")
         book.raw[header.epoch, header.base] = raw
+        book.made_at[header.epoch, header.base] = self._streamers[key[0]].partitions.core.now
         for record in unpacked(body_of(raw)):
             uid = record.value.decode()
             book.seen.add(uid)

@@ -36,8 +36,15 @@ class Ground(Protocol):
 class StreamNemesis(Nemesis):
     """Strikes nodes as for documents, and what only streams have."""
 
-    def __init__(self, cluster: Any, ground: Ground, until: float, kinds: Sequence[str]) -> None:
-        super().__init__(cluster, until, kinds)
+    def __init__(
+        self,
+        cluster: Any,
+        ground: Ground,
+        until: float,
+        kinds: Sequence[str],
+        beside: Sequence[str],
+    ) -> None:
+        super().__init__(cluster, until, kinds, beside)
         self._ground = ground
         self._snapshots: dict[str, PartitionLedger] = {}
         self._taken: set[str] = set()

@@ -11,6 +11,7 @@ from docstore.streams.timing import (
     TransferBounds,
     Upkeep,
 )
+from tests.sim.nemesis import BESIDE
 from tests.sim.streaming_nemesis import KINDS
 
 FAULTS_S = 12.0
@@ -26,6 +27,8 @@ class Shape:
     factor: int = 3
     least: int = 2
     kinds: tuple[str, ...] = KINDS
+    beside: tuple[str, ...] = ()
+    """Of which a second fault strikes with each, where two strike at a time."""
     producers: int = 3
     consumers: int = 3
     numbered: bool = True
@@ -51,10 +54,11 @@ class Shape:
     faults_s: float = FAULTS_S
 
 
-def shape_of(seed: int) -> Shape:
+def shape_of(seed: int, beside: tuple[str, ...] = BESIDE) -> Shape:
     """Return the shape of a seed's run: each kind of fault is in every second one.
 
     Two are in every fifth: after them less is promised, or less is asked of the run.
+    beside: kinds of the faults that strike beside others; () for one fault at a time.
     """
     rng = Random(seed * 15_485_863 + 11)
     size = rng.choice((3, 3, 5))
@@ -67,6 +71,7 @@ def shape_of(seed: int) -> Shape:
         factor=factor,
         least=min(factor, rng.choice((1, 2, 2))),
         kinds=kinds or ("crash",),
+        beside=beside,
         acks=rng.choice(("committed", "committed", "mixed")),
         page_bytes=rng.choice((1, 300, 1 << 20)),
         tail_bytes=rng.choice((0, 400, 1 << 20)),

@@ -1,8 +1,8 @@
 """A side road: Idempotency-Keys are forgotten when their time is over, also where nobody writes.
 
 One log is looked at in a tick, so that all 1,024 are passed in less than a minute, and none of it
-is felt. Every replica does it for itself, by its own clock: it only ever forgets what the owner
-would not look at any more.
+is felt. Every replica does it for itself, by what is past for sure (rule D6): it only ever forgets
+what the owner would not look at any more.
 """
 
 from docstore.protocol.core import Core
@@ -20,7 +20,7 @@ class Forgetter:
 
     def tick(self) -> None:
         """Look at the next one."""
-        now_us = self.core.wall_now_us()
+        now_us = self.core.past_us()
         if not self._round:
             self._weaker.forget_keys(now_us)
             self._round = list(self.core.logs)

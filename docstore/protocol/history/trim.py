@@ -107,12 +107,12 @@ class Trimmer:
         age_s = self.core.now - needs.known_at
         if age_s >= NEEDS_KNOWN_S:
             return False
-        known_us = self.core.wall_now_us() - int((age_s + CLOCKS_APART_S) * 1e6)
+        known_us = self.core.past_us() - int((age_s + CLOCKS_APART_S) * 1e6)
         return not self._asked or self.asked_us <= known_us
 
     def _before_us(self, log: SlotLog) -> int:
         """Return the instant before which versions must have been replaced to be let go of."""
-        now_us, kept_s = self.core.wall_now_us(), self.core.config.retention.history_s
+        now_us, kept_s = self.core.past_us(), self.core.config.retention.history_s
         old_us = now_us - int(kept_s * 1e6) if kept_s > 0 else 0
         asked_us = self.asked_us
         if log.operations.may_have_keys(log.kept, now_us):
@@ -182,7 +182,7 @@ class Trimmer:
     def _bury(self, log: SlotLog) -> None:
         """Look for tombstones that are passed and old, and let the floor stand for them."""
         retried_us = int(self.core.config.retention.tombstones_s * 1e6)
-        before_us = min(self._before_us(log), self.core.wall_now_us() - retried_us)
+        before_us = min(self._before_us(log), self.core.past_us() - retried_us)
         cuts = log.cuts
 
         def found(result: Result) -> None:

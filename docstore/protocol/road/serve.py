@@ -112,7 +112,7 @@ class Owner:
             return True
         operation = inflight.operation
         is_older = inflight.attempt > 1 or core.proposed.has(origin, seq)
-        if not recall.is_known(log, operation, core.wall_now_us(), is_older=is_older):
+        if not recall.is_known(log, operation, core.past_us(), is_older=is_older):
             page = recall.next_page(log, operation.link, self.core.config)
             if page is None:
                 self.core.reply(inflight, recall.TOO_DEEP)
@@ -128,7 +128,7 @@ class Owner:
 
     def _is_key_used(self, log: SlotLog, reign: Reign, inflight: Inflight) -> bool:
         operation = inflight.operation
-        now_us = self.core.wall_now_us()
+        now_us = self.core.past_us()
         use = log.operations.find_key(operation.link, operation.key, now_us)
         if use is None:
             if log.operations.has_room_for_key(operation.link, now_us):

@@ -141,11 +141,15 @@ class ReplicaView:
         return self._core.config.retention.history_s
 
     def wall_now_us(self, now: float | None = None) -> int:
-        """Return the wall clock in microseconds since 1970, held back if it is wrong.
+        """Return the time to stamp with, in microseconds since 1970: see `WallClock`.
 
         now: what the machine's clock shows; None as of its last event.
         """
         return self._core.clock.now_us(self._core.now if now is None else now)
+
+    def past_us(self) -> int:
+        """Return an instant that is past for sure, in microseconds since 1970: to delete by."""
+        return self._core.past_us()
 
     def measures_of(self, path: str) -> Mapping[str, Measure]:
         """Return what was measured here of a factory, or of a document: by method."""

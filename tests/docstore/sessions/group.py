@@ -92,6 +92,9 @@ class Sight:
     def slot_of(self, link: str) -> int:
         return slot_of(link)
 
+    def past_us(self) -> int:
+        return self.wall_now_us()
+
     def wall_now_us(self) -> int:
         return START_US + int(self._group.now * 1e6)
 

@@ -104,6 +104,9 @@ class Sight:
     def slot_of(self, link: str) -> int:
         return 0
 
+    def past_us(self) -> int:
+        return self.wall_now_us()
+
     def wall_now_us(self) -> int:
         return START_US + int(self._group.now * 1e6)
 

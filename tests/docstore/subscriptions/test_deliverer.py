@@ -66,7 +66,7 @@ class Beside:
     def owned(self) -> Sequence[int]:
         return (0,)
 
-    def wall_now_us(self) -> int:
+    def past_us(self) -> int:
         return 0
 
     async def below(self, prefix: str, slots: Sequence[int]) -> list[Row]:

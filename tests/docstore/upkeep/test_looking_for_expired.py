@@ -25,7 +25,7 @@ class Group:
         self.tried: list[str] = []
         self.view = self.owners = self
 
-    def wall_now_us(self) -> int:
+    def past_us(self) -> int:
         return 10 * MANY
 
     def owns(self, slot: int) -> bool:
