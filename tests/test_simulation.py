@@ -10,6 +10,7 @@ import pytest
 
 from tests.docstore.protocol import (
     test_counted,
+    test_instants,
     test_lease,
     test_replica,
     test_slow_disks,
@@ -32,7 +33,6 @@ CAUGHT_BY = {
     "a-batch-of-several-times": 0,
     "a-batch-without-the-refused": 0,
     "an-instant-as-it-is-decided": 0,
-    "an-instant-dies-with-its-owner": 76,
     "an-instant-stays-open": 1,
     "pages-that-part-batches": 0,
     "leases-for-ever": 0,
@@ -72,6 +72,9 @@ CAUGHT_BY = {
 
 # Ablation -> the test that fails with it: it takes a coincidence that seeds do not meet in time.
 NOTICED_BY: dict[str, Callable[[], None]] = {
+    "an-instant-dies-with-its-owner": (
+        test_instants.test_a_replica_that_has_forgotten_what_it_noted_goes_by_its_clock
+    ),
     # A second line: with every slot opened anew in each step (M3), the ballots fence as well.
     "any-configuration-counts": (
         test_replica.test_who_counts_by_an_older_configuration_is_told_the_newer_one_and_not_counted
