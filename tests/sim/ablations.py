@@ -189,11 +189,8 @@ def _resume(self: Replica, *arguments: Any, **keywords: Any) -> None:
             reign.recovery.identical = set(log.replicas)
             reign.rooted = True
             log.decided = log.end
-            reign.followers = {
-                peer: Follower(acked=0, sent=log.end)
-                for peer in log.replicas
-                if peer != self.core.me
-            }
+            others = [peer for peer in log.replicas if peer != self.core.me]
+            reign.followers = {peer: Follower(acked=0, sent=log.end) for peer in others}
 
 
 def _always(*_: Any, **__: Any) -> bool:
@@ -298,6 +295,10 @@ def _as_it_is_decided(self: PastReads, log: SlotLog, at_us: int) -> int:
     return min(log.settled_at(at_us), log.decided)
 
 
+_FORGETTING = (
+    (Owner, "find", _no_find), (Operations, "is_over", _never),
+    (Proposed, "is_over", _never), (Closed, "has", _never),
+)  # fmt: skip
 ABLATIONS: dict[str, Ablation] = {
     "an-instant-as-it-is-decided": Ablation(
         "R5", ((PastReads, "until", _as_it_is_decided),), INSTANTS
@@ -358,16 +359,7 @@ ABLATIONS: dict[str, Ablation] = {
     "past-beyond-the-count": Ablation("R4", ((Owner, "first_shown", _all_that_is_there),), COUNTED),
     "past-before-disk": Ablation("R3", ((PastReads, "holds", _always),), SLOW_DISKS),
     "retry-without-identity": Ablation("C1", ((Gateway, "identity", _fresh_identity),), TAKEOVERS),
-    "forget-operations": Ablation(
-        "C1",
-        (
-            (Owner, "find", _no_find),
-            (Operations, "is_over", _never),
-            (Proposed, "is_over", _never),
-            (Closed, "has", _never),
-        ),
-        TAKEOVERS,
-    ),
+    "forget-operations": Ablation("C1", _FORGETTING, TAKEOVERS),
     "older-rows-not-looked-at": Ablation("C1", ((recall, "is_known", _always),), CRASHES),
     "unknown-told-as-refused": Ablation("C3", ((Gateway, "verdict", _plain_refusal),), CUTS),
     "old-ballot-after-restart": Ablation("B2", ((Replica, "__init__", _resume),), CRASHES),
@@ -384,14 +376,9 @@ ABLATIONS: dict[str, Ablation] = {
 
 
 SEED_PROTOCOL = (
-    "quorum-of-the-living",
-    "no-promise-check",
-    "own-log-as-base",
-    "retry-without-identity",
-    "forget-operations",
-    "unknown-told-as-refused",
-    "local-read",
-)
+    "quorum-of-the-living", "no-promise-check", "own-log-as-base", "retry-without-identity",
+    "forget-operations", "unknown-told-as-refused", "local-read",
+)  # fmt: skip
 """What the seed text does not have, all at once."""
 
 
