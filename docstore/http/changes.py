@@ -31,6 +31,7 @@ from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply, header_lines, streamed
+from docstore.http.waits import waiting
 from docstore.model import json
 from docstore.model.service import Service
 from docstore.query.where import parse
@@ -174,7 +175,8 @@ class Changes:
             if stretch.rows or left_s <= 0 or self._is_over(request):
                 return stretch
             since = stretch.until
-            await self._backend.changes_news(seen, min(left_s, 1.0))
+            with waiting(request):
+                await self._backend.changes_news(seen, min(left_s, 1.0))
 
     async def _push(
         self, request: web.BaseRequest, asked: _Asked, since: Cut

@@ -5,19 +5,25 @@ not logged, since each would cost a traceback.
 """
 
 import asyncio
+import os
+import socket
 from collections.abc import Callable
 from typing import Any, cast
 
 from aiohttp import StreamReader, web
-from aiohttp.http import RawRequestMessage, StreamWriter
-from aiohttp.web_protocol import RequestHandler
+from aiohttp.hdrs import TRANSFER_ENCODING
+from aiohttp.http import HttpVersion11, RawRequestMessage, StreamWriter
+from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
+from docstore.errors import BadRequest, TooSlow
 from docstore.http.metrics import HttpMetrics
-from docstore.http.plain import PlainRequest, PlainRequests
+from docstore.http.plain import VERSIONS, PlainRequest, PlainRequests
 from docstore.http.problems import problem
 from docstore.http.reply import Reply, closing_bytes
-from docstore.http.unacknowledged import acknowledged
+from docstore.http.unacknowledged import Socket, acknowledged, has_unread
 from docstore.http.unread import Mark
+
+LOOK_AGAIN_S = 0.1
 
 
 class Connection(RequestHandler):
@@ -26,11 +32,14 @@ class Connection(RequestHandler):
     The task waits on `_waiter` for a message. It is woken for what is not plain; for what is, the
     waiter is kept from it, so that to aiohttp the connection looks as busy as it is: more messages
     are queued, it is not closed for its silence, and a shutdown waits for its task.
+
+    A connection is closed once all requests are answered whose heads were read, and never by a
+    reset, which would take the last answer from its client: `Lingering` has its socket after that.
     """
 
     __slots__ = (
-        "_body", "_head_bytes", "_head_bytes_max", "_heard", "_kept", "_metrics", "_plain",
-        "_wire",
+        "_answered_count", "_body", "_has_ended", "_head_bytes", "_head_bytes_max", "_heard",
+        "_kept", "_leaves", "_plain", "_socket", "_wire", "metrics", "twin", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -46,17 +55,80 @@ class Connection(RequestHandler):
         super().__init__(manager, **settings)
         self._plain = plain
         self._heard = heard
-        self._metrics = metrics
+        self.metrics = metrics
         self._head_bytes_max = head_bytes_max
         self._head_bytes = 0
         self._body: StreamReader | None = None
         self._kept: asyncio.Future[None] | None = None
         self._wire: asyncio.Transport | None = None
+        self._answered_count = 0
+        self._has_ended = self._leaves = False
+        self.waits = False
+        """Whether its request only waits, and need not go on without its client."""
+        self.twin: socket.socket | None = None
+        """The same socket, to be read after the transport has closed its own."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep what aiohttp forgets when it closes, which waits until all has been read."""
         self._wire = cast(asyncio.Transport, transport)
+        self._socket: Socket = transport.get_extra_info("socket")
         super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """End what only waits for something to tell this client."""
+        self._has_ended = True
+        if self.waits and self._task_handler is not None:
+            self._task_handler.cancel()
+        super().connection_lost(exc)
+
+    def eof_received(self) -> None:
+        """Note that the client sends no more: nothing of it can be left unread."""
+        self._has_ended = True
+
+    def leave(self) -> None:
+        """Close once all that was asked is answered; the last answer says so."""
+        self._leaves = True
+
+    def close(self) -> None:
+        """Close, at once if nothing was asked, or may have been."""
+        self._leaves = True
+        if self._answered_count == self._request_count and not self.is_sending():
+            self.force_close()
+
+    def force_close(self) -> None:
+        """Close, whatever was asked, once what was written is sent."""
+        self._hold()
+        super().force_close()
+
+    def give_up_body(self) -> None:
+        """Answer a request whose body has not come."""
+        request = self._current_request
+        if request is not None and not request.content.is_eof():
+            late = TooSlow("this node stops, and the body had not arrived")
+            request.content.set_exception(late)
+
+    def is_sending(self) -> bool:
+        """Say whether bytes have come that nobody has looked at: a busy node reads late."""
+        return self._may_send() and has_unread(self._socket)
+
+    def _may_send(self) -> bool:
+        return self._wire is not None and not self._has_ended and not self._force_close
+
+    def _hold(self) -> None:
+        """Keep the socket beyond its transport."""
+        if self.twin is None and self._may_send():
+            try:
+                held = os.dup(self._socket.fileno())
+            except OSError:  # It is closed, or there is no room.
+                return
+            self.twin = socket.socket(fileno=held)
+
+    def _process_keepalive(self) -> None:
+        """Close for silence, unless a request has come meanwhile."""
+        if self.is_sending():
+            self._keepalive_handle = self._loop.call_later(LOOK_AGAIN_S, self._process_keepalive)
+        else:
+            super()._process_keepalive()
 
     def mark(self) -> Mark | None:
         """Return how far the client has come in sending and in reading; None if it has read all."""
@@ -75,6 +147,10 @@ class Connection(RequestHandler):
     def abort(self) -> None:
         """Hang up at once, whatever is unread."""
         if self._wire is not None:
+            self._has_ended = True
+            if self.twin is not None:
+                self.twin.close()
+                self.twin = None
             self._wire.abort()
 
     async def start(self) -> None:
@@ -97,13 +173,49 @@ class Connection(RequestHandler):
         if self._request_count != known:
             self._heard(self)
             self._body = self._messages[-1][1]
-            self._head_bytes = 0
-            if waiter is not None and not waiter.done() and not self._takes_plain(len(data)):
+            size, self._head_bytes = self._head_bytes + len(data), 0
+            is_idle = waiter is not None and not waiter.done()
+            if is_idle and self._takes_plain(size):
+                return
+            self._judge(self._request_count - known)
+            if is_idle and waiter is not None:
                 waiter.set_result(None)
-        elif is_of_head:
+        elif is_of_head and data:
             self._head_bytes += len(data)
             if self._head_bytes > self._head_bytes_max:
-                self._refuse_head()
+                self._refuse_head(431, "malformed", self._too_long())
+            elif self._leaves and self._answered_count == self._request_count:
+                self._refuse_head(503, "stopping", "this node stops: ask another one")
+
+    def _judge(self, count: int) -> None:
+        """Refuse those of the last messages that another server could understand otherwise."""
+        for at in range(len(self._messages) - count, len(self._messages)):
+            message, payload = self._messages[at]
+            if not isinstance(message, RawRequestMessage):
+                continue
+            if why := self._why_not(message):
+                status, detail = why
+                self._messages[at] = _ErrInfo(status, BadRequest(detail), detail), payload
+            elif message.upgrade and not self._upgraded:
+                # To what aiohttp does not know: it has dropped what came behind it.
+                self._messages[at] = message._replace(should_close=True), payload
+
+    def _why_not(self, message: RawRequestMessage) -> tuple[int, str] | None:
+        """Return status and detail for a head that is refused."""
+        if message.version not in VERSIONS:
+            return 400, "a request line ends in HTTP/1.1, or HTTP/1.0"
+        coding = message.headers.getall(TRANSFER_ENCODING, ())
+        is_known = [each.lower() for each in coding] == ["chunked"]
+        if coding and not (is_known and message.version == HttpVersion11):
+            return 400, "Transfer-Encoding is chunked, of HTTP/1.1, and nothing else"
+        size = len(message.method) + len(message.path) + len(" HTTP/1.1\r\n\r\n ")
+        size += sum(len(name) + len(value) + 4 for name, value in message.raw_headers)
+        if size > self._head_bytes_max:
+            return 431, self._too_long()
+        return None
+
+    def _too_long(self) -> str:
+        return f"a request line and its headers have at most {self._head_bytes_max} bytes"
 
     def resume_reading(self, resume_parser: bool = True) -> None:
         """Read on, if reading was stopped: aiohttp asks after each body that has been taken."""
@@ -116,7 +228,7 @@ class Connection(RequestHandler):
         if len(self._messages) > 1 or not isinstance(message, RawRequestMessage):
             return False
         request = self._plain.found_in(message, payload, size, self)
-        if request is None:
+        if request is None or (size > self._head_bytes_max and self._why_not(message)):
             return False
         self._messages.clear()
         if self._parser is not None:
@@ -127,6 +239,8 @@ class Connection(RequestHandler):
 
     def answer(self, request: PlainRequest, reply: Reply) -> None:
         """Write the answer to the plain request that is served, and go on to the next one."""
+        if self._leaves and not self._messages:
+            reply.close_after()
         if self.transport is not None and reply.send(self.transport, request):
             self._loop.create_task(self._go_on_when_read(reply))
         else:
@@ -146,6 +260,7 @@ class Connection(RequestHandler):
         """Be idle again, as aiohttp is after an answer; hang up unless the connection stays."""
         waiter, self._kept = self._kept, None
         self._waiter = waiter
+        self._answered_count += 1
         if not stays or self._close or self._force_close or waiter is None:
             self.force_close()
         elif self._messages:
@@ -157,11 +272,23 @@ class Connection(RequestHandler):
                     self._next_keepalive_close_time, self._process_keepalive
                 )
 
-    def _refuse_head(self) -> None:
-        self._metrics.malformed += 1
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Answer; the last answer before the connection closes says so."""
+        if self._leaves and not self._messages and isinstance(resp, Reply):
+            resp.close_after()
+        finished = await super().finish_response(request, resp, start_time)
+        self._answered_count += 1
+        if not resp.keep_alive or (self._leaves and not self._messages):
+            self._close = True
+            self._hold()
+        return finished
+
+    def _refuse_head(self, status: int, code: str, detail: str) -> None:
+        self.metrics.malformed += status < 500
         if self._current_request is None and not self._messages and self.transport is not None:
-            detail = f"a request line and its headers have at most {self._head_bytes_max} bytes"
-            refusal = problem(431, "malformed", detail, instance="/", closes=True)
+            refusal = problem(status, code, detail, instance="/", closes=True)
             self.transport.write(closing_bytes(refusal))
         self.force_close()
 
@@ -175,6 +302,8 @@ class Connection(RequestHandler):
         """Return the answer to bytes that the parser refused; the connection is closed after it."""
         if isinstance(exc, ConnectionError):
             raise exc  # The client has gone, or its answer was begun and cannot be finished.
-        self._metrics.malformed += 1
+        self.metrics.malformed += 1
         detail = "the request is not well-formed HTTP, or longer than its limits"
+        if isinstance(exc, BadRequest):  # What `_judge` found.
+            detail = str(exc)
         return problem(status, "malformed", detail, instance="/", closes=True)

@@ -9,6 +9,7 @@ never changes, at its offset below that path.
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import orjson
@@ -24,6 +25,7 @@ from docstore.http.problems import problem
 from docstore.http.reply import Reply, header_lines, streamed
 from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE, page_reply
 from docstore.http.results import NDJSON_TYPE
+from docstore.http.waits import waiting
 from docstore.streams.batch import JSON, body_of, framed, header_of
 from docstore.streams.effects import HIGH_NOT_KNOWN, Problem, Records
 from docstore.streams.records import shown, unpacked
@@ -70,7 +72,8 @@ class Consuming:
         timeout_s = headers.timeout_s(request)
         if asked.media == EVENTS_TYPE:
             return await self._push(request, link, asked, timeout_s)
-        outcome = await self._fetch(link, asked.wanted, asked.wait_s, timeout_s, asked.of)
+        with waiting(request) if asked.wait_s else nullcontext():
+            outcome = await self._fetch(link, asked.wanted, asked.wait_s, timeout_s, asked.of)
         if isinstance(outcome, Problem):
             return problem_of(outcome, request)
         if asked.media == BATCHES_TYPE:
@@ -142,7 +145,8 @@ class Consuming:
             following = max(found.offset, found.until)
             wanted = wanted._replace(origin=("offset", following))
             try:
-                outcome = await self._fetch(link, wanted, QUIET_S, timeout_s, found.incarnation)
+                with waiting(request):
+                    outcome = await self._fetch(link, wanted, QUIET_S, timeout_s, found.incarnation)
             except DocstoreError as error:  # The topic is gone, say.
                 outcome = Problem(error.status, error.code, str(error))
             if isinstance(outcome, Problem):

@@ -21,6 +21,7 @@ from docstore.http.parameters import SELECTING, check_members, check_parameters
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
+from docstore.http.waits import waiting
 from docstore.limits import LOG_LEVELS
 from docstore.model import json
 from docstore.model.paths import canonical_link
@@ -158,7 +159,8 @@ class CorePages:
         patience_s = headers.timeout_s(request)
         run_id = await self._backend.resync(link, patience_s, slots_per_second=float(pace))
         if wait_s:
-            await self._backend.resync_wait(run_id, wait_s)
+            with waiting(request):
+                await self._backend.resync_wait(run_id, wait_s)
         page = await self._backend.resync_status(run_id, patience_s)
         status = 200 if wait_s and page["state"] not in UNDER_WAY else 202
         return _json(request, page, status=status, more={"Location": f"{SYNCH}?id={run_id}"})

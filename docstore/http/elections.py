@@ -27,7 +27,7 @@ from docstore.http.parameters import check_selection
 from docstore.http.problems import problem
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, encode, entity_tag
-from docstore.http.waits import ANSWER_S, NOT_HERE, WAIT_AT_ONCE_S, WAIT_S_MAX, is_changed
+from docstore.http.waits import ANSWER_S, NOT_HERE, WAIT_AT_ONCE_S, WAIT_S_MAX, is_changed, waiting
 from docstore.limits import Limits
 from docstore.model import json
 from docstore.model.document import Row, tag_of
@@ -201,7 +201,8 @@ class ElectionPages:
         while True:
             asked = (candidate.name, candidate.lease, int(ANSWER_S * 1000), row.version)
             once_s = min(until - loop.time(), WAIT_AT_ONCE_S)
-            told = await self._backend.sessions.call(row.link, "turn", asked, once_s + ANSWER_S)
+            with waiting(request):
+                told = await self._backend.sessions.call(row.link, "turn", asked, once_s + ANSWER_S)
             if told.code in NOT_HERE:
                 raise Unavailable(told.detail)
             if told.result is not None:  # Else nobody says, in time, that anything has changed.
@@ -209,7 +210,7 @@ class ElectionPages:
                     return row, None
                 row = max(row, Row(*told.result), key=lambda each: each.version)
             place = turns_of(json.load(row.state)).position(candidate)
-            if not place or loop.time() >= until or request.transport is None:
+            if not place or loop.time() >= until:
                 return row, place
 
     async def _lost(

@@ -26,7 +26,7 @@ class Ending:
         self._sends_away = False
 
     def send_away(self) -> None:
-        """Close each connection after its next answer: its client should go elsewhere."""
+        """End what waits, or is sent news: its client should go elsewhere."""
         self._sends_away = True
 
     def sends_away(self) -> bool:
@@ -63,8 +63,6 @@ class Ending:
 
         began_s: when the request was there, by `perf_counter`.
         """
-        if self._sends_away and isinstance(reply, Reply):
-            reply.close_after()
         took_s = time.perf_counter() - began_s
         self._metrics.note(request.method, reply.status, took_s)
         if logs.LEVEL.is_debug:

@@ -15,6 +15,7 @@ from docstore.http.parameters import flag
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
+from docstore.http.waits import waiting
 from docstore.model.fields import Fields
 from docstore.model.service import Refusal, State
 from docstore.sessions import messages
@@ -61,7 +62,10 @@ class MemberPages:
                 if isinstance(said, Wait):
                     wait = headers.preference(request, "wait") or str(WAIT_S)
                     wait_s = headers.whole_number(wait, "Prefer: wait", 1, WAIT_S_MAX)
-                    return await self._ask(request, link, said, wait_s + ANSWER_S, wait_s * 1000)
+                    with waiting(request):
+                        return await self._ask(
+                            request, link, said, wait_s + ANSWER_S, wait_s * 1000
+                        )
                 return await self._ask(request, link, said, timeout_s)
         return await self._call(request, link, "show", None, timeout_s)
 

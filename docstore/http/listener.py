@@ -17,12 +17,13 @@ from docstore.http.metrics import HttpMetrics
 from docstore.http.plain import PlainRequests
 from docstore.http.problems import problem
 from docstore.http.reply import closing_bytes
-from docstore.http.unread import LOOKS, Unread
+from docstore.http.unread import LOOKS, Lingering, Unread
 from docstore.limits import Limits
 from docstore.tls.accepting import Entrance
 from docstore.tls.strangers import Strangers
 
 SAY_HTTPS = "this port speaks TLS: its URLs begin with https://"
+POLL_S = 0.01
 LAST_BYTES_S = 0.5
 """After that, for answers that were made in the last moment."""
 
@@ -48,20 +49,41 @@ class Listener(web.Server):
         self._open: dict[Connection, str] = {}
         self._unread = Unread()
         self._silent: dict[RequestHandler, asyncio.TimerHandle] = {}
-        self._is_closing = False
+        self._lingering = Lingering()
+        self._is_leaving = self._is_closing = self._is_closed = False
         self._look()
+
+    def leave(self) -> None:
+        """Close each connection after its next answer: its client should go elsewhere."""
+        self._is_leaving = True
+        for each in self._open:
+            each.leave()
 
     async def close(self, grace_s: float) -> None:
         """Let requests finish within `grace_s` > 0, then close all connections; take no more."""
-        self._is_closing = True
+        self._is_closing = self._is_leaving = True
         # A connection whose task has not run yet would not hear that it is to close, and would
         # wait for its first request.
         await asyncio.sleep(0)
-        self.pre_shutdown()  # Idle connections need not be waited for.
+        for each in tuple(self._open):
+            each.close()  # Idle ones need not be waited for.
+        await self._emptied(grace_s)
+        for each in tuple(self._open):
+            each.give_up_body()
+        await self._emptied(LAST_BYTES_S)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_s + LAST_BYTES_S):
-                await self.shutdown(grace_s)
+            async with asyncio.timeout(LAST_BYTES_S):
+                await self.shutdown(POLL_S)
+        self._is_closed = True
+        self._lingering.close()
         self._looking.cancel()
+
+    async def _emptied(self, patience_s: float) -> None:
+        """Return once all connections are closed, or time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                while self._open:  # noqa: ASYNC110 - once
+                    await asyncio.sleep(POLL_S)
 
     def __call__(self) -> RequestHandler:
         """Return the protocol of a new connection."""
@@ -106,12 +128,12 @@ class Listener(web.Server):
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Count the connection, or refuse it."""
         super().connection_made(handler, transport)
-        if self._is_closing:
-            transport.close()  # It was accepted before we stopped to listen.
+        assert isinstance(handler, Connection)
+        if self._is_closed:
+            transport.close()
             return
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if peer else ""
-        assert isinstance(handler, Connection)
         self._open[handler] = address
         self._metrics.connections = len(self._open)
         why_not = ""
@@ -121,12 +143,20 @@ class Listener(web.Server):
             why_not = self._enter(address)
         if why_not:
             transport.write(refusal(why_not))
-            transport.close()
+            handler.force_close()
             return
+        if self._is_leaving:
+            handler.leave()
+        if self._is_closing:  # It was accepted before we stopped to listen.
+            handler.close()
+            return
+        self._wait_for(handler, LOOKS)
+
+    def _wait_for(self, handler: Connection, looks: int) -> None:
+        """Look later whether a first request has come, so many times; a busy node looks late."""
+        after_s = self._limits.first_request_timeout_s / LOOKS
         loop = asyncio.get_running_loop()
-        self._silent[handler] = loop.call_later(
-            self._limits.first_request_timeout_s, self._hang_up, handler, transport
-        )
+        self._silent[handler] = loop.call_later(after_s, self._hang_up, handler, looks - 1)
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         """Forget the connection."""
@@ -137,6 +167,11 @@ class Listener(web.Server):
         if address is not None:
             self._admission.leave(address)
             self._metrics.connections = len(self._open)
+        if handler.twin is not None:
+            if self._is_closed:
+                handler.twin.close()
+            else:
+                self._lingering.take(handler.twin)
 
     def _heard(self, handler: RequestHandler) -> None:
         """Note that a connection has sent a request."""
@@ -145,6 +180,10 @@ class Listener(web.Server):
             if timer is not None:
                 timer.cancel()
 
-    def _hang_up(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        self._silent.pop(handler, None)
-        transport.close()
+    def _hang_up(self, handler: Connection, looks: int) -> None:
+        """Close a connection that has sent nothing however often this node has looked."""
+        del self._silent[handler]
+        if looks or handler.is_sending():
+            self._wait_for(handler, max(1, looks))
+        else:
+            handler.force_close()

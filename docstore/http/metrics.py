@@ -22,6 +22,7 @@ class HttpMetrics:
         self.handshakes_failed = 0
         self.malformed = 0
         self.send_timeouts = 0
+        self.waiting = 0
         self.internal_errors = 0
         self._requests: defaultdict[tuple[str, int], int] = defaultdict(int)
         self._buckets: dict[str, list[int]] = {}
@@ -53,6 +54,7 @@ class HttpMetrics:
             "docstore_http_internal_errors_total": float(self.internal_errors),
             "docstore_http_malformed_total": float(self.malformed),
             "docstore_http_send_timeouts_total": float(self.send_timeouts),
+            "docstore_http_waiting": float(self.waiting),
             **{
                 f'docstore_http_requests_total{{method="{method}",status="{status}"}}': float(count)
                 for (method, status), count in self._requests.items()

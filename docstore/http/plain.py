@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from aiohttp import StreamReader
 from aiohttp.helpers import RequestKey
-from aiohttp.http import HttpVersion, RawRequestMessage
+from aiohttp.http import HttpVersion, HttpVersion10, HttpVersion11, RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD
 from multidict import CIMultiDictProxy
 
@@ -41,6 +41,7 @@ PLAIN = frozenset([*_NAMES, *map(str.lower, _NAMES)])
 TOKENS = frozenset({"Authorization", "authorization"})
 """One more, where tokens are looked at."""
 METHODS = frozenset({"GET", "PUT"})
+VERSIONS = (HttpVersion11, HttpVersion10)
 SPECIAL = ("/core/", "/health/", "/metrics")
 """Below these nothing is a plain document."""
 
@@ -118,6 +119,7 @@ class PlainRequests:
         """Return the request if it is a plain one. size: of the bytes that it came in, together."""
         if (
             message.method not in METHODS
+            or message.version not in VERSIONS
             or size > LARGE_BYTES
             or not payload.is_eof()
             or not self._headers.issuperset(message.headers)

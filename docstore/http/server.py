@@ -164,6 +164,8 @@ class HttpServer:
 
     async def stop(self, grace_s: float) -> None:
         """Stop listening, let requests finish within `grace_s`, close the connections."""
+        for _ in range(2):  # Whom the system has let in is ours to answer.
+            await asyncio.sleep(0)
         for socket in (self._socket, self._shared):
             if socket is not None:
                 socket.close()
@@ -175,6 +177,8 @@ class HttpServer:
         if self._shared is not None:  # Others listen there, to whom clients come now.
             self._shared.close()
             self._shared = None
+        if self._listener is not None:
+            self._listener.leave()
         self._ending.send_away()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""How much of what was written a client's system has acknowledged, as ours counts it (Linux).
+"""What the system knows of a client's bytes: those it has acknowledged, those it has sent (Linux).
 
 With TLS a transport knows of what it has yet to encrypt, and of no more: the rest lies in another
 one below it that asyncio and uvloop show to nobody.
@@ -38,3 +38,12 @@ def acknowledged(connection: Socket) -> int | None:
         return None
     (acked,) = _ACKED.unpack(said)
     return int(acked) if any(_WAITING.unpack(waiting)) else None
+
+
+def has_unread(connection: Socket) -> bool:
+    """Say whether a client has sent what was not read yet."""
+    try:
+        waiting = fcntl.ioctl(connection.fileno(), termios.FIONREAD, bytes(_WAITING.size))
+    except (OSError, ValueError):  # It has been closed.
+        return False
+    return any(waiting)

@@ -7,14 +7,21 @@ nginx does it (`send_timeout`). A feed that ends like this goes on from the toke
 
 All connections are looked at four times in that span: one that writes and is read at once, as
 almost all do, is not held up by a timer of its own.
+
+And what clients send that nobody takes: to the socket of a connection that is closed.
 """
 
+import asyncio
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 LOOKS = 4
 """In the span after which a connection is given up on."""
+LINGER_S = 2.0
+"""For so long a socket is read after its connection was closed."""
+LINGERING_MAX = 256
 
 Mark = tuple[int, ...]
 """What changes whenever a client takes or sends something; compared, never counted."""
@@ -63,3 +70,52 @@ class Unread:
                 client.abort()
                 given_up += 1
         return given_up
+
+
+class Lingering:
+    """Sockets of connections that are closed in order: what their clients still send is dropped.
+
+    A system that closes a socket with something unread resets the connection, and a reset takes
+    from its client the answer that lies there unread (RFC 9112, section 9.6).
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[socket.socket, asyncio.TimerHandle] = {}
+
+    def take(self, held: socket.socket) -> None:
+        """Send the end of a connection, and read on until its client closes as well."""
+        try:
+            held.shutdown(socket.SHUT_WR)
+        except OSError:
+            held.close()
+            return
+        if len(self._open) >= LINGERING_MAX:
+            held.close()
+            return
+        held.setblocking(False)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(held, self._read, held)
+        self._open[held] = loop.call_later(LINGER_S, self._end, held)
+
+    def close(self) -> None:
+        """Read no more."""
+        for held in tuple(self._open):
+            self._end(held)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def _read(self, held: socket.socket) -> None:
+        try:
+            ended = not held.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            ended = True
+        if ended:
+            self._end(held)
+
+    def _end(self, held: socket.socket) -> None:
+        self._open.pop(held).cancel()
+        asyncio.get_running_loop().remove_reader(held)
+        held.close()

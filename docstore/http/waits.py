@@ -1,13 +1,21 @@
-"""`Prefer: wait=n` on a GET with If-None-Match: held until there is another version."""
+"""Requests that wait: how many may, and for how long: until their clients go, at the latest.
+
+`Prefer: wait=n` on a GET with If-None-Match is held until there is another version.
+"""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from aiohttp import web
 
 from docstore.errors import BadRequest, Unavailable
 from docstore.http import headers
 from docstore.http.backend import Backend
+from docstore.http.connection import Connection
 
+WAITING_MAX = 4_096
+"""Requests that wait at a node, those that are sent events among them."""
 WAIT_S_MAX = 300
 WAIT_AT_ONCE_S = 20.0
 """For which an owner holds a question: who asked may have gone meanwhile."""
@@ -15,6 +23,29 @@ ANSWER_S = 1.0
 """Time for the answer of who has waited to come back from the owner."""
 
 NOT_HERE = frozenset({"stopping", "too-many-waiting"})
+
+
+class TooManyWait(Unavailable):
+    """As many requests wait at this node as may."""
+
+    code = "too-many-waiting"
+
+
+@contextmanager
+def waiting(request: web.BaseRequest) -> Iterator[None]:
+    """Let a request wait; it is cancelled when its client goes. Raises TooManyWait."""
+    connection = request.protocol
+    assert isinstance(connection, Connection)
+    metrics = connection.metrics
+    if metrics.waiting >= WAITING_MAX:
+        raise TooManyWait(f"{WAITING_MAX} requests wait at this node: ask another one, or later")
+    metrics.waiting += 1
+    connection.waits = True
+    try:
+        yield
+    finally:
+        metrics.waiting -= 1
+        connection.waits = False
 
 
 async def is_changed(backend: Backend, request: web.BaseRequest, link: str) -> bool:
@@ -36,8 +67,9 @@ async def is_changed(backend: Backend, request: web.BaseRequest, link: str) -> b
     while True:
         once_s = min(until - loop.time(), WAIT_AT_ONCE_S)
         asked = (*tags[0], int(once_s * 1000))
-        told = await backend.sessions.call(link, "wait", asked, once_s + ANSWER_S)
+        with waiting(request):
+            told = await backend.sessions.call(link, "wait", asked, once_s + ANSWER_S)
         if told.code in NOT_HERE:
             raise Unavailable(told.detail)
-        if told.result is True or loop.time() >= until or request.transport is None:
+        if told.result is True or loop.time() >= until:
             return told.result is True

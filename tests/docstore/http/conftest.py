@@ -18,7 +18,7 @@ from tests.docstore.http.wires import Serving, serving
 
 _numbers = itertools.count()
 
-FAST = Limits(body_timeout_s=0.3, first_request_timeout_s=0.3, keepalive_timeout_s=5.0)
+FAST = Limits(body_timeout_s=0.3, first_request_timeout_s=10.0, keepalive_timeout_s=5.0)
 
 
 OUTSIDE = os.environ.get("DOCSTORE_TEST_URL", "").rstrip("/")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.http import HttpRequestParser, StreamWriter
-from aiohttp.web_protocol import RequestHandler
+from aiohttp.web_protocol import RequestHandler, _ErrInfo
 from pytest_aiohttp.plugin import AiohttpClient, AiohttpRawServer
 
 from docstore.http import listener
@@ -32,7 +32,7 @@ from tests.source import ROOT
 QUEUE = {
     "_close", "_current_request", "_force_close", "_keepalive_handle",
     "_loop", "_manager", "_messages", "_next_keepalive_close_time", "_parser",
-    "_process_keepalive", "_reading_paused", "_request_count", "_waiter",
+    "_reading_paused", "_request_count", "_task_handler", "_upgraded", "_waiter",
 }  # fmt: skip
 """What `Connection` reads or writes of its parser's queue, and of who waits for it."""
 
@@ -46,7 +46,13 @@ PARAMETERS = {
     RequestHandler.__init__: "manager loop access_log auto_decompress keepalive_timeout"
     " max_field_size max_headers max_line_size",
     RequestHandler.connection_made: "transport",
+    RequestHandler.connection_lost: "exc",
     RequestHandler.data_received: "data",
+    RequestHandler.eof_received: "",
+    RequestHandler.close: "",
+    RequestHandler.finish_response: "request resp start_time",
+    RequestHandler._process_keepalive: "",
+    _ErrInfo: "status exc message",
     RequestHandler.force_close: "",
     RequestHandler.resume_reading: "resume_parser",
     RequestHandler.start: "",
@@ -55,7 +61,6 @@ PARAMETERS = {
     web.Server.__call__: "",
     web.Server.connection_made: "handler transport",
     web.Server.connection_lost: "handler exc",
-    web.Server.pre_shutdown: "",
     web.Server.shutdown: "timeout",
     HttpRequestParser.message_consumed: "",
     StreamWriter.drain: "",

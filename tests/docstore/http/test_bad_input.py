@@ -51,6 +51,21 @@ MALFORMED = {
     "length 0x2": PUT + b"Content-Length: 0x2\r\n\r\n{}",
     "bad chunk size": PUT + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
     "only gzip as transfer": PUT + b"Transfer-Encoding: gzip\r\n\r\n{}",
+    "gzip and chunks": PUT + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "an empty coding": PUT + b"Transfer-Encoding:\r\nContent-Length: 2\r\n\r\n{}",
+    "chunks in HTTP/1.0": PUT.replace(b"1.1", b"1.0")
+    + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "no version": b"GET /core/examples\r\n\r\n",
+    "no version, and a Host": b"GET /core/examples\r\nHost: localhost\r\n\r\n",
+    "HTTP/2.0": b"GET /core/examples HTTP/2.0\r\nHost: localhost\r\n\r\n",
+    "72 KB of headers at once": GET
+    + b"".join(b"X%d: %b\r\n" % (n, b"a" * 8000) for n in range(9))
+    + b"\r\n",
+    "72 KB behind a request": GET
+    + b"\r\n"
+    + GET
+    + b"".join(b"X%d: %b\r\n" % (n, b"a" * 8000) for n in range(9))
+    + b"\r\n",
     "obs-fold": GET + b"X: a\r\n b\r\n\r\n",
     "space before colon": GET + b"X : a\r\n\r\n",
     "NUL in a value": GET + b"X: a\x00b\r\n\r\n",
@@ -69,9 +84,9 @@ MALFORMED = {
 @pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED.keys())
 async def test_what_is_no_http_is_400_and_the_connection_closed(raw: Raw, data: bytes) -> None:
     answer = await raw(data)
-    assert status_of(answer) in (400, 414, 431, 505)
-    assert b"application/problem+json" in answer
     last = answer.rpartition(b"HTTP/1.1 ")[2]
+    assert status_of(b"HTTP/1.1 " + last) in (400, 414, 431, 505)
+    assert b"application/problem+json" in last
     assert b"Connection: close" in last, "so that nothing is smuggled"
 
 

@@ -20,6 +20,8 @@ from tests.docstore.http.wires import (
 
 CONNECTIONS, CONNECTIONS_SLOW = 200, 2_000
 
+PLAIN_NAMES = (b"Accept", b"Accept-Encoding", b"If-None-Match", b"User-Agent", b"Connection")
+
 
 async def test_a_burst_is_answered_in_order(served: Serving, plain: list[str]) -> None:
     links = [f"/t/{number}" for number in range(150)]
@@ -106,6 +108,34 @@ async def test_a_client_that_has_gone_is_counted_and_forgotten(served: Serving) 
     held.set_result(None)
     await until(lambda: served.server.metrics._requests["PUT", 201] == 1)
     await until(task.done)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET /t/a\r\nHost: localhost\r\n\r\n",
+        b"GET /t/a\r\n\r\n",
+        GET.replace(b"1.1", b"2.0"),
+        asked("GET", "/t/a", *[b"Accept: %b\r\n" % (b"a" * 8000)], *[b"If-Match: x\r\n"] * 99),
+        asked("GET", "/t/a", *[b"%b: %b\r\n" % (each, b"a" * 8000) for each in PLAIN_NAMES]),
+    ],
+    ids=["no version", "no version and no Host", "2.0", "too many", "40 KB of headers"],
+)  # fmt: skip
+async def test_what_is_no_http_is_no_plain_request(served: Serving, request_: bytes) -> None:
+    async with served.wire() as wire:
+        await wire.ask(PUT)
+        assert (await wire.ask(request_)).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))
+        assert await wire.is_closed()
+
+
+@pytest.mark.parametrize("line", [b"Connection: Upgrade\r\nUpgrade: h2c\r\n"])
+async def test_what_lies_behind_an_upgrade_is_answered_or_not_taken(
+    served: Serving, line: bytes
+) -> None:
+    async with served.wire() as wire:
+        wire.writer.write(asked("GET", "/t/a", line) + GET)
+        assert b"\r\nConnection: close\r\n" in await wire.answer()
+        assert await wire.is_closed()
 
 
 async def test_silence_while_it_is_served_closes_nothing() -> None:

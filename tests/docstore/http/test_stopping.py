@@ -2,8 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable
-from contextlib import closing
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager, closing
 from typing import Any
 
 import aiohttp
@@ -14,6 +14,7 @@ from docstore.http.listener import Listener
 from docstore.http.server import HttpServer
 from docstore.limits import Limits
 from tests.docstore.http.single import SingleNode
+from tests.docstore.http.wires import Wire, until
 
 LONG_S, SOON_S = 3600.0, 10.0
 """A grace that no test lives through; and by when what need not wait for it must be over."""
@@ -90,6 +91,81 @@ async def test_a_request_that_is_under_way_is_answered(node: SingleNode) -> None
 async def _status(session: aiohttp.ClientSession) -> int:
     async with session.post("/core/factories", json={"path": "/late"}) as response:
         return response.status
+
+
+BODY = b'{"path":"/crossing"}'
+HEAD = (
+    b"POST /core/factories HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n" % len(BODY)
+)
+LIVE = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@asynccontextmanager
+async def connected(server: HttpServer, port: int) -> AsyncIterator[Wire]:
+    """Connect, and have an answer: so that the connection is an old one."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    with closing(writer):
+        wire = Wire(reader, writer)
+        await wire.ask(LIVE)
+        yield wire
+
+
+async def test_a_request_whose_body_crosses_the_stop_is_answered() -> None:
+    server, port = await started(SingleNode())
+    async with connected(server, port) as wire:
+        wire.writer.write(HEAD + BODY[:3])
+        (connection,) = server._listener._open  # type: ignore[union-attr]
+        await until(lambda: connection._request_count == 2)
+        stopping = asyncio.create_task(server.stop(LONG_S))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        wire.writer.write(BODY[3:])
+        answer = await wire.answer()
+        assert answer.startswith(b"HTTP/1.1 201 ")
+        assert b"\r\nConnection: close\r\n" in answer
+        await soon(stopping)
+
+
+async def test_a_request_whose_body_does_not_come_is_told_so() -> None:
+    server, port = await started(SingleNode())
+    async with connected(server, port) as wire:
+        wire.writer.write(HEAD + BODY[:3])
+        (connection,) = server._listener._open  # type: ignore[union-attr]
+        await until(lambda: connection._request_count == 2)
+        await soon(server.stop(0.05))
+        assert (await wire.answer()).startswith(b"HTTP/1.1 408 ")
+
+
+async def test_all_that_lies_behind_a_request_is_answered_before_the_end(node: SingleNode) -> None:
+    server, port = await started(node)
+    async with connected(server, port) as wire:
+        held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        node.waits.append(held)
+        wire.writer.write(HEAD + BODY + LIVE * 3)
+        await until(lambda: not node.waits)
+        server.send_away()
+        stopping = asyncio.create_task(server.stop(LONG_S))
+        await asyncio.sleep(0)
+        held.set_result(None)
+        answers = [await wire.answer() for _ in range(4)]
+        assert [each[9:12] for each in answers] == [b"201", b"200", b"200", b"200"]
+        assert [b"\r\nConnection: close\r\n" in each for each in answers] == [False] * 3 + [True]
+        await soon(stopping)
+
+
+async def test_bytes_that_nobody_has_read_yet_are_answered_before_the_end() -> None:
+    server, port = await started(SingleNode())
+    async with connected(server, port) as wire:
+        (connection,) = server._listener._open  # type: ignore[union-attr]
+        connection._wire.pause_reading()  # type: ignore[attr-defined]
+        wire.writer.write(LIVE)
+        await until(connection.is_sending)
+        stopping = asyncio.create_task(server.stop(LONG_S))
+        await until(lambda: connection._leaves)
+        connection._wire.resume_reading()  # type: ignore[attr-defined]
+        assert (await wire.answer()).startswith(b"HTTP/1.1 200 ")
+        await soon(stopping)
 
 
 async def test_a_body_that_never_ends_is_waited_for_no_longer_than_said() -> None:

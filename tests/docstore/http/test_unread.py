@@ -15,6 +15,7 @@ from docstore.http.metrics import HttpMetrics
 from docstore.http.reply import Reply, streamed
 from docstore.http.server import HttpServer
 from docstore.http.unread import LOOKS, Mark, Unread
+from docstore.http.waits import TooManyWait, waiting
 from docstore.limits import Limits
 from tests.docstore.http.single import SingleNode
 from tests.docstore.http.wires import GET, PATIENT, UNUSUAL, asked, serving, until
@@ -89,6 +90,42 @@ async def test_what_is_left_when_the_connection_closes_in_order() -> None:
             await until(lambda: not served.connections)
 
 
+async def test_an_answer_is_not_taken_back_by_what_lies_behind_it() -> None:
+    """A socket that is closed with something unread is reset, and its client has no answer."""
+    last = asked("GET", "/t/a", b"Connection: close\r\n")
+    async with serving(PATIENT) as served, served.wire() as wire:
+        wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        wire.writer.write(last)
+        await until(lambda: not served.connections)
+        for _ in range(50):
+            wire.writer.write(GET * 100)
+            await asyncio.sleep(0.001)
+        wire.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert (await wire.answer()).startswith(b"HTTP/1.1 404 ")
+        assert await wire.is_closed()
+
+
+async def test_who_is_refused_may_have_sent_already() -> None:
+    async with serving(replace(PATIENT, connections_max=1)) as served:
+        await until(lambda: not served.connections)
+        async with served.wire() as first:
+            await first.ask(GET)
+            for _ in range(20):
+                with closing(socket.create_connection(("127.0.0.1", served.port))) as late:
+                    late.sendall(asked("PUT", "/t/a", body=b"{}"))
+                    late.setblocking(False)
+                    answer = await asyncio.get_running_loop().sock_recv(late, 1 << 16)
+                    assert answer.startswith(b"HTTP/1.1 503 ")
+
+
+async def test_what_stays_unread_is_let_go_of_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("docstore.http.unread.LINGER_S", 0.05)
+    async with serving(PATIENT) as served, served.wire() as wire:
+        await wire.ask(asked("GET", "/t/a", b"Connection: close\r\n"))
+        assert served.server._listener is not None
+        await until(lambda: not served.server._listener._lingering)  # type: ignore[union-attr]
+
+
 @asynccontextmanager
 async def listening(handle: Handle, limits: Limits) -> AsyncIterator[tuple[Listener, int]]:
     metrics = HttpMetrics()
@@ -147,3 +184,31 @@ def sent(connection: Connection) -> int:
     mark = connection.mark()
     assert mark is not None
     return mark[1]
+
+
+async def test_who_waits_ends_with_its_connection_and_only_so_many_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("docstore.http.waits.WAITING_MAX", 2)
+    ended: list[str] = []
+
+    async def wait(request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            with waiting(request):
+                await asyncio.Event().wait()
+        except TooManyWait as error:
+            return Reply(error.status)
+        finally:
+            ended.append(request.raw_path)
+        return Reply(200)
+
+    async with listening(wait, PATIENT) as (listener, port):
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        for number, (_, writer) in enumerate(held):
+            writer.write(asked("GET", f"/{number}"))
+            await until(lambda: listener._metrics.waiting == min(2, number + 1))  # noqa: B023
+        assert (await held[2][0].readline()).startswith(b"HTTP/1.1 503 ")
+        for _, writer in held:
+            writer.close()
+        await until(lambda: sorted(ended) == ["/0", "/1", "/2"])
+        assert listener._metrics.waiting == 0

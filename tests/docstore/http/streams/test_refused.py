@@ -1,8 +1,11 @@
 """What streams refuse over HTTP, and how they say so."""
 
+import asyncio
 import json
+import re
 from typing import Any
 
+import aiohttp
 import msgpack
 import pytest
 from yarl import URL
@@ -204,3 +207,36 @@ async def test_a_page_of_another_site_may_not_append(node: Session, topic: str) 
         f"{topic}/records", json={"value": 1}, headers={"Origin": "http://evil.example"}
     ) as response:
         assert (await problem_of(response, 403))["errorCode"] == "cross-site"
+
+
+async def test_long_polls_end_with_their_connections(node: Session, topic: str) -> None:
+    async def measured(name: str) -> float:
+        async with node.get("/metrics") as response:
+            found = re.search(rf"^{name} (\S+)$", await response.text(), re.MULTILINE)
+            assert found is not None
+            return float(found[1])
+
+    async def polled(client: Session, target: str, media: str) -> None:
+        async with client.get(target, headers={"Accept": media}) as response:
+            await response.read()
+
+    before = await measured("docstore_tasks")
+    wants = ("partitions/0/records?from=end&waitMs=30000", "partitions/1/records?waitMs=30000")
+    async with aiohttp.ClientSession(node._base_url) as gone:
+        polls = [
+            asyncio.create_task(polled(gone, f"{topic}/{each}", media))
+            for each in wants
+            for media in ("application/json", "text/event-stream")
+            for _ in range(10)
+        ]
+        async with asyncio.timeout(20):
+            while await measured("docstore_http_waiting") < len(polls):
+                await asyncio.sleep(0.02)
+        for each in polls:
+            each.cancel()
+    async with asyncio.timeout(20):
+        while await measured("docstore_http_waiting"):
+            await asyncio.sleep(0.02)
+        while await measured("docstore_tasks") > before + 5:
+            await asyncio.sleep(0.02)
+    await asyncio.gather(*polls, return_exceptions=True)

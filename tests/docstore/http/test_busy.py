@@ -1,0 +1,32 @@
+"""A node that is busy: it hangs up on nobody for a silence in which it did not listen."""
+
+import asyncio
+import time
+
+from docstore.limits import Limits
+from tests.docstore.http.wires import PUT, serving
+
+CLIENTS, BUSY_S, PATIENCE_S = 20, 0.3, 0.25
+HASTY = Limits(first_request_timeout_s=PATIENCE_S)
+
+
+async def test_a_fresh_connection_to_a_busy_node_is_not_reset_under_its_first_request() -> None:
+    async with serving(HASTY) as served:
+
+        async def ask(number: int) -> bytes:
+            async with served.wire() as wire:
+                while len(served.connections) < CLIENTS and not busy.is_set():
+                    await asyncio.sleep(0)
+                if not busy.is_set():
+                    busy.set()
+                    until = time.monotonic() + BUSY_S
+                    while time.monotonic() < until:  # It does nothing else, whatever comes.
+                        pass
+                await asyncio.sleep(0.001)
+                return await wire.ask(PUT.replace(b"/t/a", b"/t/%d" % number))
+
+        busy = asyncio.Event()
+        answers = await asyncio.gather(*map(ask, range(CLIENTS)))
+        assert [each[:12] for each in answers] == [b"HTTP/1.1 201"] * CLIENTS
+        async with served.wire() as wire:
+            assert await wire.is_closed()  # Where it listened, it does.
