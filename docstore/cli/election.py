@@ -84,10 +84,12 @@ def show_election(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) 
 @election.command("observe")
 def observe(
     name: str,
-    since: Annotated[str, typer.Option(help="`resume` of a line that was seen.")] = "",
+    since: Annotated[str | None, typer.Option(help="`resume` of a line that was seen.")] = None,
     url: Urls = DEFAULT_URLS,
 ) -> None:
     """Print how it stands and each change of it, one JSON object a line."""
+    if since == "":
+        raise typer.BadParameter("--since is empty: give `resume` of a line, or leave it out")
 
     async def follow(client: "Client") -> None:
         from dataclasses import asdict

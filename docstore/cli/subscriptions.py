@@ -20,7 +20,9 @@ def create(
     path: Annotated[str, typer.Argument(help="A factory, or a document.")],
     callback: Annotated[str, typer.Argument(metavar="URL", help="Of the receiver.")],
     where: Annotated[str, typer.Option(help="Only what fulfils a condition.")] = "",
-    since: Annotated[str, typer.Option(help="A token, a time, earliest; else from now on.")] = "",
+    since: Annotated[
+        str | None, typer.Option(help="A token, a time, earliest; else from now on.")
+    ] = None,
     replay: Annotated[bool, typer.Option("--replay", help="First the documents as they are.")] = (
         False
     ),
@@ -31,7 +33,11 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Have a receiver told of changes, once it has answered a challenge."""
-    asked: Json = {"callback": callback, "where": where, "since": since, "replayState": replay}
+    asked: Json = {"callback": callback, "where": where, "replayState": replay}
+    if since == "":
+        raise typer.BadParameter("--since is empty: give a position, or leave it out")
+    if since is not None:
+        asked["since"] = since
     if secret_file is not None:
         try:
             asked["secret"] = secret_file.read_text().strip()

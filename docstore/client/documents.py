@@ -189,19 +189,23 @@ class Documents(Requests):
         callback: str,
         *,
         where: str = "",
-        since: str = "",
+        since: str | None = None,
         replay: bool = False,
         secret: str = "",
     ) -> dict[str, Any]:
         """Have a receiver told what changes at a path and below it; return the subscription.
 
-        since: as of `changes`. replay: first the documents as they are. secret: that deliveries are
-        signed with; without one, one is made, and is the member `secret` of what is returned. It
-        ends by `delete(page["documentSelfLink"])`.
-        Raises RequestFailed: 400 where the nodes may not call it, or it fails the challenge.
+        since: as of `changes`, else from now on. replay: first the documents as they are. secret:
+        that deliveries are signed with; without one, one is made, and is the member `secret` of
+        what is returned. It ends by `delete(page["documentSelfLink"])`.
+        Raises RequestFailed: 400 where the nodes may not call it, or it fails the challenge;
+        ValueError for an empty `since`.
         """
-        asked = {"callback": callback, "where": where, "since": since, "replayState": replay}
+        if since == "":
+            raise ValueError("since is empty: give a position, or leave since out")
+        asked = {"callback": callback, "where": where, "replayState": replay}
         said = {"secret": secret} if secret else {}
+        said |= {} if since is None else {"since": since}
         page: dict[str, Any] = await self.json(
             "POST", f"{quote(path)}/subscriptions", {**asked, **said}
         )

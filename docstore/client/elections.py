@@ -20,6 +20,7 @@ import asyncio
 import hashlib
 import itertools
 import os
+import re
 import socket
 import uuid
 from collections.abc import AsyncIterator, Collection
@@ -52,6 +53,8 @@ GONE = (404, 409)
 """What a candidate that is not in the queue is told: it has what it wanted."""
 
 
+BEHIND = "@"
+"""In `resume` between a version that was seen and a position of the feed before the next one."""
 OUT = frozenset({"not-holder", "other-token"})
 """What a transfer is told, asked again, that was carried out."""
 _numbers = itertools.count(1)
@@ -70,7 +73,7 @@ class State:
     """An election as a version of its document shows it.
 
     leader: "" for nobody; value: what it proclaims. waiting: the others, in their order.
-    resume: `since` of an observer that goes on behind this; "" within a batch of changes.
+    resume: `since` of an observer that goes on behind this version.
     """
 
     leader: str
@@ -302,25 +305,32 @@ class Election(Candidacy):
             raise
         self._is_queued = False
 
-    async def observe(self, *, since: str = "") -> AsyncIterator[State]:
+    async def observe(self, *, since: str | None = None) -> AsyncIterator[State]:
         """Yield the election as it is, then each version of it, in order and once, for ever.
 
-        since: `resume` of a state that was seen before; then no version after it is missed. Raises
-        RequestFailed (410) when history was let go of since.
+        since: `resume` of a state that was seen before; then the versions after it are yielded, and
+        none is missed or comes twice. A token of a feed, or a time, is taken as well.
+        Raises ValueError for an empty one, RequestFailed (410) when history ends behind it.
         """
-        seen = -1
-        if not since:
-            since = await self._now()
+        if since is None:
+            position = await self._now()
             state = await self._read()
-            yield state
             seen = state.version
-        async for found in self._client.changes(self._link, since=since):
-            states = [_state_of(each, each["body"]) for each in found.changes]
-            news = [state for state in states if state.version > seen]
-            for state in news[:-1]:
-                yield state
-            for state in news[-1:]:
-                yield replace(state, resume=found.next)
+            yield replace(state, resume=f"{seen}{BEHIND}{position}")
+        else:
+            version, _, behind = since.partition(BEHIND)
+            is_ours = bool(re.fullmatch("-?[0-9]+", version)) and bool(behind)
+            seen, position = (int(version), behind) if is_ours else (-1, since)
+        if not position:
+            raise ValueError("since is empty: give `resume` of a state, or leave since out")
+        async for found in self._client.changes(self._link, since=position):
+            for number, each in enumerate(found.changes, 1):
+                position = found.next if number == len(found.changes) else position
+                state = _state_of(each, each["body"])
+                if state.version > seen:
+                    seen = state.version
+                    yield replace(state, resume=f"{seen}{BEHIND}{position}")
+            position = found.next
 
     async def _now(self) -> str:
         asked = orjson.dumps({"prefix": self._link, "since": "latest"})

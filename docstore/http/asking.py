@@ -119,6 +119,10 @@ def of_body(given: Mapping[str, Any]) -> Asked:
     flags = {name: given.get(name, False) for name in FLAGS}
     if not all(isinstance(text, str) for text in texts.values()):
         raise BadRequest(f"{', '.join(TEXTS)} are texts")
+    if given.get("asOf") == "":
+        raise BadRequest(
+            "asOf is empty: it is latest, barrier, a time, a snapshot's name or a token"
+        )
     if not all(isinstance(flag, bool) for flag in flags.values()):
         raise BadRequest(f"{', '.join(FLAGS)} are true or false")
     top = _number(given, "top", None)

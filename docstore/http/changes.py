@@ -111,7 +111,9 @@ class Changes:
         return await self._begun(request, asked, asked.since)
 
     async def _pushed(self, request: web.BaseRequest, asked: _Asked) -> web.StreamResponse:
-        text = request.headers.get("Last-Event-ID") or asked.since
+        text = request.headers.get("Last-Event-ID", asked.since)
+        if not text:
+            raise BadRequest("Last-Event-ID is empty: it is the `id` of an event")
         return await self._push(request, asked, await self._begun(request, asked, text))
 
     async def _begun(self, request: web.BaseRequest, asked: _Asked, since: str) -> Cut:
@@ -244,15 +246,16 @@ def _asked(given: Mapping[str, Any]) -> _Asked:
     unknown = sorted(set(given) - MEMBERS)
     if unknown:
         raise BadRequest(f"changes have no member {unknown[0][:40]!r}")
-    texts = {name: given.get(name, "") for name in ("since", "prefix", "where")}
+    texts = {name: given.get(name, "") for name in ("prefix", "where")}
+    texts["since"] = given.get("since", "latest")
     if not all(isinstance(text, str) for text in texts.values()):
         raise BadRequest("since, prefix and where are texts")
+    if not texts["since"]:
+        raise BadRequest("since is empty: it is `next` of an answer, earliest, latest or a time")
     if texts["where"].strip():
         parse(texts["where"])
     rows = headers.whole_number(str(given.get("limit", ROWS)), "limit", 1, ROWS_MAX)
-    return _Asked(
-        Wanted(_prefix(texts["prefix"]), texts["where"]), texts["since"] or "latest", rows
-    )
+    return _Asked(Wanted(_prefix(texts["prefix"]), texts["where"]), texts["since"], rows)
 
 
 def _prefix(text: str) -> str:

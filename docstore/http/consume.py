@@ -108,7 +108,7 @@ class Consuming:
         """Send events until the client or this node goes, or something is wrong."""
         seen = request.headers.get("Last-Event-ID")
         wanted, of = asked.wanted, asked.of
-        if seen:
+        if seen is not None:
             offset, _, named = seen.partition("@")
             of = named or of
             is_before = offset == BEFORE_THE_FIRST

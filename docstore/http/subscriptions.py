@@ -152,7 +152,7 @@ class SubscriptionPages:
         if made is not None:
             return made
         await self._insist_on_room(user, timeout_s)
-        cut = await self._changes.begun(request, path, where, since)
+        cut = await self._changes.begun(request, path, where, since or "latest")
         await caller.prove(link, callback, secret)
         about = replace(about, mark=Mark(cut.pack(), Replay() if is_replayed else None))
         state = about.state()

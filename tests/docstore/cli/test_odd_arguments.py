@@ -39,6 +39,8 @@ def test_a_document_is_explained_whatever_its_name_holds(node: str, name: str) -
         ["put", "/notes/a", "{}", "--if-match", '"1"\n'],
         ["get", "/notes/a", "--url", ","],
         ["trace", "--url", ""],
+        ["election", "observe", "e", "--since", ""],
+        ["subscription", "create", "/notes", "http://127.0.0.1:1", "--since", ""],
     ],
 )
 def test_what_is_typed_wrong_is_said_to_be(node: str, words: list[str]) -> None:

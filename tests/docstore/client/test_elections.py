@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from docstore.client import Client, LocalCluster, Lost, RequestFailed
+from docstore.client.elections import State
 from docstore.client.local import LocalNode
 from tests.docstore.watching import until
 
@@ -146,6 +147,45 @@ async def test_l18_an_observer_that_was_away_sees_every_version_in_order_and_onc
             if state.value == 101:
                 break
     assert found == list(range(2, 102))
+
+
+async def test_every_state_has_a_resume_from_where_no_version_is_missed_or_comes_twice(
+    store: Client,
+) -> None:
+    async def observed(since: str | None, last: int) -> list[State]:
+        found: list[State] = []
+        async with asyncio.timeout(20):
+            async for state in store.election("resumed").observe(since=since):
+                found.append(state)
+                if state.value == last:
+                    break
+        return found
+
+    async with store.election("resumed", candidate="a") as election:
+        [before] = [await anext(election.observe())]
+        await election.campaign(0)
+        [first] = await observed(None, 0)
+        for number in range(1, 20):
+            await election.proclaim(number)
+        seen = await observed(first.resume, 19)
+        assert [state.value for state in seen] == list(range(1, 20))
+        for state in seen[:-1]:
+            assert [each.version for each in await observed(state.resume, 19)] == [
+                each.version for each in seen if each.version > state.version
+            ]
+        assert [each.value for each in await observed(before.resume, 0)][-1] == 0
+
+
+async def test_an_empty_position_is_an_error_and_not_from_now_on(store: Client) -> None:
+    with pytest.raises(ValueError, match="since is empty"):
+        await anext(store.election("e").observe(since=""))
+    with pytest.raises(ValueError, match="since is empty"):
+        await store.subscribe("/results", "http://127.0.0.1:1", since="")
+    with pytest.raises(RequestFailed, match="since is empty"):
+        await anext(store.changes("/results", since=""))
+    empty = {"Accept": "text/event-stream", "Last-Event-ID": ""}
+    with pytest.raises(RequestFailed, match="Last-Event-ID is empty"):
+        await store.request("GET", "/core/changes?prefix=/results", headers=empty)
 
 
 async def test_l21_of_fifty_who_wait_one_is_told_and_the_others_wait_on(store: Client) -> None:

@@ -272,7 +272,7 @@ async def test_a_document_is_watched_on_a_condition(
 @pytest.mark.parametrize(
     ("asked", "status"),
     [
-        ({"since": "yesterday"}, 404),
+        ({"since": "yesterday"}, 404), ({"since": ""}, 400),
         ({"since": "eNonsense"}, 400),
         ({"since": 7}, 400),
         ({"where": "n ="}, 400),
@@ -283,7 +283,7 @@ async def test_a_document_is_watched_on_a_condition(
         ({"sinse": "latest"}, 400),
         ({"prefix": "/weak"}, 409),
     ],
-)
+)  # fmt: skip
 async def test_what_cannot_be_is_refused(
     group: LocalCluster, store: Client, session: aiohttp.ClientSession, asked: Any, status: int
 ) -> None:

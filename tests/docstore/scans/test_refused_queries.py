@@ -71,7 +71,7 @@ async def test_cursors_of_others_and_forged_ones_are_refused(
         {"$filter": "n eq 1", "$top": "abc"}, {"$filter": "n eq 1", "after": "/q/1"},
         {"$orderby": "n sideways"}, {"$select": "a b"}, {"$filter": "n eq 1", "versions": "some"},
         {"$filter": "n eq 1", "asOf": "2999-01-01T00:00:00Z"},
-        {"$filter": "n eq 1", "asOf": "~abc"},
+        {"$filter": "n eq 1", "asOf": "~abc"}, {"$filter": "n eq 1", "asOf": ""}, {"asOf": ""},
     ],
 )  # fmt: skip
 async def test_what_is_not_understood_is_400(

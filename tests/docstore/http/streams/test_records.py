@@ -292,6 +292,8 @@ async def test_a_stream_says_its_position_before_the_first_record(
         async with node.get(f"{path}?from=end", headers=last) as response:
             expected = f"{number}@{await _incarnation(node, topic)}"
             assert await _next_event(response) == (expected, number)
+    async with node.get(f"{path}?from=end", headers=accept | {"Last-Event-ID": ""}) as response:
+        assert "Last-Event-ID" in (await problem_of(response, 400))["detail"]
 
 
 def test_a_heartbeat_of_a_stream_says_its_position() -> None:
