@@ -18,7 +18,7 @@ from docstore.http.documents import check_no_factory
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.lines import BROKEN_LINES_MAX
 from docstore.http.results import Failed, Submitted, Together
-from docstore.model.operation import Operation
+from docstore.model.operation import RUN_BEGINS, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, ServiceOptions
 
@@ -68,7 +68,7 @@ class Batch:
                     check_no_factory(self._backend, operation.link)
                 self._operations.append(operation)
                 if operation.writer:
-                    self.jobs[operation.writer[0]] += 1
+                    self.jobs[operation.writer[0].partition(RUN_BEGINS)[0]] += 1
             except (DocstoreError, Refusal) as error:
                 # Where they were raised refers to this very list: a circle around all these bodies.
                 error.__traceback__ = error.__context__ = None

@@ -36,6 +36,10 @@ ANY_TOMBSTONE = 1 << 62
 """No document has so great a version."""
 
 
+RUN_BEGINS = "\x1f"
+"""Behind a bulk job's name: which run of it writes. All runs of a job have one quota."""
+
+
 class Conditions(NamedTuple):  # Seam.
     """What must hold of the current state for an update to be applied (RFC 9110, section 13).
 

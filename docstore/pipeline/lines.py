@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from hashlib import blake2b
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 from docstore.model import document_members
 from docstore.model.document import EXPIRY
 from docstore.model.document_members import Type
+from docstore.model.operation import RUN_BEGINS
 from docstore.pipeline.addresses import Addresses
 from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.kinds import check_members, check_name
@@ -25,6 +27,9 @@ OPERATIONS = (
 )  # fmt: skip
 EXPECTING = ("append_version", "replace", "patch", "jsonPatch", "delete")
 """Operations that mind the version of the option expectVersion."""
+RUN = "run"
+"""An option that only writers of tables set: which run of a job this is (`writing.py`)."""
+DIGEST_BYTES = 12
 JSON_NAMES: dict[type, str] = {dict: "object", list: "array"}
 KEY = "documentSelfLink"
 SET_BY_STORE = frozenset(document_members.COLUMN_NAMES) | {
@@ -61,6 +66,9 @@ class Lines:
         self._addresses = Addresses(options)
         self._key = options.text("key", KEY)
         self._sequence = options.text("sequenceBy")
+        self._run = options.text(RUN)
+        self.digest = 0
+        """Of all operations so far, in whatever order."""
         self._slots = slots
         names = schema.names
         if self._key not in names:
@@ -108,7 +116,8 @@ class Lines:
         keys = texts(batch.column(self._key), self._key)
         sequences = _ordered(batch.column(self._sequence)) if self._sequence else []
         expected = batch.column(self._expected).to_pylist() if self._expected else []
-        writer: dict[str, Any] = {"job": job, "batch": number}
+        name = f"{job}{RUN_BEGINS}{self._run}" if self._run else job
+        writer: dict[str, Any] = {"job": name, "batch": number}
         verb, unexpected = self._verb(None), ""
         for at, (key, (body, malformed)) in enumerate(zip(keys, self._bodies(batch), strict=True)):
             if self._sequence:
@@ -123,7 +132,9 @@ class Lines:
                 # What cannot be sent stands in a dead letter as a text.
                 value["body"] = body.decode(errors="replace") if malformed else Fragment(body)
                 wrong = wrong or malformed
-            yield Line(link, orjson.dumps(value), slot_of(link, self._slots), wrong)
+            raw = orjson.dumps(value)
+            self.digest += int.from_bytes(blake2b(raw, digest_size=DIGEST_BYTES).digest())
+            yield Line(link, raw, slot_of(link, self._slots), wrong)
 
     def _address(self, key: str | Formless | None) -> tuple[str, str]:
         if isinstance(key, Formless):

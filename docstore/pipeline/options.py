@@ -27,7 +27,7 @@ FEED = (
 ).split()
 WRITE = (
     "operation key body sequenceBy expectVersion onConflict onError deadLetterPath maxErrors"
-    " jobId batchId batchRows checkpointLocation commit foreignLinks"
+    " jobId batchId batchRows checkpointLocation commit foreignLinks onRepeat"
 ).split()
 STREAM = (
     "columns keyAs valueAs startingOffsets endingOffsets startingTimestamp failOnDataLoss"

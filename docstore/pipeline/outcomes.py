@@ -11,6 +11,14 @@ from docstore.pipeline.lines import OPERATIONS, RowRefused
 from docstore.pipeline.options import Options
 
 ON_CONFLICT = ("fail", "skip", "deadletter")
+ON_REPEAT = ("fail", "keep")
+"""What becomes of a row whose batch has written another value under its link."""
+DUPLICATE, STALE = "duplicate-key", "stale-batch"
+WHAT_TO_DO = {
+    DUPLICATE: "; sequenceBy says which of two rows is the later; where the batch is repeated, and"
+    " its values are others each time, onRepeat=keep leaves what it wrote first",
+    STALE: "; this run is of an earlier batch: give it another jobId, or a later batchId",
+}
 DEAD_LETTERS = "/core/spark/dead"
 
 
@@ -21,6 +29,7 @@ class Outcomes:
         self._group = group
         self._job, self._number = job, number
         self._on_conflict = options.choice("onConflict", ON_CONFLICT)
+        self._keeps = options.choice("onRepeat", ON_REPEAT) == "keep"
         self._on_error = options.choice("onError", ON_CONFLICT)
         self._dead_path = options.text("deadLetterPath", DEAD_LETTERS)
         self._errors_max = options.number("maxErrors", 1 << 62)
@@ -40,22 +49,24 @@ class Outcomes:
 
     def _judge(self, link: str, row: bytes, answer: Mapping[str, Any]) -> None:
         status, code = answer["status"], answer.get("errorCode", "")
-        if status < 300:
-            self.counts["repeated" if answer.get("repeated") else "written"] += 1
+        if status < 300 and not answer.get("repeated"):
+            self.counts["written"] += 1
+        elif status < 300 or (code == DUPLICATE and self._keeps):
+            self.counts["repeated"] += 1
         elif (status == 409 and code == "already-exists" and self._operation == "ignore") or (
             status == 404 and self._operation == "delete"
         ):
             self.counts["skipped"] += 1
         else:
-            is_conflict = status in (409, 412) and code not in ("duplicate-key", "stale-batch")
+            is_conflict = status in (409, 412) and code not in (DUPLICATE, STALE)
             self._refused(link, row, answer, self._on_conflict if is_conflict else self._on_error)
 
     def _refused(self, link: str, row: bytes, answer: Mapping[str, Any], then: str) -> None:
         status, code = answer["status"], answer.get("errorCode", "")
         said = f"{link}: {status} {code}: {answer.get('detail')}"
-        if then == "fail" or code == "stale-batch":
+        if then == "fail" or code == STALE:
             name = code.upper().replace("-", "_")
-            raise RowRefused(f"docstore: {name}: {said}")
+            raise RowRefused(f"docstore: {name}: {said}{WHAT_TO_DO.get(code, '')}")
         self.counts["conflicted" if then == "skip" else "dead"] += 1
         if self.counts["conflicted"] + self.counts["dead"] > self._errors_max:
             raise RowRefused(f"docstore: more than {self._errors_max} rows were refused; {said}")

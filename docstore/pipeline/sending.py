@@ -44,6 +44,11 @@ class Sender:
         self._urls = [each["url"] for each in layout["nodes"]]
         self._owners: list[int] = layout["owners"]
 
+    @property
+    def digest(self) -> int:
+        """Return the digest of the rows so far."""
+        return self._lines.digest
+
     def send(self, batches: Iterator[pa.RecordBatch]) -> Counter[str]:
         """Write all rows; return what became of them."""
         waiting: dict[int, list[Line]] = {}

@@ -49,8 +49,8 @@ def check(options: Options) -> None:
 
 def stage(
     options: Options, job: str, number: int, schema: StructType, batches: Iterator[pa.RecordBatch]
-) -> tuple[Counter[str], list[Part]]:
-    """Put a task's rows on two nodes; return its counts so far, and the part if there are rows."""
+) -> tuple[Counter[str], list[Part], int]:
+    """Put a task's rows on two nodes; return its counts, the part if there are rows, its digest."""
     group = _group(options)
     outcomes = Outcomes(options, group, job, number)
     lines = Lines(options, schema, len(group.json("GET", "/core/spark/layout")["owners"]))
@@ -65,7 +65,7 @@ def stage(
                     rows += 1
         outcomes.add("bytes", file.tell())
         parts = [_put(group, job, file, rows)] if rows else []
-    return outcomes.counts, parts
+    return outcomes.counts, parts, lines.digest
 
 
 def _put(group: Group, job: str, file: IO[bytes], rows: int) -> Part:

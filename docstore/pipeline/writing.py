@@ -25,8 +25,16 @@ from docstore.pipeline import scanning, staged
 from docstore.pipeline.addresses import FOLLOW, FOREIGN_LINKS
 from docstore.pipeline.columns import schema_of
 from docstore.pipeline.group import Group, GroupError
-from docstore.pipeline.lines import KEY, Lines, RowRefused, WriteFailed
+from docstore.pipeline.lines import (
+    DIGEST_BYTES,
+    KEY,
+    RUN,
+    Lines,
+    RowRefused,
+    WriteFailed,
+)
 from docstore.pipeline.options import Options
+from docstore.pipeline.outcomes import STALE, WHAT_TO_DO
 from docstore.pipeline.planning import shares
 from docstore.pipeline.sending import Sender
 from docstore.pipeline.staged import Part
@@ -41,6 +49,8 @@ class Counted(WriterCommitMessage):
 
     counts: Counter[str] = field(default_factory=Counter)
     parts: list[Part] = field(default_factory=list)
+    digest: int = 0
+    """Of the task's rows, whatever became of them."""
     job: str = ""
     """Of a stream: its writer is another object when it commits."""
 
@@ -58,7 +68,8 @@ def _written(
     """Write a task's rows, or put them where they wait."""
     if is_staged(options):
         return Counted(*staged.stage(options, job, number, schema, batches))
-    return Counted(Sender(options, job, number, schema).send(batches))
+    sender = Sender(options, job, number, schema)
+    return Counted(sender.send(batches), digest=sender.digest)
 
 
 def is_staged(options: Options) -> bool:
@@ -79,22 +90,39 @@ class TableWriter(DataSourceArrowWriter):
         self.job = options.text("jobId") or f"batch-{uuid.uuid4()}"
         self._number = options.number("batchId", 0)
         check(options, schema)
-        self._before = ""
-        if overwrite:
-            self._before = self._cut_before()
+        self._before = self._digest = ""
+        page = job_of(options, self.job)
+        if overwrite and page.get("batch", self._number) > self._number:
+            raise ValueError(
+                f"docstore: STALE_BATCH: {self.job} has written batch {page['batch']} already"
+                f"{WHAT_TO_DO[STALE]}"
+            )
+        is_known = (page.get("path"), page.get("batch")) == (options.path, self._number)
+        self._begin(page if is_known else {}, overwrite=overwrite)
 
-    def _cut_before(self) -> str:
-        """Return the cut of before this job, also if this is not its first run.
+    def _begin(self, page: Mapping[str, Any], *, overwrite: bool) -> None:
+        """Take the cut of before an overwrite, or repeat a run whose commit has begun.
 
-        What an earlier run has written must not look as if it had been there before.
+        page: what an earlier run has left. One that committed nothing is no matter here: this run
+        has a name of its own, so that it writes its rows even where that one wrote them, and what
+        that one left is removed with all else. Raises ValueError.
         """
-        page = job_of(self._options, self.job)
-        if page.get("before") and page.get("batch") == self._number:
-            return str(page["before"])
-        cut = str(Group(self._options.urls).plan()["cut"])
-        state = {"state": "RUNNING", "batch": self._number, "before": cut}
-        leave_job(self._options, self.job, state)
-        return cut
+        run = str(page.get("run", ""))
+        if overwrite and page.get("before") and page["state"] in ("COMMITTING", "COMMITTED"):
+            self._before, self._digest = page["before"], page.get("digest", "")
+            # Nothing is done before it is known that the rows are the same.
+            self._options = self._options.with_(commit="staged")
+        elif overwrite and page and not is_staged(self._options):
+            raise ValueError(
+                f"docstore: JOB_USED: nobody knows which rows batch {self._number} of {self.job}"
+                " has written before: give this overwrite another jobId, or a later batchId"
+            )
+        elif (overwrite and is_staged(self._options)) or "undone" in page:
+            run = uuid.uuid4().hex[:8]
+        self._options = self._options.with_(run=run)
+        if overwrite and not self._before:
+            self._before = str(Group(self._options.urls).plan()["cut"])
+            self._leave("RUNNING", {})
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's rows."""
@@ -103,10 +131,19 @@ class TableWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Have what waits done, leave the job's document; take away what was overwritten."""
         counts, parts = total(messages), parts_of(messages)
+        digest = digest_of(messages)
+        if self._before and self._digest not in ("", digest):
+            staged.abandon(self._options, self.job, parts)
+            raise RowRefused(
+                f"docstore: JOB_USED: batch {self._number} of {self.job} has overwritten"
+                f" {self._options.path} with other rows than these: give these another jobId, or a"
+                " later batchId"
+            )
+        self._digest = digest
         if parts:
-            waiting = {"parts": [asdict(part) for part in parts], "counts": dict(counts)}
+            waiting = {"parts": _listed(parts), "counts": dict(counts)}
             self._leave("COMMITTING", waiting | {"options": dict(self._options.given)})
-        settle(self._options, self.job, self._number, self._before, counts, parts)
+        settle(self._options, self.job, counts, parts, self._page())
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Say that the job failed. What it wrote stays: a run with the same jobId goes on.
@@ -114,26 +151,35 @@ class TableWriter(DataSourceArrowWriter):
         What waits is taken away, unless the commit has begun: then `finish` can go on with it.
         """
         parts = parts_of(messages)
-        if parts and job_of(self._options, self.job).get("state") == "COMMITTING":
+        page = job_of(self._options, self.job)
+        if parts and page.get("state") == "COMMITTING" and page.get("parts") == _listed(parts):
             return
         staged.abandon(self._options, self.job, parts)
-        self._leave("ABORTED", total(messages))
+        if not self._digest and "undone" not in page:  # Else it says already what was done.
+            self._leave("ABORTED", total(messages))
+
+    def _page(self) -> dict[str, Any]:
+        """Return what each state of the job's document says."""
+        said = {"before": self._before, "run": self._options.text(RUN), "digest": self._digest}
+        return {"batch": self._number} | {name: value for name, value in said.items() if value}
 
     def _leave(self, state: str, more: Mapping[str, Any]) -> None:
-        before = {"before": self._before} if self._before else {}
-        page = {"state": state, "batch": self._number, **before, **more}
-        leave_job(self._options, self.job, page)
+        leave_job(self._options, self.job, {"state": state, **self._page(), **more})
+
+
+def _listed(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    return [asdict(part) for part in parts]
 
 
 def settle(
-    options: Options, job: str, number: int, before: str, counts: Counter[str],
-    parts: Sequence[Part],
-) -> Counter[str]:  # fmt: skip
+    options: Options, job: str, counts: Counter[str], parts: Sequence[Part], page: Mapping[str, Any]
+) -> Counter[str]:
     """Do what waits, take away what was overwritten, and say that the job is done.
 
-    before: the cut from before an overwrite, "" for any other job. Raises WriteFailed.
+    page: what the job's document says in any state; its `before` is the cut from before an
+    overwrite. Raises WriteFailed.
     """
-    page = {"batch": number} | ({"before": before} if before else {})
+    number, before = page["batch"], page.get("before", "")
     try:
         counts = counts + staged.commit(options, job, number, parts)
         if before:
@@ -169,8 +215,8 @@ def finish(url: str, job: str) -> Counter[str]:
         raise ValueError(f"docstore: {job} does not wait: {page.get('state', 'there is no job')}")
     options = Options(page["options"] | {"url": url})
     parts = [Part(**each) for each in page["parts"]]
-    counts = Counter(page["counts"])
-    return settle(options, job, page["batch"], page.get("before", ""), counts, parts)
+    said = {name: page[name] for name in ("batch", "before", RUN, "digest") if name in page}
+    return settle(options, job, Counter(page["counts"]), parts, said)
 
 
 def _remove_older(options: Options, job: str, number: int, before: str) -> int:
@@ -242,6 +288,12 @@ def total(messages: Sequence[WriterCommitMessage | None]) -> Counter[str]:
         if isinstance(message, Counted):
             counts.update(message.counts)
     return counts
+
+
+def digest_of(messages: Sequence[WriterCommitMessage | None]) -> str:
+    """Return the digest of all tasks' rows, in whatever order and by whichever task."""
+    whole = sum(each.digest for each in messages if isinstance(each, Counted))
+    return f"{whole % (1 << 8 * DIGEST_BYTES):x}"
 
 
 def parts_of(messages: Sequence[WriterCommitMessage | None]) -> list[Part]:

@@ -6,7 +6,8 @@ that for ever, and the owner compares it with the newest version by the same job
 has:
 
 * an earlier batch than that: refused, it is a task that should be dead;
-* the same batch: done already, unless its sequence is greater;
+* the same batch: done already, unless its sequence is greater; refused with another value, which
+  may be another row or a repetition, and only the job knows which;
 * a later batch: applied, unless both have a sequence and the new one is not greater.
 
 What other writers did in between changes nothing: a repetition does not undo it. Chunks of a batch
@@ -79,7 +80,10 @@ def judged(jobs: Jobs, operation: Operation, fingerprint: int) -> Done | Answer 
     if sequence == written.sequence and batch == written.batch:
         if fingerprint == written.fingerprint:
             return Done()
-        detail = "two rows of one batch have this link, and no sequence says which is the later"
+        detail = (
+            f"batch {batch} of {job} has written another value here: two of its rows have this link"
+            " and no sequence says which is the later, or it is repeated with other values"
+        )
         return Answer(409, "duplicate-key", detail)
     if NO_SEQUENCE not in (sequence, written.sequence) and sequence <= written.sequence:
         return Done()

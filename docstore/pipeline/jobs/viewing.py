@@ -105,8 +105,11 @@ class View:
         url, job = self._work.url, self._work.job_id
 
         def store(groups: DataFrame, number: int) -> None:
-            """Write the groups that a batch has changed; Python's sinks know no update mode."""
-            tables.write(groups, url, into, job_id=job, batchId=number)
+            """Write the groups that a batch has changed; Python's sinks know no update mode.
+
+            Each is there once. Sums of a batch that is repeated may differ in their last digits.
+            """
+            tables.write(groups, url, into, job_id=job, batchId=number, onRepeat="keep")
 
         return writer.foreachBatch(store).start()
 

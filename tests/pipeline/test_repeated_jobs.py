@@ -1,0 +1,75 @@
+"""What a job id stands for: what it did, which a repetition does not change, or is refused for."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812
+
+from docstore import pipeline
+from docstore.pipeline.options import Options
+from docstore.pipeline.writing import leave_job
+from tests.pipeline.stage import Stage
+from tests.pipeline.test_writing import numbered, versions, write
+
+FIVE, THREE = ([f"{n:05d}" for n in range(count)] for count in (5, 3))
+
+
+@pytest.mark.parametrize("commit", ["staged", pytest.param("direct", marks=pytest.mark.thorough)])
+def test_an_overwrite_is_repeated_with_the_same_rows_or_refused(stage: Stage, commit: str) -> None:
+    stage = Stage.of(stage.spark, stage.cluster, f"{stage.path}-{commit}")
+    job = f"five-{commit}"
+    write(stage, numbered(stage, 5), mode="overwrite", commit=commit, job_id=job)
+    with pytest.raises(PySparkException, match=r"JOB_USED.*another jobId, or a later batchId"):
+        write(stage, numbered(stage, 3), mode="overwrite", commit=commit, job_id=job)
+    before = versions(stage)
+    again = write(stage, numbered(stage, 5), mode="overwrite", commit=commit, job_id=job)
+    assert (again["state"], again["repeated"], versions(stage)) == ("COMMITTED", 5, before)
+    write(stage, numbered(stage, 3), mode="overwrite", commit=commit, job_id=job, batchId=1)
+    assert sorted(stage.documents()) == THREE
+    with pytest.raises(PySparkException, match="STALE_BATCH"):
+        write(stage, numbered(stage, 5), mode="overwrite", commit=commit, job_id=job)
+
+
+def test_an_overwrite_whose_id_has_written_rows_before_has_all_of_its_own(stage: Stage) -> None:
+    write(stage, numbered(stage, 5), job_id="mixed")
+    write(stage, numbered(stage, 3), mode="overwrite", job_id="mixed")
+    assert sorted(stage.documents()) == THREE
+    page = {"state": "RUNNING", "batch": 0, "before": stage.cut()}
+    leave_job(Options({"url": stage.url, "path": stage.path}), "begun", page)
+    with pytest.raises(PySparkException, match=r"JOB_USED: nobody knows which rows"):
+        write(stage, numbered(stage, 5), mode="overwrite", commit="direct", job_id="begun")
+    write(stage, numbered(stage, 5), mode="overwrite", job_id="begun")
+    assert sorted(stage.documents()) == FIVE
+
+
+def test_a_repetition_with_other_values_says_what_to_do_and_can_pass(stage: Stage) -> None:
+    write(stage, numbered(stage, 3, at=1), job_id="ingest")
+    late = numbered(stage, 5, at=2)
+    with pytest.raises(PySparkException, match=r"DUPLICATE_KEY.*sequenceBy.*onRepeat=keep"):
+        write(stage, late, job_id="ingest")
+    done = write(stage, late, job_id="ingest", onRepeat="keep")
+    assert done.get("written", 0) + done["repeated"] == 5
+    assert [stage.documents()[name]["at"] for name in THREE] == [1] * 3
+    assert sorted(stage.documents()) == FIVE
+
+
+@pytest.mark.thorough  # Two runs of a stream.
+def test_a_stream_whose_rows_differ_each_time_is_restarted(stage: Stage, tmp_path: Path) -> None:
+    stage.put({str(n): {"n": n} for n in range(20)})
+    copy = Stage.of(stage.spark, stage.cluster, f"{stage.path}-copy")
+    for _ in range(2):
+        feed = pipeline.changes(stage.spark, stage.url, stage.path, start="earliest")
+        name = F.element_at(F.split("documentSelfLink", "/"), -1)
+        rows = feed.select(name.alias("name"), F.rand().alias("mark"))
+        writer = rows.writeStream.format("docstore").options(
+            url=stage.url, key="name", path=copy.path, onRepeat="keep", jobId="marks",
+            checkpointLocation=str(tmp_path / "checkpoint"),
+        )  # fmt: skip
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(60)
+        assert query.recentProgress[0]["numInputRows"] == 20
+        # As if the query had died before it could note that its batch was through.
+        shutil.rmtree(tmp_path / "checkpoint" / "commits")
+    assert versions(copy) == len(copy.documents()) == 20
