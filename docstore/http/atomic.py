@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from aiohttp import web
-from aiohttp.hdrs import IF_MATCH, IF_NONE_MATCH
 
 from docstore.errors import (
     BadRequest,
@@ -22,7 +21,7 @@ from docstore.errors import (
     Unauthenticated,
     Unavailable,
 )
-from docstore.http import attaching, bodies, headers
+from docstore.http import bodies, headers
 from docstore.http.authority import Authority, authority_of
 from docstore.http.backend import Backend
 from docstore.http.bulk_batch import method_of
@@ -42,11 +41,6 @@ T = TypeVar("T")
 
 BODY_BYTES_MAX = 2 * BYTES_MAX
 """Lines are more than the states that they make; patches may be less."""
-IN_LINES = {
-    IF_MATCH: "a line has ifVersion and mustExist",
-    IF_NONE_MATCH: "a line with op POST makes only what is not there, another has its ifVersion",
-    headers.QUORUM: "a batch is answered when a quorum has it",
-}
 _HEAD = b"Content-Type: %b\r\n" % NDJSON_TYPE.encode()
 
 
@@ -76,7 +70,6 @@ class AtomicBatches:
 
     async def serve(self, request: web.BaseRequest, *, packed: bool, timeout_s: float) -> Reply:
         """Answer a batch. packed: its lines are msgpack. Raises DocstoreError."""
-        refuse_headers_of_one(request)
         patience_s = headers.timeout_s(request)
         key, fence = headers.idempotency_key(request), headers.fence(request, 3)
         raw = await bodies.receive(request, bytes_max=BODY_BYTES_MAX, timeout_s=timeout_s)
@@ -142,14 +135,6 @@ def _left_s(deadline: float) -> float:
     if left_s <= 0:
         raise Unavailable("the time is over, and the batch has not been sent to its owner")
     return left_s
-
-
-def refuse_headers_of_one(request: web.BaseRequest) -> None:
-    """Refuse what speaks of one document and not of a batch: its sender relies on it."""
-    attaching.refuse_header(request)
-    for name, instead in IN_LINES.items():
-        if name in request.headers:
-            raise BadRequest(f"a batch does not take {name}: {instead}")
 
 
 def _values(raw: bytes, *, packed: bool) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from docstore.model import json
 from docstore.model.document import EXPIRY, EXPIRY_NAME, LEASE
 from docstore.model.document_members import STORE_SET
 from docstore.model.paths import SUFFIXES, canonical_link
+from docstore.streams.records import why_not_msgpack
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -103,7 +104,7 @@ def unpacked(raw: bytes) -> Any:
             max_array_len=most, max_map_len=most, object_pairs_hook=object_of_pairs,
         )  # fmt: skip
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
-        raise BadRequest(f"not msgpack of JSON values: {type(error).__name__}") from None
+        raise BadRequest(f"not msgpack of JSON values: {why_not_msgpack(error)}") from None
     json.check(value)
     return value
 

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from aiohttp import web
-from aiohttp.hdrs import IF_MATCH, IF_NONE_MATCH
 
 from docstore.errors import BadRequest
-from docstore.http import attaching, bodies, headers
+from docstore.http import bodies, headers
 from docstore.http.atomic import AtomicBatches
 from docstore.http.authority import Authority, authority_of
 from docstore.http.backend import Backend
 from docstore.http.bulk_batch import Batch, Streak
 from docstore.http.encodings import inflater
+from docstore.http.heeded import refuse_all
 from docstore.http.large import LargeBodies
 from docstore.http.lines import (
     InflatedLines,
@@ -38,13 +38,6 @@ BATCHES_IN_FLIGHT = 16
 BATCHES_OF_ALL = 24
 """Of all requests together: fewer lines and bytes than the protocol lets wait at one node. More
 would be refused by it; so they wait here, and their clients with them."""
-IN_LINES = {
-    headers.IDEMPOTENCY_KEY: "a line has its key",
-    IF_MATCH: "a line has ifVersion and mustExist",
-    IF_NONE_MATCH: "a line with op POST makes only what is not there, another has its ifVersion",
-    headers.QUORUM: "lines are answered when a quorum has them",
-}
-"""Headers of a request about one document, and what there is instead where there are many."""
 TYPES = {NDJSON_TYPE: "", "application/ndjson": "", "application/json": "", MSGPACK_TYPE: ""}
 
 
@@ -76,7 +69,7 @@ class Bulk:
             case "true":
                 return await self._atomic.serve(request, packed=packed, timeout_s=self._timeout_s)
             case "false":
-                refuse_headers_of_one(request)
+                refuse_all(request, "lines that are not atomic")
             case _:
                 raise BadRequest("atomic is true or false")
         bodies.invite(request)
@@ -149,12 +142,3 @@ class Bulk:
         for job, count in jobs.items():
             await self._quotas.wait(job, WRITES, await self._quotas.rate(job, WRITES), count)
         return await source.read()
-
-
-def refuse_headers_of_one(request: web.BaseRequest) -> None:
-    """Refuse what speaks of one document: its sender relies on it, and nobody would look."""
-    headers.refuse_fence(request, "bulk requests")
-    attaching.refuse_header(request)
-    for name, instead in IN_LINES.items():
-        if name in request.headers:
-            raise BadRequest(f"bulk requests do not take {name}: {instead}")

@@ -259,12 +259,6 @@ def fence(request: Head, level: int) -> Sequence[str | int]:
     return _fence(raw)
 
 
-def refuse_fence(request: Head, where: str) -> None:
-    """Refuse a Fence where nobody would look at it: its sender relies on it."""
-    if FENCE in request.headers:
-        raise BadRequest(f"{where} do not take a Fence")
-
-
 @lru_cache(maxsize=1024)
 def _fence(raw: str) -> tuple[str, int]:
     found = _FENCE.match(raw)

@@ -17,6 +17,7 @@ from docstore.errors import BadRequest
 from docstore.http import bodies, headers
 from docstore.http.backend import Backend
 from docstore.http.documents import Documents
+from docstore.http.heeded import refuse_all
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import listing
 from docstore.http.methods import FACTORY_METHODS, allowed, check_method
@@ -140,6 +141,7 @@ class LeasePages:
         kind = asked.get("kind")
         if kind == "KeepAliveRequest":
             check_members(asked, ())
+            refuse_all(request, "a KeepAliveRequest")
             return await self._keep_alive(request, link)
         if kind not in CLIENTS:
             kinds = ", ".join(("KeepAliveRequest", *sorted(CLIENTS)))

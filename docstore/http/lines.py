@@ -15,6 +15,7 @@ from docstore.errors import BadRequest, DocstoreError, TooLarge, TooSlow
 from docstore.http.bodies import object_of_pairs
 from docstore.http.encodings import Inflater
 from docstore.model import json
+from docstore.streams.records import why_not_msgpack
 
 LINE_BYTES_MAX = 2 << 20
 LINE_DEPTH_MAX = json.DEPTH_MAX + 1
@@ -91,7 +92,7 @@ class MsgpackLines:
                     break
         except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
             self.is_over = True
-            found.append(BadRequest(f"not a stream of msgpack objects: {type(error).__name__}"))
+            found.append(BadRequest(f"not a stream of msgpack objects: {why_not_msgpack(error)}"))
         if not self.is_over and self._fed - self._complete > LINE_BYTES_MAX:
             # The unpacker's own bound is on what it has not looked at yet, not on what it makes.
             self.is_over = True

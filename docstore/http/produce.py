@@ -85,8 +85,6 @@ class Producing:
         """Append the records of a request to one partition, or to those they belong to."""
         check_parameters(request, ("acks",))
         media = headers.content_media(request, TYPES)
-        headers.refuse_fence(request, "records (their producers have epochs)")
-        _refuse_what_documents_take(request)
         patience_s = headers.timeout_s(request)
         query = request.rel_url.query if "?" in request.raw_path else {}
         acks = query.get("acks", "committed")
@@ -238,14 +236,6 @@ def _producer(raw: str | None) -> tuple[str, int, int] | tuple[()]:
     if found is None:
         raise BadRequest("Docstore-Producer is ID; epoch=N; sequence=N")
     return found[1], int(found[2]), int(found[3])
-
-
-def _refuse_what_documents_take(request: web.BaseRequest) -> None:
-    """Refuse what nobody would look at here, though its sender relies on it."""
-    if headers.IDEMPOTENCY_KEY in request.headers:
-        raise BadRequest("records are numbered by Docstore-Producer, not by an Idempotency-Key")
-    if headers.QUORUM in request.headers:
-        raise BadRequest("records take no Docstore-Quorum: the topic has its minInSync")
 
 
 def _is_missing(outcome: Produced | Problem) -> bool:

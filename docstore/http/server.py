@@ -27,6 +27,7 @@ from docstore.http.elections import TURN_PATHS, ElectionPages
 from docstore.http.ending import Ending
 from docstore.http.groups import GROUP_PATHS, GroupPages
 from docstore.http.guard import Guard
+from docstore.http.heeded import refuse_what_has_no_effect
 from docstore.http.large import LargeBodies
 from docstore.http.leases import LeasePages
 from docstore.http.listener import Listener
@@ -221,6 +222,7 @@ class HttpServer:
         path = STAGING if staged else raw if raw == ENTRY else canonical(raw)
         if not authority.enter(method, path):
             return await self._list_below(request, path)
+        refuse_what_has_no_effect(request, raw if staged else path)
         if is_watched(request):
             return await self._changes.watch(request, path)
         if raw == BULK:

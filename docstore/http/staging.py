@@ -18,7 +18,7 @@ from aiohttp import web
 
 from docstore.errors import BadRequest, NotFound, TooSlow
 from docstore.http import bodies, headers
-from docstore.http.bulk import Bulk, refuse_headers_of_one
+from docstore.http.bulk import Bulk
 from docstore.http.lines import BATCH_LINES, JsonLines
 from docstore.http.methods import allowed, not_allowed
 from docstore.http.parameters import check_parameters
@@ -53,10 +53,8 @@ class StagedParts:
             case "OPTIONS":
                 return allowed(PART_METHODS)
             case "PUT":
-                refuse_headers_of_one(request)
                 return await self._keep(request, job, part)
             case "POST":
-                refuse_headers_of_one(request)
                 return await self._do(request, job, part)
             case "DELETE":
                 removed = await asyncio.to_thread(self._staging.remove, job, part)

@@ -10,6 +10,7 @@ record at the end. What is wrong is a ValueError that says in which record, coun
 which line, counted from 1.
 """
 
+import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
@@ -26,6 +27,10 @@ NAME_BYTES_MAX = 255
 TIME_MAX = (1 << 63) - 1
 PARTITION_MAX = 1 << 16
 
+_EXCEEDS = re.compile(r"(\d+) exceeds max_(\w+)_len\((\d+)\)", re.ASCII)
+_KINDS = {
+    "array": "array", "bin": "byte string", "ext": "extension type", "map": "map", "str": "text",
+}  # fmt: skip
 _MEMBERS = frozenset({"key", "value", "headers", "partition"})
 
 
@@ -83,10 +88,25 @@ def checked(body: bytes, *, is_json: bool = False) -> int:
             number += 1
             end = unpacker.tell()  # Afterwards it counts what was begun, too.
     except (ValueError, BadRequest) as error:
-        raise ValueError(f"record {number}: {str(error) or 'it is not msgpack'}") from None
+        raise ValueError(f"record {number}: {why_not_msgpack(error)}") from None
     if end != len(body):
         raise ValueError(f"record {number}: it is cut off")
     return number
+
+
+def why_not_msgpack(error: Exception) -> str:
+    """Return what is wrong with bytes that msgpack refuses, in words of their sender."""
+    found = _EXCEEDS.match(str(error))
+    if found is not None:
+        what = _KINDS[found[2]]
+        return f"no {what} is taken" if found[3] == "0" else f"{what} has at most {found[3]}"
+    if isinstance(error, UnicodeDecodeError):
+        return "a text is not UTF-8"
+    if isinstance(error, msgpack.StackError):
+        return "it is nested too deep"
+    if "map key" in str(error):
+        return "the name of a member is not a text"
+    return str(error) or "it is not msgpack"
 
 
 def _unpacker(body: bytes) -> Any:
@@ -96,7 +116,7 @@ def _unpacker(body: bytes) -> Any:
         max_buffer_size=len(body) or 1,
         max_str_len=KEY_BYTES_MAX,
         max_array_len=HEADERS_MAX,
-        max_map_len=0,
+        max_map_len=HEADERS_MAX,
         max_ext_len=0,
     )
     unpacker.feed(body)
@@ -122,7 +142,7 @@ def _check(record: Any) -> None:
 
 def _check_headers(headers: Any) -> None:
     if type(headers) is not tuple:
-        raise ValueError("its headers are not a list")
+        raise ValueError("its headers are not a list of [name, bytes]")
     for header in headers:
         if type(header) is not tuple or [type(each) for each in header] != [str, bytes]:
             raise ValueError("a header is not [name, bytes]")

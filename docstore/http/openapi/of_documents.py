@@ -18,6 +18,7 @@ LIST = ("$filter", "$orderby", "$select", "$limit", "$top", "$count", "expand", 
         "cursor")  # fmt: skip
 LISTED = ("expand", "$limit", "$top", "$count", "after")
 QUERYING = ("Docstore-Timeout-Ms",)
+CHANGING = ("If-Match", "If-None-Match", "Idempotency-Key", *QUERYING)
 
 MANY = About(
     "many documents", "Queries, bulk requests, past versions, by pages of their own.",
@@ -43,8 +44,8 @@ MANY = About(
         "/core/subscriptions/{id}": {
             "GET": Op("A subscription, and how far it is", {200: "Document"}),
             "PATCH": Op("Pause it, or go on", {200: "Document"}, "SubscriptionRequest",
-                        headers=QUERYING),
-            "DELETE": Op("End it", {200: "Document"}, headers=QUERYING),
+                        headers=CHANGING),
+            "DELETE": Op("End it", {200: "Document"}, headers=CHANGING),
         },
         "/core/document-index": {
             "GET": Op("A document, by its path as a parameter", {200: "Document"},
@@ -110,7 +111,8 @@ def _of_both(factory: str, one: str) -> Mapping[str, Mapping[str, Op]]:
                 "POST": Op("Have a receiver called of its changes",
                            {200: "Document", 201: "Document"},
                            "NewSubscription", headers=("Idempotency-Key", *QUERYING)),
-                "DELETE": Op("End one", {200: "Document"}, query=("id@subscription",)),
+                "DELETE": Op("End one", {200: "Document"}, query=("id@subscription",),
+                             headers=CHANGING),
             },
         }  # fmt: skip
     return told

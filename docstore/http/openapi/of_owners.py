@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from docstore.http.openapi.of_documents import LISTED, utilities
+from docstore.http.openapi.of_documents import CHANGING, LISTED, utilities
 from docstore.http.openapi.operation import About, Op
 
 WAITS = ("Prefer", "Docstore-Timeout-Ms")
@@ -21,8 +21,10 @@ def _turns(path: str, what: str) -> dict[str, Mapping[str, Op]]:
         f"{path}/{{name}}": {
             "GET": Op("Who holds it, and who waits", {200: "Document", 304: ""}, headers=SEEN),
             "PATCH": Op("Ask for it, give it back, hand it on",
-                        {200: "Object", 202: "Object"}, "TurnRequest", headers=WAITS),
-            "DELETE": Op("Delete the queue, which must be empty", {200: "Document"}, headers=KEYED),
+                        {200: "Object", 202: "Object"}, "TurnRequest",
+                        headers=("Prefer", *CHANGING)),
+            "DELETE": Op("Delete the queue, which must be empty", {200: "Document"},
+                         headers=CHANGING),
         },
     }  # fmt: skip
 
@@ -69,8 +71,8 @@ OWNERS = About(
             "GET": Op("A lease, and how long it has left", {200: "Document", 304: ""},
                       headers=SEEN),
             "PATCH": Op("Keep it alive, or attach something to it", {200: "Object"},
-                        "LeaseRequest", headers=WAITS),
-            "DELETE": Op("End it", {200: "Document"}, headers=KEYED),
+                        "LeaseRequest", headers=("Prefer", *CHANGING)),
+            "DELETE": Op("End it", {200: "Document"}, headers=CHANGING),
         },
         **_turns("/core/elections", "election"),
         **_turns("/core/locks", "lock"),

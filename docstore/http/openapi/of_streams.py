@@ -1,6 +1,6 @@
 """What is asked of topics, partitions, records and producers."""
 
-from docstore.http.openapi.of_documents import utilities
+from docstore.http.openapi.of_documents import CHANGING, utilities
 from docstore.http.openapi.operation import About, Op
 
 WAITS = ("Docstore-Timeout-Ms",)
@@ -18,13 +18,14 @@ STREAMS = About(
         "/core/streams/{topic}": {
             "GET": Op("A topic and its partitions", {200: "Topic"}, headers=WAITS),
             "PATCH": Op("Change what it keeps, or have more partitions", {200: "Document"},
-                        "TopicChange", headers=("If-Match", "Idempotency-Key", *WAITS)),
-            "DELETE": Op("Delete it with all its records", {200: "Document"},
-                         headers=("If-Match", "Idempotency-Key", *WAITS)),
+                        "TopicChange", headers=CHANGING),
+            "DELETE": Op("Delete it with all its records", {200: "Document"}, headers=CHANGING),
         },
         "/core/streams/{topic}/records": {
             "POST": Op("Append records, each to the partition of its key", {200: "Appended"}, WAYS,
-                       query=("acks",), headers=WAITS),
+                       query=("acks",), headers=("Docstore-Producer", *WAITS),
+                       tells="A request with a `Docstore-Producer` is for the path of a partition: "
+                       "here it is 400."),
         },
         "/core/streams/{topic}/partitions": {
             "GET": Op("Its partitions, with what their leaders say", {200: "Partitions"},

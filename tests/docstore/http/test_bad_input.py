@@ -295,6 +295,22 @@ async def test_msgpack_that_is_refused(client: Client, factory: str, packed: byt
             await problem_of(response, 400)
 
 
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({"a": b"bytes"}, "no byte string is taken"),
+        ({"a": msgpack.Timestamp(1)}, "no extension type is taken"),
+        ({1: "a"}, "the name of a member is not a text"),
+    ],
+)
+async def test_msgpack_that_is_no_json_is_refused_in_words_of_its_sender(
+    client: Client, factory: str, value: Any, why: str
+) -> None:
+    headers = {"Content-Type": "application/msgpack"}
+    async with client.post(factory, data=msgpack.packb(value), headers=headers) as response:
+        assert why in (await problem_of(response, 400))["detail"]
+
+
 async def test_u0000_in_a_text_is_refused_with_what_to_do(client: Client, factory: str) -> None:
     for method in ("PUT", "PATCH"):
         change = client.request(method, f"{factory}/n", json={"v": ["a\0b"]})

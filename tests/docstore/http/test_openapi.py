@@ -14,6 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from docstore.http.heeded import RELIED_ON
 from docstore.http.openapi import document
 from docstore.http.openapi.document import PATH
 from docstore.http.openapi.parameters import IN_ANSWERS, IN_HEADERS, IN_PATHS, IN_QUERIES
@@ -97,6 +98,29 @@ async def test_each_path_and_method_is_described_and_answered(
         if methods := await allowed(client, path):
             told = [METHODS & set(templates[each]) for each in fitting]
             assert methods in told, (path, methods, fitting)
+
+
+async def test_an_update_with_a_header_that_has_no_effect_there_is_refused(
+    client: aiohttp.ClientSession, declare: Declare
+) -> None:
+    await declare()
+    page = await described(client)
+    for template, item in page["paths"].items():
+        for method in {"post", "put", "patch", "delete"} & item.keys():
+            heeded = headers_of(page, item[method])
+            for name in set(RELIED_ON) - heeded:
+                path = sample(template)
+                body = {} if method != "delete" else None
+                async with client.request(method, path, json=body, headers={name: "1"}) as answer:
+                    detail = (await answer.json())["detail"]
+                assert (answer.status, name in detail) == (400, True), (method, path, name, detail)
+
+
+def headers_of(page: dict[str, Any], operation: dict[str, Any]) -> set[str]:
+    """Return the parameters of an operation that are headers."""
+    names = (each["$ref"].rpartition("/")[2] for each in operation.get("parameters", ()))
+    found = [page["components"]["parameters"][name] for name in names]
+    return {each["name"] for each in found if each["in"] == "header"}
 
 
 def parameters_of(page: dict[str, Any], operation: dict[str, Any]) -> set[str]:

@@ -105,6 +105,10 @@ WRONG_RECORDS: dict[str, tuple[str, bytes, int, str]] = {
         "record 2",
     ),
     "msgpack of something else": ("application/msgpack", msgpack.packb({"a": 1}), 400, "record 0"),
+    "headers that are a map": (
+        "application/msgpack", msgpack.packb([None, b"1", {"a": b"b"}, None]), 400,
+        "record 0: its headers are not a list of [name, bytes]",
+    ),
     "an oversize record": (
         "application/json", b'{"value":"%b"}' % (b"x" * 3000), 413, "at most 2048 bytes",
     ),
