@@ -27,7 +27,7 @@ NAME_BYTES_MAX = 255
 TIME_MAX = (1 << 63) - 1
 PARTITION_MAX = 1 << 16
 
-_EXCEEDS = re.compile(r"(\d+) exceeds max_(\w+)_len\((\d+)\)", re.ASCII)
+_EXCEEDS = re.compile(r"([0-9]+) exceeds max_([a-z]+)_len\(([0-9]+)\)")
 _KINDS = {
     "array": "array", "bin": "byte string", "ext": "extension type", "map": "map", "str": "text",
 }  # fmt: skip
