@@ -1,6 +1,8 @@
 """The command `docstore`: `serve` runs a node, everything else talks to one."""
 
+import _signal as signal  # type: ignore[import-not-found] # In `signal` itself SIGINT is a traceback.
 import gc
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -8,6 +10,9 @@ from collections.abc import Callable
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
+    is_interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_interruptible:  # There is nothing to clean up before `take_interrupts`.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.flags.optimize:
         sys.exit("docstore: does not run under python -O: its assertions are part of it")
     gc.disable()  # What is imported stays: to look through it is a sixth of a start.
@@ -15,11 +20,31 @@ def main() -> None:
         from docstore.cli.serve import serve
 
         sys.exit(serve(sys.argv[2:]))
+    _speak_utf8()
     from docstore.cli.app import app
 
     gc.freeze()
     gc.enable()
-    _run(app)
+    try:
+        _run(app)
+    finally:
+        if is_interruptible:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _speak_utf8() -> None:
+    """Take and print UTF-8 in every locale, for documents hold any character."""
+    if sys.getfilesystemencoding() != "utf-8":  # Arguments and names of files have been read.
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    for word in sys.argv[1:]:
+        if word == "--":
+            return
+        is_text = word.encode(errors="replace").decode() == word
+        if not is_text and not os.path.lexists(word):
+            sys.stderr.write(f"docstore: {word!r} is not UTF-8\n")
+            sys.exit(2)
 
 
 def _run(app: Callable[..., None]) -> None:

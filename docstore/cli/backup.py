@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, failed, show, talk
+from docstore.cli.terminal import (
+    DEFAULT_URLS,
+    AsJson,
+    Urls,
+    console,
+    failed,
+    show,
+    take_interrupts,
+    talk,
+)
 from docstore.words import count
 
 if TYPE_CHECKING:
@@ -98,6 +107,7 @@ def progress() -> Iterator[Callable[["Part"], None]]:
     """Show on a terminal how far it is: called with each file that is done."""
     from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
+    take_interrupts()
     rows = files = 0
     columns = (TextColumn("{task.description}"), TimeElapsedColumn())
     out = console(stderr=True)

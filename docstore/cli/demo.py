@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from rich.panel import Panel
 from docstore.cli import demo_owners, demo_streams
 from docstore.cli.claims import Claims
 from docstore.cli.load import Plan, load
+from docstore.cli.terminal import take_interrupts
 from docstore.client import Client, ClientError, LocalCluster, RequestFailed
 from docstore.client.local import LocalNode
 from docstore.words import count
@@ -32,6 +34,8 @@ GIVEN_BACK_S_MAX = 20.0
 
 def run(out: Console, *, keep: bool, data: Path | None) -> Claims:
     """Run the demo; return what it claimed, and whether it held."""
+    take_interrupts()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     file = data or _airports()
     ids = "iata" if data is None else "row"
     cluster = LocalCluster(3)

@@ -39,7 +39,7 @@ IfMatch = Annotated[
 def _value(text: str) -> dict[str, Any]:
     import orjson
 
-    raw = sys.stdin.read() if text == "-" else text
+    raw = sys.stdin.buffer.read() if text == "-" else text
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:

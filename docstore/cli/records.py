@@ -49,12 +49,14 @@ def produce(
 
         number, sent = 0, []
         async with client.producer(topic, id=name, acks=acks, batch=batch) as producer:
-            async for line in _lines():
-                value = _value(line)
-                number += 1
-                key = _key(value, key_field, number)
-                sent.append(await producer.send(key, value, partition=partition))
-            await producer.flush()
+            try:
+                async for line in _lines():
+                    value = _value(line)
+                    number += 1
+                    key = _key(value, key_field, number)
+                    sent.append(await producer.send(key, value, partition=partition))
+            finally:  # Also if it is stopped: what it has read is gone from the input.
+                await producer.flush()
         found = Counter(each.result().partition for each in sent)
         return {"records": number, "partitions": {str(each): found[each] for each in sorted(found)}}
 
@@ -68,16 +70,37 @@ def produce(
 
 async def _lines() -> "AsyncIterator[bytes]":
     """Yield the lines of standard input as they come, without empty ones."""
-    import asyncio
-
     rest = b""
-    while chunk := await asyncio.to_thread(os.read, 0, READ_BYTES):
+    while chunk := await _read():
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             if line.strip():
                 yield line
     if rest.strip():
         yield rest
+
+
+async def _read() -> bytes:
+    """Return what comes next; a stopped command does not wait for it. Raises OSError."""
+    import asyncio
+    from threading import Thread
+
+    loop = asyncio.get_running_loop()
+    found: asyncio.Queue[bytes | OSError] = asyncio.Queue()
+
+    def read() -> None:
+        try:
+            chunk: bytes | OSError = os.read(0, READ_BYTES)
+        except OSError as error:
+            chunk = error
+        with contextlib.suppress(RuntimeError):  # The loop has ended meanwhile.
+            loop.call_soon_threadsafe(found.put_nowait, chunk)
+
+    Thread(target=read, daemon=True).start()
+    chunk = await found.get()
+    if isinstance(chunk, OSError):
+        raise chunk
+    return chunk
 
 
 def _value(line: bytes) -> Any:

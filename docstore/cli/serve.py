@@ -49,7 +49,7 @@ def read_settings(arguments: Sequence[str]) -> tuple[dict[str, Any], int | None]
     from_file: dict[str, Any] = {}
     if path:
         try:
-            from_file = tomllib.loads(Path(path).read_text())
+            from_file = tomllib.loads(Path(path).read_text("utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise BadConfig(f"config: {path}: {getattr(error, 'strerror', error)}") from None
     return merged(from_file, from_environment(environment), flags), processes

@@ -5,6 +5,7 @@ Each TAB of a completing shell runs this, so nothing here imports what only a co
 
 import math
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -138,18 +139,42 @@ def client_of(urls: list[str], *, timeout_s: float = 30.0) -> "Client":
     return Client(urls, timeout_s=timeout_s, token=token, ssl=_believed(urls))
 
 
+def take_interrupts() -> None:
+    """Have SIGINT raise KeyboardInterrupt from now on; before, it ends the process."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def talk(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> T:
-    """Run `work` with a client; end with one clear line when the group says no."""
+    """Run `work` with a client; end with one clear line when the group says no.
+
+    SIGTERM and SIGHUP cancel it, as SIGINT does: what it holds or has read is given back first.
+    """
     import asyncio
 
     from docstore.client import ClientError, Unreachable
 
+    told: list[int] = []
+
     async def run() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def stop(number: int) -> None:
+            told.append(number)
+            task.cancel()
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:  # Not under nohup.
+                loop.add_signal_handler(number, stop, number)
         async with client_of(urls) as client:
             return await work(client)
 
+    take_interrupts()
     try:
         return asyncio.run(run())
+    except asyncio.CancelledError:
+        raise typer.Exit(128 + told[0] if told else FAILED) from None
     except Unreachable as error:
         is_said = list(urls) != DEFAULT_URLS
         raise failed(error, hint="" if is_said else "; --url or DOCSTORE_URL names one") from None

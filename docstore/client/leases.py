@@ -25,7 +25,7 @@ import orjson
 from docstore.client.boot_clock import boot_clock, drop_in_child
 from docstore.client.errors import ClientError
 from docstore.client.requests import Requests
-from docstore.ownership.proof import Proof
+from docstore.ownership.proof import RATE_ERROR, Proof
 from docstore.sessions.holder import Happening, Holder, KeepAlive, Lost
 
 LEASES = "/core/leases"
@@ -65,6 +65,13 @@ class Lease:
     def left_s(self) -> float:
         """Return for how long it is still held without another answer; 0 if it is not."""
         return 0.0 if self._proof is None else max(0.0, self._proof.until - self._keeper.clock())
+
+    def kept_s(self) -> float:
+        """Return for how long its owner keeps it at the least, although it is held no more."""
+        if self._proof is None:
+            return 0.0
+        until = self._proof.stamp + self.ttl_s * (1.0 - RATE_ERROR)
+        return max(0.0, until - self._keeper.clock())
 
     async def grant(self) -> None:
         """Have it made, and keep it alive from now on. Raises ClientError.

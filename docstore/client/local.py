@@ -45,7 +45,7 @@ class LocalNode:
 
     def last_words(self) -> str:
         """Return the end of the node's log."""
-        return (self.data / "log.txt").read_text()[-2000:]
+        return (self.data / "log.txt").read_text("utf-8", "replace")[-2000:]
 
 
 class LocalCluster:

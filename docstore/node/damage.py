@@ -27,7 +27,7 @@ def end_process(data: Path, error: BaseException) -> NoReturn:
     log.critical("the disk failed; this process ends", error=str(error))
     if isinstance(error, StoreDamaged):
         with contextlib.suppress(OSError):  # The disk may refuse the note as well.
-            (data / NOTE).write_text(f"{error}\n")
+            (data / NOTE).write_text(f"{error}\n", "utf-8", "replace")
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(EXIT_DISK_FAILED)
@@ -50,7 +50,7 @@ def refuse_damaged(data: Path) -> None:
     """Raise StoreDamaged if the note is there."""
     path = data / NOTE
     if path.exists():
-        why = path.read_text().strip()
+        why = path.read_text("utf-8", "replace").strip()
         raise StoreDamaged(
             f"{data}: found damaged before ({why}); empty it and replace this member"
         )

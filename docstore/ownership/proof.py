@@ -48,18 +48,19 @@ def check_disjoint(  # Seam.
 class Proof:
     """The newest proof of one thing that is held. `is_valid` may be asked by any thread."""
 
-    __slots__ = ("_is_dropped", "_stamp", "window_s")
+    __slots__ = ("_is_dropped", "stamp", "window_s")
 
     def __init__(self, window_s: float, stamp: float = float("-inf")) -> None:
         """window_s: T. stamp: when the request that was granted had been sent, if one was."""
         assert window_s > 0.0
         self.window_s = window_s
-        self._stamp = stamp
+        self.stamp = stamp
+        """When the newest request that was granted had been sent; also once it is dropped."""
         self._is_dropped = False
 
     def confirm(self, stamp: float) -> None:
         """Take the OK for a request that was sent at `stamp`. An older one changes nothing."""
-        self._stamp = max(self._stamp, stamp)
+        self.stamp = max(self.stamp, stamp)
 
     def drop(self) -> None:
         """Believe no more, for ever: an answer that is still under way does not bring it back.
@@ -72,7 +73,7 @@ class Proof:
     @property
     def until(self) -> float:
         """Return until when it is valid, by the holder's clock; minus infinity if it never is."""
-        return float("-inf") if self._is_dropped else self._stamp + self.window_s
+        return float("-inf") if self._is_dropped else self.stamp + self.window_s
 
     def is_valid(self, now: float) -> bool:
         """Say whether it may still be believed; `now` must be read for this very question."""

@@ -1,4 +1,4 @@
-"""`docstore election run` that is told to end: its command ends first, and its turn with it."""
+"""What `election run` and `lock` start has ended before another process can have their turn."""
 
 import asyncio
 import os
@@ -24,11 +24,13 @@ async def vacant(url: str, name: str) -> str:
         return str((await store.get(f"/core/elections/{name}")).value["vacant"])
 
 
-def running(name: str, script: str, url: str) -> "subprocess.Popen[str]":
+def running(
+    name: str, script: str, url: str, *command: str, ttl: float = 10.0
+) -> "subprocess.Popen[str]":
     """Return a process, in a group of its own, that leads and whose command says that it is on."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "docstore", "election", "run", name, "--url", url,
-         "--", "sh", "-c", f"echo on; {script}"],
+        [sys.executable, "-m", "docstore", *(command or ("election", "run")), name, "--url", url,
+         "--ttl", str(ttl), "--", "sh", "-c", f"echo on; {script}"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
@@ -62,3 +64,66 @@ async def test_a_command_that_does_not_end_is_killed_when_its_own_is_told_once_m
         os.kill(pid, 0)
     assert await vacant(url, "stubborn") == "resigned"
     process.communicate()
+
+
+def job(on_sigterm: str) -> str:
+    """Return a script that says its id, and what it does on SIGTERM."""
+    return f"sh -c 'trap \"{on_sigterm}\" TERM; echo $$; while :; do sleep 0.02; done'"
+
+
+STUBBORN, SLOW = job("echo told"), job("sleep 0.3; exit")
+
+
+async def said(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return (await asyncio.to_thread(process.stdout.readline)).strip()
+
+
+async def seen_by_the_next(process: "subprocess.Popen[str]", url: str, pid: str) -> str:
+    """Return what the next holder of the lock sees of a process of the holder before."""
+    successor = running("x", f"kill -0 {pid} 2>/dev/null && echo runs || echo ended", url, "lock")
+    seen = await said(successor)
+    for each in (successor, process):
+        await asyncio.to_thread(each.communicate, timeout=30)
+    return seen
+
+
+@pytest.mark.parametrize("apart", ["", "setsid "])
+async def test_a_lock_is_free_when_nothing_of_its_command_runs_any_more(
+    url: str, apart: str
+) -> None:
+    process = running("x", f"{apart}{STUBBORN}; true", url, "lock")
+    pid = await said(process)
+    process.terminate()
+    assert await said(process) == "told"
+    process.terminate()  # It waits no longer: the job has to be killed.
+    assert await seen_by_the_next(process, url, pid) == "ended"
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+async def test_what_a_command_leaves_behind_ends_with_it(url: str) -> None:
+    process = running("x", f"setsid {SLOW} & sleep 0.5; exit 7", url, "lock")
+    assert await seen_by_the_next(process, url, await said(process)) == "ended"
+    assert process.returncode == 7
+
+
+async def test_what_a_command_started_is_killed_before_its_lease_ends(url: str) -> None:
+    process = running("x", f"{STUBBORN}; true", url, "lock", ttl=2)
+    pid = await said(process)
+    async with Client([url]) as store:
+        lock = (await store.get("/core/locks/x")).value
+        await store.json("PATCH", lock["holder"]["lease"], {"kind": "ExpireRequest"})
+    assert await seen_by_the_next(process, url, pid) == "ended"
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+async def test_a_command_that_ends_well_after_its_turn_was_lost_has_not_done_its_work(
+    url: str,
+) -> None:
+    process = running("lost", "trap 'exit 0' TERM; while :; do sleep 0.02; done", url, ttl=2)
+    async with Client([url]) as store:
+        election = (await store.get("/core/elections/lost")).value
+        await store.json("PATCH", election["holder"]["lease"], {"kind": "ExpireRequest"})
+    _, errors = await asyncio.to_thread(process.communicate, timeout=30)
+    assert "has lost its turn" in errors
+    assert process.returncode == 1

@@ -1,9 +1,12 @@
 """Arguments as they are typed by mistake: one clear line, and nothing else is touched."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -104,3 +107,47 @@ def test_records_that_cannot_be_written_are_told_in_one_line(node: str) -> None:
             timeout=60, check=False,
         )  # fmt: skip
     assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
+
+
+def test_a_command_that_is_interrupted_at_its_start_says_nothing() -> None:
+    """Also within the first tenths of a second, while it imports."""
+    begun = "import gc, docstore.__main__ as it; gc.disable = lambda: print(flush=True); it.main()"
+    for delay_s in (0, 0.05, 0.1, 0.2, 0.3):
+        command = [sys.executable, "-c", begun, "ls", "--url", "http://127.0.0.1:1"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(delay_s)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+        assert b"Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    "locale",
+    [
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "ascii"},
+    ],
+)
+def test_a_command_takes_and_prints_every_character_in_every_locale(
+    node: str, locale: dict[str, str]
+) -> None:
+    def ran(*words: str) -> str:
+        command = [sys.executable, "-m", "docstore", *words, "--url", node]
+        ended = subprocess.run(
+            command, env=os.environ | locale, capture_output=True, check=True, timeout=60
+        )
+        return ended.stdout.decode()
+
+    link = "/notes/日本 é😀"
+    assert json.loads(ran("put", link, '{"t": "😀"}'))["t"] == "😀"
+    assert ran("ls", "/notes", "--filter", "t eq '😀'") == link + "\n"
+    assert "😀" in ran("history", link)
+    assert "└" in ran("topic", "list")
+
+
+def test_what_is_not_utf_8_is_refused(node: str) -> None:
+    code, out, errors = docstore("get", "/notes/\udcff", "--url", node)
+    assert (code, out, errors) == (2, "", "docstore: '/notes/\\udcff' is not UTF-8\n")

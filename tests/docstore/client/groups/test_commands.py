@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import signal
 import sys
+from contextlib import aclosing
 from typing import Any
 
 from docstore.client import Client, LocalCluster
@@ -59,22 +61,23 @@ async def test_a_group_is_read_described_reset_and_deleted(
     client: Client, group: LocalCluster, name: str
 ) -> None:
     await client.json("POST", "/core/streams", {"name": name})
-    async with client.producer(name) as producer:
-        for number in range(5):
-            await producer.send(None, number)
-    reading = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "docstore", "consume", name, "--group", name, "--url", group.urls[0],
-        stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    assert reading.stdout is not None
-    async with asyncio.timeout(20):
-        lines = [await reading.stdout.readline() for _ in range(5)]
-    assert lines == [b"%d\n" % number for number in range(5)]
-    reading.send_signal(2)
-    await reading.wait()
-    page = await shown(group, "group", "describe", name)
-    assert page["members"] == []
-    assert page["offsets"][0]["offset"] in (4, 5)
+    for first, stop in ((0, signal.SIGTERM), (5, signal.SIGINT)):
+        async with client.producer(name) as producer:
+            for number in range(first, first + 5):
+                await producer.send(None, number)
+        reading = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "docstore", "consume", name, "--group", name,
+            "--url", group.urls[0], stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert reading.stdout is not None
+        async with asyncio.timeout(20):
+            while await reading.stdout.readline() != b"%d\n" % (first + 4):
+                continue
+        reading.send_signal(stop)
+        await reading.wait()
+        page = await shown(group, "group", "describe", name)
+        assert page["members"] == [], "it has not left"
+        assert page["offsets"][0]["offset"] in (first + 4, first + 5), "it has not committed"
     _, out, _ = await docstore(group, "group", "describe", name)
     assert f"{name}/0" in out
     assert f"/core/groups/{name}" in str(await shown(group, "group", "list"))
@@ -83,6 +86,24 @@ async def test_a_group_is_read_described_reset_and_deleted(
     code, _, errors = await docstore(group, "group", "describe", name)
     assert code == 1
     assert "404" in errors
+
+
+async def test_what_is_produced_is_sent_when_the_command_is_stopped(
+    client: Client, group: LocalCluster, name: str
+) -> None:
+    """It waits for no more input then, and what it has read is in no pipe any more."""
+    await client.json("POST", "/core/streams", {"name": name})
+    for number, stop in enumerate((signal.SIGINT, signal.SIGTERM)):
+        producing = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "docstore", "produce", name, "--url", group.urls[0],
+            stdin=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert producing.stdin is not None
+        producing.stdin.write(b"%d\n" % number)
+        async with asyncio.timeout(20), aclosing(client.consume(name, since=str(number))) as read:
+            assert (await anext(read)).value == number
+        producing.send_signal(stop)
+        assert await asyncio.wait_for(producing.wait(), 20) == 128 + stop
 
 
 async def test_a_group_does_not_read_one_partition_or_once(group: LocalCluster) -> None:

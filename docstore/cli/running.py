@@ -1,0 +1,145 @@
+"""A command that runs while a turn lasts, and all the processes that it starts.
+
+The turn is given up only after all of them have ended: what goes on would do so beside the next
+holder. On Linux this process is their subreaper, so it finds a child whose parent has ended, and
+one in a session of its own. Elsewhere they are the process group of the command.
+
+Each is sent SIGTERM once. SIGKILL follows when the time is over, when this process is signalled
+again, and in any case while the lease still lasts: nobody else can have the turn before it ends.
+"""
+
+import asyncio
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from docstore.client.elections import Candidacy
+
+PATIENCE_S = 10.0
+"""Time for a command to stop by itself once its turn is over."""
+RESERVE = 1 / 6
+"""The share of the TTL in which killed processes end: half of what a lapsed proof leaves."""
+LOOK_S = 0.05
+NOT_STARTED = 127
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+IS_LINUX = sys.platform == "linux"
+
+
+async def run(turn: Candidacy, words: Sequence[str]) -> int:
+    """Return the exit code of a command, once it and what it started have ended."""
+    environment = os.environ | {"DOCSTORE_FENCE": turn.fence()}
+    try:
+        command = Command(words, environment)
+    except OSError as error:
+        sys.stderr.write(f"docstore: {words[0]}: {error.strerror}\n")
+        return NOT_STARTED
+    lost = asyncio.create_task(turn.lost())
+    try:
+        await asyncio.wait({command.ended, lost}, return_when=asyncio.FIRST_COMPLETED)
+        has_lost = not command.ended.done()
+        if has_lost:
+            sys.stderr.write(f"docstore: {turn.candidate} has lost its turn\n")
+    finally:
+        lost.cancel()
+        await command.end(turn)
+    code = command.ended.result()
+    if has_lost and code == 0:
+        return 1
+    return code if code >= 0 else 128 - code
+
+
+class Command:
+    """A process of ours, with its descendants."""
+
+    def __init__(self, words: Sequence[str], environment: dict[str, str]) -> None:
+        """Start it. Raises OSError."""
+        ours = _children().get(os.getpid(), ()) if IS_LINUX else ()
+        self._others = {pid for pid, _ in ours}
+        """Children that this process had before, when its program was another one."""
+        self._process = subprocess.Popen(  # noqa: S603 - the user's own
+            words,
+            env=environment,
+            preexec_fn=_prepared(),  # noqa: PLW1509 - one system call
+            process_group=None if IS_LINUX else 0,
+        )
+        # Not a process of asyncio's: signalling one that has just died takes its exit code away
+        # from the thread that waits for it there (CPython's issue 127049).
+        self.ended = asyncio.create_task(asyncio.to_thread(self._process.wait))
+        """The end of the command itself, and its exit code."""
+        asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._reap)
+
+    async def end(self, turn: Candidacy) -> None:
+        """Return once every process has ended, although the caller is cancelled meanwhile."""
+        began, told, is_killing, is_cancelled = time.monotonic(), set[int](), False, False
+        while running := self._running():
+            left_s = turn.lease.kept_s() - RESERVE * turn.lease.ttl_s
+            is_over = left_s <= 0 or time.monotonic() - began >= PATIENCE_S
+            is_killing = is_killing or is_over
+            for pid in running if is_killing else running - told:
+                # That of another user is waited for.
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL if is_killing else signal.SIGTERM)
+            told |= running
+            try:
+                await asyncio.sleep(min(LOOK_S, max(left_s, LOOK_S / 10)))
+            except asyncio.CancelledError:
+                is_killing = is_cancelled = True
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
+        await self.ended
+        if is_cancelled:
+            raise asyncio.CancelledError
+
+    def _running(self) -> set[int]:
+        """Return the processes that have not ended."""
+        if not IS_LINUX:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, 0)
+                return {-self._process.pid}
+            return set()
+        self._reap()
+        children, running = _children(), set[int]()
+        looked = [os.getpid()]
+        for parent in looked:
+            found = [each for each in children.get(parent, ()) if each[0] not in self._others]
+            looked += [pid for pid, _ in found]
+            running |= {pid for pid, has_ended in found if not has_ended}
+        return running
+
+    def _reap(self) -> None:
+        """Forget those that have ended after their parents; a thread waits for the command."""
+        with suppress(ChildProcessError):
+            while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                if found.si_pid == self._process.pid:
+                    return
+                os.waitpid(found.si_pid, os.WNOHANG)
+
+
+def _children() -> dict[int, list[tuple[int, bool]]]:
+    """Return parent -> its children, each with whether it has ended and not been waited for."""
+    children: dict[int, list[tuple[int, bool]]] = {}
+    for each in Path("/proc").iterdir():
+        if each.name.isascii() and each.name.isdecimal():
+            with suppress(OSError):  # It has gone since it was listed.
+                # The name of the program is in brackets, and may contain some itself.
+                stat = (each / "stat").read_bytes()
+                state, parent, *_ = stat.rpartition(b")")[2].split()
+                children.setdefault(int(parent), []).append((int(each.name), state in b"ZX"))
+    return children
+
+
+def _prepared() -> Callable[[], object] | None:
+    """Have what loses its parent be a child of ours; return what the command runs first.
+
+    If we are killed, it must not go on as if it led.
+    """
+    if not IS_LINUX:
+        return None
+    prctl = ctypes.CDLL(None).prctl
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    return lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
