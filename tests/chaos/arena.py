@@ -117,12 +117,18 @@ class Arena:
                 deaf = self._switches[one.name].get("deaf") or []
                 self.switch(one, deaf=[*deaf, port_of(other) + 2])
 
-    def mend(self) -> None:
-        """Let all links be good, and every switch be off."""
+    def mend_links(self) -> None:
+        """Let all links be good."""
         for proxy in self._proxies.values():
             proxy.link.clear()
         for node in self.cluster.nodes:
-            self.switch(node, deaf=None, gossip_loss=None, clock_s=None, kill_at=None)
+            self.switch(node, deaf=None, gossip_loss=None)
+
+    def mend(self) -> None:
+        """Let all links be good, and every switch be off."""
+        self.mend_links()
+        for node in self.cluster.nodes:
+            self.switch(node, clock_s=None, kill_at=None)
 
     # Nodes
 
@@ -131,24 +137,25 @@ class Arena:
         return [node for node in self.members if node.process is not None]
 
     async def kill(self, node: LocalNode) -> None:
-        """End a node without a word."""
+        """End a node without a word; at once, lest another fault takes it for one that ended."""
         if node.process is not None:
-            await asyncio.to_thread(self.cluster.kill, node)
+            self.cluster.kill(node)
 
     async def pause(self, node: LocalNode, seconds: float) -> None:
         """Stop a process that runs for a while; it does not notice."""
-        if node.process is None:
+        process = node.process
+        if process is None:
             return
         pause = Pause(node.name, time.monotonic())
         self.pauses.append(pause)
-        node.process.send_signal(signal.SIGSTOP)
+        process.send_signal(signal.SIGSTOP)
         await asyncio.sleep(seconds)
-        node.process.send_signal(signal.SIGCONT)
+        process.send_signal(signal.SIGCONT)
         pause.ended = time.monotonic()
 
     def start_node(self, node: LocalNode) -> None:
-        """Start a node that is down."""
-        if node.process is None:
+        """Start a member that is down; one that has left the group meanwhile stays down."""
+        if node.process is None and node in self.members:
             self.cluster.start(node)
 
     async def replace_disk(self, node: LocalNode) -> None:

@@ -6,6 +6,7 @@ story too, so what was told of a document is judged as for any other one (`mix.j
 
 import contextlib
 import json
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from docstore.model.paths import partition_key
 from tests.chaos.mix import DEADLINE_S, LEVEL_3, Mixer, Op
 
 ORDERS = "/chaos-orders:"
-KINDS = {"batch": 5, "read": 2, "moment": 2}
+KINDS = {"batch": 5, "read": 2, "moment": 2, "recent": 1, "again": 2}
 BASED = 0.2
 """Of the lines about documents that were seen: how many say on which version they are based."""
 ABSENT = -1
@@ -82,6 +83,14 @@ class Batcher(Mixer):
                 await self._seen([op], self._ask(op, node))
                 with contextlib.suppress(aiohttp.ClientError, TimeoutError):
                     await self._look_back(op, links, node)
+            case "recent":  # What is under way may still get such a time.
+                at_us = int((time.time() - self._rng.choice((0.001, 0.1, 1.0))) * 1e6)
+                with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                    await self._look_at(at_us, links, node)
+            case "again" if self.moments:
+                seen = self._rng.choice(self.moments)
+                with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                    await self._look_at(seen.at_us, list(seen.versions), node)
 
     async def _send(self, ops: Sequence[Op], node: LocalNode) -> None:
         lines = []
@@ -119,6 +128,10 @@ class Batcher(Mixer):
             if answer.status != 200:
                 return
             at_us = (await answer.json())["documentUpdateTimeMicros"]
+        await self._look_at(at_us, links, node)
+
+    async def _look_at(self, at_us: int, links: Sequence[str], node: LocalNode) -> None:
+        """Read how all documents of a key were at an instant, unless that is refused."""
         moment = Moment(at_us, {})
         for link in links:
             async with self._session.get(f"{node.url}{link}?at={at_us}") as answer:

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import shutil
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import permutations
 from pathlib import Path
 
@@ -29,6 +29,17 @@ class Nemesis:
         self.rng = arena.rng
         self._small_disk = small_disk
         self._points: list[str] = []
+        self._taken: set[str] | None = None
+        """Nodes that one of two faults has chosen: the other one leaves them alone."""
+
+    @contextlib.contextmanager
+    def two_at_a_time(self) -> Iterator[None]:
+        """Have the faults of the body choose different nodes."""
+        self._taken = set()
+        try:
+            yield
+        finally:
+            self._taken = None
 
     def kinds(self) -> dict[str, Fault]:
         """Return name -> fault, of all that can be done on this machine."""
@@ -44,7 +55,13 @@ class Nemesis:
         return found
 
     def _one(self) -> LocalNode:
-        return self.rng.choice(self.arena.members)
+        taken = self._taken or ()
+        node = self.rng.choice(
+            [each for each in self.arena.members if each.name not in taken] or self.arena.members
+        )
+        if self._taken is not None:
+            self._taken.add(node.name)
+        return node
 
     def _lasting(self) -> float:
         return self.rng.choice((0.3, 1.0, 2.5, 6.0)) * (0.7 + 0.6 * self.rng.random())
@@ -117,7 +134,7 @@ class Nemesis:
 
     async def do_clock(self) -> str:
         """The wall clock of a node jumps by up to an hour, either way."""
-        node = self._one()
+        node = self.rng.choice(self.arena.members)  # Also one that another fault strikes.
         self.arena.switch(node, clock_s=self.rng.uniform(-3600, 3600))
         await asyncio.sleep(self._lasting())
         self.arena.switch(node, clock_s=None)
@@ -128,7 +145,7 @@ class Nemesis:
     async def _cut(self, pairs: list[tuple[LocalNode, LocalNode]], *, gossip: bool = True) -> None:
         self.arena.cut(pairs, gossip=gossip)
         await asyncio.sleep(self._lasting())
-        self.arena.mend()
+        self.arena.mend_links()
 
     async def do_cut(self) -> str:
         """Two nodes do not hear each other."""
@@ -168,7 +185,7 @@ class Nemesis:
         for _ in range(self.rng.randint(5, 20)):
             self.arena.cut([(one, other), (other, one)], gossip=False)
             await asyncio.sleep(0.1)  # For so long it is broken,
-            self.arena.mend()
+            self.arena.mend_links()
             await asyncio.sleep(0.1)  # and for so long it holds.
         return f"{one.name}|{other.name}"
 
@@ -181,7 +198,7 @@ class Nemesis:
                 for name, value in changes.items():
                     setattr(link, name, value)
         await asyncio.sleep(self._lasting())
-        self.arena.mend()
+        self.arena.mend_links()
         return node.name
 
     async def do_half_open(self) -> str:
@@ -213,7 +230,7 @@ class Nemesis:
         for node in self.arena.members:
             self.arena.switch(node, gossip_loss=0.33)
         await asyncio.sleep(self._lasting() + 2)
-        self.arena.mend()
+        self.arena.mend_links()
         return "all"
 
     # Disks
@@ -253,7 +270,7 @@ class Nemesis:
                 out.write(bytes(1 << 16))
                 out.flush()
         await asyncio.sleep(self._lasting() + 1)
-        ballast.unlink()
+        ballast.unlink(missing_ok=True)
         return node.name
 
     async def do_flip(self) -> str:
@@ -350,8 +367,8 @@ class Nemesis:
     async def _put_in_place_of(self, old: LocalNode, new: LocalNode) -> str:
         self.arena.members.remove(old)
         new.flags = ("--join", ",".join(n.url for n in self.arena.members), "--replaces", old.name)
-        self.arena.start_node(new)
         self.arena.members.append(new)
+        self.arena.start_node(new)
         await self._kill_midway(new)
         await self.arena.recover()
         self.arena.spares[0] = old
@@ -360,8 +377,8 @@ class Nemesis:
 
     async def _join(self, spare: LocalNode) -> None:
         spare.flags = ("--join", ",".join(node.url for node in self.arena.members))
-        self.arena.start_node(spare)
         self.arena.members.append(spare)
+        self.arena.start_node(spare)
         await self._kill_midway(spare)
         await self.arena.recover()
 

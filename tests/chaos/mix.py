@@ -16,6 +16,8 @@ from tests.sim.checkers import INFINITE, Event, by_version, by_zones
 
 DEADLINE_S = 5.0
 SLACK_S = 3.0
+EXPIRES_S = 1_800.0
+"""After which a document is to go: no chapter lasts so long, and a clock may be ahead by more."""
 FACTORY = "/chaos"
 LEVEL_3 = ["PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM"]
 VERBS = {"put": 4, "append": 5, "cas": 3, "delete": 1, "read": 9}
@@ -139,7 +141,8 @@ class Mixer:
     async def _ask(self, op: Op, node: LocalNode) -> None:
         headers = {"Docstore-Timeout-Ms": str(int(DEADLINE_S * 1000))}
         verb = {"read": "GET", "delete": "DELETE", "append": "PATCH"}.get(op.kind, "PUT")
-        body: Any = {"uid": op.uid}
+        expires_us = int((time.time() + EXPIRES_S) * 1e6)
+        body: Any = {"uid": op.uid, "documentExpirationTimeMicros": expires_us}
         if op.kind == "cas":
             headers["If-Match"], op.expected = self._tags[op.link]
         if verb in ("GET", "DELETE"):
@@ -175,6 +178,7 @@ def judge(ops: list[Op], stored: dict[int, dict[str, Any]]) -> list[str]:
             wrong.append(f"{uid} was applied twice: {made[uid]} and {version}")
         made[uid] = version
     events = []
+    wrong += _deleted_by_nobody(ops, stored)
     for op in ops:
         wrong += _judge_one(op, stored, made)
         event = _event(op, made)
@@ -186,6 +190,13 @@ def judge(ops: list[Op], stored: dict[int, dict[str, Any]]) -> list[str]:
     if not wrong:
         wrong += [found for found in (by_version(events), by_zones(events)) if found]
     return wrong
+
+
+def _deleted_by_nobody(ops: list[Op], stored: dict[int, dict[str, Any]]) -> list[str]:
+    """Say if more was deleted than anybody may have asked for: something went before its time."""
+    gone = [v for v, each in stored.items() if each["documentUpdateAction"] == "DELETE"]
+    asked = [op for op in ops if op.kind == "delete" and (op.status < 300 or op.status == 504)]
+    return [f"deleted more often than asked for: {gone}"] if len(gone) > len(asked) else []
 
 
 def _judge_one(op: Op, stored: dict[int, dict[str, Any]], made: dict[str, int]) -> list[str]:

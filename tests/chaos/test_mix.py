@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.chaos.mix import Op, Pause, Story
+from tests.chaos.mix import Op, Pause, Story, judge
 
 
 def _late(*pauses: Pause, now: float) -> bool:
@@ -31,3 +31,16 @@ def test_what_it_takes_after_it_went_on_counts() -> None:
 
 def test_a_pause_of_before_counts_for_nothing() -> None:
     assert _late(Pause("n1", 90.0, 99.0), now=108.1)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_wrong"), [(200, False), (0, False), (504, False), (412, True)]
+)
+def test_a_document_that_goes_though_nobody_asked_is_noticed(status: int, is_wrong: bool) -> None:
+    stored = {
+        0: {"uid": "a", "documentUpdateAction": "PUT"}, 1: {"documentUpdateAction": "DELETE"}
+    }  # fmt: skip
+    put = Op("put", "/chaos/a", "a", "n1", start=1.0, end=2.0, status=201, version=0)
+    deleted = Op("delete", "/chaos/a", "b", "n1", start=3.0, end=4.0, status=status)
+    deleted.version = 1 if status == 200 else None
+    assert bool(judge([put, deleted], stored)) is is_wrong

@@ -1,6 +1,7 @@
 """Torture of a group of five: python -m tests.chaos.torture --minutes M --seed S [--only KINDS].
 
-Chapter after chapter: clients work on documents of their own, faults strike, all is mended, and
+Chapter after chapter: clients work on documents of their own, faults strike, two of different kinds
+at a time unless `--alone` is given, all is mended, and
 what clients were told is held against what is stored by both checkers. Ends non-zero as soon as a
 promise was broken, with the seed; the report tells what was done and what was seen.
 """
@@ -45,6 +46,23 @@ T = TypeVar("T", bound=Mixer)
 SIZE, SPARES, CLIENTS, LINKS = 5, 2, 10, 30
 BATCHERS, KEYS = 4, 4
 CHAPTER_S = 40.0
+FAMILIES = (
+    ("kill", "kill_at", "kill_two", "kill_all", "stop"),
+    ("pause",),
+    ("clock",),
+    (
+        "cut", "one_way", "isolate", "split", "links_only", "flap", "half_open", "delay", "pieces",
+        "trickle", "reset", "garbage", "gossip_loss",
+    ),
+    ("slow_disk", "disk_error", "disk_full", "flip", "wipe", "older_copy", "older_part"),
+    ("join_and_leave", "replace"),
+)  # fmt: skip
+"""Faults that are of one kind: two at a time are of two."""
+BESIDE = (
+    "kill", "pause", "clock", "cut", "one_way", "isolate", "half_open", "delay", "gossip_loss",
+    "slow_disk", "disk_full",
+)  # fmt: skip
+"""What may strike while another fault lasts: it costs no disk, and passes by itself."""
 
 
 @dataclass(slots=True)
@@ -78,9 +96,12 @@ class Account:
 class Torture:
     """One run."""
 
-    def __init__(self, arena: Arena, nemesis: Nemesis, account: Account, kinds: list[str]) -> None:
+    def __init__(
+        self, arena: Arena, nemesis: Nemesis, account: Account, kinds: list[str], *, alone: bool
+    ) -> None:
+        """alone: one fault at a time."""
         self._arena, self._nemesis, self._account = arena, nemesis, account
-        self._kinds = kinds
+        self._kinds, self._alone = kinds, alone
         self._deck: list[str] = []
         self.enough = False
         """Set to end after the chapter that is under way."""
@@ -143,12 +164,29 @@ class Torture:
             await asyncio.sleep(0.3 + self._arena.rng.random())
             if not self._deck:
                 self._deck = self._arena.rng.sample(self._kinds, len(self._kinds))
-            kind = self._deck.pop()
-            begun = time.monotonic() - self._account.began
-            where = await self._nemesis.kinds()[kind](self._nemesis)
-            ended = time.monotonic() - self._account.began
-            self._account.strikes.append(Strike(kind, where, begun, ended))
-            self._say(f"  {begun:7.1f} s {kind} {where}, {ended - begun:.1f} s")
+            await self._strike_twice(self._deck.pop())
+
+    async def _strike_twice(self, kind: str) -> None:
+        """Strike with a fault, and with one of another kind meanwhile."""
+        strikes = [self._strike(kind, 0.0)]
+        if not self._alone:
+            rng, same = self._arena.rng, next(family for family in FAMILIES if kind in family)
+            possible = self._nemesis.kinds()
+            others = [each for each in BESIDE if each in possible and each not in same]
+            strikes.append(self._strike(rng.choice(others), rng.random() * 0.5))
+        with self._nemesis.two_at_a_time():
+            ended = await asyncio.gather(*strikes, return_exceptions=True)
+        for error in ended:
+            if error is not None:
+                raise error
+
+    async def _strike(self, kind: str, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        begun = time.monotonic() - self._account.began
+        where = await self._nemesis.kinds()[kind](self._nemesis)
+        ended = time.monotonic() - self._account.began
+        self._account.strikes.append(Strike(kind, where, begun, ended))
+        self._say(f"  {begun:7.1f} s {kind} {where}, {ended - begun:.1f} s")
 
     async def _verify(
         self, session: aiohttp.ClientSession, links: list[str], ops: list[Op],
@@ -190,8 +228,10 @@ def certificates(directory: Path) -> Path:
     return directory
 
 
-async def torture(minutes: float, seed: int, only: list[str], *, tls: bool = False) -> Account:
-    """Run for so long; return what was seen."""
+async def torture(
+    minutes: float, seed: int, only: list[str], *, tls: bool = False, alone: bool = False
+) -> Account:
+    """Run for so long; return what was seen. alone: one fault at a time."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="docstore-torture-") as directory:
         certs = certificates(Path(directory) / "certs") if tls else None
@@ -206,7 +246,7 @@ async def torture(minutes: float, seed: int, only: list[str], *, tls: bool = Fal
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
             try:
                 await arena.start()
-                run = Torture(arena, nemesis, account, kinds)
+                run = Torture(arena, nemesis, account, kinds, alone=alone)
                 interrupted = partial(setattr, run, "enough", True)
                 asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupted)
                 await run.run(session, minutes)
@@ -225,12 +265,15 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--only", default="", help="kinds of faults, with commas between")
+    parser.add_argument("--alone", action="store_true", help="one fault at a time, not two")
     parser.add_argument("--tls", action="store_true", help="on the ports of clients and of nodes")
     parser.add_argument("--report", help="write Markdown here, and a plot beside it")
     options = parser.parse_args()
     print(f"seed {options.seed}")
     only = [kind for kind in options.only.split(",") if kind]
-    account = asyncio.run(torture(options.minutes, options.seed, only, tls=options.tls))
+    account = asyncio.run(
+        torture(options.minutes, options.seed, only, tls=options.tls, alone=options.alone)
+    )
     text = report.text_of(account)
     print(text)
     if options.report:
