@@ -10,6 +10,7 @@ Each machine has its own messages: `protocol/messages.py` of documents, `streams
 behind what there was.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from docstore.protocol.messages import ReplicaMessage
@@ -33,7 +34,29 @@ class Told(NamedTuple):
     result: Any
 
 
+class Greeting(NamedTuple):
+    """On a connection five times a second, and back on it as the answer: I hear you.
+
+    reaches: (peer, protocol) of the connections that the sender has dialled and that answer.
+    """
+
+    reaches: Sequence[tuple[str, int]]
+
+
+class Relayed(NamedTuple):
+    """A frame, without its length, that goes through one node to another (rule E4).
+
+    source: "" on the way to the relay, which puts in the peer that it has the frame from.
+    """
+
+    source: str
+    receiver: str
+    frame: bytes
+
+
 Asking = Ask | Told
+OfLinks = Greeting | Relayed
+"""What the links say to each other. Each comes in a frame of its own."""
 
 Message = ReplicaMessage | Asking | Streaming | Calling
 
@@ -59,5 +82,5 @@ class Hello(NamedTuple):
     seen: tuple[str, int, int]
 
 
-PROTOCOL = 10
+PROTOCOL = 11
 """Version of all this; what is said to nodes of earlier ones is in `links/versions.py`."""

@@ -29,8 +29,9 @@ SHELLS = tuple(
     gossip/security/rotation.py gossip/snapshot.py gossip/subscription.py gossip/transport.py
     gossip/__main__.py docstore/__main__.py docstore/driver.py docstore/stepping.py
     docstore/backup/directory.py docstore/backup/restoring.py docstore/backup/taking.py
-    docstore/links/certified.py docstore/links/framed.py docstore/links/peers.py
-    docstore/links/refusals.py docstore/links/rpc.py docstore/scans/barrier.py
+    docstore/links/certified.py docstore/links/connections.py docstore/links/detours.py
+    docstore/links/framed.py docstore/links/peers.py docstore/links/refusals.py
+    docstore/links/rpc.py docstore/scans/barrier.py
     docstore/scans/batches.py docstore/scans/feed.py docstore/scans/pool.py
     docstore/scans/queries.py docstore/scans/searches.py docstore/scans/scanner.py
     docstore/scans/segments.py docstore/scans/worker.py docstore/services/announcing.py

@@ -9,6 +9,7 @@ import pytest
 from tests.disk.journal_ablations import ablated
 from tests.whole.alone import AloneAtLevel1, AloneAtLevel2
 from tests.whole.declaring import Declaring
+from tests.whole.holding import Holding, HoldingLong, HoldingLongOfFive, Nameless
 from tests.whole.run import Run, run
 from tests.whole.sessions import WITHOUT, Sessions, run_without
 from tests.whole.spoiling import Spoiling
@@ -104,6 +105,27 @@ def test_what_a_declaration_forbids_is_refused_everywhere_once_it_is_acknowledge
     assert outcome.problems == []
     assert outcome.operations > 100
     assert outcome.faults.total() > 5
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Holding,
+        *(pytest.param(each, marks=THOROUGH) for each in (HoldingLong, HoldingLongOfFive)),
+    ],
+)
+def test_whichever_directed_link_is_held_all_else_goes_on_within_seconds(kind: type[Run]) -> None:
+    outcome = run(1, kind)
+    assert (outcome.problems, outcome.stuck) == ([], [])
+    assert outcome.operations > 100
+    assert outcome.counters["detours"] >= outcome.faults["held"]
+
+
+@THOROUGH
+@pytest.mark.filterwarnings("ignore:coroutine")
+def test_a_relay_that_speaks_in_its_own_name_is_noticed() -> None:
+    assert run(1, Nameless).problems
 
 
 # Wall clocks of nodes and of processes jump by an hour meanwhile, and all clocks have wrong rates.

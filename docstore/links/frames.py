@@ -48,7 +48,7 @@ from docstore.protocol.messages import (
 )
 from docstore.sessions import messages as sessions
 from docstore.streams import messages as streams
-from docstore.wire import PROTOCOL, Ask, Hello, Message, Told
+from docstore.wire import PROTOCOL, Ask, Greeting, Hello, Message, OfLinks, Relayed, Told
 
 FRAME_BYTES_MAX = 64 << 20
 T = TypeVar("T")
@@ -64,12 +64,14 @@ KINDS: tuple[type[Any], ...] = (
     streams.Promoted, streams.Resign, streams.Yield, streams.Attach, streams.Adopt,
     streams.Append, streams.Acked, streams.Rejected, streams.Produce, streams.Produced,
     sessions.Call, sessions.Reply,
-    Took,
+    Took, Greeting, Relayed,
 )  # fmt: skip
 _TAGS = {kind: tag for tag, kind in enumerate(KINDS)}
 
 
-def pack_frame(configuration: int, messages: Iterable[Message], protocol: int = PROTOCOL) -> bytes:
+def pack_frame(
+    configuration: int, messages: Iterable[Message | OfLinks], protocol: int = PROTOCOL
+) -> bytes:
     """Return one frame, with its length (4 bytes, big endian) in front.
 
     configuration: id of the one that the sender counts by. protocol: of the connection; what it
@@ -105,14 +107,14 @@ def _are_same(messages: Sequence[Message], others: Sequence[Message]) -> bool:
     return len(messages) == len(others) and all(map(is_, messages, others))
 
 
-def unpack_frame(body: bytes | bytearray | memoryview) -> tuple[int, list[Message]]:
+def unpack_frame(body: bytes | bytearray | memoryview) -> tuple[int, list[Message | OfLinks]]:
     """Return the sender's configuration and the messages of a frame without its length.
 
     What a later version has added behind a message's fields, or a row's, is ignored.
 
     Raises ValueError (or a subclass) or TypeError on anything malformed.
     """
-    messages: list[Message] = []
+    messages: list[Message | OfLinks] = []
     configuration, packed = msgpack.unpackb(body, use_list=False)
     for tag, *fields in packed:
         restore, count = _READ[tag]
@@ -174,7 +176,7 @@ def _rows(rows: Sequence[Any]) -> list[Row]:
     ]
 
 
-_RESTORE: dict[type[Any], Callable[..., Message]] = {
+_RESTORE: dict[type[Any], Callable[..., Message | OfLinks]] = {
     Propose: _restored_propose,
     Fetched: _restored_fetched,
     Adopt: _restored_adopt,

@@ -26,3 +26,7 @@ class Refusals:
     def admitted(self, peer: str) -> None:
         """A peer is let in: if it is refused again, that is news."""
         self._told.pop(peer, None)
+
+    def is_refused(self, peer: str) -> bool:
+        """Say whether a peer was refused when it was last met."""
+        return peer in self._told

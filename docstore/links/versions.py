@@ -25,10 +25,12 @@ from docstore.protocol.messages import (
 )
 from docstore.sessions.messages import Call
 from docstore.streams.messages import Produce
-from docstore.wire import PROTOCOL, Ask, Message
+from docstore.wire import PROTOCOL, Ask, Greeting, Message, OfLinks, Relayed
 
 LEAST = 5
 """The earliest protocol that is still spoken."""
+RELAYS = 11
+"""The earliest whose nodes answer greetings and relay frames."""
 
 
 class Spoken(NamedTuple):
@@ -71,6 +73,10 @@ def _answered_of_8(message: Answered) -> tuple[Any, ...]:
 
 
 BEFORE: Mapping[int, Mapping[type[Any], Earlier]] = {
+    RELAYS: {  # Whether a connection carries anything is asked, and frames go through other nodes.
+        Greeting: lambda message: None,
+        Relayed: lambda message: None,
+    },
     10: {  # Instants that were answered for are noted, so that no later owner makes rows of them.
         Confirm: lambda message: message[:2],
         Promised: lambda message: message[:2],
@@ -98,7 +104,7 @@ BEFORE: Mapping[int, Mapping[type[Any], Earlier]] = {
 """Protocol -> what it has added to messages, taken away again for one before it."""
 
 
-def fields_for(protocol: int, message: Message) -> tuple[Any, ...] | None:
+def fields_for(protocol: int, message: Message | OfLinks) -> tuple[Any, ...] | None:
     """Return a message's fields as a peer of some protocol knows them; None if it does not."""
     fields: tuple[Any, ...] | None = message
     for later in range(PROTOCOL, protocol, -1):

@@ -21,7 +21,8 @@ from docstore.http.guard import machine_names
 from docstore.http.server import HttpServer
 from docstore.http.staged_files import Staging
 from docstore.links.certified import Certified
-from docstore.links.peers import PeerEvents, PeerLinks
+from docstore.links.connections import PeerEvents
+from docstore.links.peers import PeerLinks
 from docstore.links.rpc import Rpc
 from docstore.members.founding import Founding, identity
 from docstore.members.joining import Joining

@@ -47,6 +47,7 @@ class Outstanding:
 
     asked: Asked
     sent_to: str = ""
+    resend_s: float = 0.0
     timer_at: float = 0.0
     """When to try again, or to give up; timers of another time are of an attempt that is over."""
 
@@ -112,7 +113,9 @@ class Calls:
             remaining_ms = max(1, int((asked.deadline - core.now) * 1000))
             call = Call(number, asked.link, asked.kind, remaining_ms, asked.argument, asked.trace)
             core.send(owner, call)
-            self._wake(number, core.config.resend_s)
+            least_s, most_s = core.config.resend_s
+            outstanding.resend_s = min(max(outstanding.resend_s * 2, least_s), most_s)
+            self._wake(number, outstanding.resend_s)
         else:
             self._wake(number, core.config.again_s)
 

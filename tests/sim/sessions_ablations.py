@@ -135,7 +135,7 @@ def _counted(turns: by_store.Turns, version: int) -> by_store.Turns:
 
 
 def _swept_once(shape: Shape) -> SessionsConfig:
-    return SessionsConfig(ask_timeout_s=shape.ask_timeout_s, resend_s=1.0, passes_s=(0.0,))
+    return SessionsConfig(ask_timeout_s=shape.ask_timeout_s, resend_s=(1.0, 1.0), passes_s=(0.0,))
 
 
 def _read_then_waiting(self: Waiting, served: Any, wait_s: float, wanted: Any, late: Any) -> None:

@@ -52,7 +52,7 @@ LINK = f"{ROLES}/r"
 BEAT_S = 1.0
 SERVICE = GroupService(ROLES, "docstore:Roles")
 SETTINGS = Settings(session_ms=3_000, heartbeat_ms=1_000, window_ms=2_000, revoke_ms=3_000)
-CONFIG = SessionsConfig(pause_s=100.0, ask_timeout_s=100.0, resend_s=100.0, again_s=0.5)
+CONFIG = SessionsConfig(pause_s=100.0, ask_timeout_s=100.0, resend_s=(100.0, 100.0), again_s=0.5)
 
 
 @dataclass(frozen=True, slots=True)

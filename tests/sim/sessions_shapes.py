@@ -107,6 +107,6 @@ def config_of(shape: Shape) -> SessionsConfig:
     """
     return SessionsConfig(
         ask_timeout_s=shape.ask_timeout_s,
-        resend_s=1.0,
+        resend_s=(1.0, 1.0),
         passes_s=(0.0, 1.0, 3.0, 6.5),
     )

@@ -21,6 +21,8 @@ class Network:
         self.cuts: set[tuple[str, str]] = set()
         self.lags: dict[tuple[str, str], float] = {}
         """Directed link -> by how many seconds everything on it is late."""
+        self.lateness = 0.002
+        """Share of what is sent that is up to a second late."""
         self._listening: dict[tuple[str, int], tuple[Any, Context, Life | None]] = {}
         self._wires: set[Wire] = set()
         self._held: list[tuple[Wire, bytes | None]] = []
@@ -28,7 +30,7 @@ class Network:
         self._requests: dict[tuple[str, int], tuple[Any, Context]] = {}
 
     def _delay(self) -> float:
-        late = self.rng.random() < 0.002
+        late = self.rng.random() < self.lateness
         return 0.0002 + self.rng.random() * 0.001 + (self.rng.random() if late else 0.0)
 
     # Streams

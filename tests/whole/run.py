@@ -134,11 +134,15 @@ class Run:
         self.size = self.rng.choice((3, 3, 5))
         self.factor = 3 if self.size == 5 and self.rng.random() < 0.5 else None
         self.hosts = [Host(f"n{number}", self) for number in range(1, self.size + 1)]
-        self.founders = tuple(Founder(each.name, each.address, PORT) for each in self.hosts)
+        self.founders = self.founders_of(self.hosts)
         self.ops: list[Op] = []
         self.outcome = Outcome(seed)
         self.links = [f"/notes/{each}" for each in range(4)]
         self._tasks: list[asyncio.Task[Any]] = []
+
+    def founders_of(self, hosts: list[Host]) -> tuple[Founder, ...]:
+        """Return the founders of a group of these hosts."""
+        return tuple(Founder(each.name, each.address, PORT) for each in hosts)
 
     @property
     def operations(self) -> int:

@@ -1,4 +1,4 @@
-"""A cut into minority and majority: line R04.
+"""A cut into minority and majority, line R04, and each directed link held in turn, line R40.
 
 What is promised (docs/guarantees.md): in the minority every write and strong read that begins
 1.5 s or more after the cut is answered 503, earlier ones 503 or 504, all within 2 s; the majority
@@ -20,6 +20,8 @@ from tests.chaos.mix import FACTORY, Mixer, Op, Story
 from tests.chaos.verdict import gap_s, one_history
 
 CUT_S, SURE_S, ANSWER_S, ONWARD_S = 8.0, 1.5, 2.0, 3.0
+HELD_S, DIALLED_S = 30.0, 4.0
+"""For how long a link is held, and after how long what hung has been dialled anew."""
 LINKS, CLIENTS = 12, 4
 
 
@@ -98,3 +100,34 @@ async def minority(stage: Stage) -> Seen:
     )
     late = sum(gap > ONWARD_S for gap in gaps)
     return Seen(not problems and late <= 1, figures, problems)
+
+
+@line("R40", "each directed link of five nodes held for 30 s: no request takes more than 3 s, and"
+             " from 2 s on each is carried out", copies="3")  # fmt: skip
+async def held(stage: Stage) -> Seen:
+    """Hold one link after the other, while clients of all nodes write and read."""
+    arena, problems, slowest_s, count = stage.arena, [], 0.0, 0
+    links = [f"{FACTORY}/h-{number}" for number in range(LINKS)]
+    pairs = list(permutations(arena.members, 2))[: stage.share_of(20)]
+    async with stage.load(arena.members, links, CLIENTS * 2) as story:
+        for one, other in pairs:
+            arena.link(one, other).frozen = True
+            begun = time.monotonic()
+            await asyncio.sleep(HELD_S)
+            ended = time.monotonic()
+            arena.link(one, other).frozen = False
+            await asyncio.sleep(DIALLED_S)
+            during = [op for op in story.ops if begun <= op.start < ended]
+            count += len(during)
+            for op in during:
+                took_s, since_s = op.end - op.start, op.start - begun
+                slowest_s = max(slowest_s, took_s)
+                is_refused = op.status >= 500 and since_s > 2.0 and op.end < ended
+                if took_s > ONWARD_S or is_refused:
+                    problems.append(
+                        f"{one.name} to {other.name}: {op.kind} at {op.node}, begun after"
+                        f" {since_s:.1f} s, took {took_s:.2f} s, answered {op.status}"
+                    )
+    problems += story.errors + await stage.judged(links, story.ops)
+    figures = f"{len(pairs)} links, {count:,} requests, the slowest took {slowest_s:.2f} s"
+    return Seen(not problems, figures, problems[:20])
