@@ -176,6 +176,10 @@ class _Socket:
     def setsockopt(self, *_: Any) -> None:
         return
 
+    def fileno(self) -> int:
+        """Say that there is none, as that of a connection which was closed."""
+        raise OSError("no descriptors here")
+
 
 class Wire(asyncio.Transport):
     """One end of a connection."""
