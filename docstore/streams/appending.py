@@ -70,7 +70,7 @@ class Appending:
             self._dirty[log.name] = leading
             return
         self._seal_gathered(leading)  # In the order in which they came.
-        expired_us = log.last_us - core.config.upkeep.producer_expiry_us
+        expired_us = core.expired_us(log.last_us)
         verdict = log.producers.judge(pending.producer, pending.records, expired_us=expired_us)
         if verdict.entry is not None:
             core.counters["repeated"] += 1

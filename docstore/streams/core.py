@@ -44,6 +44,10 @@ class Core:
         """Return an id for data that are begun anew."""
         return f"{self._rng.getrandbits(64):016x}"
 
+    def expired_us(self, last_us: int) -> int:
+        """Return before when a producer wrote last that is forgotten, by a log's times and D6."""
+        return min(last_us, self.view.past_us()) - self.config.upkeep.producer_expiry_us
+
     def new_run(self) -> int:
         """Return a number to count on from that is far from those of other starts of this node."""
         return self._rng.getrandbits(62)

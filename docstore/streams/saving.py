@@ -29,6 +29,6 @@ class Saving:
             if not self._logs.holds(log):
                 continue
             if log.batches_since >= core.config.upkeep.snapshot_batches:
-                log.producers.expire(log.last_us - core.config.upkeep.producer_expiry_us)
+                log.producers.expire(core.expired_us(log.last_us))
                 log.snapshot_producers()
             self._disk.save(log)

@@ -105,10 +105,10 @@ class Sight:
         return 0
 
     def past_us(self) -> int:
-        return self.wall_now_us()
+        return START_US + int(self._group.now * 1e6)
 
     def wall_now_us(self) -> int:
-        return START_US + int(self._group.now * 1e6)
+        return self.past_us() + self._group.ahead_us
 
 
 class Group:
@@ -120,6 +120,8 @@ class Group:
         self.controller = self.names[0]
         self.reigns = 1
         self.now = 10.0
+        self.ahead_us = 0
+        """By how much the time that nodes stamp with is ahead of what is past for sure."""
         # Most partitions here have no topic, and must not be taken for orphans.
         self.config = config_of({"orphans_s": 0.0} | times)
         self.documents: dict[str, Row] = {}

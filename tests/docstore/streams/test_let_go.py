@@ -29,6 +29,21 @@ def test_what_is_known_of_a_producer_is_enough_after_a_cut() -> None:
     assert len(state.newest()["p"]) == REMEMBERED
 
 
+def test_a_stamp_of_two_days_ahead_makes_no_producer_forgotten() -> None:
+    group = Group("a", snapshot_batches=1, save_s=0.1)
+    group.create("a")
+    group.run(0.5)
+    first = group.produce("once", producer=("p", 0, 0))
+    group.run(0.5)
+    group.ahead_us = 2 * 86_400_000_000
+    group.produce("later")
+    group.run(0.5)
+    again = group.produce("once", producer=("p", 0, 0))
+    group.run(0.5)
+    assert group.produced(again).base == group.produced(first).base
+    assert group.log("a").end == 2
+
+
 def test_a_follower_that_retention_passes_while_it_is_filled_begins_at_the_start() -> None:
     group = Group("ab", retention_s=0.2, tail_bytes=0, page_bytes=1, in_flight_bytes=1)
     group.create("ab")
