@@ -10,9 +10,11 @@ those members are down. So a jump of our own clock is seen before any row is sta
 """
 
 from collections.abc import Mapping, Sequence
-from math import inf
 
 from docstore.protocol.quorum import Sets, majority
+
+NEVER_US = -(1 << 62)
+"""What a clock shows that is not known."""
 
 
 class WallClock:
@@ -22,7 +24,7 @@ class WallClock:
         self._apart_us_max = ahead_us_max
         self._shown_us = 0
         self._offset_us = 0
-        self._past_us = -inf
+        self._past_us = NEVER_US
         self.ticked_at = now
         """When it was last looked at, by the monotonic clock."""
 
@@ -53,14 +55,14 @@ class WallClock:
 
     def past_us(self, now: float) -> int:
         """Return an instant that is past for sure, 0 while none is known: to delete by."""
-        return max(0, int(self._past_us) + int(now * 1e6)) if self._past_us > -inf else 0
+        return max(0, self._past_us + int(now * 1e6))
 
     def own_us(self, now: float) -> int:
         """Return what it shows, right or wrong; 0 while it is not known."""
         return self._shown_us + int(now * 1e6) if self._shown_us else 0
 
 
-def _passed_by_majority(clocks: Mapping[str, int], members: Sequence[str]) -> float:
+def _passed_by_majority(clocks: Mapping[str, int], members: Sequence[str]) -> int:
     """Return the latest time that a majority of these members' clocks shows, or has passed."""
-    shown = sorted((clocks.get(member, -inf) for member in members), reverse=True)
+    shown = sorted((clocks.get(member, NEVER_US) for member in members), reverse=True)
     return shown[majority(members) - 1]
