@@ -37,7 +37,7 @@ class Lookup:
         links = [link_of(text, self._path) for text in texts(batch.column(key), key)]
         known: dict[str, tuple[str, str]] = {}
         for page in pages(dict.fromkeys(link for link in links if link)):
-            known.update(self._documents(page))
+            known.update(self.documents(page))
         rows = [known.get(link, (None, None)) for link in links]
         versions = pa.array([version for version, _ in rows], pa.string())
         bodies = pa.array([body for _, body in rows], pa.string())
@@ -46,7 +46,8 @@ class Lookup:
             names=[*batch.schema.names, "lookupVersion", "lookupBody"],
         )
 
-    def _documents(self, links: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    def documents(self, links: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+        """Yield each of these links that has a document, with its version and its body."""
         ends = self._plan["ends"]
         slots = {slot_of(link, len(ends)) for link in links}
         spans = [(slot, ends[slot]) for slot in sorted(slots) if ends[slot]]

@@ -3,7 +3,8 @@
 Each task gathers its rows in a part and puts it on two nodes (`docstore/http/staging.py`). When no
 task is left the driver writes down which parts belong to the job, and has the nodes do them, lines
 with job and batch like any others, so that a part may be done again. A job that fails before has
-changed nothing; one whose driver dies after it is finished by `finish`, or by running it again.
+changed nothing. One of whose rows is refused then is undone (`undoing.py`), and one whose driver
+dies after it is finished by `finish`, or by running it again.
 """
 
 import http.client
@@ -12,7 +13,7 @@ import random
 import tempfile
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import IO, Any
@@ -22,7 +23,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from docstore.pipeline.group import Group, GroupError, pause
-from docstore.pipeline.lines import Lines, WriteFailed
+from docstore.pipeline.lines import Lines, RowRefused, WriteFailed
 from docstore.pipeline.options import Options
 from docstore.pipeline.outcomes import Outcomes
 from docstore.pipeline.sending import AGAIN, IN_FLIGHT, NDJSON, malformed
@@ -96,16 +97,20 @@ def _put(group: Group, job: str, file: IO[bytes], rows: int) -> Part:
     )
 
 
-def commit(options: Options, job: str, number: int, parts: Sequence[Part]) -> Counter[str]:
+def commit(
+    options: Options, job: str, number: int, parts: Sequence[Part],
+    note: Callable[[Mapping[str, Any]], None] = lambda _: None,
+) -> Counter[str]:  # fmt: skip
     """Have all parts done; return what became of their rows. Raises WriteFailed.
 
-    What it raises for says whether to finish later or to look at the rows: parts are still there.
+    note: is given each row's answer, of all rows also where one is refused. What is raised says
+    whether to finish later or to look at the rows: parts are still there.
     """
     group = _group(options)
     outcomes = Outcomes(options, group, job, number)
     retries = options.number("retries", 8)
     with ThreadPoolExecutor(IN_FLIGHT) as pool:
-        for done in [pool.submit(_do, group, job, part, retries, outcomes) for part in parts]:
+        for done in [pool.submit(_do, group, job, part, retries, outcomes, note) for part in parts]:
             done.result()
     _remove(group, job, parts)
     return outcomes.counts
@@ -116,9 +121,13 @@ def abandon(options: Options, job: str, parts: Sequence[Part]) -> None:
     _remove(_group(options), job, parts)
 
 
-def _do(group: Group, job: str, part: Part, retries: int, outcomes: Outcomes) -> None:
+def _do(
+    group: Group, job: str, part: Part, retries: int, outcomes: Outcomes,
+    note: Callable[[Mapping[str, Any]], None],
+) -> None:  # fmt: skip
     """Have a node do a part, until each of its rows has an answer for good."""
     told: list[Mapping[str, Any] | None] = [None] * part.rows
+    refused: RowRefused | None = None
     last = "no node answers"
     for attempt in range(retries + 1):
         if attempt:
@@ -133,10 +142,16 @@ def _do(group: Group, job: str, part: Part, retries: int, outcomes: Outcomes) ->
                         last = f"{url}: {answer.get('detail')}"
                     elif told[row] is None:  # The first one counts: later, it is a repetition.
                         told[row] = answer
-                        outcomes.note(answer["link"], b"", answer)
+                        note(answer)
+                        try:
+                            outcomes.note(answer["link"], b"", answer)
+                        except RowRefused as error:  # The node does the other rows all the same.
+                            refused = refused or error
         except (OSError, http.client.HTTPException, GroupError, ValueError) as error:
             last = str(error)
         if all(answer is not None for answer in told):
+            if refused:
+                raise refused
             return
     raise WriteFailed(f"docstore: {told.count(None)} rows of a part were not written: {last}")
 

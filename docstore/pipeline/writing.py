@@ -38,6 +38,7 @@ from docstore.pipeline.outcomes import STALE, WHAT_TO_DO
 from docstore.pipeline.planning import shares
 from docstore.pipeline.sending import Sender
 from docstore.pipeline.staged import Part
+from docstore.pipeline.undoing import Undoing
 
 JOBS = "/core/spark/jobs"
 COMMITS = ("direct", "staged")
@@ -90,7 +91,7 @@ class TableWriter(DataSourceArrowWriter):
         self.job = options.text("jobId") or f"batch-{uuid.uuid4()}"
         self._number = options.number("batchId", 0)
         check(options, schema)
-        self._before = self._digest = ""
+        self._before = self._digest = self._begun = ""
         page = job_of(options, self.job)
         if overwrite and page.get("batch", self._number) > self._number:
             raise ValueError(
@@ -108,6 +109,7 @@ class TableWriter(DataSourceArrowWriter):
         that one left is removed with all else. Raises ValueError.
         """
         run = str(page.get("run", ""))
+        self._begun = page.get("begun", "") if page.get("state") == "COMMITTING" else ""
         if overwrite and page.get("before") and page["state"] in ("COMMITTING", "COMMITTED"):
             self._before, self._digest = page["before"], page.get("digest", "")
             # Nothing is done before it is known that the rows are the same.
@@ -141,6 +143,7 @@ class TableWriter(DataSourceArrowWriter):
             )
         self._digest = digest
         if parts:
+            self._begun = self._begun or str(Group(self._options.urls).plan()["cut"])
             waiting = {"parts": _listed(parts), "counts": dict(counts)}
             self._leave("COMMITTING", waiting | {"options": dict(self._options.given)})
         settle(self._options, self.job, counts, parts, self._page())
@@ -161,6 +164,7 @@ class TableWriter(DataSourceArrowWriter):
     def _page(self) -> dict[str, Any]:
         """Return what each state of the job's document says."""
         said = {"before": self._before, "run": self._options.text(RUN), "digest": self._digest}
+        said["begun"] = self._begun
         return {"batch": self._number} | {name: value for name, value in said.items() if value}
 
     def _leave(self, state: str, more: Mapping[str, Any]) -> None:
@@ -177,11 +181,12 @@ def settle(
     """Do what waits, take away what was overwritten, and say that the job is done.
 
     page: what the job's document says in any state; its `before` is the cut from before an
-    overwrite. Raises WriteFailed.
+    overwrite, `begun` the one from before the commit. Raises WriteFailed.
     """
     number, before = page["batch"], page.get("before", "")
+    page = dict(page)
     try:
-        counts = counts + staged.commit(options, job, number, parts)
+        counts = counts + _committed(options, job, parts, page)
         if before:
             _insist_on_rows(options, counts)
             counts["removed"] = _remove_older(options, job, number, before)
@@ -191,6 +196,23 @@ def settle(
         raise
     leave_job(options, job, {"state": "COMMITTED", **page, **counts})
     return counts
+
+
+def _committed(
+    options: Options, job: str, parts: Sequence[Part], page: dict[str, Any]
+) -> Counter[str]:
+    """Do what waits, or undo it where a row is refused, and let the page say so."""
+    with Undoing() as undoing:
+        try:
+            return staged.commit(options, job, page["batch"], parts, undoing.note)
+        except RowRefused as error:
+            if "begun" not in page:  # Of a job that an earlier release has left.
+                raise
+            done = undoing.undo(options, job, page["batch"], page["begun"])
+            page |= {"undone": done["written"], "notUndone": done["conflicted"]}
+            raise RowRefused(
+                f"{error}; {done['written']} rows that were written have been undone"
+            ) from None
 
 
 def _insist_on_rows(options: Options, counts: Mapping[str, int]) -> None:
@@ -215,7 +237,9 @@ def finish(url: str, job: str) -> Counter[str]:
         raise ValueError(f"docstore: {job} does not wait: {page.get('state', 'there is no job')}")
     options = Options(page["options"] | {"url": url})
     parts = [Part(**each) for each in page["parts"]]
-    said = {name: page[name] for name in ("batch", "before", RUN, "digest") if name in page}
+    said = {
+        name: page[name] for name in ("batch", "before", RUN, "digest", "begun") if name in page
+    }
     return settle(options, job, Counter(page["counts"]), parts, said)
 
 

@@ -55,6 +55,22 @@ def test_a_repetition_with_other_values_says_what_to_do_and_can_pass(stage: Stag
     assert sorted(stage.documents()) == FIVE
 
 
+def test_a_row_that_is_refused_in_the_commit_undoes_all_others(stage: Stage) -> None:
+    stage.put({"00000": {"old": 0}, "00002": {"old": 2}})
+    asked = {"commit": "staged", "job_id": "undone"}
+    with pytest.raises(PySparkException, match=r"412.*2 rows that were written have been undone"):
+        write(stage, numbered(stage, 3), operation="replace", **asked)
+    assert stage.documents() == {"00000": {"old": 0}, "00002": {"old": 2}}
+    assert stage.group.json("GET", "/core/spark/jobs/undone")["undone"] == 2
+    with pytest.raises(PySparkException, match=r"ALREADY_EXISTS.*1 rows that were written"):
+        write(stage, numbered(stage, 3), operation="insert", commit="staged")
+    assert sorted(stage.documents()) == ["00000", "00002"]
+    stage.put({"00001": {"old": 1}})
+    done = write(stage, numbered(stage, 3), operation="replace", **asked)
+    assert (done["state"], done["written"]) == ("COMMITTED", 3)
+    assert [body["n"] for _, body in sorted(stage.documents().items())] == [0, 1, 2]
+
+
 @pytest.mark.thorough  # Two runs of a stream.
 def test_a_stream_whose_rows_differ_each_time_is_restarted(stage: Stage, tmp_path: Path) -> None:
     stage.put({str(n): {"n": n} for n in range(20)})
