@@ -24,6 +24,8 @@ from docstore.tls.settings import TLS_KEYS, TlsFiles, plain_ports, tls_files
 ENVIRONMENT_PREFIX = "DOCSTORE_"
 OF_CLIENTS = frozenset({"DOCSTORE_URL", "DOCSTORE_TOKEN", "DOCSTORE_CACERT"})
 """Variables with this prefix that are no settings of a node."""
+FOUNDED = ("slots", "points_per_node", "replication_factor", "reads")
+"""Settings that hold for ever once a group is founded."""
 PRESETS = ("loopback", "lan", "wan")
 _HOST_NAME = re.compile(r"(?:\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,252})\Z")
 
@@ -163,6 +165,9 @@ class Config:
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
     """Whom it may call for subscriptions; the settings begin with `callback_`."""
 
+    founded: frozenset[str] = frozenset()
+    """Which settings of `FOUNDED` are given: a start with another value than the group's ends."""
+
     limits: Limits = field(default_factory=Limits)
 
     streams: StreamsConfig = field(default_factory=StreamsConfig)
@@ -278,6 +283,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         services=tuple(listed(settings.get("service", ""))),
         allowed_hosts=_host_names(settings.get("allowed_hosts", "")),
         callbacks=callback_settings(settings),
+        founded=frozenset(key for key in FOUNDED if settings.get(key) not in (None, "")),
         log=choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
         log_level=choice(settings.get("log_level", "info"), "log_level", LOG_LEVELS),
         limits=limits_of(settings),

@@ -206,6 +206,12 @@ class StoreBroken(StoreError):
     code = "store-broken"
 
 
+class StoreInUse(StoreBroken):
+    """Another process has the directory: no disk has failed. Exit code 2."""
+
+    code = "store-in-use"
+
+
 class StoreDamaged(StoreBroken):
     """What is on the disk is wrong, and a restart will not mend it: the disk must be replaced."""
 

@@ -63,6 +63,8 @@ class Founding:
         stored = recovered.configuration
         self.current: Configuration | None = unpack_registered(stored).decided if stored else None
         self._was_stored = self.current is not None
+        if self.current is not None:
+            self._insist_on_founded(self.current)
         if restored is not None and not self._was_stored:
             insist_on_founding(config, restored)
             log.info("this disk was restored", backup=restored.backup, group=restored.group)
@@ -77,6 +79,19 @@ class Founding:
         self._changed = asyncio.Event()
         self._is_unknown_disk = False
         self._has_room = True
+
+    def _insist_on_founded(self, configuration: Configuration) -> None:
+        """Raise BadConfig if a setting says another value than the one that the group has."""
+        for key in sorted(self._config.founded):
+            said, has = getattr(self._config, key), getattr(configuration, key)
+            if said != has:
+                raise BadConfig(
+                    f"{key}: the group was founded with {has or 'all'}, which does not change, and"
+                    f" not with {said or 'all'}: leave the setting out, or found another group"
+                )
+        mine = configuration.member(self._me)
+        if mine is not None and self._config.zone not in ("", mine.zone):
+            log.warning("this node stays in the zone in which it came in", zone=mine.zone)
 
     def _bootstrap(self) -> tuple[Founder, ...]:
         if self._config.join or self._config.standby:
@@ -204,12 +219,16 @@ class Founding:
         return None
 
     async def configuration(self, store: Store) -> Configuration:
-        """Return the group's configuration once this node may take part; it is then stored."""
+        """Return the group's configuration once this node may take part; it is then stored.
+
+        Raises BadConfig.
+        """
         if self._was_stored and self.current is not None:
             return self.current
         while True:
             decided = self.current or (None if self._is_unknown_disk else self._found())
             if decided is not None:
+                self._insist_on_founded(decided)
                 await self._stored(store, decided)
                 self.current = decided
                 return decided

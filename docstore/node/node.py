@@ -94,6 +94,7 @@ class Node:
         self._store, self._streams_store = store, streams_store
         self._http: HttpServer | None = None
         self._last_answer_by = inf
+        self._refused: BadConfig | None = None
         self._stack = contextlib.AsyncExitStack()
 
     # Start
@@ -239,6 +240,9 @@ class Node:
             await running.recall()
         except StoreBroken as error:
             self._broken(error)
+        except BadConfig as error:  # It does not fit the group that it has met.
+            self._refused = error
+            self.stopping.set()
         else:
             self.gate.open(running, self._offering.why_not)
             running.start()
@@ -274,6 +278,7 @@ class Node:
         """Return when this node owns nothing and its clients wait for nothing, or time is over.
 
         Requests are served all the while, on their way to the new owners; only then refused.
+        Raises BadConfig if it stops since its settings are not those of the group.
         """
         running = self.gate.running
         if running is not None:
@@ -283,6 +288,8 @@ class Node:
             async with asyncio.timeout_at(self._last_answer_by):
                 while running is not None and running.in_flight:  # noqa: ASYNC110 - once
                     await asyncio.sleep(POLL_S)
+        if self._refused is not None:
+            raise self._refused
 
     async def stop(self) -> None:
         """Stop all parts; safe after a start that failed half-way."""

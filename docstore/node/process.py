@@ -10,7 +10,7 @@ from typing import TextIO
 import uvloop
 
 from docstore.config import Config
-from docstore.errors import BadConfig, DiskFull, StoreBroken
+from docstore.errors import BadConfig, DiskFull, StoreBroken, StoreInUse
 from docstore.node.damage import EXIT_DISK_FAILED
 from docstore.node.node import Node
 from docstore.node.open_files import fitting
@@ -63,7 +63,8 @@ def _say(line: str, stream: TextIO) -> None:
 def run(config: Config) -> int:
     """Run a node until it is told to stop; return the exit code of the process.
 
-    0 stopped, 2 bad configuration, 74 the disk failed, 75 the disk has no room for a start.
+    0 stopped, 2 bad configuration or a directory in use, 74 the disk failed, 75 the disk has no
+    room for a start.
     """
     sys.setswitchinterval(GIL_SWITCH_S)
     gc.set_threshold(*GC_THRESHOLDS)
@@ -73,7 +74,7 @@ def run(config: Config) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_main(config))
-    except BadConfig as error:
+    except (BadConfig, StoreInUse) as error:
         _say(f"docstore: {error}", sys.stderr)
         return EXIT_BAD_CONFIG
     except StoreBroken as error:

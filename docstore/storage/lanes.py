@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 import aiosqlite
 
-from docstore.errors import StoreBroken
+from docstore.errors import StoreInUse
 
 T = TypeVar("T")
 
@@ -67,7 +67,9 @@ def locked(path: Path) -> int:
     except OSError as error:
         os.close(lock)
         if isinstance(error, BlockingIOError):
-            raise StoreBroken(f"{path} is in use by another process") from error
+            raise StoreInUse(
+                f"{path} is in use by another process: end it, or name another directory"
+            ) from error
         raise
     return lock
 

@@ -103,3 +103,17 @@ async def test_once_founded_settings_are_read_no_more(tmp_path: Path) -> None:
     assert again.cluster_id == cluster == founding.cluster_id
     alone = founding_of("a", tmp_path, await MemoryStore().open(), None, bootstrap=())
     assert alone.cluster_id != cluster
+
+
+async def test_who_is_told_another_number_of_slots_than_its_group_has_does_not_take_part(
+    tmp_path: Path,
+) -> None:
+    store = MemoryStore()
+    first = founding_of("a", tmp_path, await store.open(), None, bootstrap=())
+    joins = founding_of(
+        "b", tmp_path, await MemoryStore().open(), None, bootstrap=(), join=("http://h:1",),
+        slots=16, founded=frozenset({"slots"}),
+    )  # fmt: skip
+    joins.current = await first.configuration(store)
+    with pytest.raises(BadConfig, match="slots: the group was founded with 8"):
+        await joins.configuration(MemoryStore())

@@ -54,3 +54,20 @@ def test_a_port_that_is_taken_ends_the_start_in_one_line(tmp_path: Path, nth: in
     assert ended.stderr.startswith("docstore: cannot start: ")
     assert str(int(port) + nth) in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1
+
+
+def test_what_a_group_was_founded_with_is_not_changed_by_a_restart(tmp_path: Path) -> None:
+    founded = ["--slots", "8", "--reads", "lease", "--replication-factor", "1"]
+    with LocalCluster(1, tmp_path, founded) as group:
+        [node] = group.nodes
+    for setting, founded_with in (
+        ("--slots=16", "8"), ("--reads=confirm", "lease"), ("--replication-factor=all", "1"),
+        ("--points-per-node=1", "128"),
+    ):  # fmt: skip
+        ended = _serve("--data", str(node.data), "--listen", node.url.split("/")[2], setting)
+        assert (ended.returncode, len(ended.stderr.strip().splitlines())) == (2, 1)
+        assert f"founded with {founded_with}, which does not change" in ended.stderr
+    with LocalCluster(1, tmp_path):
+        ended = _serve("--data", str(node.data), "--listen", "127.0.0.1:9")
+    assert (ended.returncode, len(ended.stderr.strip().splitlines())) == (2, 1)
+    assert "is in use by another process" in ended.stderr
