@@ -1,7 +1,7 @@
 """A look at the data directory of a node that is stopped. Nothing in it is changed, or made.
 
 SQLite makes files beside one that it opens with a log, so a file is opened only where it has none,
-and as one that nobody changes; what a killed node has left is for its next start.
+and as one that no process changes. Of what a killed node has left, a copy is opened.
 """
 
 import fcntl
@@ -11,6 +11,8 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from docstore.config import database_in, streams_in
 from docstore.doctor.directory import Found
@@ -24,6 +26,8 @@ from docstore.tls.secret_files import is_open_to_others
 FORMAT = {"documents": "SELECT format FROM node", "streams": "SELECT format FROM file"}
 ALONE = "SELECT alone FROM journal"
 """1: the tables have all that the journal has, as a stop in order leaves them."""
+CHECK = "PRAGMA quick_check(1)"
+"""The pages of the file and what they say of each other, in seconds for a gigabyte."""
 FAULTY = "SELECT count(*) FROM slots WHERE status != 'full'"
 
 
@@ -49,7 +53,17 @@ def look(data: Path) -> Found:
         start_bytes=Sizes().start_bytes,
         open_files=_open_files(data, documents, streams),
     )
-    return found if found.was_killed else _read(found, documents, streams)
+    if not found.was_killed:
+        return _read(found, documents, streams)
+    with TemporaryDirectory() as place:
+        left = [each for path in (documents, streams) for each in (path, _log(path))]
+        left = [each for each in left if each.exists()]
+        if sum(each.stat().st_size for each in left) > shutil.disk_usage(place).free:
+            return replace(found, no_room_in=place)
+        for each in left:
+            shutil.copy(each, place)
+        copies = [Path(place) / each.name for each in (documents, streams)]
+        return replace(_read(found, *copies), was_killed=True)
 
 
 def _read(found: Found, documents: Path, streams: Path) -> Found:
@@ -59,13 +73,16 @@ def _read(found: Found, documents: Path, streams: Path) -> Found:
         if path.exists():
             try:
                 (formats[kind.holds],) = _line(path, FORMAT[kind.holds])
+                (damage,) = _line(path, CHECK)
+                if damage != "ok":
+                    unreadable[path.name] = damage.replace("\n", " ")
             except sqlite3.Error as error:
                 unreadable[path.name] = str(error)
     known = {kind.holds: kind.format for kind in (DOCUMENTS, STREAMS)}
     found = replace(
         found, unreadable=unreadable, formats={k: (v, known[k]) for k, v in formats.items()}
     )
-    if formats.get("documents") != DOCUMENTS.format:
+    if formats.get("documents") != DOCUMENTS.format or documents.name in unreadable:
         return found
     (alone,), (faulty,) = _line(documents, ALONE), _line(documents, FAULTY)
     return replace(found, was_killed=not alone, faulty_slots=faulty)
@@ -86,18 +103,22 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
+def _log(path: Path) -> Path:
+    return Path(f"{path}-wal")
+
+
 def _has_log(path: Path) -> bool:
-    log = Path(f"{path}-wal")
-    return log.exists() and log.stat().st_size > 0
+    return _log(path).exists() and _log(path).stat().st_size > 0
 
 
-def _line(path: Path, question: str) -> tuple[int, ...]:
-    address = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+def _line(path: Path, question: str) -> tuple[Any, ...]:
+    access = "mode=rw" if _has_log(path) else "mode=ro&immutable=1"
+    address = f"{path.resolve().as_uri()}?{access}"
     with closing(sqlite3.connect(address, uri=True)) as connection:
         line = connection.execute(question).fetchone()
     if line is None:
         raise sqlite3.DatabaseError("the line of the file is gone")
-    found: tuple[int, ...] = line
+    found: tuple[Any, ...] = line
     return found
 
 

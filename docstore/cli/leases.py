@@ -12,6 +12,7 @@ from docstore.cli.terminal import (
     Urls,
     console,
     failed,
+    read_all,
     show,
     talk,
 )
@@ -94,16 +95,7 @@ def list_leases(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
 async def _leases(client: "Client") -> list[Json]:
     from urllib.parse import quote
 
-    from docstore.client import RequestFailed
-
-    pages: list[Json] = []
-    for link in sorted(await client.ls(LEASES)):
-        try:
-            pages.append(await client.json("GET", quote(link)))
-        except RequestFailed as error:
-            if error.status != 404:  # It has gone since it was listed.
-                raise
-    return pages
+    return await read_all(client, map(quote, sorted(await client.ls(LEASES))))
 
 
 @lease.command("revoke")

@@ -7,7 +7,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -67,6 +67,7 @@ Ttl = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 CACERT = "DOCSTORE_CACERT"
 WIDTH = 1_000
+READS_AT_ONCE = 50
 DEFAULT_URLS = ["http://127.0.0.1:8001"]
 
 
@@ -190,6 +191,27 @@ def _is_in_doubt(error: "ClientError") -> bool:
     if isinstance(error, RequestFailed):
         return error.outcome == "unknown"
     return isinstance(error, Unanswered)
+
+
+async def read_all(client: "Client", paths: Iterable[str]) -> list[Any]:
+    """Return the pages at some paths, in their order, without those that are gone by now."""
+    import asyncio
+
+    from docstore.client import RequestFailed
+
+    room = asyncio.Semaphore(READS_AT_ONCE)
+
+    async def read(path: str) -> Any:
+        async with room:
+            try:
+                return await client.json("GET", path)
+            except RequestFailed as error:
+                if error.status != 404:
+                    raise
+                return None
+
+    pages = await asyncio.gather(*map(read, paths))
+    return [page for page in pages if page is not None]
 
 
 def failed(error: Exception, code: int = FAILED, *, hint: str = "") -> typer.Exit:

@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, show, talk
+from docstore.cli.terminal import (
+    DEFAULT_URLS,
+    AsJson,
+    CommandFailed,
+    Urls,
+    console,
+    failed,
+    read_all,
+    show,
+    talk,
+)
 from docstore.words import count
 
 if TYPE_CHECKING:
@@ -63,13 +73,18 @@ def create(
     if min_in_sync is not None:
         asked["minInSync"] = min_in_sync
     page = talk(url, lambda client: client.json("POST", STREAMS, asked))
+    each = count(page["replicationFactor"], "replica")
     if as_json:
         show(page)
-        return
-    typer.echo(
-        f"{name}: {count(page['partitions'], 'partition')},"
-        f" {count(page['replicationFactor'], 'replica')} each, {page['resolution']}"
-    )
+    else:
+        typer.echo(
+            f"{name}: {count(page['partitions'], 'partition')}, {each} each, {page['resolution']}"
+        )
+    if page["resolution"] != "provisioned":
+        why = "is not known to have its partitions yet: `docstore topic describe` shows it"
+        if page["resolution"] == "insufficient-resources":
+            why = f"waits for members: there are too few for {each} of each partition"
+        raise failed(CommandFailed(f"{name} is made, and {why}"))
 
 
 @topic.command("list")
@@ -138,12 +153,16 @@ def list_partitions(
 
 
 async def _partitions(client: "Client", name: str) -> list[Json]:
-    names = [name] if name else [page["name"] for page in await _topics(client)]
-    found: list[Json] = []
-    for each in names:
-        page = await client.json("GET", f"{_path(each)}/partitions")
-        found += [{"topic": each, **entry} for entry in page["partitions"]]
-    return found
+    if name:
+        pages = [await client.json("GET", f"{_path(name)}/partitions")]
+    else:
+        names = [page["name"] for page in await _topics(client)]
+        pages = await read_all(client, [f"{_path(each)}/partitions" for each in names])
+    return [
+        {"topic": page["documentSelfLink"].split("/")[3], **entry}
+        for page in pages
+        for entry in page["partitions"]
+    ]
 
 
 def _path(name: str) -> str:

@@ -31,6 +31,8 @@ class Found:
     """What a file holds -> its format, and the last one that this version reads."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Name of a file -> why it is not what it should be."""
+    no_room_in: str = ""
+    """Where a copy of what a killed node left has no room, so that its files were not read."""
     faulty_slots: int = 0
     lacks_life: bool = False
     """Whether there are streams, but not the count of their starts."""
@@ -93,6 +95,11 @@ def _of_files(found: Found) -> Iterator[Finding]:
             RISK, "", "the node was not stopped in order: docstore.db, its log and its journal "
             "belong together, and none of them may be copied alone",
             "start it, and stop it in order (SIGTERM) before anything is copied", DISK,
+        )  # fmt: skip
+    if found.no_room_in:
+        yield Finding(
+            RISK, "", "the files were not read: a killed node's are read in a copy, for which there"
+            f" is no room in {found.no_room_in}", "name a directory with room in TMPDIR", DISK,
         )  # fmt: skip
     if found.lacks_life:
         yield Finding(

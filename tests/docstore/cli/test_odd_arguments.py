@@ -151,3 +151,12 @@ def test_a_command_takes_and_prints_every_character_in_every_locale(
 def test_what_is_not_utf_8_is_refused(node: str) -> None:
     code, out, errors = docstore("get", "/notes/\udcff", "--url", node)
     assert (code, out, errors) == (2, "", "docstore: '/notes/\\udcff' is not UTF-8\n")
+
+
+def test_a_topic_without_members_for_its_replicas_is_not_done(node: str) -> None:
+    for more in ((), ("--json",)):
+        made = docstore("topic", "create", f"wide{len(more)}", "-r", "7", *more, "--url", node)
+        assert made[0] == 1
+        assert "is made, and waits for members: there are too few for 7 replicas" in made[2]
+    assert docstore("topic", "list", "--url", node)[0] == 0
+    assert docstore("partition", "list", "--url", node)[0] == 0

@@ -1,5 +1,6 @@
 """A stopped node's directory: what is told of it, and that looking changes nothing there."""
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -29,6 +30,7 @@ from tests.docstore.doctor.places import is_a_place
         ({"was_killed": True}, RISK, "was not stopped in order"),
         ({"was_killed": True, "has_journal": False}, WRONG, "its journal is gone"),
         ({"faulty_slots": 2}, WRONG, "2 slots failed a checksum"),
+        ({"no_room_in": "/tmp"}, RISK, "no room in /tmp"),
         ({"lacks_life": True}, RISK, "streams.db.life is gone"),
         ({"free_bytes": 100 << 20}, RISK, "100 MiB left"),
         ({"free_bytes": 1 << 20, "start_bytes": 160 << 20, "has_ballast": False}, WRONG,
@@ -84,7 +86,12 @@ def test_real_directories(group: LocalCluster, tmp_path: Path) -> None:
         tables.execute("UPDATE slots SET status = 'faulty' WHERE slot < 2")
         tables.execute("UPDATE journal SET alone = 0")
         tables.commit()
+        killed_then = shutil.copytree(node.data, tmp_path / "killed")
         tables.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with (killed_then / "docstore.db").open("r+b") as file:
+        file.seek(8192)  # What is behind its first two pages, and in no log.
+        file.write(b"damaged " * 4096)
+    assert any(each.startswith("docstore.db: ") for each in told(killed_then))
     for file in (node.data / "docstore.db.journal").glob("*"):
         file.unlink()
     damaged = told(node.data)
