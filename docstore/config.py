@@ -15,7 +15,16 @@ from docstore.errors import BadConfig
 from docstore.limits import LOG_LEVELS, Limits, limits_of
 from docstore.model.address import Address, Ports, ports_of, reachable, split_url
 from docstore.protocol.group.configuration import NODE_ID, Founder, is_node_id
-from docstore.settings import WEEK_S, choice, flag, integer, listed, seconds, text
+from docstore.settings import (
+    WEEK_S,
+    choice,
+    flag,
+    integer,
+    listed,
+    listed_some,
+    seconds,
+    text,
+)
 from docstore.streams.settings import STREAMS_KEYS, streams_config
 from docstore.streams.timing import StreamsConfig
 from docstore.subscriptions.settings import CALLBACK_KEYS, CallbackSettings, callback_settings
@@ -201,6 +210,8 @@ class Config:
         }
 
 
+ZONE_BYTES_MAX = 128
+"""All members are told of it in a datagram, beside two addresses."""
 CENTURY_S = 36_600 * 86_400.0
 RETENTION_S_MIN = 600.0
 
@@ -242,13 +253,12 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def parse(settings: Mapping[str, Any]) -> Config:
     """Return the configuration that the settings describe. Raises BadConfig in one line."""
-    unknown = sorted(set(settings) - set(KEYS))
-    if unknown:
+    if unknown := sorted(set(settings) - set(KEYS)):
         raise BadConfig(f"{unknown[0]}: there is no such setting")
     if not settings.get("data"):
         raise BadConfig("data: a directory is needed")
     tls = tls_files(settings)
-    founders = _founders(settings.get("bootstrap", ""), tls.scheme)
+    founders = _founders(settings.get("bootstrap"), tls.scheme)
     own = next((each.address for each in founders if each.id == settings.get("node_id")), None)
     insecure = flag(settings.get("insecure", False), "insecure")
     ports = ports_of(settings, own, {} if insecure else plain_ports(settings, tls))
@@ -256,9 +266,9 @@ def parse(settings: Mapping[str, Any]) -> Config:
         data=Path(text(settings, "data")),
         **_addresses(ports),
         node_id=_node_id(settings, "node_id"),
-        zone=text(settings, "zone"),
+        zone=text(settings, "zone", most=ZONE_BYTES_MAX),
         bootstrap=founders,
-        join=_urls(settings.get("join", ""), tls.scheme),
+        join=_urls(settings.get("join"), tls.scheme),
         replaces=_node_id(settings, "replaces"),
         observer=flag(settings.get("observer", False), "observer"),
         standby=flag(settings.get("standby", False), "standby"),
@@ -325,7 +335,7 @@ def _check_together(config: Config) -> None:
 
 def _founders(value: object, scheme: str) -> tuple[Founder, ...]:
     founders = []
-    for founder in listed(value):
+    for founder in listed_some(value, "bootstrap"):
         name, _, url = founder.partition("=")
         try:
             said, address = split_url(url)
@@ -352,7 +362,7 @@ def _host_names(value: object) -> tuple[str, ...]:
 
 
 def _urls(value: object, scheme: str) -> tuple[str, ...]:
-    urls = tuple(url.rstrip("/") for url in listed(value))
+    urls = tuple(url.rstrip("/") for url in listed_some(value, "join"))
     for url in urls:
         try:
             said, _ = split_url(url)
@@ -364,7 +374,7 @@ def _urls(value: object, scheme: str) -> tuple[str, ...]:
 
 
 def _node_id(settings: Mapping[str, Any], key: str) -> str:
-    name = text(settings, key)
+    name = text(settings, key, may_be_empty=False)
     if name and not is_node_id(name):
         raise BadConfig(f"{key}: {name[:80]!r} is no id of a node: {NODE_ID}")
     return name

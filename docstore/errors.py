@@ -209,8 +209,6 @@ class StoreBroken(StoreError):
 class StoreInUse(StoreBroken):
     """Another process has the directory: no disk has failed. Exit code 2."""
 
-    code = "store-in-use"
-
 
 class StoreDamaged(StoreBroken):
     """What is on the disk is wrong, and a restart will not mend it: the disk must be replaced."""

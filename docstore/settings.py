@@ -1,5 +1,6 @@
 """Values of settings: read strictly, or refused in one line that names the key."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,10 @@ from docstore.errors import BadConfig
 
 _DIGITS = frozenset("0123456789.eE+-")
 WEEK_S = 7 * 86_400.0
+TEXT_BYTES_MAX = 4_096
+DIGITS_MAX = 20
+_UNSHOWN = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\ud800-\\udfff]")
+"""Control characters, and what stands for bytes that are not UTF-8."""
 
 
 def listed(value: object) -> list[str]:
@@ -17,19 +22,46 @@ def listed(value: object) -> list[str]:
     return [text for text in texts if text]
 
 
-def text(settings: Mapping[str, Any], key: str) -> str:
-    """Return a text, "" where it is not said. Raises BadConfig: a number is no directory."""
-    value = settings.get(key, "")
+def listed_some(value: object, key: str) -> list[str]:
+    """Return a list as `listed` does. Raises BadConfig for "": alone is no group that is meant."""
+    if value is None or value == []:
+        return []
+    found = listed(value)
+    if not found:
+        raise BadConfig(f"{key}: is empty: name nodes, or leave the setting out")
+    return found
+
+
+def quoted(value: object) -> str:
+    """Return how a message shows a value that is wrong: its beginning, on one line."""
+    return repr(value[:40]) if isinstance(value, str) else repr(value)[:40]
+
+
+def text(
+    settings: Mapping[str, Any], key: str, *, may_be_empty: bool = True, most: int = TEXT_BYTES_MAX
+) -> str:
+    """Return a text, "" where there is none. Raises BadConfig: a number is no directory.
+
+    may_be_empty: whether "" may be given, and not only be left out. most: bytes in UTF-8.
+    """
+    value = settings.get(key)
+    if value is None:
+        return ""
     if not isinstance(value, str | Path):
-        raise BadConfig(f"{key}: {str(value)[:40]} is not a text")
-    return str(value)
+        raise BadConfig(f"{key}: {quoted(value)} is not a text")
+    said = str(value)
+    if not said and not may_be_empty:
+        raise BadConfig(f"{key}: is empty: name one, or leave the setting out")
+    if _UNSHOWN.search(said) or len(said.encode()) > most:
+        raise BadConfig(f"{key}: {quoted(said)} is not one line of at most {most} bytes in UTF-8")
+    return said
 
 
 def integer(value: object, key: str, least: int, most: int) -> int:
     """Return a whole number within bounds. Raises BadConfig."""
     text = str(value)
     is_number = text.isascii() and text.isdecimal() and not isinstance(value, bool)
-    if not is_number or not least <= int(text) <= most:
+    if not is_number or len(text) > DIGITS_MAX or not least <= int(text) <= most:
         raise BadConfig(f"{key}: {text[:40]!r} is not a whole number from {least} to {most}")
     return int(text)
 
@@ -42,8 +74,8 @@ def seconds(
     is_strange = isinstance(value, bool) or (isinstance(value, str) and not set(value) <= _DIGITS)
     try:
         length_s = float("" if is_strange else value)
-    except (TypeError, ValueError):
-        raise BadConfig(f"{key}: {value!r} is not a number of seconds") from None
+    except (TypeError, ValueError, OverflowError):
+        raise BadConfig(f"{key}: {quoted(value)} is not a number of seconds") from None
     if not least <= length_s <= most:
         raise BadConfig(f"{key}: {length_s} is not between {least} and {most} seconds")
     return length_s
@@ -57,11 +89,11 @@ def flag(value: object, key: str) -> bool:
         return True
     if str(value).lower() in ("0", "false", "no", ""):
         return False
-    raise BadConfig(f"{key}: {value!r} is not true or false")
+    raise BadConfig(f"{key}: {quoted(value)} is not true or false")
 
 
 def choice(value: object, key: str, choices: Sequence[str]) -> str:
     """Return one of a few words. Raises BadConfig."""
     if value not in choices:
-        raise BadConfig(f"{key}: {value!r} is not one of {', '.join(choices)}")
+        raise BadConfig(f"{key}: {quoted(value)} is not one of {', '.join(choices)}")
     return str(value)

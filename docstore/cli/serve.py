@@ -50,8 +50,9 @@ def read_settings(arguments: Sequence[str]) -> tuple[dict[str, Any], int | None]
     if path:
         try:
             from_file = tomllib.loads(Path(path).read_text("utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise BadConfig(f"config: {path}: {getattr(error, 'strerror', error)}") from None
+        except (OSError, ValueError, RecursionError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise BadConfig(f"config: {path}: {why}") from None
     return merged(from_file, from_environment(environment), flags), processes
 
 

@@ -12,7 +12,7 @@ from docstore.errors import BadConfig
 from docstore.storage.store import Recovered
 from gossip import Agent, Change, Keyring, Member, Moment, Security, State
 from gossip import Config as GossipConfig
-from gossip.errors import BindFailed, KeyringError
+from gossip.errors import BindFailed, KeyringError, MetaTooLarge
 
 WHY_MAX = 8
 """Turns in what is believed about a member that the node-group page shows."""
@@ -40,14 +40,19 @@ class Membership:
         meta = reached | {"zone": config.zone, "boot": recovered.boot}
         bind = (config.gossip_host, config.gossip_port)
         self._seeds: set[tuple[str, int]] = set()
-        self._agent = Agent(
-            me,
-            bind,
-            config=PRESETS[config.gossip_preset](),
-            advertise=None if config.gossip_advertise == bind else config.gossip_advertise,
-            meta=msgpack.packb(meta),
-            security=Security(keyring=_keyring(config.gossip_key_file)),
-        )
+        try:
+            self._agent = Agent(
+                me,
+                bind,
+                config=PRESETS[config.gossip_preset](),
+                advertise=None if config.gossip_advertise == bind else config.gossip_advertise,
+                meta=msgpack.packb(meta),
+                security=Security(keyring=_keyring(config.gossip_key_file)),
+            )
+        except MetaTooLarge as error:
+            raise BadConfig(
+                f"zone, advertise, peer_advertise: too long together: {error}"
+            ) from None
         self._agent.subscribe(self._on_change)
 
     async def start(self) -> None:

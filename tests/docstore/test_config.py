@@ -7,7 +7,7 @@ import pytest
 from docstore import settings as settings_of
 from docstore.cli.serve import read_settings
 from docstore.cli.several_settings import flags_of
-from docstore.config import from_environment, merged, parse
+from docstore.config import KEYS, from_environment, merged, parse
 from docstore.errors import BadConfig
 from docstore.model.address import Address, parse_address
 
@@ -194,3 +194,35 @@ def test_a_number_has_digits_of_ascii_alone(said: str) -> None:
         settings_of.seconds({"grace_s": said}, "grace_s", 1.0)
     with pytest.raises(ValueError, match="is not HOST:PORT"):
         parse_address(f"h:{said}")
+
+
+STRANGE = (
+    "", " ", "x" * 480, "x" * 100_000, "\udcff", "\x00", "a\nb", "-1", "nan", "1e400", "9" * 5_000,
+    "http://[::1", "http://h:99999", "=http://h:1", ",", "[::1]:8001", "h:65536", "10.0.0.0/99",
+    ":a", 10**400, float("nan"), True, [[]], [None], {"a": 1},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_value_of_any_kind_and_length_is_taken_or_refused_in_one_short_line(key: str) -> None:
+    for value in STRANGE:
+        try:
+            parse({"data": "d", key: value})
+        except BadConfig as error:
+            said = str(error)
+            assert len(said) < 600
+            assert said.isprintable()
+
+
+@pytest.mark.parametrize("key", ["node_id", "replaces", "join", "bootstrap"])
+def test_who_a_node_is_and_where_its_group_is_cannot_be_empty(key: str) -> None:
+    """A variable that is not set made a node of a random name, or a group of its own."""
+    with pytest.raises(BadConfig, match=f"^{key}: is empty: "):
+        parse({"data": "d", key: ""})
+
+
+def test_a_zone_fits_into_what_all_members_are_told() -> None:
+    assert parse({"data": "d", "zone": "é" * 64}).zone == "é" * 64
+    for zone in ("z" * 480, "é" * 65):
+        with pytest.raises(BadConfig, match=r"^zone: .* at most 128 bytes"):
+            parse({"data": "d", "zone": zone})

@@ -32,6 +32,8 @@ def _serve(*flags: str) -> subprocess.CompletedProcess[str]:
         (["--data", "{tmp}", "--token-file", "/nowhere.token"], "token_file"),
         (["--data", "{tmp}", "--token-file", "/dev/null"], "it is empty"),
         (["--config", "/nowhere.toml"], "config"),
+        (["--data", "{tmp}", "--zone", "z" * 480], "zone"),
+        (["--data", "{tmp}", "--node-id", ""], "node_id"),
         (["--data", "{tmp}", "--service", "nowhere:Nothing"], "service: nowhere:Nothing"),
     ],
 )
