@@ -154,7 +154,10 @@ async def _address_of(client: "Client", member: str) -> str:
 
 
 async def _follow(client: "Client", request: Json, tell: Callable[[str], None] | None) -> Json:
-    """Ask for a change; with `tell`, follow it to its end. Returns the configuration."""
+    """Ask for a change; with `tell`, follow it to its end. Return the configuration.
+
+    Raises CommandFailed if another caller has cancelled it.
+    """
     import asyncio
 
     from docstore.client import ClientError
@@ -174,7 +177,16 @@ async def _follow(client: "Client", request: Json, tell: Callable[[str], None] |
             continue  # It may be the very node that leaves.
         leader = page["configuration"]["leader"]
         now = await _at_leader(client, page, leader)
+    if tell is not None:
+        _insist_on_made(request, {each["id"] for each in now["members"]})
     return now
+
+
+def _insist_on_made(request: Json, members: set[str]) -> None:
+    """Raise CommandFailed if a change that was asked for has ended and was not made."""
+    comes, goes = request.get("member", {}).get("id"), request.get("id")
+    if (comes and comes not in members) or (goes and goes in members and goes != comes):
+        raise CommandFailed("the group is as it was: the change was cancelled")
 
 
 async def _at_leader(client: "Client", page: Json, leader: str | None) -> Json:

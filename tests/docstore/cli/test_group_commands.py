@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from docstore.cli.group import _insist_on_made
+from docstore.cli.terminal import CommandFailed
 from docstore.client import LocalCluster
 from tests.docstore.watching import page_of, until
 
@@ -107,6 +109,25 @@ def test_a_node_that_founded_a_group_of_its_own_is_not_waited_for(cluster: Local
         for command in (("join", stray), ("replace", "n2", stray)):
             code, said = docstore(*command, *url)
             assert (code, "serves a group of its own" in said) == (1, True), said
+
+
+@pytest.mark.parametrize(
+    ("request_", "undone", "made"),
+    [
+        ({"member": {"id": "n4"}}, {"n1"}, {"n1", "n4"}),
+        ({"id": "n1"}, {"n1", "n2"}, {"n2"}),
+        ({"id": "n1", "member": {"id": "n4"}}, {"n1"}, {"n4"}),
+    ],
+    ids=["join", "remove", "replace"],
+)
+def test_a_change_that_another_operator_cancels_is_not_done(
+    request_: dict[str, Any], undone: set[str], made: set[str]
+) -> None:
+    """Who waited for it was told 0."""
+    with pytest.raises(CommandFailed, match="was cancelled"):
+        _insist_on_made(request_, undone)
+    _insist_on_made(request_, made)
+    _insist_on_made({"kind": "CancelChangeRequest"}, undone)
 
 
 @pytest.mark.thorough
