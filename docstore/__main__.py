@@ -16,11 +16,11 @@ def main() -> None:
     if sys.flags.optimize:
         sys.exit("docstore: does not run under python -O: its assertions are part of it")
     gc.disable()  # What is imported stays: to look through it is a sixth of a start.
+    _speak_utf8()
     if sys.argv[1:2] == ["serve"]:
         from docstore.cli.serve import serve
 
         sys.exit(serve(sys.argv[2:]))
-    _speak_utf8()
     from docstore.cli.app import app
 
     gc.freeze()
