@@ -108,6 +108,11 @@ class Granted(Authority):
         """A user of the file, or the issuer and the subject of a signed token."""
         return self._principal.name
 
+    @property
+    def reads_all(self) -> bool:
+        """Whether everything may be read."""
+        return self._principal.grants.allow(Level.READ, ROOT)
+
     def grants_of(self, name: str) -> Mapping[str, Level] | None:
         """Return one's own, or to who runs the group those of any user of the file."""
         if name == self._principal.name:

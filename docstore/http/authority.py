@@ -27,6 +27,11 @@ class Authority:
         """Who it is; "" where nobody is asked."""
         return ""
 
+    @property
+    def reads_all(self) -> bool:
+        """Whether everything may be read."""
+        return True
+
     def grants_of(self, name: str) -> Mapping[str, Level] | None:
         """Return what somebody may do, by path; None if there is no such user, or not for him."""
         return None

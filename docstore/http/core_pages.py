@@ -180,9 +180,11 @@ class CorePages:
         return _json(request, await self._backend.resync_status(run_id, patience_s))
 
     async def _digests(self, request: web.BaseRequest, body: bytes) -> Reply:
+        authority_of(request).insist_on_all("")  # They speak of all documents, as the trace does.
         return _json(request, await self._backend.digests(headers.timeout_s(request)))
 
     async def _trace(self, request: web.BaseRequest, body: bytes) -> Reply:
+        authority_of(request).insist_on_all("")
         return _json(request, trace.page(self._backend, request.rel_url.query))
 
     async def _node_group(self, request: web.BaseRequest, body: bytes) -> Reply:

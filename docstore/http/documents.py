@@ -26,6 +26,7 @@ from docstore.http.representation import (
     entity_tag,
     version_lines,
 )
+from docstore.http.shown import shown_to
 from docstore.model import json
 from docstore.model.document import tag_of
 from docstore.model.operation import ANY_TOMBSTONE, CURRENT, Answer, Conditions, Operation, Select
@@ -335,7 +336,8 @@ class Documents:
             head += header_lines({"Location": encoded(row.link)})
         if service.options.path == FACTORIES:
             return Reply(answer.status, declaration_bytes(row, kind, media), head)
-        return Reply(answer.status, document_bytes(row, kind, media), head)
+        shown = shown_to(authority_of(request), row)
+        return Reply(answer.status, document_bytes(shown, kind, media), head)
 
 
 class PreconditionRequired(Conflict):

@@ -27,6 +27,7 @@ from docstore.http.parameters import check_selection
 from docstore.http.problems import problem
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, encode, entity_tag
+from docstore.http.shown import shown_to
 from docstore.http.waits import ANSWER_S, NOT_HERE, WAIT_AT_ONCE_S, WAIT_S_MAX, is_changed, waiting
 from docstore.limits import Limits
 from docstore.model import json
@@ -187,6 +188,7 @@ class ElectionPages:
             row, place = await self._turn(request, row, candidate, wait_s=wait_s)
         if place is None:
             return await self._lost(request, operation, candidate)
+        row = shown_to(authority_of(request), row)
         return _standing(row, place, media, service.options.kind)
 
     async def _turn(

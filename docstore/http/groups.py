@@ -20,7 +20,7 @@ from aiohttp import web
 
 from docstore.errors import BadRequest, Unavailable
 from docstore.http import bodies, headers
-from docstore.http.authority import authority_of
+from docstore.http.authority import authority_of, refusal
 from docstore.http.backend import Backend
 from docstore.http.documents import Documents
 from docstore.http.group_members import MemberPages
@@ -30,6 +30,7 @@ from docstore.http.methods import allowed, check_method
 from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, entity_tag, page_reply
+from docstore.http.shown import may_see_topics
 from docstore.limits import Limits
 from docstore.model import json
 from docstore.model.document import Row
@@ -93,6 +94,10 @@ class GroupPages:
         check_parameters(request, PARAMETERS.get((kind, request.method), ()))
         asked = _asked(request, body) if request.method in ("POST", "PATCH") else {}
         link = "/".join(path.split("/", 4)[:4])
+        is_read = kind in ("members", "offsets", "offset") and request.method in ("GET", "HEAD")
+        if is_read and not authority_of(request).reads_all:
+            _, group = await self._read(link, headers.timeout_s(request))
+            self._insist_on_topics(request, link, group)
         match kind:
             case "factory":
                 return await self._create(request, path, asked)
@@ -158,6 +163,7 @@ class GroupPages:
     async def _get(self, request: web.BaseRequest, link: str) -> Reply:
         timeout_s, media = headers.timeout_s(request), headers.accepted_media(request)
         row, group = await self._read(link, timeout_s)
+        self._insist_on_topics(request, link, group)
         fresh = {"Cache-Control": "no-store"}
         role = request.rel_url.query.get("role")
         if role is not None:
@@ -174,6 +180,11 @@ class GroupPages:
         reply = page_reply(page, media, headers=fresh)
         reply.head += b"ETag: %b\r\n" % entity_tag(row, media, 3)
         return reply
+
+    def _insist_on_topics(self, request: web.BaseRequest, link: str, group: Group) -> None:
+        """Hide the page of a group from those who may not read all of its topics."""
+        if not may_see_topics(authority_of(request), group.parts):
+            raise refusal("GET", link)
 
     async def _settings(self, request: web.BaseRequest, link: str, asked: State) -> Reply:
         timeout_s = headers.timeout_s(request)

@@ -10,6 +10,7 @@ from docstore.http.backend import Backend
 from docstore.http.documents import Documents, at_level, owner_lines
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, stitched
+from docstore.http.shown import shown_to
 from docstore.model.operation import CONFLICTS, Operation
 from docstore.model.paths import encoded
 from docstore.model.service import Service
@@ -43,9 +44,11 @@ class HistoryPages:
         if not answer.is_success or answer.rows is None:
             return self._documents.reply(request, answer, service, media)
         rows, kind = answer.rows, service.options.kind
+        authority = authority_of(request)
+        shown = [document_json(shown_to(authority, row), kind) for row in rows[:limit]]
         page: dict[str, Any] = {
             "documentSelfLink": link,
-            "versions": b"[%b]" % b",".join([document_json(row, kind) for row in rows[:limit]]),
+            "versions": b"[%b]" % b",".join(shown),
         }
         if len(rows) > limit:
             following = f"?from={rows[limit].version}&limit={limit}"

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from docstore.errors import BadRequest
 from docstore.http import bodies, headers
+from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.documents import Documents
 from docstore.http.heeded import refuse_all
@@ -25,6 +26,7 @@ from docstore.http.parameters import check_members, check_selection
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode, page_reply
+from docstore.http.shown import shown_to
 from docstore.http.waits import is_changed
 from docstore.limits import Limits
 from docstore.model import json
@@ -118,7 +120,8 @@ class LeasePages:
         if reply.status != 200 or answer.row is None:
             return reply
         told = await self._backend.sessions.call(link, "remaining", None, timeout_s)
-        page = orjson.loads(document_json(answer.row, service.options.kind))
+        row = shown_to(authority_of(request), answer.row)
+        page = orjson.loads(document_json(row, service.options.kind))
         page["remainingMs"] = told.result
         if told.code:
             page["stale"] = True

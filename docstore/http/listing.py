@@ -16,6 +16,7 @@ from docstore.http.documents import at_level
 from docstore.http.parameters import check_parameters, flag
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, stitched
+from docstore.http.shown import shown_to
 from docstore.model.document import Row
 from docstore.model.operation import Operation
 from docstore.model.paths import encoded
@@ -82,7 +83,8 @@ async def listed(
         "documentLinks": [link for link, _, _ in found],
     }
     if expand:
-        pairs = [(link, row) for link, _, row in found if row is not None]
+        authority = authority_of(request)
+        pairs = [(link, shown_to(authority, row)) for link, _, row in found if row is not None]
         page["documents"] = stitched({link: document_json(row, kind) for link, row in pairs})
     counts = flag(query, "$count")
     if counts:

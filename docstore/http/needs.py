@@ -97,7 +97,7 @@ TABLE: Mapping[str, Line] = {
     SUBSCRIPTIONS: _INSIDE,
     "/core/spark/plan": Line(INSIDE),
     "/core/spark/layout": Line(ANYBODY),
-    "/core/spark/high": Line(ANYBODY),
+    "/core/spark/high": Line(INSIDE),
     "/core/spark/scan": Line(ANYBODY, INSIDE),
     "/core/spark/changes": Line(ANYBODY, INSIDE),
     "/core/backup/rows": Line(ADMIN, READ, at="/"),
@@ -116,6 +116,8 @@ TABLE: Mapping[str, Line] = {
     "/core/groups": _DOCUMENTS,
     "/core/roles": _DOCUMENTS,
 }  # fmt: skip
+NAMING = ("/core/groups", "/core/leases", "/core/spark/dead", "/core/spark/jobs")
+"""Whose documents name those of others: see `shown.py`."""
 ENTRY = "/"
 ADMINISTERED = frozenset({"config", "synchronization"})
 """Utilities that change what is declared, or have nodes work: as the pages do that they show."""
@@ -139,6 +141,8 @@ def need_of(method: str, path: str) -> Need:
 
 def need_of_all(path: str) -> Need:
     """Return what reading all at a path and below needs. Raises BadRequest for what is no path."""
+    if path.startswith(NAMING):
+        return Need(READ, ROOT)
     if path not in ("", ROOT) and isinstance(need_of("GET", canonical_link(path)).what, Level):
         return need_of("GET", path)
     return Need(READ, ROOT)

@@ -1,8 +1,8 @@
 """Bulk reads: where everything stands, snapshots and stretches of the logs, page after page.
 
-    GET  /core/spark/plan?asOf=      a cut, and who holds which slots
+    GET  /core/spark/plan?asOf=&path=   a cut, and who holds which slots; prefix= for any path
     GET  /core/spark/layout          who holds which slots, without the cut
-    GET  /core/spark/high            how far each slot has come, and from where it is kept
+    GET  /core/spark/high?prefix=    how far each slot has come, and from where it is kept
     POST /core/spark/scan            a snapshot at a cut
     POST /core/spark/changes         a stretch of the logs
 
@@ -60,8 +60,7 @@ PAGE_S = 0.05
 SLOTS_AT_ONCE = 128
 """Bounds what one page may have to look through when few rows fulfil the condition."""
 CATCH_UP_S, CATCH_UP_S_MAX = 2.0, 60.0
-OF_PLAN = ("asOf", "path")
-"""Parameters of a plan."""
+PARAMETERS = {"plan": ("asOf", "path", "prefix"), "high": ("prefix",), "layout": ()}
 OURS = frozenset({"compression", "rowsPerSecond", "catchUpMs", "job"})
 """Members of the request that say how, not what."""
 
@@ -87,16 +86,17 @@ class ScanPages:
         """Answer GET plan, layout and high."""
         patience_s = headers.timeout_s(request)
         media = headers.accepted_media(request)
-        check_parameters(request, OF_PLAN if name == "plan" else ())
-        if name == "high":
-            return page_reply(await self._high(patience_s), media)
+        check_parameters(request, PARAMETERS[name])
         if name == "layout":
             return page_reply(self._backend.scan_layout(), media)
         query = request.rel_url.query
+        # Slots are numbered by all of their rows: who may not read the path learns of none.
+        path = query.get("path", query.get("prefix", "")).rstrip("/")
+        authority_of(request).insist_on_all(path)
+        if name == "high":
+            return page_reply(await self._high(patience_s), media)
         if "path" in query:
-            factory = query["path"].rstrip("/")
-            authority_of(request).insist_on_all(factory)
-            await self._insist_on_factory(factory + "/")
+            await self._insist_on_factory(path + "/")
         as_of = query.get("asOf", "latest")
         insist_on_past(as_of, time.time_ns() // 1000)
         cut = await self._backend.scan_cut(as_of, patience_s)

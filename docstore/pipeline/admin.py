@@ -60,7 +60,7 @@ def _nodes(group: Group) -> Iterator[tuple[Any, ...]]:
 
 def _slots(group: Group) -> Iterator[tuple[Any, ...]]:
     layout = group.json("GET", "/core/spark/layout")
-    high = group.json("GET", "/core/spark/high")
+    high = group.high()
     for slot, owner in enumerate(layout["owners"]):
         name = layout["nodes"][owner]["id"] if owner >= 0 else None
         yield slot, name, high["epochs"][slot], high["ends"][slot], high["kept"][slot]

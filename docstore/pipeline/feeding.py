@@ -72,9 +72,9 @@ def position(options: Options, name: str, default: str) -> Cut:
     """Return the cut that an option names: earliest, latest, a time, a snapshot or a token."""
     text, group = options.text(name, default), Group(options.urls)
     if text == "earliest":
-        high = group.json("GET", "/core/spark/high")
+        high = group.high(options.path)
         return Cut(high["clusterId"], tuple((0, n) for n in high["kept"]))
-    return unpack_cut(text if is_token(text) else group.plan(text)["cut"])
+    return unpack_cut(text if is_token(text) else group.plan(text, prefix=options.path)["cut"])
 
 
 Ends = tuple[Cut, Cut]
@@ -164,7 +164,7 @@ class Feed:
 
         Whole slots, before any of their rows was given: a trimmed share fails at its beginning.
         """
-        kept = self.group().json("GET", "/core/spark/high")["kept"]
+        kept = self.group().high(self.options.path)["kept"]
         whole = []
         for slot, after, until in share.spans:
             start = min(until, max(after, kept[slot]))
@@ -280,7 +280,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             retain(self._feed.group(), f"consumer-{self._consumer}", offset["cut"], ttl_s)
 
     def _high(self) -> Cut:
-        high = self._feed.group().json("GET", "/core/spark/high")
+        high = self._feed.group().high(self._options.path)
         return Cut(high["clusterId"], tuple(zip(high["epochs"], high["ends"], strict=True)))
 
     def _offset(self, cut: Cut) -> dict[str, Any]:

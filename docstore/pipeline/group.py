@@ -94,15 +94,23 @@ class Group:
                 pause(attempt // len(self.urls))
         raise last
 
-    def plan(self, as_of: str = "latest", path: str = "") -> dict[str, Any]:
+    def plan(self, as_of: str = "latest", path: str = "", prefix: str = "") -> dict[str, Any]:
         """Return a cut's token, where each slot ends in it, and who holds which slots.
 
         as_of: latest, barrier, a time, the name of a snapshot, or a token. path: of a factory that
-        has to be there. Raises GroupError, OSError.
+        has to be there. prefix: of documents, whatever is there. All of it must be readable to the
+        token that is shown; "" for everything. Raises GroupError, OSError.
         """
-        asked = urlencode({"asOf": as_of} | ({"path": path} if path else {}))
+        named = {"path": path} if path else {"prefix": prefix} if prefix else {}
+        asked = urlencode({"asOf": as_of} | named)
         plan: dict[str, Any] = self.json("GET", f"/core/spark/plan?{asked}")
         return plan
+
+    def high(self, prefix: str = "") -> dict[str, Any]:
+        """Return how far each slot has come. prefix: as of `plan`. Raises GroupError, OSError."""
+        asked = f"?{urlencode({'prefix': prefix})}" if prefix else ""
+        page: dict[str, Any] = self.json("GET", f"/core/spark/high{asked}")
+        return page
 
     @contextlib.contextmanager
     def open(

@@ -119,12 +119,13 @@ SCANS = About(
     "scans", "Whole factories at one cut, for jobs that read all of them.",
     {
         "/core/spark/plan": {
-            "GET": Op("A cut, and who has which slots", {200: "Object"}, query=("asOf", "path"),
-                      headers=WAITS),
+            "GET": Op("A cut, and who has which slots", {200: "Object"},
+                      query=("asOf", "path", "prefix"), headers=WAITS),
         },
         "/core/spark/layout": {"GET": Op("Who has which slots", {200: "Object"})},
         "/core/spark/high": {
-            "GET": Op("How far each slot has come", {200: "Object"}, headers=WAITS),
+            "GET": Op("How far each slot has come", {200: "Object"}, query=("prefix",),
+                      headers=WAITS),
         },
         "/core/spark/scan": {
             "POST": Op(

@@ -9,7 +9,7 @@ HEAVY_MAX = 10
 
 def balance(work: Work) -> dict[str, Any]:
     """Return each node's share, how uneven that is, and the heaviest slots. Changes nothing."""
-    plan = work.group.json("GET", "/core/spark/plan")
+    plan = work.group.plan()
     names = [node["id"] for node in plan["nodes"]]
     owned, rows = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
     for slot, owner in enumerate(plan["owners"]):

@@ -29,7 +29,7 @@ def migrate(
     at = tables.cut_of(snapshot)
     copied, left = 0, lag + 1
     for number in range(rounds):
-        end = work.group.json("GET", "/core/spark/plan")["cut"]
+        end = work.group.plan(prefix=path)["cut"]
         feed = tables.changes(
             work.spark, work.url, path, start=at, end=end, stream=False, mode="latest"
         ).cache()

@@ -44,7 +44,7 @@ def matview(
     if seconds:
         _run(view.start(into, checkpoint, seconds, trigger_s), seconds)
     # Once more up to now: what was stopped in its middle is finished, however fast others write.
-    now = str(work.group.json("GET", "/core/spark/plan")["cut"])
+    now = str(work.group.plan(prefix=path)["cut"])
     query = view.start(into, checkpoint, 0.0, trigger_s)
     _run(query, None)
     cut = cut_of_query(query) or now  # Without a batch the view stands where all stood before.

@@ -1,0 +1,80 @@
+"""What of a row its reader sees: of those that name documents of others, what he may read himself.
+
+A lease names what is attached to it, a queue the leases of its candidates, a dead letter the
+document that a job could not write, a job what it works on, a group its topics. Queries, feeds and
+scans show rows as they are: over these they need `read` of everything (`needs.py`), but for queues.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from docstore.http.authority import Authority
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.service import State
+from docstore.services.leases import LEASES, TURNS
+from docstore.services.registry import DEAD_LETTERS, JOBS
+from docstore.sessions.groups import GROUPS
+from docstore.streams.replica_set import STREAMS
+
+Readable = Callable[[str], bool]
+OF_JOB = frozenset({"kind", "job", "name", "state", "batch", "status", "errorCode"})
+OF_GROUP = frozenset({"format", "state", "generation", "settings"})
+
+
+def shown_to(authority: Authority, row: Row) -> Row:
+    """Return a row without the documents of others that its reader may not read."""
+    reduced = REDUCED.get(row.link.rpartition("/")[0])
+    if reduced is None or authority.reads_all:
+        return row
+    state = json.load(row.state)
+    shown = reduced(state, partial(authority.may, "GET"))
+    return row if shown == state else row._replace(state=json.dump(shown))
+
+
+def may_see_topics(authority: Authority, topics: Mapping[str, int]) -> bool:
+    """Say whether somebody may read all topics of a group, or the places of a role."""
+    return all(authority.may("GET", f"{STREAMS}/{name}") for name in topics if name)
+
+
+def _lease(state: State, may_read: Readable) -> State:
+    return state | {"attached": [each for each in state.get("attached", ()) if may_read(each)]}
+
+
+def _letter(state: State, may_read: Readable) -> State:
+    return state if _is_readable(state.get("link"), may_read) else _part(state, OF_JOB)
+
+
+def _job(state: State, may_read: Readable) -> State:
+    """A job says its path; what jobs of other kinds work on stands in their arguments."""
+    return state if _is_readable(state.get("path"), may_read) else _part(state, OF_JOB)
+
+
+def _group(state: State, may_read: Readable) -> State:
+    topics = state.get("topics", {})
+    return (
+        state if all(may_read(f"{STREAMS}/{each}") for each in topics) else _part(state, OF_GROUP)
+    )
+
+
+def _turns(state: State, may_read: Readable) -> State:
+    holder, *queue = (
+        each if each is None or may_read(each["lease"]) else each | {"lease": None}
+        for each in (state.get("holder"), *state.get("queue", ()))
+    )
+    return state | {"holder": holder, "queue": queue}
+
+
+def _is_readable(link: object, may_read: Readable) -> bool:
+    return isinstance(link, str) and link.startswith("/") and may_read(link)
+
+
+def _part(state: State, names: frozenset[str]) -> State:
+    return {name: value for name, value in state.items() if name in names}
+
+
+REDUCED: Mapping[str, Callable[[State, Readable], State]] = {
+    LEASES: _lease, DEAD_LETTERS: _letter, JOBS: _job, GROUPS: _group,
+    **dict.fromkeys(TURNS, _turns),
+}  # fmt: skip
+"""Path of a factory -> what of a document's state somebody sees who may read only some links."""

@@ -1,0 +1,103 @@
+"""What pages and numbers of slots tell of documents that their reader may not read."""
+
+import json
+from typing import Any
+
+import pytest
+
+from docstore.access.authenticator import Authenticator
+from docstore.access.rules import rules_of
+from tests.docstore.access.tokens import digest
+from tests.docstore.http.access.conftest import Asker, rules_text
+from tests.docstore.http.single import SingleNode
+
+
+@pytest.mark.parametrize(
+    ("role", "query", "status"),
+    [
+        ("operator", "", 200),
+        ("reader", "", 200),
+        ("tenant-reader", "", 404),
+        ("one-document", "", 404),
+        ("nobody", "", 404),
+        ("tenant-reader", "?prefix=/tenant1", 200),
+        ("tenant-reader", "?prefix=/tenant1/deep", 200),
+        ("tenant-reader", "?prefix=/tenant1x", 404),
+        ("tenant-reader", "?prefix=/", 404),
+        ("tenant-reader", "?prefix=/core/leases", 404),
+        ("one-document", "?prefix=/tenant1", 404),
+        ("nobody", "?prefix=/tenant1", 404),
+    ],
+)
+async def test_numbers_of_slots_are_told_to_who_may_read_all_that_is_asked_for(
+    asker: Asker,
+    node: SingleNode,
+    monkeypatch: pytest.MonkeyPatch,
+    role: str,
+    query: str,
+    status: int,
+) -> None:
+    async def positions(timeout_s: float) -> tuple[str, dict[int, Any]]:
+        return "c1", {}
+
+    monkeypatch.setattr(node, "scan_layout", dict, raising=False)
+    monkeypatch.setattr(node, "scan_positions", positions, raising=False)
+    for page in ("plan", "high"):
+        assert (await asker.ask(role, "GET", f"/core/spark/{page}{query}"))[0] == status
+
+
+RULES = """
+[roles.watcher]
+"/core/leases" = "read"
+"/core/locks" = "read"
+"/core/groups" = "read"
+"/core/spark" = "read"
+"/tenant1" = "read"
+[users.watcher]
+tokens = ["{}"]
+roles = ["watcher"]
+"""
+
+
+async def test_pages_name_only_documents_that_their_reader_may_read(
+    asker: Asker, node: SingleNode, authenticator: Authenticator
+) -> None:
+    lease = {"documentSelfLink": "/core/leases/l", "ttlMs": 5000}
+    await asker.ask("operator", "POST", "/core/leases", json.dumps(lease).encode())
+    for link in ("/tenant1/a", "/tenant2/a"):
+        attached = json.dumps({"kind": "AttachRequest", "link": link}).encode()
+        status, told, _ = await asker.ask("operator", "PATCH", "/core/leases/l", attached)
+        assert status == 200, told
+    held = {"candidate": "c", "lease": "/tenant2/lease", "value": None}
+    states = {
+        "/core/locks/x": {"holder": held, "token": 1, "queue": [held], "graceMs": 0},
+        "/core/groups/g": {"format": 1, "topics": {"theirs": 1}, "members": [["theirs"]]},
+        "/core/spark/dead/d": {"job": "j", "link": "/tenant2/a", "row": '{"theirs":7}'},
+        "/core/spark/jobs/j": {"job": "j", "path": "/tenant2", "theirs": 7},
+    }
+    template = node.histories["/core/leases/l"][-1]
+    for link, state in states.items():
+        node.histories[link] = [template._replace(link=link, state=json.dumps(state).encode())]
+    authenticator.use(rules_of(rules_text() + RULES.format(digest("watcher"))))
+    for role, sees in (("watcher", False), ("operator", True)):
+        for link in ("/core/leases/l", *states):
+            factory = link.rpartition("/")[0]
+            pages = [f"{link}/versions", f"{factory}?expand", f"{factory}?$expand=true"]
+            if factory not in ("/core/leases", "/core/groups", "/core/locks"):
+                pages += [link, f"/core/document-index?documentSelfLink={link}"]
+            elif factory == "/core/leases":
+                pages += [f"{link}?documentVersion=0", f"{link}?documentVersion=2"]
+            for page in pages:
+                status, content, _ = await asker.ask(role, "GET", page)
+                assert status == 200, (page, content)
+                assert (b"tenant2" in content or b"theirs" in content) is sees or (
+                    sees and page.endswith("documentVersion=0")
+                ), (role, page, content.decode())
+    _, content, _ = await asker.ask("watcher", "GET", "/core/leases/l?documentVersion=2")
+    assert json.loads(content)["attached"] == ["/tenant1/a"]
+    for prefix in ("/core/leases", "/core/groups", "/core/spark/dead", "/core/spark/jobs"):
+        assert (await asker.ask("watcher", "GET", f"/core/changes?prefix={prefix}"))[0] == 404
+        query = json.dumps({"path": prefix}).encode()
+        assert (await asker.ask("watcher", "POST", "/core/query-tasks", query))[0] == 404
+        hook = b'{"callback": "https://hooks.example/"}'
+        assert (await asker.ask("watcher", "POST", f"{prefix}/subscriptions", hook))[0] == 404
