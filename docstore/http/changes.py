@@ -30,6 +30,7 @@ from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.parameters import check_parameters
+from docstore.http.positions import Positions
 from docstore.http.reply import Reply, header_lines, streamed
 from docstore.http.waits import waiting
 from docstore.model import json
@@ -52,6 +53,8 @@ ROWS_A_POSITION = 50
 RETRY_MS = 1_000
 MEMBERS = frozenset({"since", "prefix", "where", "limit"})
 WATCH = "watch"
+Packing = Callable[[Cut], str]
+"""Makes a token for who asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,12 @@ class _Asked:
 class Changes:
     """Answers /core/changes."""
 
-    def __init__(self, backend: Backend, is_over: Callable[[web.BaseRequest], bool]) -> None:
+    def __init__(
+        self, backend: Backend, positions: Positions, is_over: Callable[[web.BaseRequest], bool]
+    ) -> None:
         """is_over: whether who waits, or is sent news, is to be kept no longer."""
         self._backend = backend
+        self._positions = positions
         self._is_over = is_over
 
     def token_bytes(self) -> int:
@@ -83,8 +89,9 @@ class Changes:
         since = await self._begun(request, asked, asked.since)
         wait = headers.preference(request, "wait")
         wait_s = headers.whole_number(wait, "Prefer: wait", 1, WAIT_S_MAX) if wait else 0
+        pack = await self._packing(request)
         stretch = await self._next(request, asked, since, wait_s)
-        ending = {"complete": True, "rows": stretch.rows, "next": stretch.until.pack()}
+        ending = {"complete": True, "rows": stretch.rows, "next": pack(stretch.until)}
         if stretch.unheard:
             ending["slotsUnheard"] = stretch.unheard
         head = header_lines({"Content-Type": NDJSON_TYPE, "Cache-Control": "no-store"})
@@ -110,6 +117,9 @@ class Changes:
         asked = _asked({"prefix": path, "where": where, "since": since})
         return await self._begun(request, asked, asked.since)
 
+    async def _packing(self, request: web.BaseRequest) -> Packing:
+        return await self._positions.packing(authority_of(request), headers.timeout_s(request))
+
     async def _pushed(self, request: web.BaseRequest, asked: _Asked) -> web.StreamResponse:
         text = request.headers.get("Last-Event-ID", asked.since)
         if not text:
@@ -120,6 +130,7 @@ class Changes:
         """Return from where a feed goes on that whoever asks may read."""
         path, timeout_s = asked.wanted.prefix[:-1], headers.timeout_s(request)
         authority_of(request).insist_on_all(path)
+        since = await self._positions.opened(since, timeout_s)
         return await self._since(since, await self._slot(path, timeout_s), timeout_s)
 
     async def _slot(self, path: str, timeout_s: float) -> int | None:
@@ -186,16 +197,17 @@ class Changes:
         """Send events until the client or this node goes, or something is wrong."""
         # What is wrong from the start is a status.
         asked = replace(asked, rows=min(asked.rows, ROWS_A_POSITION))
+        pack = await self._packing(request)
         first = await self._next(request, asked, since, 0)
         response = streamed(EVENTS_TYPE)
         response.headers["Cache-Control"] = "no-store"
         response.force_close()
         await response.prepare(request)
-        begins = _events(first._replace(lines=b"", rows=0, until=since))
-        await response.write(b"retry: %d\n" % RETRY_MS + begins + _events(first))
+        begins = _events(first._replace(lines=b"", rows=0, until=since), pack)
+        await response.write(b"retry: %d\n" % RETRY_MS + begins + _events(first, pack))
         try:
             async for stretch in self._stretches(request, asked, first.until):
-                await response.write(_events(stretch))
+                await response.write(_events(stretch, pack))
         except DocstoreError as error:
             await response.write(_problem(error))
         await response.write_eof()
@@ -210,12 +222,12 @@ class Changes:
             since = stretch.until
 
 
-def _events(stretch: Stretch) -> bytes:
+def _events(stretch: Stretch, pack: Packing = Cut.pack) -> bytes:
     """Return an event for each change, and one that says where to go on; for nothing only its id.
 
     A browser takes an id without data as the last one, and calls no listener (WHATWG HTML 9.2.6).
     """
-    position = b"id: %b\n\n" % stretch.until.pack().encode()
+    position = b"id: %b\n\n" % pack(stretch.until).encode()
     if not stretch.rows:
         return b": quiet\n" + position
     changes = [b"event: change\ndata: %s\n\n" % line for line in stretch.lines.splitlines()]

@@ -96,8 +96,9 @@ def has_doubles(found: CIMultiDictProxy[str]) -> bool:
 
 def listed(request: Head, name: str) -> str | None:
     """Return what a header of a list says, however many lines it has (RFC 9110, 5.3); or None."""
-    found = request.headers.getall(name, ())
-    return ", ".join(found) if found else None
+    if name not in request.headers:
+        return None
+    return ", ".join(request.headers.getall(name))
 
 
 def _judge_header(name: str, value: str) -> None:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from docstore.access.grants import ROOT, Level
 from docstore.model.paths import SUFFIXES, canonical_link
-from docstore.services.registry import FACTORIES, declared_path
+from docstore.services.registry import FACTORIES, FEED_KEYS, declared_path
 from docstore.services.subscriptions import SUBSCRIPTIONS
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -89,6 +89,7 @@ TABLE: Mapping[str, Line] = {
     # Documents, many at a time.
     "/core/examples": _DOCUMENTS,
     FACTORIES: Line(DECLARED, DECLARED, makes=INSIDE),
+    FEED_KEYS: _OTHERS,
     "/core/document-index": Line(INSIDE),
     "/core/bulk": Line(ANYBODY, INSIDE),
     "/core/changes": Line(INSIDE, INSIDE),

@@ -11,7 +11,7 @@ all of them, and what comes later is in none.
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -24,6 +24,7 @@ from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.listing import PAGE_BYTES_MAX
 from docstore.http.parameters import check_parameters
+from docstore.http.positions import Positions
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, stitched
 from docstore.model import json
@@ -46,8 +47,9 @@ FIRST_ROWS, ROWS_AT_ONCE, BYTES_AT_ONCE = 16, 1_000, 4 << 20
 class QueryPages:
     """Answers queries."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, positions: Positions) -> None:
         self._backend = backend
+        self._positions = positions
 
     async def of_factory(self, request: web.BaseRequest, path: str, service: Service) -> Reply:
         """Answer GET of a factory with a condition, an order, a selection, or a cursor."""
@@ -93,8 +95,9 @@ class QueryPages:
         asking.check(asked, asking.members_of(service.options.schema))
         loop = asyncio.get_running_loop()
         deadline = loop.time() + headers.timeout_s(request)
-        insist_on_past(asked.as_of, time.time_ns() // 1000)
-        cut = await self._backend.scan_cut(asked.as_of, deadline - loop.time())
+        as_of = await self._positions.opened(asked.as_of, deadline - loop.time())
+        insist_on_past(as_of, time.time_ns() // 1000)
+        cut = await self._backend.scan_cut(as_of, deadline - loop.time())
         if not cut.is_whole:
             raise BadRequest("asOf: this token is of the feed of one document")
         head = {"Content-Type": media}
@@ -105,7 +108,10 @@ class QueryPages:
             page["groups"] = await self._groups(asked, cut, deadline)
         else:
             head["Docstore-Query-Plan"] = "scan" if asked.looks_at_all else "links"
-            page |= await self._page(asked, cut, service.options.kind, deadline, at)
+            authority, left_s = authority_of(request), deadline - loop.time()
+            pack = await self._positions.packing(authority, left_s)
+            kind = service.options.kind
+            page |= await self._page(asked, cut, kind, deadline, at, pack=pack)
         return Reply(200, stitched(page, media), header_lines(head))
 
     async def _groups(self, asked: Asked, cut: Cut, deadline: float) -> list[dict[str, Any]]:
@@ -136,13 +142,20 @@ class QueryPages:
         return totals
 
     async def _page(
-        self, asked: Asked, cut: Cut, kind: str, deadline: float, at: str
+        self,
+        asked: Asked,
+        cut: Cut,
+        kind: str,
+        deadline: float,
+        at: str,
+        *,
+        pack: Callable[[Cut], str],
     ) -> dict[str, Any]:
         """Return the members of a page."""
         if asked.count and asked.counted is None:
             said = {"aggregates": "count(*)", "groupBy": ""}
             totals = await self._totals(asked, said, cut, deadline)
-            asked = asked.at(cut.pack(), totals.documents)
+            asked = asked.at(pack(cut), totals.documents)
         limit = asked.limit if asked.left is None else min(asked.limit, asked.left)
         search = {**asked.wanted, "orderBy": asked.order_by}
         left_s = deadline - asyncio.get_running_loop().time()
@@ -161,7 +174,7 @@ class QueryPages:
             page["documentCount"] = asked.counted
         following = None
         if until is not None:
-            following = asked.at(cut.pack(), asked.counted).behind(until, len(found))
+            following = asked.at(pack(cut), asked.counted).behind(until, len(found))
         if following is not None:
             cursor = pack_cursor(self._backend.queries.group, following.packed())
             page["nextPageLink"] = f"{encoded(at)}?cursor={cursor}"

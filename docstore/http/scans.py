@@ -34,6 +34,7 @@ from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.parameters import check_parameters
+from docstore.http.positions import Positions
 from docstore.http.quotas import READS, Quotas
 from docstore.http.reply import Reply, streamed
 from docstore.http.representation import page_reply
@@ -78,8 +79,9 @@ class _Page:
 class ScanPages:
     """Answers what lives under /core/spark."""
 
-    def __init__(self, backend: Backend, quotas: Quotas) -> None:
+    def __init__(self, backend: Backend, quotas: Quotas, positions: Positions) -> None:
         self._backend = backend
+        self._positions = positions
         self._quotas = quotas
 
     async def get(self, request: web.BaseRequest, name: str) -> Reply:
@@ -97,7 +99,7 @@ class ScanPages:
             return page_reply(await self._high(patience_s), media)
         if "path" in query:
             await self._insist_on_factory(path + "/")
-        as_of = query.get("asOf", "latest")
+        as_of = await self._positions.opened(query.get("asOf", "latest"), patience_s)
         insist_on_past(as_of, time.time_ns() // 1000)
         cut = await self._backend.scan_cut(as_of, patience_s)
         if not cut.is_whole:

@@ -36,6 +36,7 @@ from docstore.http.methods import FACTORY_METHODS, READ_METHODS, allowed, check_
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
 from docstore.http.parameters import check_parameters, check_selection
 from docstore.http.plain import PlainRequests
+from docstore.http.positions import Positions
 from docstore.http.queries import METHODS as QUERY_METHODS
 from docstore.http.queries import QUERY_TASKS, QueryPages, is_query
 from docstore.http.quotas import Quotas
@@ -103,15 +104,15 @@ class HttpServer:
         self._documents = Documents(backend, large, state_bytes_max=limits.body_bytes_max)
         self._core = CorePages(backend, self._documents, self.metrics)
         self._selectors = SelectorPages(backend)
-        quotas, timeout_s = Quotas(backend), limits.body_timeout_s
+        quotas, positions, timeout_s = Quotas(backend), Positions(backend), limits.body_timeout_s
         self._bulk = Bulk(backend, quotas, large, state_bytes_max=limits.body_bytes_max,
                           timeout_s=timeout_s)  # fmt: skip
         self._plain = PlainRequests(self._documents, self._guard, access, self._ending,
                                     body_bytes_max=limits.body_bytes_max)  # fmt: skip
-        self._scans = ScanPages(backend, quotas)
+        self._scans = ScanPages(backend, quotas, positions)
         self._stored_rows = StoredRows(backend, quotas)
-        self._queries = QueryPages(backend)
-        self._changes = Changes(backend, self._is_over)
+        self._queries = QueryPages(backend, positions)
+        self._changes = Changes(backend, positions, self._is_over)
         subscriptions = SubscriptionPages(backend, self._documents, self._changes, limits)
         self._utilities = UtilityPages(backend, self._documents, self._core, subscriptions, limits)
         self._kinds: tuple[tuple[str | tuple[str, ...], Pages], ...] = (

@@ -38,6 +38,8 @@ from docstore.streams.topic import TopicService
 FACTORIES = "/core/factories"
 SNAPSHOTS = "/core/snapshots"
 """Cuts with a name, in the member `cut`; what they need is kept until they are deleted."""
+FEED_KEYS = "/core/feed-keys"
+"""The key of a group's sealed tokens, made by the first node that needs it."""
 JOBS, DEAD_LETTERS = "/core/spark/jobs", "/core/spark/dead"
 """What bulk jobs leave behind: one document for each, and one for each row that was refused."""
 _RATE = {"type": "number", "minimum": 0}
@@ -115,6 +117,7 @@ class Registry:
             SubscriptionService(),
             DeclaredService(ServiceOptions(path=JOBS, kind="docstore:Job")),
             DeclaredService(ServiceOptions(path=DEAD_LETTERS, kind="docstore:DeadLetter")),
+            DeclaredService(ServiceOptions(path=FEED_KEYS, kind="docstore:FeedKey", methods=())),
             DeclaredService(QUOTAS),
             DeclaredService(PRODUCERS),
             GroupService(GROUPS, "docstore:Group"),

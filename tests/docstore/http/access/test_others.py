@@ -1,12 +1,17 @@
 """What pages and numbers of slots tell of documents that their reader may not read."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from docstore.access.authenticator import Authenticator
 from docstore.access.rules import rules_of
+from docstore.errors import BadRequest
+from docstore.http.authority import EVERYBODY, Authority
+from docstore.http.backend import Backend
+from docstore.http.positions import Positions
+from docstore.scans.cut import Cut, unpack_part
 from tests.docstore.access.tokens import digest
 from tests.docstore.http.access.conftest import Asker, rules_text
 from tests.docstore.http.single import SingleNode
@@ -101,3 +106,33 @@ async def test_pages_name_only_documents_that_their_reader_may_read(
         assert (await asker.ask("watcher", "POST", "/core/query-tasks", query))[0] == 404
         hook = b'{"callback": "https://hooks.example/"}'
         assert (await asker.ask("watcher", "POST", f"{prefix}/subscriptions", hook))[0] == 404
+
+
+class OfAPart(Authority):
+    """Somebody who may not read everything."""
+
+    reads_all = False
+
+
+async def test_positions_of_a_part_tell_nothing_and_hold_at_every_node(
+    asker: Asker, node: SingleNode
+) -> None:
+    some, other = (Positions(cast(Backend, node)) for _ in range(2))  # Of two nodes of one group.
+    few, many = (Cut("c1", tuple((1, n + slot) for slot in range(64))) for n in (3, 4_000))
+    pack = await some.packing(OfAPart(), 1)
+    tokens = [pack(few), pack(few), pack(many)]
+    assert len(set(tokens)) == len(tokens)
+    assert len(set(map(len, tokens))) == 1
+    for token, cut in zip(tokens, (few, few, many), strict=True):
+        with pytest.raises(BadRequest):
+            unpack_part(token)
+        assert await other.opened(token, 1) == cut.pack()
+    for wrong in (tokens[0][:-8], tokens[0][:-8] + "AAAAAAAA", "~~", "~~\xe4"):
+        with pytest.raises(BadRequest):
+            await other.opened(wrong, 1)
+    assert (await some.packing(EVERYBODY, 1))(few) == few.pack()
+    assert await some.opened("latest", 1) == "latest"
+    for role, status in (("tenant", 404), ("reader", 404), ("operator", 200)):
+        assert (await asker.ask(role, "GET", "/core/feed-keys/first"))[0] == status
+    for method in ("PUT", "DELETE"):
+        assert (await asker.ask("operator", method, "/core/feed-keys/first", b"{}"))[0] == 405

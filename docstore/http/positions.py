@@ -1,0 +1,91 @@
+"""Tokens of feeds and cursors for readers of a part: sealed, since a token counts rows of all.
+
+A token says how many rows each slot has, and documents of others lie in the same slots. Who may
+read everything gets it as it is; others get it encrypted, of a length that says little, and another
+one each time. The key is a document that no page shows but to who runs the group: the first node
+that needs it makes it, and all have the same.
+
+Source: AES-256-GCM, NIST SP 800-38D, with random nonces.
+"""
+
+import base64
+import os
+from collections.abc import Callable
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from docstore.errors import BadRequest, Unavailable
+from docstore.http.authority import Authority
+from docstore.http.backend import Backend
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.operation import ANY_TOMBSTONE, Operation
+from docstore.scans.cut import SEALED, Cut
+from docstore.services.registry import FEED_KEYS
+
+KEY_BYTES, NONCE_BYTES, PADDED_BYTES = 32, 12, 256
+LINK = f"{FEED_KEYS}/first"
+
+
+class Positions:
+    """Gives tokens of cuts to readers, and takes them back."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._sealing: AESGCM | None = None
+
+    async def packing(self, authority: Authority, timeout_s: float) -> Callable[[Cut], str]:
+        """Return what makes tokens for somebody. Raises Unavailable."""
+        if authority.reads_all:
+            return Cut.pack
+        sealing = await self._key(timeout_s)
+
+        def sealed(cut: Cut) -> str:
+            token, nonce = cut.pack().encode(), os.urandom(NONCE_BYTES)
+            padded = token.ljust(-(-len(token) // PADDED_BYTES) * PADDED_BYTES)
+            raw = nonce + sealing.encrypt(nonce, padded, None)
+            return SEALED + base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+        return sealed
+
+    async def opened(self, text: str, timeout_s: float) -> str:
+        """Return the token that a sealed one stands for; what is none as it is.
+
+        Raises BadRequest, Unavailable.
+        """
+        if not text.startswith(SEALED):
+            return text
+        sealing = await self._key(timeout_s)
+        try:
+            sealed = text.removeprefix(SEALED)
+            raw = base64.b64decode(sealed + "=" * (-len(sealed) % 4), b"-_", validate=True)
+            plain = sealing.decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], None)
+        except (ValueError, InvalidTag):
+            raise BadRequest("this is no token of this group") from None
+        return plain.decode().rstrip()
+
+    async def _key(self, timeout_s: float) -> AESGCM:
+        """Return the group's key; make it, unless it is there."""
+        if self._sealing is None:
+            row = await self._asked(Operation(verb="GET", link=LINK), timeout_s)
+            if row is None:
+                made = base64.b64encode(os.urandom(KEY_BYTES)).decode()
+                state = {"key": made}
+                body, signature = json.dump(state), json.signature(state)
+                post = Operation(
+                    verb="POST", link=LINK, body=body, signature=signature,
+                    recreate_below=ANY_TOMBSTONE,
+                )  # fmt: skip
+                await self._asked(post, timeout_s)
+                row = await self._asked(Operation(verb="GET", link=LINK), timeout_s)
+            if row is None:
+                raise Unavailable("the key of feeds is not there yet: ask again")
+            self._sealing = AESGCM(base64.b64decode(json.load(row.state)["key"]))
+        return self._sealing
+
+    async def _asked(self, operation: Operation, timeout_s: float) -> Row | None:
+        answer = await self._backend.submit(operation, timeout_s)
+        if answer.status >= 500:
+            raise Unavailable(f"the key of feeds cannot be read: {answer.detail or answer.code}")
+        return answer.row if answer.is_success else None
