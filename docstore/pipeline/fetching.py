@@ -32,7 +32,7 @@ class RecordsLost(PipelineError):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What one task reads. urls: nodes to ask, the leader first."""
+    """What one task reads. urls: nodes to ask, the leader first. of: the topic's incarnation."""
 
     topic: str
     partition: int
@@ -42,6 +42,7 @@ class Range:
     fails_on_loss: bool
     retries: int
     timeout_s: float
+    of: str = ""
 
     @property
     def name(self) -> str:
@@ -59,11 +60,15 @@ class Range:
 
 
 class Page(NamedTuple):
-    """One answer: sealed batches, of which only the records first..following-1 count."""
+    """One answer: sealed batches, of which only the records first..following-1 count.
+
+    of: the incarnation of the topic that answers, "" from a node that does not say it.
+    """
 
     content: bytes
     first: int
     following: int
+    of: str = ""
 
 
 @dataclass(slots=True)
@@ -87,6 +92,9 @@ def stretches(asked: Range) -> Iterator[Stretch]:
         except GroupError as error:
             at = _after_loss(asked, at, error)
             continue
+        if asked.of and page.of not in ("", asked.of):
+            _lost(asked, at, asked.end, "its topic has been made anew since this was planned")
+            return
         until = min(page.following, asked.end)
         if until > at:
             yield _stretch(page.content, at, until)
@@ -132,7 +140,8 @@ def fetch(asked: Range, origin: str, *, wait_ms: int = 0, bytes_max: int = BYTES
                 first, following = (
                     int(answer.headers[name]) for name in ("Docstore-From", "Docstore-Next")
                 )
-                return Page(answer.read(), first, following)
+                of = answer.headers.get("Docstore-Incarnation", "")
+                return Page(answer.read(), first, following, of)
         except GroupError as error:
             if error.status not in AGAIN:
                 raise

@@ -99,6 +99,7 @@ def _ranges(options: Options, topic: Topic, after: Offsets, until: Offsets) -> l
             fails_on_loss=options.flag("failOnDataLoss", default=True),
             retries=options.number("retries", RETRIES),
             timeout_s=options.number("timeoutMs", TIMEOUT_MS, 1) / 1000,
+            of=until.of,
         )
         for number, urls in enumerate(ways[: len(until.next)])
     ]

@@ -1,6 +1,7 @@
 """Topics on Spark: what was produced, each record once, and what a repeated task adds."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from docstore import pipeline
 from docstore.client.local import LocalCluster
-from docstore.pipeline.fetching import Range, stretches
+from docstore.pipeline.fetching import Range, RecordsLost, stretches
 from docstore.streams.routing import partition_of
 from tests.pipeline.records import Topic, flights, numbers
 
@@ -127,6 +128,20 @@ def test_a_topic_that_was_made_anew_is_not_read_on(topic: Topic, scratch: Path) 
         once(topic.follow(), scratch)
     once(topic.follow(failOnDataLoss="false"), scratch)
     assert numbers(topic.spark.read.parquet(str(scratch / "out"))) == list(range(90))
+
+
+def test_a_task_reads_nothing_of_a_topic_that_was_made_anew_after_its_plan(topic: Topic) -> None:
+    topic.post(flights(100))
+    old = topic.group.json("GET", topic.path)["incarnation"]
+    topic.group.json("DELETE", topic.path)
+    topic.make()
+    topic.post(flights(100, 100))
+    urls = tuple(topic.cluster.urls)
+    asked = Range(topic.name, 0, 0, 5, urls, fails_on_loss=True, retries=1, timeout_s=10.0, of=old)
+    with pytest.raises(RecordsLost, match="made anew since this was planned"):
+        list(stretches(asked))
+    assert list(stretches(replace(asked, fails_on_loss=False))) == []
+    assert sum(len(each.values) for each in stretches(replace(asked, of=""))) == 5
 
 
 def test_a_repeated_task_adds_nothing(topic: Topic) -> None:
