@@ -179,6 +179,19 @@ async def test_a_group_that_reads_goes_on_in_a_topic_that_is_made_again_meanwhil
     assert await offsets(client, topic) == 150
 
 
+async def test_a_reader_of_a_topic_that_is_made_again_is_told_so(
+    client: Client, topic: str
+) -> None:
+    reading = client.consume(topic, partition=0, since="beginning")
+    assert (await anext(reading)).offset == 0
+    await again(client, topic, 1_000, 1_150)
+    with pytest.raises(RequestFailed) as refused:
+        async with asyncio.timeout(20):
+            async for record in reading:
+                assert record.value < 1_000
+    assert (refused.value.status, refused.value.code) == (410, "topic-recreated")
+
+
 async def again(client: Client, topic: str, first: int, until: int) -> None:
     """Delete a topic, make it again, and produce into it."""
     await client.json("DELETE", f"/core/streams/{topic}")
