@@ -161,7 +161,8 @@ class Consuming:
         """Answer GET of one record, as a document that never changes."""
         media = headers.accepted_media(request)
         wanted = Wanted(("offset", offset), bytes_max=1)
-        outcome = await self._fetch(link, wanted, 0, headers.timeout_s(request))
+        of = request.rel_url.query.get("incarnation", "")
+        outcome = await self._fetch(link, wanted, 0, headers.timeout_s(request), of)
         if isinstance(outcome, Problem) and outcome.status != 416:
             return problem_of(outcome, request)
         if isinstance(outcome, Problem) or outcome.until <= offset:
@@ -182,10 +183,9 @@ class Consuming:
         }
         suffix = "-m" if media == MSGPACK_TYPE else ""
         # A topic that is made again has this offset again, and epochs from 1 on: times differ.
-        is_for_ever = request.rel_url.query.get("incarnation") == outcome.incarnation
         lines = {
             "ETag": f'"{header.last_us}.{offset}{suffix}"',
-            "Cache-Control": FOR_EVER if is_for_ever else "no-cache",
+            "Cache-Control": FOR_EVER if of else "no-cache",
         }
         held = headers.listed(request, "If-None-Match")
         if held is not None:

@@ -271,6 +271,8 @@ async def test_a_position_in_a_topic_that_was_made_again_is_refused_by_name(
         assert (problem["errorCode"], problem["incarnation"]) == ("topic-recreated", after)
         assert before in problem["detail"]
     assert values(await read(node, path, f"?from=3&incarnation={after}")) == [13, 14]
+    async with node.get(f"{path}/records/0?incarnation={before}") as response:
+        assert (await problem_of(response, 410))["errorCode"] == "topic-recreated"
     async with node.get(f"{path}/records/0", headers={"If-None-Match": tag}) as response:
         assert response.status == 200, "a cache held the record of the topic before"
         assert (await response.json())["value"] != first["value"]
