@@ -2,10 +2,12 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncGenerator
 
 import pytest
 
 from docstore.client import Client, Differs, LocalCluster, RequestFailed
+from docstore.client.consumer import ReadRecord
 from docstore.client.groups import ConsumerGroup
 from tests.docstore.client.groups.conftest import until, until_told
 
@@ -186,10 +188,13 @@ async def test_a_reader_of_a_topic_that_is_made_again_is_told_so(
     assert (await anext(reading)).offset == 0
     await again(client, topic, 1_000, 1_150)
     with pytest.raises(RequestFailed) as refused:
-        async with asyncio.timeout(20):
-            async for record in reading:
-                assert record.value < 1_000
+        await asyncio.wait_for(rest_of(reading), 20)
     assert (refused.value.status, refused.value.code) == (410, "topic-recreated")
+
+
+async def rest_of(reading: AsyncGenerator[ReadRecord, None]) -> None:
+    async for record in reading:
+        assert record.value < 1_000, "of the topic that was made again"
 
 
 async def again(client: Client, topic: str, first: int, until: int) -> None:
