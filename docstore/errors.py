@@ -9,7 +9,7 @@ between nodes; the exceptions here are for the edges: HTTP input, storage, confi
 """
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class Family(StrEnum):
@@ -20,7 +20,19 @@ class Family(StrEnum):
     BROKEN = "broken"
 
 
-class DocstoreError(Exception):
+class Picklable(Exception):
+    """The root of exceptions that go through pickle, whatever their classes are made from."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Make it anew out of what it holds: `__init__` takes other things than `args`."""
+        return _remade, (type(self), self.args), vars(self)
+
+
+def _remade(kind: type[Picklable], args: tuple[Any, ...]) -> Picklable:
+    return kind.__new__(kind, *args)
+
+
+class DocstoreError(Picklable):
     """The root: every error of ours has a status, a code and a family."""
 
     status: ClassVar[int] = 500

@@ -26,9 +26,16 @@ def lock(name: str, command: Command, ttl: Ttl = 10.0, url: Urls = DEFAULT_URLS)
 
     async def work(client: "Client") -> int:
         from docstore.cli.running import run
+        from docstore.client import Lost
 
-        async with client.lock(name, ttl_s=ttl) as held:
-            return await run(held, command)
+        code = None
+        try:
+            async with client.lock(name, ttl_s=ttl) as held:
+                code = await run(held, command)
+        except Lost:
+            if code is None:
+                raise
+        return code  # Of a command that was ended because the lock was lost as well.
 
     raise typer.Exit(talk(url, work))
 

@@ -104,7 +104,7 @@ class Candidacy:
         self._token: int | None = None
         self._ended = asyncio.Event()
         """Set while the turn is not ours."""
-        self._is_queued = False
+        self._is_open = self._is_queued = False
         self._pending: _Campaign | None = None
         """A campaign of which it is not known whether it holds."""
 
@@ -112,6 +112,7 @@ class Candidacy:
         """Have a lease."""
         if self._owned is not None:
             await self._owned.__aenter__()
+        self._is_open = True
         return self
 
     async def __aexit__(
@@ -173,6 +174,8 @@ class Candidacy:
 
     async def _campaign(self, value: Any = None) -> int:
         """Return the token once it is our turn. Raises Lost when the lease ends first."""
+        if self._owned is not None and not self._is_open:
+            raise RuntimeError(f"{self._link}: a candidate has a lease within `async with` only")
         if self._holds():
             return self.token
         if self._pending is not None and self._pending.value != value:
@@ -262,6 +265,24 @@ class Lock(Candidacy):
             await super().__aexit__(type(error), error, None)
             raise
         return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give it back. Raises Lost if it was lost before.
+
+        What the block raises goes on as it is, with a note of the loss.
+        """
+        was_held = self.held()
+        await super().__aexit__(kind, error, trace)
+        if not was_held:
+            lost = f"the lock {self.name} was lost before the end of its block"
+            if error is None:
+                raise Lost(f"{lost}: what was done since then another holder may have done too")
+            error.add_note(lost)
 
     def held(self) -> bool:
         """Say whether the lock is ours at this moment; a look at the clock."""

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from docstore.errors import Picklable
 
-class ClientError(Exception):
+
+class ClientError(Picklable):
     """A request has not succeeded."""
 
 

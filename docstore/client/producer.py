@@ -142,6 +142,8 @@ class Producer:
         one key go to the same one, and those without a key in turn. Waits while much is queued.
         Raises what kept an earlier record from being appended.
         """
+        if not self._leaders.partitions:
+            raise RuntimeError("this producer is not open: use it within `async with`")
         while self._queued_bytes > QUEUED_BYTES_MAX and self._failure is None:
             self._acknowledged.clear()
             await self._acknowledged.wait()

@@ -171,7 +171,6 @@ class Requests:
         headers: Mapping[str, str] | None,
         timeout: aiohttp.ClientTimeout,
     ) -> Answered:
-        assert self._session is not None, "use `async with Client(...)`"
         _check_link(path)
         answered = await self._exchange(url, method, path, body, headers, timeout)
         status, said, content = answered
@@ -194,7 +193,8 @@ class Requests:
         timeout: aiohttp.ClientTimeout,
     ) -> Answered:
         """Return what a server answers, whatever it is."""
-        assert self._session is not None
+        if self._session is None or self._session.closed:
+            raise RuntimeError("this client is not open: use it within `async with Client(...)`")
         try:
             headers = with_token(headers, self._token)
         except ValueError as error:

@@ -47,7 +47,8 @@ class _Threaded(ABC, Generic[Held]):
     @property
     def held_thing(self) -> Held:
         """Return what is held, between entering and leaving the block."""
-        assert self._held is not None, "use `with`"
+        if self._held is None:
+            raise RuntimeError(f"{type(self).__name__} takes no part: use it within `with`")
         return self._held
 
     @abstractmethod

@@ -17,6 +17,7 @@ from docstore.errors import (
     DocstoreError,
     Family,
     NotFound,
+    Picklable,
     TooLarge,
     Unauthenticated,
     Unavailable,
@@ -52,7 +53,7 @@ class SeveralKeys(DocstoreError):
     family = Family.REFUSED
 
 
-class _LineRefused(Exception):
+class _LineRefused(Picklable):
     """What refuses a line, and so the batch."""
 
     def __init__(self, line: int, link: str, why: DocstoreError | Refusal) -> None:

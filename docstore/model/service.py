@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
+from docstore.errors import Picklable
+
 State = dict[str, Any]
 """The author's fields of a document, parsed."""
 
@@ -41,7 +43,7 @@ def level_of(options: Collection[str]) -> Level:
     return PRIMARY if primary else EVENTUAL
 
 
-class Refusal(Exception):
+class Refusal(Picklable):
     """An author's handler or schema does not want this update. Nothing has changed.
 
     status: 400 for a wrong shape, 409 for a wrong moment, 422 otherwise. code: for programs.

@@ -12,7 +12,7 @@ from typing import ParamSpec, TypeVar
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from docstore.errors import DocstoreError
+from docstore.errors import DocstoreError, Picklable
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,7 +27,7 @@ _IN_TASK = re.compile(r"^Job aborted due to stage failure: .*?\): (?:(?:[\w$]+\.
 _STATE = re.compile(r"\s*SQLSTATE: \w+;?")
 
 
-class PipelineError(Exception):
+class PipelineError(Picklable):
     """The root of all errors of the pipeline's own."""
 
 

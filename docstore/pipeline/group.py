@@ -41,10 +41,6 @@ class GroupError(PipelineError):
         super().__init__(f"{url}: {status} {code}: {detail}")
         self.status, self.code, self.detail, self.url = status, code, detail, url
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Let Spark carry it from worker to driver."""
-        return GroupError, (self.status, self.code, self.detail, self.url)
-
 
 class Incomplete(PipelineError):
     """An answer ended before its end."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from docstore.backup.blocks import Block, Branch, Stretch, pack_block
-from docstore.errors import BadRequest
+from docstore.errors import BadRequest, Picklable
 from docstore.model.document import Row
 from docstore.scans.request import Spans, spans_of
 from docstore.storage import packing
@@ -61,7 +61,7 @@ class Asked(NamedTuple):
     rows: int
 
 
-class Damaged(Exception):
+class Damaged(Picklable):
     """A row or a record is not what was written."""
 
     def __init__(self, slot: int) -> None:

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from docstore.errors import BadRequest, DocstoreError
+from docstore.errors import BadRequest, DocstoreError, Picklable
 from docstore.query.ordering import Place
 from docstore.scans import statements, stored
 from docstore.scans.columns import COLUMNS, FLAG
@@ -41,7 +41,7 @@ NICENESS = 10
 CACHE_KIB = 16 << 10
 
 
-class Gone(Exception):
+class Gone(Picklable):
     """What is asked for is not there: (code, fields of the answer)."""
 
     def __init__(self, code: str, **fields: Any) -> None:

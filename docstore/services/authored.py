@@ -228,16 +228,30 @@ def _refusal(raised: Refusal) -> Refusal:
 
 def _state(handler: str, value: Any) -> State:
     """Return what a handler has returned. Raises TypeError, ValueError for what is no state."""
-    if type(value) is not dict:
-        raise TypeError(f"{handler} returns the next state, and not {type(value).__name__}")
+    if not isinstance(value, dict):
+        raise TypeError(f"{handler} returns the next state, a dict, and not {type(value).__name__}")
     try:
         json.check(value)
     except BadRequest as error:
-        raise ValueError(f"{handler} returns what is no JSON: {error}") from None
+        place = "".join(_way_to_wrong(value)) or "its members"
+        raise ValueError(f"{handler} returns what is no JSON, in {place}: {error}") from None
     expiry = value.get(EXPIRY, 0)
     if isinstance(expiry, bool) or not isinstance(expiry, int) or expiry < 0:
-        raise ValueError(f"{handler}: {EXPIRY} is a time in microseconds")
+        raise ValueError(f"{handler}: {EXPIRY} is a time in microseconds, and not {expiry!r}")
     return {name: member for name, member in value.items() if name != LEASE}
+
+
+def _way_to_wrong(value: Any, room: int = json.DEPTH_MAX) -> Iterator[str]:
+    """Yield the steps to what is no JSON in a value, such as `['a']`, `[1]`."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value)
+    for step, member in inside if isinstance(value, dict | list) else ():
+        try:
+            json.check(member, room)
+        except BadRequest:
+            yield f"[{step!r}]"
+            if room:
+                yield from _way_to_wrong(member, room - 1)
+            return
 
 
 class MissingService(WithAuthor):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
+from docstore.errors import Picklable
 from docstore.protocol.group.configuration import Configuration, MemberEntry, Stage, with_votes
 
 MEMBERS_MIN = 3
@@ -41,7 +42,7 @@ class Change:
     force: bool = False
 
 
-class ChangeRefused(Exception):
+class ChangeRefused(Picklable):
     """The change cannot be made; `status` is the HTTP status that says why."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:

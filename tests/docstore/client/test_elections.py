@@ -176,18 +176,6 @@ async def test_every_state_has_a_resume_from_where_no_version_is_missed_or_comes
         assert [each.value for each in await observed(before.resume, 0)][-1] == 0
 
 
-async def test_an_empty_position_is_an_error_and_not_from_now_on(store: Client) -> None:
-    with pytest.raises(ValueError, match="since is empty"):
-        await anext(store.election("e").observe(since=""))
-    with pytest.raises(ValueError, match="since is empty"):
-        await store.subscribe("/results", "http://127.0.0.1:1", since="")
-    with pytest.raises(RequestFailed, match="since is empty"):
-        await anext(store.changes("/results", since=""))
-    empty = {"Accept": "text/event-stream", "Last-Event-ID": ""}
-    with pytest.raises(RequestFailed, match="Last-Event-ID is empty"):
-        await store.request("GET", "/core/changes?prefix=/results", headers=empty)
-
-
 async def test_l21_of_fifty_who_wait_one_is_told_and_the_others_wait_on(store: Client) -> None:
     async with store.lease(ttl_s=30.0) as lease, store.election("l21", lease=lease) as holder:
         await holder.campaign()

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from docstore.client import Client, Differs, LocalCluster, RequestFailed
+from docstore.client import Client, Differs, LocalCluster, Lost, RequestFailed
 from docstore.client.boot_clock import boot_clock
+from docstore.client.threads import ThreadedRole
 from docstore.ownership.proof import RATE_ERROR
 
 NOWHERE = "http://127.0.0.1:9"
@@ -213,3 +214,46 @@ async def test_a_lease_with_other_settings_than_were_asked_for_is_refused_by_nam
         with pytest.raises(RequestFailed, match="ttlMs is 9000, asked for was 8000") as refused:
             await watcher.lease(name="named", ttl_s=8.0).grant()
         assert (refused.value.status, refused.value.code) == (409, "already-exists")
+
+
+@pytest.mark.parametrize("raised", [Lost, KeyError])
+async def test_a_lock_that_was_lost_is_said_to_be_at_the_end_of_its_block(
+    client: Client, raised: type[Exception]
+) -> None:
+    async def work() -> None:
+        async with client.lock("gone", ttl_s=1.0) as held:
+            await client.json("DELETE", held.lease.link)
+            await held.lost()
+            if raised is KeyError:
+                raise KeyError
+
+    with pytest.raises(raised) as error:
+        await work()
+    assert "was lost" in str(error.value) or "was lost" in error.value.__notes__[0]
+
+
+async def test_what_is_used_outside_of_its_block_says_so(client: Client) -> None:
+    closed = Client(client.urls)
+    for use in (
+        closed.get("/notes/a"),
+        closed.election("e").campaign(),
+        client.election("e").campaign(),
+        client.producer("flights").send("k", 1),
+        closed.role("r").__aenter__(),
+    ):
+        with pytest.raises(RuntimeError, match="within `async with"):
+            await use
+    with pytest.raises(RuntimeError, match="within `with`"):
+        ThreadedRole(client.urls, "r").leads(0)
+
+
+async def test_an_empty_position_is_an_error_and_not_from_now_on(client: Client) -> None:
+    with pytest.raises(ValueError, match="since is empty"):
+        await anext(client.election("e").observe(since=""))
+    with pytest.raises(ValueError, match="since is empty"):
+        await client.subscribe("/notes", "http://127.0.0.1:1", since="")
+    with pytest.raises(RequestFailed, match="since is empty"):
+        await anext(client.changes("/notes", since=""))
+    empty = {"Accept": "text/event-stream", "Last-Event-ID": ""}
+    with pytest.raises(RequestFailed, match="Last-Event-ID is empty"):
+        await client.request("GET", "/core/changes?prefix=/results", headers=empty)

@@ -1,7 +1,10 @@
 """What an author's handlers make of updates, and what they can not do."""
 
+import re
 import sys
-from types import ModuleType
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from types import MappingProxyType, ModuleType
 from typing import Any, ClassVar
 
 import pytest
@@ -268,6 +271,42 @@ CIRCLE["a"] = CIRCLE
 )  # fmt: skip
 def test_a_handler_that_fails_is_told_as_such_and_changes_nothing(value: Any) -> None:
     assert refused(HEAD, "PATCH", {}, served(Returning(value))) == (500, "internal")
+
+
+@pytest.mark.parametrize(
+    "value", [OrderedDict(a=[1]), defaultdict(list, a=[1]), {"a": [1], "b": OrderedDict(c=1)}]
+)
+def test_a_state_may_be_a_dict_of_any_class(value: Any) -> None:
+    after = made(HEAD, "PATCH", {}, served(Returning(value)))
+    assert (type(after), after) == (dict, json.load(json.dump(value)))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"a": {"b": [1, "\ud800"]}}, r"\['a'\]\['b'\]\[1\]: a lone surrogate"),
+        ({"a": [{"b": {1}}]}, r"\['a'\]\[0\]\['b'\]: JSON has no set"),
+        ({"a": {1: 2}}, r"\['a'\]: keys are strings"),
+        ({1: 2}, "its members: keys are strings"),
+        ({"a": 1, "b\ud800": 1}, "its members: a lone surrogate"),
+        (CIRCLE, r"\['a'\]\['a'\].*: keys are strings, and nesting has an end"),
+        (MappingProxyType({}), "a dict, and not mappingproxy"),
+        ({EXPIRY: "tomorrow"}, "in microseconds, and not 'tomorrow'"),
+    ],
+)
+def test_the_log_says_which_value_of_a_state_is_no_json(value: Any, said: str) -> None:
+    told: list[BaseException] = []
+
+    def call(path: str, handler: Callable[[], Any]) -> Any:
+        try:
+            return handler()
+        except Exception as error:
+            told.append(error)
+            raise
+
+    assert refused(HEAD, "PATCH", {}, served(Returning(value), call)) == (500, "internal")
+    assert re.search(f"on_patch.*{said}", str(told[0]))
+    assert told[0].__traceback__ is not None
 
 
 def test_a_state_that_is_too_large_is_refused() -> None:

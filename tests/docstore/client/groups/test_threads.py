@@ -28,7 +28,7 @@ def test_a_role_is_led_while_this_thread_does_something_else(
             assert role.leads(0), "its heartbeats do not need this thread"
         thread = role._thread
     assert not thread.is_alive()
-    with pytest.raises(AssertionError):
+    with pytest.raises(RuntimeError, match="within `with`"):
         _ = ThreadedRole(group.urls, name).leads(0)
 
 
