@@ -111,6 +111,8 @@ class Holding(Run):
     # What clients do
 
     async def _document(self, host: Host, rng: Random, number: int) -> None:
+        if rng.random() < 0.1:
+            await self._timed(host, "GET", "/notes", None, (200,))
         kind = rng.choice(("put", "append", "read"))
         op = Op(kind, rng.choice(self.links), f"{host.name}.{rng.random()}", host.name, 0.0)
         verb = {"read": "GET", "append": "PATCH"}.get(kind, "PUT")
