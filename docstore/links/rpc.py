@@ -29,7 +29,8 @@ class Rpc:
         self._me = me
         self._links = links
         self._served: dict[str, tuple[type[Request[Any]], Handler]] = {}
-        self._open: dict[int, asyncio.Future[Any]] = {}
+        self._open: dict[int, tuple[str, asyncio.Future[Any]]] = {}
+        """Call that is not answered yet -> the node that is asked, and the answer."""
         self._ids = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -49,7 +50,8 @@ class Rpc:
         if not self._links.is_linked(peer):
             raise Unavailable(f"node {peer} is not connected")
         number = next(self._ids)
-        future = self._open[number] = asyncio.get_running_loop().create_future()
+        future = asyncio.get_running_loop().create_future()
+        self._open[number] = (peer, future)
         self._links.send(peer, Ask(number, request.name, request.packed()))
         self._links.flush()
         try:
@@ -84,13 +86,19 @@ class Rpc:
 
     def told(self, message: Told) -> None:
         """Take the answer to a call of ours."""
-        future = self._open.get(message.id)
+        _, future = self._open.get(message.id, ("", None))
         if future is None or future.done():
             return
         if message.ok:
             future.set_result(message.result)
         else:
             future.set_exception(Unavailable(str(message.result)))
+
+    def link_lost(self, peer: str) -> None:
+        """Wait for no answer of a node any more: what was under way is lost."""
+        for asked, future in self._open.values():
+            if asked == peer and not future.done():
+                future.set_exception(Unavailable(f"the connection to node {peer} broke"))
 
     async def stop(self) -> None:
         """Give up the answers that are under way."""

@@ -153,7 +153,7 @@ class RunningNode:
         self.driver.feed(LinkLost(peer))
         self.streams.feed(streams.LinkLost(peer))
         self.sessions.feed(sessions.LinkLost(peer))
-        self.stream_backend.link_lost(peer)
+        self._parts.rpc.link_lost(peer)
 
     def drain(self) -> None:
         """Begin to give all slots and partitions away."""

@@ -6,17 +6,14 @@ figures are asked of other nodes over `links/rpc.py`: they may be asked for agai
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from docstore.beside.view import View
-from docstore.errors import DocstoreError, Unavailable
+from docstore.errors import Unavailable
 from docstore.links.requests import (
     CommandPartition,
     FetchRecords,
-    R,
     ReadFigures,
-    Request,
 )
 from docstore.links.rpc import Rpc
 from docstore.model import json
@@ -72,8 +69,6 @@ class StreamBackend:
         self._rpc = rpc
         self._submit = submit
         self._topics: dict[str, tuple[Topic, float]] = {}
-        self._gone: dict[str, asyncio.Future[None]] = {}
-        """Nodes that were asked something -> when their connection breaks."""
         self._ends: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         rpc.serve(FetchRecords, self._fetch_for)
         rpc.serve(ReadFigures, self._figures_for)
@@ -223,7 +218,7 @@ class StreamBackend:
         wanted = wanted._replace(stale=False, trace=TRACEPARENT.get())
         asked = FetchRecords(link, wait_s, *wanted)
         try:
-            found = await self._ask(led.leader, asked, wait_s + WAIT_AT_ONCE_S)
+            found = await self._rpc.call(led.leader, asked, wait_s + WAIT_AT_ONCE_S)
         except Unavailable as error:
             return Problem(503, "no-leader", str(error))
         outcome = _fetched(found)
@@ -273,7 +268,7 @@ class StreamBackend:
 
     async def _figures_of(self, member: str, links: Sequence[str]) -> Mapping[str, Any]:
         try:
-            found = await self._ask(member, ReadFigures(tuple(links)), FIGURES_S)
+            found = await self._rpc.call(member, ReadFigures(tuple(links)), FIGURES_S)
         except Unavailable:
             return {}
         return dict(found)
@@ -295,7 +290,7 @@ class StreamBackend:
                 if not owner:
                     raise Unavailable("nobody owns the partition's document now")
                 request = CommandPartition(link, command)
-                found = await self._ask(owner, request, deadline - clock())
+                found = await self._rpc.call(owner, request, deadline - clock())
             except Unavailable as error:
                 found = _plain(Problem(503, "no-controller", str(error)))
             outcome = _commanded(found)
@@ -308,30 +303,6 @@ class StreamBackend:
         kind, value = asked.command
         event = CommandAsked(self._driver.next_request(), asked.link, (kind, value))
         return _plain(await self._driver.request(event))
-
-    # Other nodes
-
-    async def _ask(self, node: str, request: Request[R], timeout_s: float) -> R:
-        """Return what a node answers. Raises Unavailable, also as soon as its connection breaks."""
-        asking = asyncio.ensure_future(self._rpc.call(node, request, timeout_s))
-        gone = self._gone.get(node)
-        if gone is None:
-            gone = self._gone[node] = asyncio.get_running_loop().create_future()
-        try:
-            await asyncio.wait((asking, gone), return_when=asyncio.FIRST_COMPLETED)
-            if asking.done():
-                return asking.result()
-            raise Unavailable(f"the connection to node {node} broke")
-        finally:
-            asking.cancel()
-            with suppress(asyncio.CancelledError, DocstoreError):
-                await asking
-
-    def link_lost(self, peer: str) -> None:
-        """Wait for no answer of a node any more."""
-        gone = self._gone.pop(peer, None)
-        if gone is not None:
-            gone.set_result(None)
 
 
 def _plain(outcome: Outcome) -> tuple[Any, ...]:

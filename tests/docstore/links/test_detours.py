@@ -8,8 +8,11 @@ from itertools import permutations
 
 import pytest
 
+from docstore.errors import Unavailable
 from docstore.links import detours
 from docstore.links.connections import Detour
+from docstore.links.requests import ReadPage
+from docstore.links.rpc import Rpc
 from docstore.links.versions import RELAYS, Spoken
 from docstore.protocol.messages import HandOver
 from docstore.wire import Relayed
@@ -142,3 +145,14 @@ async def test_a_node_that_has_ended_is_lost_at_once_whatever_others_said_of_it(
         await until(lambda: "b" in a.lost and "b" not in a.links.outbound["c"].reaches)
         assert not a.links.is_linked("b")
         assert a.links.counters["detours"] == 0
+
+
+async def test_a_call_ends_as_soon_as_the_link_of_its_answer_is_lost() -> None:
+    a, b = Node("a", NEW), Node("b", NEW)
+    rpc = Rpc("a", a.links)
+    async with group(a, b):
+        asking = asyncio.create_task(rpc.call("b", ReadPage("/core/management"), 60.0))
+        await until(lambda: len(b.heard) == 1)
+        rpc.link_lost("b")
+        with pytest.raises(Unavailable, match="the connection to node b broke"):
+            await asking
