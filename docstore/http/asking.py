@@ -100,6 +100,11 @@ class Asked:
 
 def of_url(path: str, query: Mapping[str, str]) -> Asked:
     """Return what the parameters of a URL ask for. Raises BadRequest."""
+    empty = next(
+        (name for name, text in query.items() if IN_URL[name] in TEXTS and not text.strip()), ""
+    )
+    if empty:
+        raise BadRequest(f"{empty} is empty: say what is wanted, or leave it out")
     given: dict[str, Any] = {IN_URL[name]: text for name, text in query.items()}
     for name in ("limit", "top"):
         if name in given:

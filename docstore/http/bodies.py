@@ -148,7 +148,7 @@ def written_of(state: dict[str, Any], *, bytes_max: int) -> Written:
 
 def change_of(patch: dict[str, Any] | list[Any], *, bytes_max: int) -> Written:
     """Return a patch that has been parsed. Raises BadRequest, TooLarge."""
-    theirs = parted(patch) if isinstance(patch, dict) else {}
+    theirs = parted(patch, is_patch=True) if isinstance(patch, dict) else {}
     return Written(_dumped(patch, bytes_max), b"", theirs)
 
 
@@ -165,11 +165,13 @@ def change(body: bytes, media: str, *, bytes_max: int) -> Written:
     if PATCHES[media] == "json":
         json.parse(raw)
         return Written(raw, b"", {})
-    raw, _, theirs = author_state(raw, bytes_max)
+    raw, _, theirs = author_state(raw, bytes_max, is_patch=True)
     return Written(raw, b"", theirs)
 
 
-def author_state(raw: bytes, bytes_max: int) -> tuple[bytes, dict[str, Any], dict[str, Any]]:
+def author_state(
+    raw: bytes, bytes_max: int, *, is_patch: bool = False
+) -> tuple[bytes, dict[str, Any], dict[str, Any]]:
     """Return the author's bytes, the author's fields, and the document* fields that came along.
 
     The bytes are as they came when the client sent none of the fields that the store sets.
@@ -179,7 +181,7 @@ def author_state(raw: bytes, bytes_max: int) -> tuple[bytes, dict[str, Any], dic
     value = json.parse_object(raw)
     if _NOTED.isdisjoint(value):
         return (raw if value else b"{}"), value, {}
-    theirs = parted(value)
+    theirs = parted(value, is_patch=is_patch)
     if "documentVersion" in theirs and _NEGATIVE_VERSION.search(raw):
         raise BadRequest("documentVersion is a whole number")  # Also -0, which reads as 0.
     if not value:
@@ -189,14 +191,19 @@ def author_state(raw: bytes, bytes_max: int) -> tuple[bytes, dict[str, Any], dic
     return (json.dump(value) if theirs or hidden else raw), value, theirs
 
 
-def parted(value: dict[str, Any]) -> dict[str, Any]:
-    """Take the fields that the store sets out of a state, and return them; its lease too."""
+def parted(value: dict[str, Any], *, is_patch: bool = False) -> dict[str, Any]:
+    """Take the fields that the store sets out of a state, and return them; its lease too.
+
+    A patch takes the time away at which a document expires by null.
+    """
     if _NOTED.isdisjoint(value):
         return {}
     theirs = {key: value.pop(key) for key in list(value) if key in STORE_SET}
     if LEASE in value:
         theirs[LEASE] = value[LEASE]
     expiry = value.get(EXPIRY, 0)
+    if is_patch and expiry is None:
+        return theirs
     if isinstance(expiry, bool) or not isinstance(expiry, int) or expiry < 0:
         raise BadRequest(f"{EXPIRY} is a time in microseconds")
     return theirs

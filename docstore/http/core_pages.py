@@ -135,7 +135,7 @@ class CorePages:
     def _compact(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
         before_us = asked.get("beforeMicros")
         now_us = time.time_ns() // 1000
-        if not isinstance(before_us, int) or not 0 < before_us <= now_us:
+        if type(before_us) is not int or not 0 < before_us <= now_us:
             raise BadRequest("beforeMicros is an instant in the past, in microseconds since 1970")
         return _json(request, self._backend.compact(before_us), status=202)
 

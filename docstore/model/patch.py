@@ -1,7 +1,8 @@
 """Two ways to say a change: RFC 7396 merge patch, and RFC 6902 JSON patch. Pure.
 
-Both return a new value and leave the old one as it was. A JSON patch can double a document with
-each `copy` and nest it with each `add`, so what is copied is weighed and what results is measured.
+Both return a new value and leave the old one as it was. A JSON patch of a few bytes can double a
+document with each `copy`, move all elements of an array with each `add`, and nest without end. So
+what is copied and moved is weighed, and what results is measured.
 """
 
 import re
@@ -12,7 +13,9 @@ from docstore.model import json
 
 State = dict[str, Any]
 
-COPIED_BYTES_MAX = 4 << 20
+WORK_MAX = 1 << 20
+"""Bytes that are copied, and elements of arrays that are moved, 64 of which count as one byte."""
+_MOVED_SHIFT = 6
 
 _INDEX = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
 _BAD_ESCAPE = re.compile(r"~(?![01])")
@@ -39,15 +42,13 @@ def apply(state: Any, operations: Any) -> Any:
     """
     if not isinstance(operations, list):
         raise BadRequest("a JSON patch is an array of operations")
-    result, copied = _copy(state)
+    result, left = json.load(json.dump(state)), WORK_MAX
     try:
         for operation in operations:
             if not isinstance(operation, dict) or not isinstance(operation.get("op"), str):
                 raise BadRequest("an operation of a JSON patch needs an op")
-            result, size = _apply_one(result, operation)
-            copied += size
-            if copied > COPIED_BYTES_MAX:
-                raise TooLarge("the patch copies more than a document may hold")
+            result, work = _apply_one(result, operation, left)
+            left = _spent(left, work)
         levels = json.depth(json.dump(result))
     except (RecursionError, json.NotWritable):
         raise BadRequest("the patch nests too deep") from None
@@ -56,32 +57,33 @@ def apply(state: Any, operations: Any) -> Any:
     return result
 
 
-def _copy(value: Any) -> tuple[Any, int]:
-    """Return a copy that shares nothing, and its size in bytes."""
-    packed = json.dump(value)
-    return json.load(packed), len(packed)
+def _spent(left: int, work: int) -> int:
+    """Return what is left of the work that a patch may be. Raises TooLarge."""
+    if work > left:
+        raise TooLarge(f"the patch copies or moves more than {WORK_MAX} bytes of the document")
+    return left - work
 
 
-def _apply_one(state: Any, operation: State) -> tuple[Any, int]:
-    """Return the state after one operation, and how many bytes it copied."""
+def _apply_one(state: Any, operation: State, left: int) -> tuple[Any, int]:
+    """Return the state after one operation, and how much work it was."""
     name, path = operation["op"], _pointer(operation, "path")
     if name in ("add", "replace", "test") and "value" not in operation:
         raise BadRequest(f"the operation {name} needs a value")
     match name:
         case "add":
-            value, size = _copy(operation["value"])
-            return _add(state, path, value), size
+            return _add(state, path, json.load(json.dump(operation["value"])))
         case "remove":
-            return _remove(state, path), 0
+            return _remove(state, path)
         case "replace":
             _find(state, path)
-            value, size = _copy(operation["value"])
-            return _put(state, path, value), size
+            return _put(state, path, json.load(json.dump(operation["value"]))), 0
         case "move":
-            return _move(state, _pointer(operation, "from"), path), 0
+            return _move(state, _pointer(operation, "from"), path)
         case "copy":
-            value, size = _copy(_find(state, _pointer(operation, "from")))
-            return _add(state, path, value), size
+            packed = json.dump(_find(state, _pointer(operation, "from")))
+            _spent(left, len(packed))
+            state, work = _add(state, path, json.load(packed))
+            return state, work + len(packed)
         case "test":
             _test(state, path, operation["value"])
             return state, 0
@@ -116,18 +118,19 @@ def _index(part: str, last: int) -> int:
     return int(part)
 
 
-def _add(state: Any, path: list[str], value: Any) -> Any:
+def _add(state: Any, path: list[str], value: Any) -> tuple[Any, int]:
     if not path:
-        return value
-    parent = _find(state, path[:-1])
+        return value, 0
+    parent, moved = _find(state, path[:-1]), 0
     if isinstance(parent, dict):
         parent[path[-1]] = value
     elif isinstance(parent, list):
         at = len(parent) if path[-1] == "-" else _index(path[-1], len(parent))
+        moved = len(parent) - at
         parent.insert(at, value)
     else:
         raise Conflict("a patch cannot add to what is neither object nor array")
-    return state
+    return state, moved >> _MOVED_SHIFT
 
 
 def _put(state: Any, path: list[str], value: Any) -> Any:
@@ -141,30 +144,47 @@ def _put(state: Any, path: list[str], value: Any) -> Any:
     return state
 
 
-def _remove(state: Any, path: list[str]) -> Any:
+def _remove(state: Any, path: list[str]) -> tuple[Any, int]:
     if not path:
         raise Conflict("a patch cannot remove the whole document")
     _find(state, path)
-    parent = _find(state, path[:-1])
+    parent, moved = _find(state, path[:-1]), 0
     if isinstance(parent, list):
-        del parent[_index(path[-1], len(parent) - 1)]
+        at = _index(path[-1], len(parent) - 1)
+        moved = len(parent) - at
+        del parent[at]
     else:
         del parent[path[-1]]
-    return state
+    return state, moved >> _MOVED_SHIFT
 
 
-def _move(state: Any, source: list[str], path: list[str]) -> Any:
+def _move(state: Any, source: list[str], path: list[str]) -> tuple[Any, int]:
     if path[: len(source)] == source and path != source:
         raise Conflict("a patch cannot move a value into itself")
-    value = _find(state, source)
-    return _add(_remove(state, source) if source else state, path, value)
+    value, removed = _find(state, source), 0
+    if source:
+        state, removed = _remove(state, source)
+    state, added = _add(state, path, value)
+    return state, removed + added
 
 
 def _test(state: Any, path: list[str], value: Any) -> None:
-    found = _find(state, path)
-    # Not `==`: in Python True is 1; in JSON it is not, but 1.0 is.
-    if json.canonical(found) != json.canonical(value):
+    if not _is_same(_find(state, path), value):
         raise Conflict(f"the test of {_shown(path)} failed")
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Compare two values as JSON has them, no further than the smaller one goes.
+
+    Not by `==`: in Python True is 1; in JSON it is not, but 1.0 is.
+    """
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    return bool(one == other)
 
 
 def _shown(path: list[str]) -> str:

@@ -6,8 +6,8 @@
 Names are those of `operands.py`, with `/` or `.` into objects. Comparisons are OData's: with what
 is missing, null or of another type all are false but `ne`, which is true; `not` turns them round.
 
-A star in the text behind `eq` or `ne` stands for any characters, as Xenon has it; two are one star.
-Everywhere else (`in`, `contains`, ...) a star is a star.
+A star in the text behind `eq` or `ne`, also inside `any`, stands for any characters, as Xenon has
+it; two are one star. Everywhere else (`in`, `contains`, ...) a star is a star.
 
 Source: OData 4.01, part 2 (URL conventions), 5.1.1; two-valued comparisons are 5.1.1.1. Wildcards
 are those of Xenon's ODataQueryVisitor.
@@ -147,6 +147,11 @@ class _Parser:
         self._tokens.expect(")")
         if not isinstance(operand, Member):
             raise Unfit("any is for members that are arrays")
+        if word == "eq" and isinstance(literal, str):
+            pieces = _pieces(literal)
+            if len(pieces) > 1:
+                return known(operand.contains(predicates.pattern_of(pieces), "GLOB"))
+            literal = pieces[0]
         return known(operand.contains(literal, _COMPARISONS[word]))
 
     def _null(self, operand: Operand, token: Token, word: str) -> Condition:
@@ -173,6 +178,4 @@ def _pieces(text: str) -> Sequence[str]:
             pieces[-1] += "*" if part == "**" else part
     if len(pieces) > 1 and (len(pieces) > STARS_MAX + 1 or len(text) > PATTERN_MAX):
         raise Unfit(f"at most {STARS_MAX} stars, in a text of at most {PATTERN_MAX} characters")
-    if len(pieces) > 1 and "\x00" in text:
-        raise Unfit("a text with stars has no NUL in it")
     return pieces

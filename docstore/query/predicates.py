@@ -12,6 +12,8 @@ from itertools import accumulate
 from docstore.query.condition import Condition, Literal, Unfit
 from docstore.query.operands import Operand
 
+SQL_MAX = 1 << 19
+"""Characters: a name that must be looked up, inside of another one, takes a thousand."""
 NESTING_MAX = 20
 """Brackets inside of each other in SQL: SQLite's parser has a stack of 100 entries until 3.46."""
 AT_ONCE = 16
@@ -76,9 +78,14 @@ def resembles(operand: Operand, pieces: Sequence[str]) -> Condition:
     if not between and not last:
         return begins(operand, first)
     sql, parameters = _text(operand)
-    pattern = "*".join("".join(f"[{c}]" if c in "*?[" else c for c in piece) for piece in pieces)
+    pattern = pattern_of(pieces)
     prefix = first if operand.is_link else ""
     return Condition(f"({sql} GLOB ?)", (*parameters, pattern), prefix=prefix)
+
+
+def pattern_of(pieces: Sequence[str]) -> str:
+    """Return what SQLite's GLOB takes for these pieces, with anything between them."""
+    return "*".join("".join(f"[{c}]" if c in "*?[" else c for c in piece) for piece in pieces)
 
 
 def _text(operand: Operand) -> tuple[str, tuple[object, ...]]:
@@ -114,7 +121,9 @@ def known(one: Condition) -> Condition:
 
 
 def is_too_nested(condition: Condition) -> bool:
-    """Say whether SQLite would not take it."""
+    """Say whether SQLite would not take it, or only after a long time."""
+    if len(condition.sql) > SQL_MAX:
+        return True
     steps = ({"(": 1, ")": -1}.get(character, 0) for character in condition.sql)
     return max(accumulate(steps), default=0) > NESTING_MAX
 

@@ -8,7 +8,8 @@ Source: MongoDB's change streams (resume tokens), CouchDB's `_changes` (long pol
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from itertools import chain
 from random import Random
 from typing import Any, NamedTuple
 
@@ -94,10 +95,8 @@ class Feed:
         if self._members.lacks_quorum:
             raise NoQuorum("this node does not hear a majority of the members: ask another")
         positions = since.by_slot()
-        asked = {
-            holder: {slot: positions[slot][1] for slot in slots}
-            for holder, slots in self._by_holder(positions).items()
-        }
+        afters = {slot: n for slot, (_, n) in positions.items()}
+        asked = self._by_holder(afters)
         unheard = len(asked.pop("", ()))
         share = max(1, rows // max(1, len(asked)))  # Nobody's news wait for those of others.
         holders = self._rng.sample(list(asked), len(asked))
@@ -106,17 +105,13 @@ class Feed:
         while holders and count < rows:  # All at once, unless fewer rows are wanted than they are.
             some, holders = holders[: rows - count], holders[rows - count :]
             answers = await asyncio.gather(
-                *(self._ask(holder, wanted, asked[holder], share) for holder in some)
+                *(self._ask_until_kept(wanted, holder, asked[holder], share) for holder in some)
             )
-            for holder, answer in zip(some, answers, strict=True):
-                if answer is None:
-                    unheard += len(asked[holder])
-                elif isinstance(answer, str):
-                    raise SnapshotGone(answer)
-                else:
-                    lines.append(answer.lines)
-                    count += answer.rows
-                    reached |= {slot: (epoch, n) for slot, epoch, n in answer.reached}
+            for answer, silent in chain.from_iterable(answers):
+                unheard += silent
+                lines.append(answer.lines)
+                count += answer.rows
+                reached |= {slot: (epoch, n) for slot, epoch, n in answer.reached}
         return Stretch(b"".join(lines), count, since.moved(reached), unheard)
 
     def slot_of(self, link: str) -> int:
@@ -129,7 +124,7 @@ class Feed:
         Whether there may be: where others have to be asked, they always may.
         """
         loop = asyncio.get_running_loop()
-        is_all_here = len(self._by_holder(range(self._members.slots))) == 1
+        is_all_here = len(self._by_holder(dict.fromkeys(range(self._members.slots), 0))) == 1
         deadline = loop.time() + (timeout_s if is_all_here else min(ELSEWHERE_S, timeout_s))
         while self.seen() == since and loop.time() < deadline:  # noqa: ASYNC110 - a sum has no event
             await asyncio.sleep(min(POLL_S, max(0.0, deadline - loop.time())))
@@ -167,25 +162,57 @@ class Feed:
 
     # Who has what
 
-    def _by_holder(self, slots: Iterable[int]) -> dict[str, list[int]]:
-        """Return node -> slots to be read there; "" for those that nobody can be asked for."""
-        holders: dict[str, list[int]] = {}
-        for slot in slots:
-            holders.setdefault(self._holder(slot), []).append(slot)
+    def _by_holder(
+        self, afters: Mapping[int, int], but: Collection[str] = ()
+    ) -> dict[str, dict[int, int]]:
+        """Return node -> slots to be read there; "" for those that no node can be asked for."""
+        holders: dict[str, dict[int, int]] = {}
+        for slot, n in afters.items():
+            holders.setdefault(self._holder(slot, but), {})[slot] = n
         return holders
 
-    def _holder(self, slot: int) -> str:
+    def _holder(self, slot: int, but: Collection[str]) -> str:
         log = self._view.logs.get(slot)
-        if log is not None and log.full:
+        if log is not None and log.full and self._members.me not in but:
             return self._members.me
         candidates = [
             self._view.owners.owner_of(slot),
             *self._members.placement.replicas(slot),
         ]
-        linked = (each for each in candidates if each and self._rpc.reaches(each))
+        linked = (
+            each for each in candidates if each and each not in but and self._rpc.reaches(each)
+        )
         return next(linked, "")
 
     # Both sides
+
+    async def _ask_until_kept(
+        self,
+        wanted: Wanted,
+        holder: str,
+        after: Mapping[int, int],
+        rows: int,
+        tried: Collection[str] = (),
+    ) -> list[tuple[ChangeLines, int]]:
+        """Return what a node has, and of how many slots none is heard.
+
+        Replicas let go of rows each in its own time: what one has let go of, another one may have.
+        Raises SnapshotGone where none has it.
+        """
+        answer = await self._ask(holder, wanted, after, rows)
+        if answer is None:
+            return [(ChangeLines(b"", 0, []), len(after))]
+        if not isinstance(answer, str):
+            return [(answer, 0)]
+        tried = (*tried, holder)
+        found: list[tuple[ChangeLines, int]] = []
+        for other, some in self._by_holder(after, tried).items():
+            if not other:
+                raise SnapshotGone(answer)
+            left = rows - sum(lines.rows for lines, _ in found)
+            if left > 0:
+                found += await self._ask_until_kept(wanted, other, some, left, tried)
+        return found
 
     async def _ask(
         self, holder: str, wanted: Wanted, after: Mapping[int, int], rows: int

@@ -9,7 +9,8 @@ Left out: linear-time regular expressions, which the standard library does not h
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -31,6 +32,10 @@ SILENT = frozenset(
 REFERENCES = ("$ref", "$dynamicRef")
 STEPS_MAX = 1 << 24
 """About a tenth of a second of matching."""
+KEYWORDS_MAX, KEYWORDS_A_BYTE = 10_000, 4
+"""How many keywords may be applied to a document, and how many more for each of its bytes."""
+IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
+"""Keywords whose schemas are applied to the same value."""
 
 _ESCAPE_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 _BACK_REFERENCE = re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]|\(\?P=")
@@ -39,6 +44,7 @@ _UNBOUNDED = re.compile(r"[*+]|\{[0-9]*,[0-9]*\}")
 _DEGREE_MAX = 3
 
 
+@lru_cache(maxsize=1024)
 def degree(pattern: str) -> int:
     """Return the power of the text's length that matching may take, at most.
 
@@ -85,6 +91,41 @@ def check_schema(schema: Mapping[str, Any]) -> None:
                 if degree(pattern) > 1:
                     detail = f"schema: {pattern[:80]!r}: begin with ^ and repeat at most once"
                     raise Refusal(detail, status=400)
+    _check_references(schema)
+
+
+def _check_references(schema: Mapping[str, Any]) -> None:
+    """Raise Refusal for a reference to what is not there, or back without going into the value."""
+    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+    done: set[int] = set()
+
+    def follow(part: Any, above: tuple[int, ...]) -> None:
+        if not isinstance(part, dict) or id(part) in done:
+            return
+        for key in REFERENCES:
+            if key not in part:
+                continue
+            try:
+                there = resolver.lookup(part[key]).contents
+            except Unresolvable:
+                raise Refusal(f"schema: {part[key][:80]!r} is not there", status=400) from None
+            if id(there) in (*above, id(part)):
+                detail = f"schema: {part[key][:80]!r} leads back to itself for the same value"
+                raise Refusal(detail, status=400)
+            follow(there, (*above, id(part)))
+        for key in IN_PLACE:
+            inside = part.get(key)
+            some = inside.values() if key == "dependentSchemas" and inside else [inside]
+            for each in inside if isinstance(inside, list) else some:
+                follow(each, (*above, id(part)))
+        done.add(id(part))
+
+    try:
+        for part in (schema, *(value for _, value in _members(schema))):
+            for each in part if isinstance(part, list) else [part]:
+                follow(each, ())
+    except RecursionError:
+        raise Refusal("schema: too many references one behind the other", status=400) from None
 
 
 def _members(value: Any) -> Iterator[tuple[str, Any]]:
@@ -113,11 +154,40 @@ def unapplied(schema: Mapping[str, Any]) -> list[str]:
     return sorted(found - SILENT - (Draft202012Validator.VALIDATORS.keys() - {"format"}))
 
 
+class _Budget:
+    """What is left of the work that one document may be; documents are checked in one thread."""
+
+    keywords = 0
+    steps = 0
+
+    def begin(self, size: int) -> None:
+        """Set what a document of so many bytes may take."""
+        self.keywords = KEYWORDS_MAX + KEYWORDS_A_BYTE * size
+        self.steps = 4 * STEPS_MAX
+
+    def counted(self, keyword: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a keyword that counts how often it is applied."""
+
+        def applied(*arguments: Any) -> Any:
+            self.keywords -= 1
+            if self.keywords < 0:
+                raise Refusal("the schema applies too many keywords to this document")
+            return keyword(*arguments)
+
+        return applied
+
+
+_BUDGET = _Budget()
+
+
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
     if not isinstance(instance, str):
         return
+    _BUDGET.steps -= len(instance) ** degree(pattern)
     if len(instance) > length_max(pattern):
         yield ValidationError(f"a text of {len(instance)} characters is too long for its pattern")
+    elif _BUDGET.steps < 0:
+        yield ValidationError("the texts of the document are too long for their patterns")
     elif not re.search(pattern, instance):
         yield ValidationError(f"{instance[:100]!r} does not match {pattern[:100]!r}")
 
@@ -129,7 +199,10 @@ def _unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator
             yield ValidationError("the array has a member twice")
 
 
-_Validator = extend(Draft202012Validator, {"pattern": _pattern, "uniqueItems": _unique})  # type: ignore[no-untyped-call]
+_KEYWORDS = Draft202012Validator.VALIDATORS | {"pattern": _pattern, "uniqueItems": _unique}
+_Validator = extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator, {name: _BUDGET.counted(keyword) for name, keyword in _KEYWORDS.items()}
+)
 
 
 class Schema:
@@ -141,6 +214,7 @@ class Schema:
 
     def check(self, state: Any) -> None:
         """Raise Refusal, with the place and the reason, when the state does not fit."""
+        _BUDGET.begin(len(json.dump(state)))
         try:
             error = best_match(self._validator.iter_errors(state))
         except (Unresolvable, RecursionError, ArithmeticError, ValueError) as error:

@@ -279,6 +279,9 @@ def _made(
     if not isinstance(after, dict):
         return _refuse(400, "malformed", "a document is a JSON object", live)
     after = {key: value for key, value in after.items() if key not in STORE_SET}
+    expiry = after.get(EXPIRY, 0)
+    if type(expiry) is not int or expiry < 0:
+        return _refuse(400, "malformed", f"{EXPIRY} is a time in microseconds", live)
     if service.checks:
         _of_author(service.check, after)
     state = _of_author(json.dump, after)

@@ -327,6 +327,7 @@ async def test_queries_of_listings_that_are_refused(client: Client, factory: str
     bad = (
         "$limit=-1", "$limit=0", "$limit=1000000000", "$limit=abc", "$top=0", "$limit=",
         "$filter=a%20eq", "$orderby=a%20b", "$select=a%20b", "$skip=3", "$skiptoken=x",
+        "$filter=", "$orderby=", "$select=", "asOf=", "$filter=%20",
     )  # fmt: skip
     for query in bad:
         async with client.get(f"{factory}?{query}") as response:

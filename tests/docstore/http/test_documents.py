@@ -1,6 +1,7 @@
 """Documents over HTTP: each row of the table of requests, through real sockets."""
 
 import asyncio
+import json
 from typing import Any
 
 import aiohttp
@@ -221,6 +222,22 @@ async def test_etags_and_preconditions(client: Client, factory: str) -> None:
         refused = await problem_of(response, 412)
         assert refused["errorCode"] == "precondition-failed"
         assert response.headers["Docstore-Version"] == "1"
+
+
+async def test_a_patch_takes_an_expiry_away_by_null(client: Client, factory: str) -> None:
+    link, later = f"{factory}/a", 4_000_000_000_000_000
+    assert (await put(client, link, {"documentExpirationTimeMicros": later}))[0] == 201
+    merge = {"Content-Type": "application/merge-patch+json"}
+    without = json.dumps({"documentExpirationTimeMicros": None})
+    async with client.patch(link, data=without, headers=merge) as response:
+        assert response.status == 200
+    async with client.get(link) as response:
+        assert "documentExpirationTimeMicros" not in await response.json()
+    assert (await put(client, link, {"documentExpirationTimeMicros": None}))[0] == 400
+    steps = [{"op": "add", "path": "/documentExpirationTimeMicros", "value": "soon"}]
+    patch = {"Content-Type": "application/json-patch+json"}
+    async with client.patch(link, data=json.dumps(steps), headers=patch) as response:
+        await problem_of(response, 400)
 
 
 async def test_digits_of_other_alphabets_are_no_version(client: Client, factory: str) -> None:

@@ -253,6 +253,7 @@ async def test_resynchronisation(client: Client, factory: str) -> None:
         ("/core/management", {"kind": "CompactRequest"}, 400),
         ("/core/management", {"kind": "CompactRequest", "beforeMicros": "now"}, 400),
         ("/core/management", {"kind": "CompactRequest", "beforeMicros": 9e15}, 400),
+        ("/core/management", {"kind": "CompactRequest", "beforeMicros": True}, 400),
         ("/core/management", {"kind": "SynchronizeControlRequest", "id": 1, "action": "pause"},
          400),
         ("/core/management", {"kind": "SynchronizeRequest", "documentSelfLink": "../x"}, 400),

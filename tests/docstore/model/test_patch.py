@@ -4,9 +4,11 @@ import copy
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from docstore.errors import BadRequest, Conflict, DocstoreError, TooLarge
-from docstore.model import patch
+from docstore.model import json, patch
+from tests.docstore.model.test_json import VALUES
 
 # RFC 7396, appendix A.
 MERGES = [
@@ -131,6 +133,41 @@ def test_copying_one_large_text_often_is_stopped() -> None:
     often = [{"op": "copy", "from": "/a", "path": f"/x{number}"} for number in range(1000)]
     with pytest.raises(TooLarge):
         patch.apply({"a": "x" * 500_000}, often)
+
+
+@pytest.mark.parametrize(
+    "often", [op("add", "/a/0", value=1), {"op": "move", "from": "/a/0", "path": "/a/0"}]
+)
+def test_moving_a_long_array_often_is_stopped(often: dict[str, Any]) -> None:
+    with pytest.raises(TooLarge):
+        patch.apply({"a": [1] * 500_000}, [often] * 1_000)
+    patch.apply({"a": [1] * 1_000}, [often] * 1_000)
+
+
+def test_no_more_is_copied_than_a_document_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = []
+    load = json.load
+
+    def counted(packed: bytes) -> Any:
+        copied.append(len(packed))
+        return load(packed)
+
+    monkeypatch.setattr(json, "load", counted)
+    doubling = [{"op": "copy", "from": "", "path": f"/x{number}"} for number in range(60)]
+    with pytest.raises(TooLarge):
+        patch.apply({f"{n}": {} for n in range(10)}, doubling)
+    assert sum(copied) <= 2 * patch.WORK_MAX
+
+
+@given(VALUES, VALUES)
+def test_a_test_compares_as_json_does(one: Any, other: Any) -> None:
+    is_same = json.canonical(one) == json.canonical(other)
+    for value, wanted in ((one, other), ([one], [other]), ({"a": one}, {"a": other})):
+        if is_same:
+            patch.apply({"v": value}, [op("test", "/v", value=wanted)])
+        else:
+            with pytest.raises(Conflict):
+                patch.apply({"v": value}, [op("test", "/v", value=wanted)])
 
 
 @pytest.mark.parametrize("name", ["copy", "move", "add"])

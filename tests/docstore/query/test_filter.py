@@ -116,7 +116,9 @@ def elements(draw: st.DrawFn) -> Said:
         value = member(document, ["tags"])
         return isinstance(value, list) and any(compares(x, operator, literal) for x in value)
 
-    return Said(f"tags/any(t: t {operator} {spelt(literal)})", holds)
+    is_equality = operator == "eq" and isinstance(literal, str)
+    text = spelt(starless(literal) if is_equality else literal)
+    return Said(f"tags/any(t: t {operator} {text})", holds)
 
 
 @st.composite
@@ -133,6 +135,13 @@ def wildcards(draw: st.DrawFn) -> Said:
         value = member(document, PATHS[path])
         return (isinstance(value, str) and fnmatchcase(value, pattern)) == (operator == "eq")
 
+    def has_one(document: Document) -> bool:
+        values = member(document, ["tags"])
+        texts = [x for x in values if isinstance(x, str)] if isinstance(values, list) else []
+        return any(fnmatchcase(each, pattern) for each in texts)
+
+    if draw(st.booleans()):
+        return Said(f"tags/any(t: t eq {quoted(text)})", has_one)
     return Said(f"{path} {operator} {quoted(text)}", holds)
 
 

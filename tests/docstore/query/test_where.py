@@ -44,6 +44,7 @@ def test_what_a_condition_says_of_links(text: str, links: set[str] | None, prefi
         "body = 'x'", "before is null", "documentKind = 'x'", "`documentKind` = 'x'",
         "documentOwner in ('a', 1)", "not (n = 9 or " * 12 + "n < 9" + ")" * 12,
         "(" * (DEPTH_MAX + 2) + "n = 1" + ")" * (DEPTH_MAX + 2), "n = 1 " + " " * TEXT_MAX,
+        " or ".join(["`é`.`é`.`é` = 1"] * 800),
         "n = \uff11", "n[\uff11] = 1", "n = 1.\uff10", "n = 'a\0b'", "n = '\ud800'",
     ],
 )  # fmt: skip

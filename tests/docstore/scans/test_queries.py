@@ -236,6 +236,19 @@ async def test_aggregates_are_exact_and_have_a_group_of_what_has_no_value(
             await store.aggregate("/q", "count(*)", group_by="number, counter")
 
 
+async def test_groups_of_the_empty_text_and_of_none_come_before_other_texts(
+    cluster: LocalCluster,
+) -> None:
+    async with Client(cluster.urls) as store:
+        await store.declare("/texts")
+        for number, body in enumerate(({"v": "b"}, {"v": ""}, {}, {"v": "a"}, {"v": ""})):
+            await store.put(f"/texts/{number}", body)
+        groups = await store.aggregate("/texts", "count(*) as hits", group_by="v")
+        assert [(each["v"], each["hits"]) for each in groups] == [
+            (None, 1), ("", 2), ("a", 1), ("b", 1),
+        ]  # fmt: skip
+
+
 async def test_past_versions_and_what_was_deleted(
     cluster: LocalCluster, http: aiohttp.ClientSession
 ) -> None:
@@ -334,3 +347,49 @@ async def test_a_damaged_copy_is_left_for_another_one(tmp_path: Path) -> None:
 def owns_some(cluster: LocalCluster, links: list[str]) -> bool:
     """Say whether the first node owns one of these documents."""
     return any(cluster.owner_of(link) is cluster.nodes[0] for link in links[:10])
+
+
+async def test_what_one_copy_has_let_go_of_is_read_from_another(
+    cluster: LocalCluster, http: aiohttp.ClientSession
+) -> None:
+    async with Client(cluster.urls) as store:
+        await store.declare("/gone")
+        await let_go_at_one(cluster, http, store, "/gone/a")
+
+
+async def let_go_at_one(
+    cluster: LocalCluster, http: aiohttp.ClientSession, store: Client, link: str
+) -> None:
+    for n in range(3):
+        last = await store.put(link, {"n": n})
+    cut = (await store.json("GET", "/core/spark/plan"))["cut"]
+    for n in range(3, 6):
+        last = await store.put(link, {"n": n})
+    owner = (await store.json("GET", f"{link}/explain"))["owner"]
+    urls = {await node_at(http, url): url for url in cluster.urls}
+    last_us = last.value["documentUpdateTimeMicros"]
+    old = f"{link}?documentVersion=3"  # Up to the last but one, only that one stays.
+    stale = {"Docstore-Consistency": "stale"}
+    is_gone: set[str] = set()
+    async with asyncio.timeout(60):
+        while not is_gone:  # One of four nodes has no copy, and asks the others.
+            for name, url in sorted(urls.items(), key=lambda each: each[0] != owner):
+                # The owner tells the others how far all copies are, and lets go of nothing.
+                before = {"kind": "CompactRequest", "beforeMicros": 1 if name == owner else last_us}
+                async with http.patch(f"{url}/core/management", json=before) as answer:
+                    assert answer.status == 202
+                async with http.get(f"{url}{old}", headers=stale) as answer:
+                    is_gone |= {name} if answer.status == 410 else set()
+    for url in cluster.urls:
+        for since in (cut, "earliest"):
+            asked = {"prefix": "/gone", "since": since}
+            async with http.post(f"{url}/core/changes", json=asked) as answer:
+                assert answer.status == 200, await answer.text()
+                *changes, _ = map(json.loads, (await answer.read()).splitlines())
+            versions = [each["documentVersion"] for each in changes]
+            assert versions == list(range(3 if since == cut else 0, 6))
+
+
+async def node_at(http: aiohttp.ClientSession, url: str) -> str:
+    async with http.get(f"{url}/core/management") as answer:
+        return str((await answer.json())["id"])

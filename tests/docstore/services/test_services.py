@@ -167,13 +167,20 @@ def test_patterns_that_could_take_for_ever_are_refused(pattern: str) -> None:
         {"type": "nonsense"}, {"$ref": "http://evil/x"}, {"$ref": "other.json"},
         {"allOf": [{"$ref": "file:///x"}]}, {"$dynamicRef": "x#y"}, {"$id": "http://evil/"},
         {"properties": {"a": {"pattern": "(a+)+"}}}, {"patternProperties": {"a+": {}}},
-        {"items": {"required": "x"}}, {"$ref": 7},
+        {"items": {"required": "x"}}, {"$ref": 7}, {"$ref": "#"}, {"$ref": "#/nowhere"},
+        {"properties": {"a": {"$dynamicRef": "#nowhere"}}}, {"allOf": [{"not": {"$ref": "#"}}]},
+        {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}}},
     ],
 )  # fmt: skip
 def test_schemas_that_are_refused(schema: Any) -> None:
     with pytest.raises(Refusal) as refused:
         Schema(schema)
     assert refused.value.status == 400
+
+
+DEEP: dict[str, Any] = {}
+for _ in range(60):
+    DEEP = {"a": DEEP}
 
 
 @pytest.mark.parametrize(
@@ -186,6 +193,8 @@ def test_schemas_that_are_refused(schema: Any) -> None:
         ({"properties": {"a": {"uniqueItems": True}}}, {"a": [*range(100_000), "x", {}, {}]}),
         ({"properties": {"a": {"multipleOf": 1e-308}}}, {"a": 1e308}),
         ({"properties": {"a": {"uniqueItems": True}}}, {"a": [1, 1.0]}),
+        ({"additionalProperties": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}, DEEP),
+        ({"properties": {"a": {"items": {"pattern": "a+b+c$"}}}}, {"a": ["a" * 200 + "c"] * 4_000}),
     ],
 )
 def test_a_schema_never_holds_the_owner_up(schema: Any, state: Any) -> None:
@@ -193,6 +202,13 @@ def test_a_schema_never_holds_the_owner_up(schema: Any, state: Any) -> None:
     with pytest.raises(Refusal):
         Schema(schema).check(state)
     assert time.process_time() - began < 2
+
+
+def test_a_schema_may_refer_to_itself_for_what_is_inside() -> None:
+    tree = {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "n": {"type": "integer"}}}
+    Schema(tree).check({"left": {"right": {"n": 1}}})
+    with pytest.raises(Refusal, match=r"\$\.left\.right\.n"):
+        Schema(tree).check({"left": {"right": {"n": "x"}}})
 
 
 def test_a_schema_that_fits_is_silent() -> None:
