@@ -47,6 +47,13 @@ def test_a_pinned_seed_breaks_nothing(seed: int) -> None:
     assert (outcome.problems, outcome.stuck) == ([], [])
 
 
+# With two faults at a time: after pre-votes that were refused an attempt waited 9.6 s for a promise
+# that was lost (rule T4).
+def test_a_pinned_seed_of_two_faults_at_a_time_breaks_nothing() -> None:
+    outcome = run(610_045, shape_of(610_045), register=False)
+    assert (outcome.problems, outcome.stuck) == ([], [])
+
+
 @pytest.mark.thorough
 def test_an_unclean_election_loses_only_what_its_leader_lacks() -> None:
     for seed in range(SEEDS_MAX):

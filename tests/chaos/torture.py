@@ -1,4 +1,4 @@
-"""Torture of a group of five: python -m tests.chaos.torture --minutes M --seed S [--only KINDS].
+"""Torture of a group: python -m tests.chaos.torture --minutes M --seed S [--size N] [--only KINDS].
 
 Chapter after chapter: clients work on documents of their own, faults strike, two of different kinds
 at a time unless `--alone` is given, all is mended, and
@@ -43,7 +43,7 @@ from tests.chaos.verdict import versions_of
 
 T = TypeVar("T", bound=Mixer)
 
-SIZE, SPARES, CLIENTS, LINKS = 5, 2, 10, 30
+SPARES, CLIENTS, LINKS = 2, 10, 30
 BATCHERS, KEYS = 4, 4
 CHAPTER_S = 40.0
 FAMILIES = (
@@ -218,9 +218,9 @@ class Torture:
         print(line, flush=True)
 
 
-def certificates(directory: Path) -> Path:
+def certificates(directory: Path, size: int) -> Path:
     """Make a CA, which this process believes from now on, and a certificate for each node."""
-    nodes = [f"n{number}" for number in range(1, SIZE + SPARES + 1)]
+    nodes = [f"n{number}" for number in range(1, size + SPARES + 1)]
     make_authority(directory, "torture", 1)
     for node in nodes:
         make_certificate(directory, [node], ["127.0.0.1"], 1)
@@ -229,13 +229,19 @@ def certificates(directory: Path) -> Path:
 
 
 async def torture(
-    minutes: float, seed: int, only: list[str], *, tls: bool = False, alone: bool = False
+    minutes: float,
+    seed: int,
+    only: list[str],
+    *,
+    size: int = 5,
+    tls: bool = False,
+    alone: bool = False,
 ) -> Account:
     """Run for so long; return what was seen. alone: one fault at a time."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="docstore-torture-") as directory:
-        certs = certificates(Path(directory) / "certs") if tls else None
-        arena = Arena(Path(directory), SIZE, SPARES, rng, certs=certs)
+        certs = certificates(Path(directory) / "certs", size) if tls else None
+        arena = Arena(Path(directory), size, SPARES, rng, certs=certs)
         small = arena.members[-1]
         mounted = mount_small_disk(small.data, "256m")
         nemesis = Nemesis(arena, small if mounted else None)
@@ -264,6 +270,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.torture", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--size", type=int, default=5, help="of the group: 3, 5 (default) or more")
     parser.add_argument("--only", default="", help="kinds of faults, with commas between")
     parser.add_argument("--alone", action="store_true", help="one fault at a time, not two")
     parser.add_argument("--tls", action="store_true", help="on the ports of clients and of nodes")
@@ -272,7 +279,14 @@ def main() -> int:
     print(f"seed {options.seed}")
     only = [kind for kind in options.only.split(",") if kind]
     account = asyncio.run(
-        torture(options.minutes, options.seed, only, tls=options.tls, alone=options.alone)
+        torture(
+            options.minutes,
+            options.seed,
+            only,
+            size=options.size,
+            tls=options.tls,
+            alone=options.alone,
+        )
     )
     text = report.text_of(account)
     print(text)

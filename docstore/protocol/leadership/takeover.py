@@ -37,6 +37,9 @@ from docstore.protocol.road.learn import Acceptor
 from docstore.protocol.slots import from_bitmap, to_bitmap
 from docstore.storage.store import Corrupt, Result, Rows, Truncate
 
+FACTOR_MAX = 32
+"""By which waiting, and the time of an attempt, grow at the most (rule T4)."""
+
 
 class TakeOver:
     """The candidate's side, and the voter's."""
@@ -53,10 +56,11 @@ class TakeOver:
         """slot -> who would let us, in the pre-vote round that is on its way."""
         self._asked_at = NEVER
         self._not_before = NEVER
-        self._failures = 0
+        self._backing_off = 1
         self._patience_s = core.config.leadership.attempt_timeout_s
         """How long an attempt may make no progress: on disks that are slower, none would ever
-        succeed, so it is twice as long after each that failed."""
+        succeed, so it is twice as long after each that failed. A pre-vote that is refused or
+        lost says nothing of disks: it makes none longer."""
         self._without_owner: list[SlotLog] = []
         self._unclaimed_as_of: tuple[int, set[str]] = (-1, set())
         self._attempts: list[tuple[SlotLog, Reign]] = []
@@ -353,15 +357,16 @@ class TakeOver:
                 failed = True
         if failed:
             self._back_off()
+            longest_s = core.config.leadership.attempt_timeout_s * FACTOR_MAX
+            self._patience_s = min(2 * self._patience_s, longest_s)
 
     def opened(self) -> None:
         """An attempt succeeded: the next one need not wait."""
-        self._failures = 0
+        self._backing_off = 1
         self._patience_s = self.core.config.leadership.attempt_timeout_s
 
     def _back_off(self) -> None:
         """Wait a random time, doubling its bound with each failure up to 32 times."""
-        self._failures = min(self._failures + 1, 5)
-        times, factor = self.core.config.leadership, 1 << self._failures
-        self._patience_s, bound = times.attempt_timeout_s * factor, times.backoff_s * factor
+        self._backing_off = min(2 * self._backing_off, FACTOR_MAX)
+        bound = self.core.config.leadership.backoff_s * self._backing_off
         self._not_before = self.core.now + self.core.rng.random() * bound
