@@ -40,8 +40,11 @@ class StreamBackend(Protocol):
     def known_topic(self, name: str) -> Topic | None:
         """Return what a topic said a moment ago, or last while the group has no majority."""
 
-    async def topic_or_last(self, name: str, timeout_s: float) -> Topic:
-        """Return what a topic says, or said last while its owner does not answer."""
+    async def topic_or_last(self, name: str, partition: int | None, timeout_s: float) -> Topic:
+        """Return what a topic says, or said last while its owner does not answer.
+
+        partition: the one that the caller names, and that the leader will judge.
+        """
 
     async def topic(self, name: str, timeout_s: float) -> Topic:
         """Return what a topic says. Raises NoSuchTopic, Unavailable."""

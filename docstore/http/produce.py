@@ -97,7 +97,8 @@ class Producing:
                 f" {STREAMS}/{name}/partitions/<n>/records, and repeat a request there"
             )
         streams = self._backend.streams
-        topic = streams.known_topic(name) or await streams.topic_or_last(name, patience_s)
+        topic = streams.known_topic(name)
+        topic = topic or await streams.topic_or_last(name, partition, patience_s)
         if partition is not None and partition >= topic.partitions:
             topic = await streams.topic(name, patience_s)  # It may have got more meanwhile.
             if partition >= topic.partitions:

@@ -39,7 +39,7 @@ from docstore.trace.context import TRACEPARENT
 TOPIC_KNOWN_S = 5.0
 """How long what a topic says is believed. A partition more is noticed so much later."""
 TOPIC_ASKED_S = 0.5
-"""A topic that was known is asked for that long; then it counts as it was."""
+"""What the produce of a record can do without is asked for that long."""
 TOPICS_KNOWN_MAX = 10_000
 WAIT_AT_ONCE_S = 5.0
 """How long a leader lets one question wait: who asked may have gone meanwhile."""
@@ -82,19 +82,24 @@ class StreamBackend:
         is_known = known is not None and (clock() < known[1] or self._view.lacks_quorum)
         return known[0] if known is not None and is_known else None
 
-    async def topic_or_last(self, name: str, timeout_s: float) -> Topic:
+    async def topic_or_last(self, name: str, partition: int | None, timeout_s: float) -> Topic:
         """Return what a topic says, or said last while its owner does not answer.
 
-        Raises NoSuchTopic, Unavailable where nothing was known of it.
+        partition: the one that the caller names. Of a topic that this node never read, it is taken
+        for granted: the leader knows whether it exists. Raises NoSuchTopic, and Unavailable where
+        the number of partitions is needed and was never read.
         """
         last = self._topics.get(name)
+        is_needed = last is None and partition is None
         try:
-            return await self.topic(name, timeout_s if last is None else TOPIC_ASKED_S)
+            return await self.topic(name, timeout_s if is_needed else TOPIC_ASKED_S)
         except Unavailable:
-            if last is None:
+            if last is not None:
+                self._topics[name] = (last[0], clock() + TOPIC_KNOWN_S)
+                return last[0]
+            if partition is None:
                 raise
-        self._topics[name] = (last[0], clock() + TOPIC_KNOWN_S)
-        return last[0]
+            return Topic(name=name, incarnation="", partitions=partition + 1)
 
     async def topic(self, name: str, timeout_s: float) -> Topic:
         """Return what a topic says. Raises NoSuchTopic, Unavailable."""

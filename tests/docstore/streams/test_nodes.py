@@ -295,3 +295,39 @@ async def test_a_partition_whose_live_set_is_up_is_written_while_the_group_has_n
             group.wait_ready()
         page = await client.json("GET", f"{records}?from=beginning", Accept="application/json")
     assert [each["value"] for each in page["records"]] == list(range(count))
+
+
+@pytest.mark.thorough
+async def test_two_of_five_nodes_take_records_of_a_topic_that_neither_ever_read() -> None:
+    with LocalCluster(5) as nodes:
+        async with Client([nodes.nodes[0].url]) as store:
+            path = await create(store, "unread", replicationFactor=2, minInSync=2)
+            await leader_of(nodes, store, path)
+            replicas = partition_at(nodes.nodes[0], path)["replicas"]
+            if "n1" in replicas:  # This node has read the topic.
+                others = [node.name for node in nodes.nodes if node.name not in replicas]
+                move = {"kind": "MoveRequest", "replicas": others[:2]}
+                await store.json("PATCH", f"{path}/partitions/0", move)
+                replicas = others[:2]
+            until(lambda: in_sync(nodes.nodes[0], path) == sorted(replicas))
+            leader = await leader_of(nodes, store, path)
+        left = [node for node in nodes.nodes if node.name in replicas]
+        for node in nodes.nodes:
+            if node not in left:
+                nodes.kill(node)
+        until(lambda: "majority" in page_of(f"{leader.url}{path}").get("detail", ""))
+        records = f"{path}/partitions/0/records"
+        for number in range(30):
+            async with Client([left[number % 2].url], timeout_s=5) as client:
+                await client.json("POST", records, {"value": number})
+        for node in left:
+            async with Client([node.url]) as client:
+                page = await client.json(
+                    "GET", f"{records}?from=beginning", Accept="application/json"
+                )
+            assert [each["value"] for each in page["records"]] == list(range(30))
+
+
+def in_sync(node: LocalNode, path: str) -> list[str]:
+    """Return the live set of the first partition, as a node shows it."""
+    return sorted(name for name, _ in partition_at(node, path).get("lrs", []))
