@@ -83,16 +83,17 @@ class Campaigns:
         return answer_of(found, lease)
 
     async def _queue(self, campaign: Operation, deadline: float) -> Answer:
-        """Put a candidate into the queue, which is made if there is none."""
+        """Put a candidate into the queue; make one where there is none, again if it is deleted."""
         submit, link = self._backend.submit, campaign.link
-        answer = await submit(campaign, deadline - clock())
-        if answer.code == "repeated":  # It says how things were when it came first.
-            return await submit(Operation(verb="GET", link=link), deadline - clock())
-        if answer.status != 404 or campaign.conditions is not None:
-            return answer
-        absent = Conditions(none_match="*")
-        made = Operation(verb="PUT", link=link, body=EMPTY, conditions=absent, creates=True)
-        answer = await submit(made, deadline - clock())
-        if not answer.is_success and answer.status != 412:
-            return answer
-        return await submit(campaign, deadline - clock())
+        made = Operation(
+            verb="PUT", link=link, body=EMPTY, conditions=Conditions(none_match="*"), creates=True
+        )
+        while True:
+            answer = await submit(campaign, deadline - clock())
+            if answer.code == "repeated":  # It says how things were when it came first.
+                return await submit(Operation(verb="GET", link=link), deadline - clock())
+            if answer.status != 404 or campaign.conditions is not None or clock() >= deadline:
+                return answer
+            answer = await submit(made, deadline - clock())
+            if not answer.is_success and answer.status != 412:
+                return answer

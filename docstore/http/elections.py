@@ -25,15 +25,16 @@ from docstore.http.listing import listing
 from docstore.http.methods import FACTORY_METHODS, allowed, check_method
 from docstore.http.parameters import check_selection
 from docstore.http.problems import problem
+from docstore.http.read_first import updated
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, encode, entity_tag
 from docstore.http.shown import shown_to
 from docstore.http.waits import ANSWER_S, NOT_HERE, WAIT_AT_ONCE_S, WAIT_S_MAX, is_changed, waiting
 from docstore.limits import Limits
 from docstore.model import json
-from docstore.model.document import Row, tag_of
+from docstore.model.document import Row
 from docstore.model.fields import Fields
-from docstore.model.operation import ANY_TOMBSTONE, Conditions, Operation
+from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, Service
 from docstore.ownership.by_store import Candidate, Turns
@@ -131,21 +132,14 @@ class ElectionPages:
         return reply
 
     async def _delete(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
-        said = headers.conditions(request, None)
-        media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
-        answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
-        row = answer.row
-        if answer.is_success and row is not None:
-            turns, tag = turns_of(json.load(row.state)), tag_of(row, 3)
+        async def deletion(row: Row) -> Operation:
+            turns = turns_of(json.load(row.state))
             if turns.holder is not None or turns.queue:
-                raise Held("somebody holds it, or waits for it")
-            if said is None or said.match is None or headers.is_current(said.match, tag):
-                said = Conditions(match=[list(tag)])  # Nobody may come in between.
-            operation = Operation(
-                verb="DELETE", link=link, conditions=said, key=headers.idempotency_key(request)
-            )
-            answer = await self._backend.submit(operation, timeout_s)
-        return self._documents.reply(request, answer, service, media)
+                raise Held("a candidate holds it, or waits for it")
+            return Operation(verb="DELETE", link=link)
+
+        answer = await updated(self._backend, request, link, deletion)
+        return self._documents.reply(request, answer, service, headers.accepted_media(request))
 
     # Requests
 

@@ -11,7 +11,7 @@ What a group's page shows beside its document is live, from its coordinator.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from docstore.http.group_offsets import GroupNotEmpty, NoSuchGroup, OffsetPages
 from docstore.http.listing import listing
 from docstore.http.methods import allowed, check_method
 from docstore.http.parameters import check_parameters
+from docstore.http.read_first import updated
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, entity_tag, page_reply
 from docstore.http.shown import may_see_topics
@@ -35,7 +36,7 @@ from docstore.limits import Limits
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.fields import Fields
-from docstore.model.operation import ANY_TOMBSTONE, Answer, Conditions, Operation, Verb
+from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.model.paths import SUFFIXES, canonical_link, encoded
 from docstore.model.service import Refusal, Service, State
 from docstore.ownership.by_induction import partition_of
@@ -187,42 +188,47 @@ class GroupPages:
             raise refusal("GET", link)
 
     async def _settings(self, request: web.BaseRequest, link: str, asked: State) -> Reply:
-        timeout_s = headers.timeout_s(request)
-        row, group = await self._read(link, timeout_s)
-        if group.members:
-            raise GroupNotEmpty("settings change while nobody is a member: they rest on them")
-        fields, parts = Fields(asked), group.parts
-        if "partitions" in asked and "" in parts:
-            parts = {"": fields.whole("partitions", 1, PARTITIONS_MAX)}
-        elif "topics" in asked and "" not in parts:
-            parts = await self._parts(request, fields.texts("topics"))
-        after = new_group(group.settings.state() | fields.rest(), parts=parts)
-        after = replace(after, generation=group.generation + 1)
-        return await self._change(request, row, "PATCH", after.pack())
+        async def change(row: Row) -> Operation:
+            group = group_of(json.load(row.state))
+            if group.members:
+                raise GroupNotEmpty("settings change while nobody is a member: they rest on them")
+            fields, parts = Fields(asked), group.parts
+            if "partitions" in asked and "" in parts:
+                parts = {"": fields.whole("partitions", 1, PARTITIONS_MAX)}
+            elif "topics" in asked and "" not in parts:
+                parts = await self._parts(request, fields.texts("topics"))
+            after = new_group(group.settings.state() | fields.rest(), parts=parts)
+            is_new = after != replace(group, generation=0, tenure={})
+            after = replace(after, generation=group.generation + is_new)
+            return Operation(verb="PATCH", link=link, body=after.pack(), media="handler")
+
+        return await self._update(request, link, change)
 
     async def _delete(self, request: web.BaseRequest, link: str) -> Reply:
-        row, group = await self._read(link, headers.timeout_s(request))
-        if group.members:
-            raise GroupNotEmpty("a group is deleted when nobody is a member")
-        reply = await self._change(request, row, "DELETE", b"")
-        if reply.status == 200 and link.startswith(GROUPS):
+        group: Group | None = None
+
+        async def deletion(row: Row) -> Operation:
+            nonlocal group
+            group = group_of(json.load(row.state))
+            if group.members:
+                raise GroupNotEmpty("a group is deleted when nobody is a member")
+            return Operation(verb="DELETE", link=link)
+
+        reply = await self._update(request, link, deletion)
+        if reply.status == 200 and group is not None and link.startswith(GROUPS):
             await self._offsets.forget(link, group, headers.timeout_s(request))
         return reply
 
-    async def _change(self, request: web.BaseRequest, row: Row, verb: Verb, body: bytes) -> Reply:
-        """Go on from the version that was read: nobody may come in between."""
-        conditions = headers.conditions(request, None)
-        if conditions is None or conditions.match is None:
-            conditions = Conditions(match=[[row.epoch, row.version]])
-        if not headers.is_current(conditions.match or "", (row.epoch, row.version)):
-            answer = Answer(412, "precondition-failed", "If-Match does not hold", row=row)
-        else:
-            operation = Operation(
-                verb=verb, link=row.link, body=body, media="handler", conditions=conditions,
-                key=headers.idempotency_key(request),
-            )  # fmt: skip
-            answer = await self._backend.submit(operation, headers.timeout_s(request))
-        service = self._service(row.link.rpartition("/")[0])
+    async def _update(
+        self,
+        request: web.BaseRequest,
+        link: str,
+        update_of: Callable[[Row], Awaitable[Operation]],
+    ) -> Reply:
+        answer = await updated(self._backend, request, link, update_of)
+        if answer.status == 404:
+            raise NoSuchGroup(f"there is nothing at {link}")
+        service = self._service(link.rpartition("/")[0])
         return self._documents.reply(request, answer, service, headers.accepted_media(request))
 
 

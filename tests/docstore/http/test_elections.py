@@ -1,5 +1,6 @@
 """Requests at elections and locks: what is asked of the cluster, and what is refused."""
 
+import asyncio
 from typing import Any
 
 import aiohttp
@@ -129,6 +130,100 @@ async def test_it_is_not_deleted_while_somebody_holds_it_or_written_as_a_whole(
     status, page = await campaign(client, "b")
     assert (status, page["token"]) == (200, page["documentVersion"])
     assert page["token"] > 3  # Versions go on over the deletion.
+
+
+async def meanwhile(
+    client: Client, node: SingleNode, state: Any, **headers: str
+) -> tuple[int, str]:
+    """Delete LINK while another version comes between the node's read and its update."""
+    read = asyncio.get_running_loop().create_future()
+    node.waits = [read]
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        answered = tasks.create_task(client.delete(LINK, headers=sent))
+        while node.waits:
+            await asyncio.sleep(0)
+        await put(node, LINK, state)
+        read.set_result(None)
+    async with answered.result() as response:
+        page = await response.json()
+        return response.status, str(page.get("errorCode", ""))
+
+
+async def test_a_deletion_without_a_condition_takes_the_version_that_came_in_between(
+    client: Client, node: SingleNode
+) -> None:
+    free = [state_of(Turns(grace_ms=each)) for each in (0, 1, 2)]
+    held = state_of(Turns(Candidate("a", lease("a")), 1))
+    await put(node, LINK, free[0])
+    assert await meanwhile(client, node, held) == (409, "held"), "it is never deleted unseen"
+    await put(node, LINK, free[1])
+    assert await meanwhile(client, node, free[2]) == (200, "")
+    await put(node, LINK, free[0])
+    assert await meanwhile(client, node, free[1], If_Match="*") == (200, "")
+
+
+async def test_a_deletion_keeps_the_conditions_that_its_client_has_sent(
+    client: Client, node: SingleNode
+) -> None:
+    await put(node, LINK, state_of(Turns()))
+    for sent in ({"If_None_Match": "*"}, {"If_Match": '"1.7"'}, {"If_None_Match": '"1.0"'}):
+        headers = {name.replace("_", "-"): value for name, value in sent.items()}
+        async with client.delete(LINK, headers=headers) as response:
+            await problem_of(response, 412)
+    after = state_of(Turns(grace_ms=1))
+    assert await meanwhile(client, node, after, If_Match='"1.0"') == (412, "precondition-failed")
+    assert await meanwhile(client, node, after, If_None_Match='"1.0"') == (200, "")
+
+
+@pytest.mark.usefixtures("leases")
+async def test_a_campaign_makes_an_election_anew_that_is_deleted_before_it_comes_in(
+    client: Client, node: SingleNode
+) -> None:
+    ready, made = [asyncio.get_running_loop().create_future() for _ in range(2)]
+    ready.set_result(None)
+    node.waits = [ready, ready, made]
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        campaigned = tasks.create_task(campaign(client, "a"))
+        while node.waits:
+            await asyncio.sleep(0)
+        async with client.delete(LINK) as response:
+            assert response.status == 200
+        made.set_result(None)
+    status, page = campaigned.result()
+    assert (status, page["won"]) == (200, True)
+
+
+async def test_roles_that_have_changed_in_between_are_changed_and_deleted_all_the_same(
+    client: Client, node: SingleNode
+) -> None:
+    link = "/core/roles/r"
+    async with client.post("/core/roles", json={"name": "r", "partitions": 2}) as response:
+        assert response.status == 201
+    for number, (method, body) in enumerate((("PATCH", {"revokeMs": 10}), ("DELETE", None))):
+        between = {"heartbeatMs": 77 + number}
+        read = asyncio.get_running_loop().create_future()
+        node.waits = [read]
+        async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+            answered = tasks.create_task(client.request(method, link, json=body))
+            while node.waits:
+                await asyncio.sleep(0)
+            async with client.patch(link, json=between) as response:
+                assert response.status == 200
+            read.set_result(None)
+        async with answered.result() as response:
+            assert response.status == 200, await response.text()
+            settings = (await response.json())["settings"]
+            assert settings["heartbeatMs"] == 77 + number, "what came in between is kept"
+
+
+async def test_settings_of_roles_that_are_as_asked_for_are_left_as_they_are(client: Client) -> None:
+    async with client.post("/core/roles", json={"name": "same", "partitions": 2}) as response:
+        assert response.status == 201
+    for _ in range(2):
+        async with client.patch("/core/roles/same", json={"revokeMs": 10}) as response:
+            assert response.status == 200, await response.text()
+            assert (await response.json())["documentVersion"] == 1
 
 
 @pytest.mark.usefixtures("leases")
