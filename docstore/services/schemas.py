@@ -107,7 +107,7 @@ def _check_references(schema: Mapping[str, Any]) -> None:
                 continue
             try:
                 there = resolver.lookup(part[key]).contents
-            except Unresolvable:
+            except (Unresolvable, LookupError, TypeError, ValueError):
                 raise Refusal(f"schema: {part[key][:80]!r} is not there", status=400) from None
             if id(there) in (*above, id(part)):
                 detail = f"schema: {part[key][:80]!r} leads back to itself for the same value"
@@ -115,8 +115,9 @@ def _check_references(schema: Mapping[str, Any]) -> None:
             follow(there, (*above, id(part)))
         for key in IN_PLACE:
             inside = part.get(key)
-            some = inside.values() if key == "dependentSchemas" and inside else [inside]
-            for each in inside if isinstance(inside, list) else some:
+            if key == "dependentSchemas" and isinstance(inside, dict):
+                inside = list(inside.values())
+            for each in inside if isinstance(inside, list) else [inside]:
                 follow(each, (*above, id(part)))
         done.add(id(part))
 

@@ -170,12 +170,20 @@ def test_patterns_that_could_take_for_ever_are_refused(pattern: str) -> None:
         {"items": {"required": "x"}}, {"$ref": 7}, {"$ref": "#"}, {"$ref": "#/nowhere"},
         {"properties": {"a": {"$dynamicRef": "#nowhere"}}}, {"allOf": [{"not": {"$ref": "#"}}]},
         {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}}},
+        {"allOf": [True], "$ref": "#/allOf/x"}, {"allOf": [True], "$ref": "#/allOf/5"},
+        {"type": "object", "$ref": "#/type/x"},
     ],
 )  # fmt: skip
 def test_schemas_that_are_refused(schema: Any) -> None:
     with pytest.raises(Refusal) as refused:
         Schema(schema)
     assert refused.value.status == 400
+
+
+@pytest.mark.parametrize("named", [True, {"type": "string"}, {"minLength": 1}])
+def test_members_may_have_the_names_of_keywords(named: Any) -> None:
+    Schema({"properties": {"dependentSchemas": named, "allOf": named}}).check({})
+    Schema({"const": {"dependentSchemas": [named]}})
 
 
 DEEP: dict[str, Any] = {}
