@@ -33,9 +33,11 @@ class TooManyWait(Unavailable):
 
 @contextmanager
 def waiting(request: web.BaseRequest) -> Iterator[None]:
-    """Let a request wait; it is cancelled when its client goes. Raises TooManyWait."""
+    """Let a request wait; it is cancelled when its client goes, or has gone. Raises TooManyWait."""
     connection = request.protocol
     assert isinstance(connection, Connection)
+    if connection.transport is None:
+        raise asyncio.CancelledError
     metrics = connection.metrics
     if metrics.waiting >= WAITING_MAX:
         raise TooManyWait(f"{WAITING_MAX} requests wait at this node: ask another one, or later")

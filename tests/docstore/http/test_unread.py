@@ -212,3 +212,29 @@ async def test_who_waits_ends_with_its_connection_and_only_so_many_do(
             writer.close()
         await until(lambda: sorted(ended) == ["/0", "/1", "/2"])
         assert listener._metrics.waiting == 0
+
+
+async def test_a_request_whose_client_has_gone_before_does_not_wait() -> None:
+    has_gone = asyncio.Event()
+    began: list[str] = []
+    ended: list[str] = []
+
+    async def wait(request: web.BaseRequest) -> web.StreamResponse:
+        began.append(request.raw_path)
+        await has_gone.wait()
+        try:
+            with waiting(request):
+                await asyncio.Event().wait()
+        finally:
+            ended.append(request.raw_path)
+        return Reply(200)
+
+    async with listening(wait, PATIENT) as (listener, port):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(asked("GET", "/0"))
+        await until(lambda: began == ["/0"])
+        writer.close()
+        await until(lambda: not listener._open)
+        has_gone.set()
+        await until(lambda: ended == ["/0"])
+        assert listener._metrics.waiting == 0
