@@ -54,7 +54,7 @@ class Detours:
             if connection.unanswered > UNANSWERED_MAX and self._relay_to(peer):
                 self._links.counters["links_unanswered"] += 1
                 connection.close()
-        for peer in self._links.dialled():
+        for peer in tuple(self._links.dialled()):
             self.choose(peer)
 
     def greeting(self) -> Greeting:
