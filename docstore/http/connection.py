@@ -39,7 +39,7 @@ class Connection(RequestHandler):
 
     __slots__ = (
         "_answered_count", "_body", "_has_ended", "_head_bytes", "_head_bytes_max", "_heard",
-        "_kept", "_leaves", "_plain", "_socket", "_wire", "metrics", "twin", "waits",
+        "_kept", "_leaves", "_plain", "_socket", "_stops", "_wire", "metrics", "twin", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -62,7 +62,7 @@ class Connection(RequestHandler):
         self._kept: asyncio.Future[None] | None = None
         self._wire: asyncio.Transport | None = None
         self._answered_count = 0
-        self._has_ended = self._leaves = False
+        self._has_ended = self._leaves = self._stops = False
         self.waits = False
         """Whether its request only waits, and need not go on without its client."""
         self.twin: socket.socket | None = None
@@ -91,8 +91,10 @@ class Connection(RequestHandler):
 
     def close(self) -> None:
         """Close, at once if nothing was asked, or may have been."""
-        self._leaves = True
+        self._leaves = self._stops = True
         if self._answered_count == self._request_count and not self.is_sending():
+            if self._head_bytes:
+                self._refuse_rest()
             self.force_close()
 
     def force_close(self) -> None:
@@ -184,8 +186,8 @@ class Connection(RequestHandler):
             self._head_bytes += len(data)
             if self._head_bytes > self._head_bytes_max:
                 self._refuse_head(431, "malformed", self._too_long())
-            elif self._leaves and self._answered_count == self._request_count:
-                self._refuse_head(503, "stopping", "this node stops: ask another one")
+            elif self._stops and self._answered_count == self._request_count:
+                self._refuse_rest()
 
     def _judge(self, count: int) -> None:
         """Refuse those of the last messages that another server could understand otherwise."""
@@ -278,12 +280,17 @@ class Connection(RequestHandler):
         """Answer; the last answer before the connection closes says so."""
         if self._leaves and not self._messages and isinstance(resp, Reply):
             resp.close_after()
+        known = self._request_count
         finished = await super().finish_response(request, resp, start_time)
+        self._judge(self._request_count - known)  # Requests behind an upgrade are parsed only here.
         self._answered_count += 1
         if not resp.keep_alive or (self._leaves and not self._messages):
             self._close = True
             self._hold()
         return finished
+
+    def _refuse_rest(self) -> None:
+        self._refuse_head(503, "stopping", "this node stops: ask another one")
 
     def _refuse_head(self, status: int, code: str, detail: str) -> None:
         self.metrics.malformed += status < 500

@@ -138,6 +138,17 @@ async def test_what_lies_behind_an_upgrade_is_answered_or_not_taken(
         assert await wire.is_closed()
 
 
+async def test_what_lies_behind_a_websocket_is_judged_like_any_other(served: Serving) -> None:
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+    line = b"GET /t/a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n"
+    behind = line + b"\r\n0\r\n\r\n"
+    async with served.wire() as wire:
+        wire.writer.write(asked("GET", "/t/a", upgrade) + behind)
+        assert (await wire.answer()).startswith(b"HTTP/1.1 404 ")
+        assert (await wire.answer()).startswith(b"HTTP/1.1 400 ")
+        assert await wire.is_closed()
+
+
 async def test_silence_while_it_is_served_closes_nothing() -> None:
     brief = Limits(keepalive_timeout_s=0.05, first_request_timeout_s=LONG_S)
     async with serving(brief) as served, served.wire() as wire:

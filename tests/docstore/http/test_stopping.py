@@ -154,6 +154,20 @@ async def test_all_that_lies_behind_a_request_is_answered_before_the_end(node: S
         await soon(stopping)
 
 
+async def test_a_head_that_comes_in_two_is_answered_until_the_node_stops() -> None:
+    server, port = await started(SingleNode())
+    async with connected(server, port) as left, connected(server, port) as wire:
+        server.send_away()
+        for each in (left, wire):
+            each.writer.write(LIVE[:20])
+        connections = server._listener._open  # type: ignore[union-attr]
+        await until(lambda: [each._head_bytes for each in connections] == [20, 20])
+        wire.writer.write(LIVE[20:])
+        assert (await wire.answer()).startswith(b"HTTP/1.1 200 ")
+        await soon(server.stop(LONG_S))
+        assert (await left.answer()).startswith(b"HTTP/1.1 503 ")
+
+
 async def test_bytes_that_nobody_has_read_yet_are_answered_before_the_end() -> None:
     server, port = await started(SingleNode())
     async with connected(server, port) as wire:
