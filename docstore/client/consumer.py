@@ -131,7 +131,7 @@ async def _read(
 ) -> AsyncGenerator[ReadRecord, None]:
     since, of, until = reading.since, reading.incarnation, None
     if not reading.follow:
-        until, of = await _end(leaders, partition, reading)
+        until, of = await _position(leaders, partition, reading._replace(since="end"))
     wait_ms = 1000 * reading.wait_s if reading.follow else 0
     while True:
         # A repeated "end" would be a later one: where that is, is answered before the wait.
@@ -159,17 +159,27 @@ def _named(incarnation: str) -> dict[str, str]:
     return {"incarnation": incarnation} if incarnation else {}
 
 
-async def _end(leaders: Leaders, partition: int, reading: Reading) -> tuple[int, str]:
-    """Return where the partition ends now, and of which incarnation that is.
+async def position_of(client: Requests, topic: str, partition: int, reading: Reading) -> int:
+    """Return the offset that `since` means now."""
+    leaders = Leaders(client, topic)
+    await leaders.refresh()
+    try:
+        return (await _position(leaders, partition, reading))[0]
+    finally:
+        await leaders.close()
+
+
+async def _position(leaders: Leaders, partition: int, reading: Reading) -> tuple[int, str]:
+    """Return the offset that `since` means now, and of which incarnation that is.
 
     A leader that is new has to find out first.
     """
-    asked = {"from": "end", "isolation": reading.isolation} | _named(reading.incarnation)
-    query = urlencode(asked)
+    asked = {"from": reading.since, "isolation": reading.isolation, "maxBytes": "1"}
+    query = urlencode(asked | _named(reading.incarnation))
     headers, _ = await leaders.ask(
         "GET", partition, None, BATCHES, query="?" + query, timeout_s=PATIENCE_S
     )
-    return int(headers["Docstore-Next"]), headers.get(INCARNATION, reading.incarnation)
+    return int(headers["Docstore-From"]), headers.get(INCARNATION, reading.incarnation)
 
 
 def _records(content: bytes, partition: int, first: int, until: int) -> Sequence[ReadRecord]:

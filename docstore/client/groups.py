@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-from docstore.client.consumer import Reading, ReadRecord, consume
+from docstore.client.consumer import Reading, ReadRecord, consume, position_of
 from docstore.client.errors import ClientError, RequestFailed, is_passing
 from docstore.client.membership import GroupEnded, Membership
 from docstore.client.requests import Requests
@@ -69,8 +69,9 @@ class ConsumerGroup(Membership):
         """name: of the group; topics: what all of its processes read.
 
         `async with` raises Differs where it reads other topics, or has another session than the one
-        that is given. since: where to begin in a partition that the group has never read. commit_s:
-        between two commits; each is a version of a document, which history keeps.
+        that is given. since: where to begin in a partition that the group has never read; which
+        offset that is, the first member there commits. commit_s: between two commits; each is a
+        version of a document, which history keeps.
         """
         asked: dict[str, Any] = {"topics": sorted(topics)}
         if session_s is not None:
@@ -263,9 +264,28 @@ class ConsumerGroup(Membership):
                     raise
                 await asyncio.sleep(PAUSE_S)  # A claim may be asked for again.
             else:
-                reading.committed = reading.done = offset = int(page["offset"])
+                reading.committed = reading.done = int(page["offset"])
                 reading.incarnation = page.get("incarnation", "")
-                return self._since if offset < 0 else str(offset)
+                if reading.done >= 0:
+                    return str(reading.done)
+                if self._since == "beginning" or await self._begun(reading):
+                    return self._since if reading.done < 0 else str(reading.done)
+
+    async def _begun(self, reading: _Reading) -> bool:
+        """Commit where the group begins to read a partition; say whether it is committed.
+
+        Until then "end" is another offset for the next member, which would skip what lies between.
+        """
+        way = Reading(self._since, incarnation=reading.incarnation)
+        try:
+            reading.done = await position_of(self._client, reading.topic, reading.partition, way)
+            await self._commit([reading])
+        except ClientError as error:
+            if not _is_recreated(error) and not is_passing(error):
+                raise
+        if reading.committed < 0:
+            await asyncio.sleep(PAUSE_S)
+        return reading.committed >= 0
 
     # Offsets
 

@@ -161,6 +161,26 @@ async def test_a_group_reads_a_topic_that_was_made_again_from_its_first_record(
     assert await offsets(client, topic) == 150
 
 
+@pytest.mark.parametrize("since", ["end", "end-0"])
+async def test_a_group_that_began_at_the_end_goes_on_where_that_was(
+    client: Client, topic: str, since: str
+) -> None:
+    async with client.group(topic, [topic], since=since):
+        await until_told(lambda: has_begun(client, topic))
+    assert await offsets(client, topic) == 100
+    await produce(client, topic, 100, 150)
+    seen: list[int] = []
+    async with client.group(topic, [topic], since=since) as group:
+        async with asyncio.timeout(20):
+            await read(group, seen, 50)
+    assert sorted(seen) == list(range(100, 150))
+
+
+async def has_begun(client: Client, name: str) -> bool:
+    page = await client.json("GET", f"/core/groups/{name}/offsets")
+    return all(each["offset"] >= 0 for each in page["offsets"])
+
+
 async def test_a_group_that_reads_goes_on_in_a_topic_that_is_made_again_meanwhile(
     client: Client, topic: str
 ) -> None:
