@@ -61,7 +61,7 @@ GROUP_REQUESTS: Mapping[str, Sequence[str]] = {
     "StoreExtendedFormRequest": (),
     "JoinPeerRequest": ("memberGroupReference",),
 }
-"""Of a group. What a newcomer says of itself, in `member`, may be more than this version knows."""
+"""Of a group. What is in `member` is looked at where the change is begun (`members/group.py`)."""
 
 
 class CorePages:

@@ -148,7 +148,7 @@ class ElectionPages:
     ) -> Reply:
         raw = bodies.json_bytes(body, headers.content_media(request, PATCHES))
         asked = json.parse_object(raw)
-        path, kind = service.options.path, asked.get("kind")
+        path, kind = service.options.path, Fields(asked).text("kind", default="")
         if kind in MACHINES:
             raise Refusal(f"a {kind} is for nodes: they know which leases have ended", status=400)
         operation = Operation(

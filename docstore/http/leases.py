@@ -30,6 +30,7 @@ from docstore.http.shown import shown_to
 from docstore.http.waits import is_changed
 from docstore.limits import Limits
 from docstore.model import json
+from docstore.model.fields import Fields
 from docstore.model.operation import Answer, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, Service
@@ -141,7 +142,7 @@ class LeasePages:
     ) -> Reply:
         raw = bodies.json_bytes(body, headers.content_media(request, PATCHES))
         asked = json.parse_object(raw)
-        kind = asked.get("kind")
+        kind = Fields(asked).text("kind", default="")
         if kind == "KeepAliveRequest":
             check_members(asked, ())
             refuse_all(request, "a KeepAliveRequest")

@@ -5,13 +5,15 @@ decided; the rest goes on by itself and is seen on the node group's page.
 """
 
 import asyncio
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import structlog
 
+from docstore.config import ZONE_BYTES_MAX
 from docstore.driver import Driver
-from docstore.errors import BadRequest, NoQuorum, Unavailable, Undecided
+from docstore.errors import BadConfig, BadRequest, NoQuorum, Unavailable, Undecided
 from docstore.links.peers import PeerLinks
 from docstore.links.requests import ChangeGroup
 from docstore.links.rpc import Rpc
@@ -20,6 +22,8 @@ from docstore.members.lookup import Lookup
 from docstore.members.membership import Membership
 from docstore.members.refusals import EarlierVersion, refusal
 from docstore.model.address import parse_url
+from docstore.model.fields import Fields
+from docstore.model.service import Refusal
 from docstore.protocol.events import LinkMade, ViewChanged
 from docstore.protocol.group.change import Change, Kind
 from docstore.protocol.group.configuration import (
@@ -31,6 +35,7 @@ from docstore.protocol.group.configuration import (
 )
 from docstore.protocol.group.voters import decisive_zones
 from docstore.protocol.quorum import majority
+from docstore.settings import text
 
 Json = dict[str, Any]
 
@@ -46,6 +51,7 @@ KINDS = {
     "CancelChangeRequest": Kind.CANCEL,
     "StoreExtendedFormRequest": Kind.EXTENDED_FORM,
 }
+_STORE_ID = re.compile(r"[0-9a-f]{32}\Z")
 log = structlog.get_logger("docstore.members.group")
 
 
@@ -195,7 +201,11 @@ class Group:
         """
         leader, asked = self._members.leader, request.asked
         if leader in (None, self._me) or asked.get("passedOn"):
-            return await self._driver.change(_change_of(asked))
+            try:
+                change = _change_of(asked)
+            except BadRequest as error:  # The node that was asked is of another version.
+                return 400, error.code, str(error)
+            return await self._driver.change(change)
         return await self._ask(str(leader), {**asked, "passedOn": True}, PASS_ON_TIMEOUT_S)
 
     # The page
@@ -291,21 +301,29 @@ def _change_of(asked: Mapping[str, Any]) -> Change:
 
 
 def _entry_of(member: Any) -> MemberEntry:
-    """Return the member that a request describes. Raises BadRequest."""
-    wanted = "member: {id, storeId, address: http(s)://HOST:PORT, zone?, observer?}"
+    """Return the member that a request describes. Raises BadRequest for what is not understood."""
     if not isinstance(member, dict):
-        raise BadRequest(wanted)
-    texts = [member.get(key, "") for key in ("id", "storeId", "address", "zone")]
-    observes = member.get("observer", False)
-    if not all(isinstance(text, str) for text in texts) or not isinstance(observes, bool):
-        raise BadRequest(wanted)
-    name, store_id, url, zone = texts
+        raise BadRequest("member: {id, storeId, address: http(s)://HOST:PORT, zone?, observer?}")
+    fields = Fields(member, "member.")
     try:
-        address = parse_url(url)
-    except ValueError:
-        raise BadRequest(wanted) from None
+        name, store_id = fields.text("id"), fields.text("storeId")
+        address = parse_url(fields.text("address"))
+        zone = text({"zone": fields.text("zone", default="")}, "zone", most=ZONE_BYTES_MAX)
+        observes = fields.flag("observer", default=False)
+        fields.end()
+    except Refusal as error:
+        raise BadRequest(str(error)) from None
+    except ValueError as error:
+        raise BadRequest(f"member.address: {error}") from None
+    except BadConfig as error:
+        raise BadRequest(f"member.{error}") from None
     if not is_node_id(name):
-        raise BadRequest(f"member: {name[:80]!r} is no id of a node: {NODE_ID}")
-    if not store_id or address.is_wildcard:
-        raise BadRequest(wanted)
+        raise BadRequest(f"member.id: {name[:80]!r} is no id of a node: {NODE_ID}")
+    if not _STORE_ID.match(store_id):
+        raise BadRequest(
+            f"member.storeId: {store_id[:80]!r} is no id of a disk: 32 digits and letters a to f,"
+            " as /core/management of that node has it"
+        )
+    if address.is_wildcard or not address.port:
+        raise BadRequest(f"member.address: {address} is none at which other nodes reach the member")
     return MemberEntry(name, store_id, *address, zone, votes=True, observes=observes)

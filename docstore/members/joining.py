@@ -14,7 +14,7 @@ import structlog
 from docstore.client import ClientError
 from docstore.errors import BadRequest, Conflict
 from docstore.members.over_http import OverHttp
-from docstore.model.address import without_user
+from docstore.model.address import parse_url
 
 PAUSE_S = 1.0
 PATIENCE_S = 15.0
@@ -46,10 +46,10 @@ class Joining:
     def start_by(self, asked: Mapping[str, Any]) -> None:
         """Begin because an operator asks for it. Raises BadRequest, Conflict."""
         url = asked.get("memberGroupReference")
-        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        if not isinstance(url, str):
             raise BadRequest("memberGroupReference is http(s)://HOST:PORT of a member")
         try:
-            without_user(url)
+            parse_url(url)
         except ValueError as error:
             raise BadRequest(f"memberGroupReference: {error}") from None
         if self._has_group():

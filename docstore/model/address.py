@@ -14,7 +14,8 @@ from docstore.errors import BadConfig
 
 PORT_MAX = 65_535
 LOOPBACK = ("127.", "localhost", "::1")
-_HOST = re.compile(r"[^\s/@?#\[\]]+\Z")
+_HOST = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\ud800-\udfff/@?#\[\]]{1,253}\Z")
+"""RFC 1035 bounds what a name may be."""
 _SCHEME = re.compile(r"\w+://")
 _URL = re.compile(r"(https?)://(.*)\Z", re.DOTALL)
 

@@ -260,6 +260,14 @@ async def test_what_only_nodes_know_is_not_taken_from_clients(client: Client, ki
 
 
 @pytest.mark.usefixtures("leases")
+@pytest.mark.parametrize("kind", [[], {}, ["CampaignRequest"], 7, None], ids=str)
+@pytest.mark.parametrize("link", [LINK, "/core/locks/a", lease("a")])
+async def test_a_kind_that_is_no_text_is_400(client: Client, link: str, kind: Any) -> None:
+    async with client.patch(link, json={"kind": kind}) as response:
+        await problem_of(response, 400)
+
+
+@pytest.mark.usefixtures("leases")
 async def test_an_answer_that_is_unknown_stays_so(client: Client, node: SingleNode) -> None:
     await campaign(client, "a")
     attached = Answer(200, row=node.histories[lease("b")][-1])

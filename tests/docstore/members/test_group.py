@@ -13,7 +13,7 @@ from docstore.client.local import LocalNode
 from tests.docstore.watching import metrics, page_of, until
 
 GROUP = "/core/node-groups/default"
-MEMBER = {"id": "n9", "storeId": "none", "address": "http://127.0.0.1:9"}
+MEMBER = {"id": "n9", "storeId": "0123456789abcdef" * 2, "address": "http://127.0.0.1:9"}
 OF_A_GROUP = (
     "/notes/a", "/notes/a/explain", "/core/factories", "/core/changes", "/core/spark/plan",
     "/core/management/digests", "/core/management/synch?id=n1-1",
@@ -199,6 +199,8 @@ async def test_a_group_shrinks_and_an_observer_only_takes_requests(cluster: Loca
         ({"kind": "AddMemberRequest", "member": MEMBER | {"id": "n1"}}, 409),
         ({"kind": "ReplaceMemberRequest", "id": "n8", "member": MEMBER}, 404),
         ({"kind": "JoinPeerRequest"}, 400),
+        ({"kind": "JoinPeerRequest", "memberGroupReference": "http://nowhere"}, 400),
+        ({"kind": "JoinPeerRequest", "memberGroupReference": "http://a b:1/?x"}, 400),
         ({"kind": "JoinPeerRequest", "memberGroupReference": "http://127.0.0.1:9"}, 409),
         ({"kind": "JoinPeerRequest", "memberGroupReference": "http://u:p@127.0.0.1:9"}, 400),
     ],
@@ -210,6 +212,45 @@ async def test_changes_that_make_no_sense_are_refused(
         with pytest.raises(RequestFailed) as refused:
             await store.json("PATCH", GROUP, asked)
     assert refused.value.status == status
+
+
+WRONG_MEMBERS: list[tuple[dict[str, Any], str]] = [
+    ({"storeId": "short"}, "member.storeId"),
+    ({"storeId": "0123456789ABCDEF" * 2}, "member.storeId"),
+    ({"storeId": "0123456789abcdef" * 2 + "0"}, "member.storeId"),
+    ({"storeId": None}, "member.storeId"),
+    ({"colour": "red"}, "member.colour"),
+    ({"votes": True}, "member.votes"),
+    ({"zone": "z" * 129}, "member.zone"),
+    ({"zone": "a\nb"}, "member.zone"),
+    ({"zone": 7}, "member.zone"),
+    ({"observer": "yes"}, "member.observer"),
+    ({"id": ""}, "member.id"),
+    ({"id": "n" * 65}, "member.id"),
+    ({"address": "http://127.0.0.1:0"}, "member.address"),
+    ({"address": f"http://{'h' * 254}:80"}, "member.address"),
+    ({"address": "http://a\x01b:80"}, "member.address"),
+    ({"address": "127.0.0.1:9"}, "member.address"),
+    ({"address": "http://127.0.0.1:9/path"}, "member.address"),
+]
+
+
+async def test_a_member_is_understood_to_the_last_before_a_change_is_begun(
+    cluster_once: LocalCluster,
+) -> None:
+    before = configuration(cluster_once.nodes[0])
+    async with Client(cluster_once.urls[:1]) as store:
+        for wrong, named in WRONG_MEMBERS:
+            for request in (
+                {"kind": "AddMemberRequest"},
+                {"kind": "ReplaceMemberRequest", "id": "n3"},
+            ):
+                asked = request | {"member": MEMBER | wrong}
+                with pytest.raises(RequestFailed) as refused:
+                    await store.json("PATCH", GROUP, asked)
+                assert (refused.value.status, refused.value.code) == (400, "malformed"), wrong
+                assert named in str(refused.value), wrong
+    assert configuration(cluster_once.nodes[0]) == before
 
 
 def test_a_group_that_names_no_zones_is_not_warned_of_them(cluster_once: LocalCluster) -> None:
