@@ -175,7 +175,7 @@ class Config:
     """Whom it may call for subscriptions; the settings begin with `callback_`."""
 
     founded: frozenset[str] = frozenset()
-    """Which settings of `FOUNDED` are given: a start with another value than the group's ends."""
+    """The settings of `FOUNDED` that are given: a start fails if one differs from the group's."""
 
     limits: Limits = field(default_factory=Limits)
 
@@ -211,7 +211,7 @@ class Config:
 
 
 ZONE_BYTES_MAX = 128
-"""All members are told of it in a datagram, beside two addresses."""
+"""Each member gets it in a datagram, beside two addresses."""
 CENTURY_S = 36_600 * 86_400.0
 RETENTION_S_MIN = 600.0
 

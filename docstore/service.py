@@ -104,9 +104,9 @@ class Service:
     """As in a declaration over HTTP: docs/http.md, "Options of a factory"."""
 
     methods: ClassVar[tuple[Method, ...]] = METHODS
-    """What clients may do to documents beside reading them; all else is 405.
+    """The methods that clients may use beside reads; all others are 405.
 
-    A class that does not say it and has handlers takes what it has a handler for, and nothing else.
+    Without it, a class that has handlers takes only the methods that it handles.
     """
 
     schema: ClassVar[Mapping[str, Any] | None] = None

@@ -12,7 +12,7 @@ WEEK_S = 7 * 86_400.0
 TEXT_BYTES_MAX = 4_096
 DIGITS_MAX = 20
 _UNSHOWN = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\ud800-\\udfff]")
-"""Control characters, and what stands for bytes that are not UTF-8."""
+"""Control characters, and surrogates in place of bytes that are not UTF-8."""
 
 
 def listed(value: object) -> list[str]:
@@ -23,7 +23,7 @@ def listed(value: object) -> list[str]:
 
 
 def listed_some(value: object, key: str) -> list[str]:
-    """Return a list as `listed` does. Raises BadConfig for "": alone is no group that is meant."""
+    """Return a list as `listed` does. Raises BadConfig for "", which names no node."""
     if value is None or value == []:
         return []
     found = listed(value)

@@ -56,7 +56,7 @@ class Relayed(NamedTuple):
 
 Asking = Ask | Told
 OfLinks = Greeting | Relayed
-"""What the links say to each other. Each comes in a frame of its own."""
+"""Messages of the links to each other, each in a frame of its own."""
 
 Message = ReplicaMessage | Asking | Streaming | Calling
 

@@ -26,7 +26,7 @@ class Authenticator:
         """Go by other rules from now on, also for what has been proven already."""
         self._rules = rules
         self.is_outdated = False
-        """Whether the access file says something else by now, which is of no use."""
+        """Whether the access file has changed since, to rules that are refused."""
         self._known: dict[str, Principal] = {}
         self._of_users = {each.name: each.grants for each in rules.users.values()}
 

@@ -63,7 +63,7 @@ class Rules:
 
     @property
     def administrators(self) -> list[str]:
-        """Return who may run the group: users, and keys whose tokens may give such a role."""
+        """Return the administrators: users, and keys whose tokens may give such a role."""
         users = {each.name for each in self.users.values() if each.grants.allow(Level.ADMIN, ROOT)}
         may_run = {name for name, levels in self.roles.items() if levels.get(ROOT) is Level.ADMIN}
         keys = [f"keys.{name}" for name, key in self.keys.items() if key.roles & may_run]
@@ -73,7 +73,7 @@ class Rules:
 def refuse_lockout(before: Rules, after: Rules) -> None:
     """Refuse rules that would shut out every user, or every administrator. Raises BadConfig."""
     if not after.users and not after.keys:
-        raise BadConfig("it has no user and no key: nobody could come in")
+        raise BadConfig("it has no user and no key: all requests would be refused")
     if before.administrators and not after.administrators:
         raise BadConfig('it has no administrator (a user or key with "/" = "admin"), as before')
 

@@ -227,7 +227,7 @@ def token(as_json: AsJson = False) -> None:
 
 @access.command("check")
 def check_access(file: Path, as_json: AsJson = False) -> None:
-    """Say whether a node would go by an access file, and whom it lets in; no node is asked."""
+    """Check an access file without a node: print its grants, or why a node would refuse it."""
     from docstore.access.rules import refuse_lockout, rules_of
     from docstore.errors import BadConfig
 
@@ -235,7 +235,7 @@ def check_access(file: Path, as_json: AsJson = False) -> None:
         rules = rules_of(file.read_text("utf-8"))
         refuse_lockout(rules, rules)
         if not rules.administrators:
-            raise BadConfig('nobody has "/" = "admin"')
+            raise BadConfig('no user and no key has "/" = "admin"')
     except (BadConfig, OSError, UnicodeDecodeError) as error:
         raise failed(error) from None
     held = {each.name: each.grants.levels for each in rules.users.values()}

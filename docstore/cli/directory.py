@@ -1,7 +1,7 @@
-"""A look at the data directory of a node that is stopped. Nothing in it is changed, or made.
+"""Inspect the data directory of a node that is stopped, without writing to it.
 
-SQLite makes files beside one that it opens with a log, so a file is opened only where it has none,
-and as one that no process changes. Of what a killed node has left, a copy is opened.
+SQLite writes files beside a database with a log. So a database without one is opened as immutable,
+and what a killed node has left is copied first.
 """
 
 import fcntl
@@ -27,7 +27,7 @@ FORMAT = {"documents": "SELECT format FROM node", "streams": "SELECT format FROM
 ALONE = "SELECT alone FROM journal"
 """1: the tables have all that the journal has, as a stop in order leaves them."""
 CHECK = "PRAGMA quick_check(1)"
-"""The pages of the file and what they say of each other, in seconds for a gigabyte."""
+"""Checks the pages of a file, and that they fit each other; takes seconds for a gigabyte."""
 FAULTY = "SELECT count(*) FROM slots WHERE status != 'full'"
 
 

@@ -1,11 +1,11 @@
-"""A command that runs while a turn lasts, and all the processes that it starts.
+"""Run a command, and all the processes that it starts, while a turn lasts.
 
-The turn is given up only after all of them have ended: what goes on would do so beside the next
+The turn is released only after all of them have ended: one that went on would run beside the next
 holder. On Linux this process is their subreaper, so it finds a child whose parent has ended, and
 one in a session of its own. Elsewhere they are the process group of the command.
 
 Each is sent SIGTERM once. SIGKILL follows when the time is over, when this process is signalled
-again, and in any case while the lease still lasts: nobody else can have the turn before it ends.
+again, and in any case while the lease still lasts: no other candidate has the turn before it ends.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class Command:
         """Start it. Raises OSError."""
         ours = _children().get(os.getpid(), ()) if IS_LINUX else ()
         self._others = {pid for pid, _ in ours}
-        """Children that this process had before, when its program was another one."""
+        """Children from before this process ran this program (`exec`)."""
         self._process = subprocess.Popen(  # noqa: S603 - the user's own
             words,
             env=environment,
@@ -82,7 +82,7 @@ class Command:
             is_over = left_s <= 0 or time.monotonic() - began >= PATIENCE_S
             is_killing = is_killing or is_over
             for pid in running if is_killing else running - told:
-                # That of another user is waited for.
+                # A process of another user cannot be signalled: it is waited for.
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL if is_killing else signal.SIGTERM)
             told |= running
@@ -112,7 +112,7 @@ class Command:
         return running
 
     def _reap(self) -> None:
-        """Forget those that have ended after their parents; a thread waits for the command."""
+        """Reap orphans that have ended; a thread waits for the command itself."""
         with suppress(ChildProcessError):
             while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 if found.si_pid == self._process.pid:
@@ -134,9 +134,9 @@ def _children() -> dict[int, list[tuple[int, bool]]]:
 
 
 def _prepared() -> Callable[[], object] | None:
-    """Have what loses its parent be a child of ours; return what the command runs first.
+    """Make this process the subreaper of its descendants; return what the command runs first.
 
-    If we are killed, it must not go on as if it led.
+    The command is killed with this process, since it must not go on without the turn.
     """
     if not IS_LINUX:
         return None

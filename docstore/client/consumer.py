@@ -62,7 +62,7 @@ class ReadRecord(NamedTuple):
 class Reading(NamedTuple):
     """How to read. follow: wait for more at the end; else end with what is committed by then.
 
-    incarnation: of the topic that `since` is of; "" for the one that is there.
+    incarnation: the one of the topic to which `since` belongs; "" for the present one.
     """
 
     since: str = "beginning"

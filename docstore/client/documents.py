@@ -17,13 +17,13 @@ from docstore.model.service import LEVEL_3
 NDJSON = {"Content-Type": "application/x-ndjson"}
 NOTHING: Mapping[str, str] = {}
 PATIENCE_S = 60.0
-"""For so long nobody may answer whoever follows changes before that ends."""
+"""How long a follower of changes retries while no node answers."""
 
 USUAL: Mapping[str, Any] = {
     "options": LEVEL_3, "putCreates": True, "requiresPrecondition": False, "requiresFence": False,
     "nodeSelector": "default", "defaultExpirationSeconds": 0, "retention": {}, "schema": None,
 }  # fmt: skip
-"""What a declaration means that does not have a member; others of its members change nothing."""
+"""Defaults of the members of a declaration that take effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +216,8 @@ class Documents(Requests):
 
         Only members that are given are compared. A user that may write its documents, and not
         declare it, finds it there all the same.
-        Raises RequestFailed: one that was deleted is declared anew only by who says so
-        (`Prefer: recreate`), as its documents are there again then.
+        Raises RequestFailed: one that was deleted is declared anew only with
+        `Prefer: recreate`, as its documents are there again then.
         """
         try:
             await self.json("POST", "/core/factories", {"path": factory, **members})

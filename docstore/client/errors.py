@@ -1,4 +1,4 @@
-"""What a client can be told, with what it may conclude."""
+"""Errors of the client, each with what its caller may conclude."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -61,11 +61,11 @@ class Closed(ClientError):
 
 
 class Lost(ClientError):
-    """What we held is not ours any more: somebody else may hold it."""
+    """A lease, a lock or a turn is lost: another process may hold it."""
 
 
 class Differs(ClientError):
-    """What is there under the name has other settings than the caller has asked for."""
+    """The object that exists under the name has other settings than the caller has asked for."""
 
 
 def check_same(link: str, asked: Mapping[str, Any], found: Mapping[str, Any]) -> None:
@@ -83,7 +83,7 @@ def check_same(link: str, asked: Mapping[str, Any], found: Mapping[str, Any]) ->
 
 
 def is_passing(error: ClientError) -> bool:
-    """Say whether what failed may be over soon: nobody answers, or who does cannot."""
+    """Say whether a failure may be over soon: no node answers, or the one that does cannot."""
     if isinstance(error, RequestFailed):
         return error.status >= 500
     return isinstance(error, (Unreachable, Unanswered))

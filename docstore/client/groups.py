@@ -46,7 +46,7 @@ class _Reading:
     committed: int = -1
     epoch: int = 0
     incarnation: str = ""
-    """Of the topic, as the claim has named it."""
+    """The topic's incarnation, as the claim has named it."""
     is_ending: bool = False
 
 
@@ -242,7 +242,7 @@ class ConsumerGroup(Membership):
                 self._arrived.set()
 
     async def _claim_anew(self, reading: _Reading) -> str:
-        """Go on in the topic that was made again, once the records of the one before are done."""
+        """Claim the partition of a recreated topic, once the former records are processed."""
         while not reading.records.empty() or self._busy is reading:
             await self._was_processed.wait()
         return await self._claim(reading)
@@ -338,5 +338,5 @@ def _is_recreated(error: ClientError) -> bool:
 
 
 def _is_anothers(error: ClientError) -> bool:
-    """Say whether the partition is somebody else's by now."""
+    """Say whether another member has the partition by now."""
     return isinstance(error, RequestFailed) and error.code in ("fenced", "other-token")

@@ -1,10 +1,9 @@
 """One process in one group or set of roles: the shell around `sessions/member.py`.
 
 A request is sent once, to one node, and stamped just before; if that node does not answer, the
-next goes to another. What happens is told in order: to callbacks, or to whoever iterates over
-`events()`. A revoked partition is given up once its callback has returned, or the event after it
-is asked for; at once where nothing is told. The same when this process leaves: only then its
-leave is announced.
+next goes to another. Events are delivered in order: to callbacks, or to the task that iterates over
+`events()`. A revoked partition is released once its callback has returned, or the next event is
+asked for; at once without callbacks and reader. A process that leaves announces it only then.
 """
 
 import asyncio
@@ -56,10 +55,10 @@ WAIT_S = 20
 ANSWER_S = 2.0
 JOIN_S = 5.0
 LEAVE_S = 5.0
-"""How long a process that leaves waits for the answer, beside what its callbacks may take."""
+"""How long a leaving process waits for the answer, beside the time of its callbacks."""
 
 UNSEEN_MAX = 1_000
-"""Events that are kept for whoever may look at them one day."""
+"""Events that are kept for a reader that may come later."""
 
 Callback = Callable[[Event], Awaitable[None] | None] | None
 
@@ -98,12 +97,12 @@ class Membership:
         self._url = 0
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         self._reader: asyncio.Task[Any] | None = None
-        """What deals with events: the task that has asked for one last, or that calls back."""
+        """The task that handles events: the last one that asked for one, or that calls back."""
         self._happened = asyncio.Event()
         self._woken = asyncio.Event()
         self._ended = asyncio.Event()
         self._unfinished: set[str] = set()
-        """Partitions that are revoked, which something was told of that has not finished."""
+        """Revoked partitions of which a callback, or the reader of events, has not finished."""
         self._is_in = asyncio.Event()
         """Set once this process takes part, or never will."""
         self.why_over = ""
@@ -168,7 +167,7 @@ class Membership:
             check_same(self.link, self._asked, _settings(page["settings"], parts))
 
     async def leave(self, *, drain: bool = False) -> None:
-        """Take part no more: lead nothing, finish what is told of that, and only then say it.
+        """Leave: lead nothing, wait for callbacks and the reader of events, then announce it.
 
         drain: go on until others have what this process has. It takes at most revokeMs and 5 s.
         """
@@ -348,7 +347,7 @@ class Membership:
             self._joined(reply)
 
     def _joined(self, reply: Joined) -> None:
-        """Be in, or leave again what was made anew with other settings, since it was looked at."""
+        """Take part; or leave a group that was recreated with other settings since the check."""
         try:
             check_same(self.link, self._asked, _settings(reply.settings, reply.parts))
         except Differs as error:

@@ -41,7 +41,7 @@ class Role(Membership, LeadsRoles):
     ) -> None:
         """Lead `roles` roles, carried by `partitions` (0: as many as roles, 64 at most).
 
-        mode: exclusive, or nonExclusive: rather two than nobody. session_s: after how much silence
+        mode: exclusive, or nonExclusive: rather two than none. session_s: after how much silence
         a process is succeeded, else 6 s. group: processes of another group lead the same roles
         beside these. What exists under the name already must have the mode, and the partitions and
         the session that are given: `async with` raises Differs otherwise. Callbacks may be

@@ -32,7 +32,7 @@ class Found:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Name of a file -> why it is not what it should be."""
     no_room_in: str = ""
-    """Where a copy of what a killed node left has no room, so that its files were not read."""
+    """The directory without room for a copy of a killed node's files, which were not read then."""
     faulty_slots: int = 0
     lacks_life: bool = False
     """Whether there are streams, but not the count of their starts."""

@@ -51,7 +51,7 @@ class Access:
 
     @property
     def is_outdated(self) -> bool:
-        """Say whether the access file says something else by now, which is of no use."""
+        """Say whether the access file has changed since, to rules that are refused."""
         return self._authenticator.is_outdated
 
     def principal(self, header: str) -> Principal | None:

@@ -47,14 +47,14 @@ NDJSON_TYPE, EVENTS_TYPE = "application/x-ndjson", "text/event-stream"
 ROWS, ROWS_MAX = 1_000, 10_000
 WAIT_S_MAX = 300
 QUIET_S = 15.0
-"""After so long without a change the position is sent, which keeps proxies from giving up."""
+"""Time without a change after which the position is sent; it keeps proxies from giving up."""
 ROWS_A_POSITION = 50
-"""After so many changes at the latest a stream says its position: a break repeats no more."""
+"""Changes between two positions of a stream, at most: a break repeats no more."""
 RETRY_MS = 1_000
 MEMBERS = frozenset({"since", "prefix", "where", "limit"})
 WATCH = "watch"
 Packing = Callable[[Cut], str]
-"""Makes a token for who asks."""
+"""Makes tokens for one reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Changes:
     def __init__(
         self, backend: Backend, positions: Positions, is_over: Callable[[web.BaseRequest], bool]
     ) -> None:
-        """is_over: whether who waits, or is sent news, is to be kept no longer."""
+        """is_over: whether a request that waits, or is sent events, is to end."""
         self._backend = backend
         self._positions = positions
         self._is_over = is_over
@@ -127,7 +127,7 @@ class Changes:
         return await self._push(request, asked, await self._begun(request, asked, text))
 
     async def _begun(self, request: web.BaseRequest, asked: _Asked, since: str) -> Cut:
-        """Return from where a feed goes on that whoever asks may read."""
+        """Return where a feed begins, if the caller may read it."""
         path, timeout_s = asked.wanted.prefix[:-1], headers.timeout_s(request)
         authority_of(request).insist_on_all(path)
         since = await self._positions.opened(since, timeout_s)
@@ -223,7 +223,7 @@ class Changes:
 
 
 def _events(stretch: Stretch, pack: Packing = Cut.pack) -> bytes:
-    """Return an event for each change, and one that says where to go on; for nothing only its id.
+    """Return an event for each change, then the position; without changes its id alone.
 
     A browser takes an id without data as the last one, and calls no listener (WHATWG HTML 9.2.6).
     """

@@ -1,7 +1,7 @@
 """One connection: aiohttp's, a shorter way for plain requests, and a bound for whole heads.
 
-aiohttp parses and queues. What malformed bytes are told is a problem like any other, counted and
-not logged, since each would cost a traceback.
+aiohttp parses and queues. Malformed bytes are answered with a problem like any other. They are
+counted and not logged, since each would cost a traceback.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Connection(RequestHandler):
         head_bytes_max: int,
         **settings: Any,
     ) -> None:
-        """heard: told of each request, or what should have been one."""
+        """heard: called with each request, or what should have been one."""
         super().__init__(manager, **settings)
         self._plain = plain
         self._heard = heard
@@ -64,18 +64,18 @@ class Connection(RequestHandler):
         self._answered_count = 0
         self._has_ended = self._leaves = self._stops = False
         self.waits = False
-        """Whether its request only waits, and need not go on without its client."""
+        """Whether its request only waits, and ends with its client."""
         self.twin: socket.socket | None = None
         """The same socket, to be read after the transport has closed its own."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep what aiohttp forgets when it closes, which waits until all has been read."""
+        """Keep the transport, which aiohttp drops when it closes, before all has been sent."""
         self._wire = cast(asyncio.Transport, transport)
         self._socket: Socket = transport.get_extra_info("socket")
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """End what only waits for something to tell this client."""
+        """Cancel a request that only waits."""
         self._has_ended = True
         if self.waits and self._task_handler is not None:
             self._task_handler.cancel()
@@ -90,7 +90,7 @@ class Connection(RequestHandler):
         self._leaves = True
 
     def close(self) -> None:
-        """Close, at once if nothing was asked, or may have been."""
+        """Close; at once if no request is unanswered, and none is arriving."""
         self._leaves = self._stops = True
         if self._answered_count == self._request_count and not self.is_sending():
             if self._head_bytes:
@@ -103,21 +103,21 @@ class Connection(RequestHandler):
         super().force_close()
 
     def give_up_body(self) -> None:
-        """Answer a request whose body has not come."""
+        """Fail the read of a body that has not arrived: its request is answered 408."""
         request = self._current_request
         if request is not None and not request.content.is_eof():
             late = TooSlow("this node stops, and the body had not arrived")
             request.content.set_exception(late)
 
     def is_sending(self) -> bool:
-        """Say whether bytes have come that nobody has looked at: a busy node reads late."""
+        """Say whether bytes have arrived that are not read yet: a busy node reads late."""
         return self._may_send() and has_unread(self._socket)
 
     def _may_send(self) -> bool:
         return self._wire is not None and not self._has_ended and not self._force_close
 
     def _hold(self) -> None:
-        """Keep the socket beyond its transport."""
+        """Duplicate the socket, to be read after the transport has closed its own."""
         if self.twin is None and self._may_send():
             try:
                 held = os.dup(self._socket.fileno())
@@ -190,7 +190,7 @@ class Connection(RequestHandler):
                 self._refuse_rest()
 
     def _judge(self, count: int) -> None:
-        """Refuse those of the last messages that another server could understand otherwise."""
+        """Refuse those of the last `count` messages that another server could parse differently."""
         for at in range(len(self._messages) - count, len(self._messages)):
             message, payload = self._messages[at]
             if not isinstance(message, RawRequestMessage):
@@ -199,7 +199,7 @@ class Connection(RequestHandler):
                 status, detail = why
                 self._messages[at] = _ErrInfo(status, BadRequest(detail), detail), payload
             elif message.upgrade and not self._upgraded:
-                # To what aiohttp does not know: it has dropped what came behind it.
+                # An upgrade that aiohttp does not know: it has dropped the bytes behind it.
                 self._messages[at] = message._replace(should_close=True), payload
 
     def _why_not(self, message: RawRequestMessage) -> tuple[int, str] | None:

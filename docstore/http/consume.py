@@ -337,7 +337,7 @@ def _events(found: Records) -> bytes:
 
 
 def _position_event(found: Records, following: int) -> bytes:
-    """Return what sets the last id, and which no listener is called for."""
+    """Return an event without data, which sets the last id and calls no listener."""
     return f": quiet\nid: {following - 1}@{found.incarnation}\n\n".encode()
 
 

@@ -26,7 +26,7 @@ class Ending:
         self._sends_away = False
 
     def send_away(self) -> None:
-        """End what waits, or is sent news: its client should go elsewhere."""
+        """End requests that wait, and streams of events: their clients should go elsewhere."""
         self._sends_away = True
 
     def sends_away(self) -> bool:
@@ -59,7 +59,7 @@ class Ending:
         )
 
     def done(self, request: Head, reply: Reply | web.StreamResponse, began_s: float) -> None:
-        """Count an answer that is about to leave, and say so to who looks very closely.
+        """Count an answer that is about to leave, and log it at level debug.
 
         began_s: when the request was there, by `perf_counter`.
         """

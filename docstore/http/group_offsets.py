@@ -40,7 +40,7 @@ from docstore.streams.requests import Wanted
 
 AT_ONCE = 64
 END_S = 1.0
-"""A commit is not held against the end of its partition when no leader says it within that."""
+"""How long a commit waits for a leader to say where its partition ends, to be checked by it."""
 _ABSENT = json.dump(nothing_read())
 
 
@@ -137,7 +137,7 @@ class OffsetPages:
         return list(await asyncio.gather(*map(commit, offsets)))
 
     async def _patch(self, link: str, path: str, asked: State, timeout_s: float) -> Answer:
-        """Claim, or reset: that only while nobody is a member."""
+        """Claim, or reset: that only while the group has no member."""
         if INCARNATION in asked:
             raise BadRequest(f"the answer names the {INCARNATION}, the request does not")
         topic, _, number = path.removeprefix(offset_link(link, "")).partition("/")
@@ -145,7 +145,7 @@ class OffsetPages:
             case "ResetRequest":
                 _, group = await self._group(link, timeout_s)
                 if group.members:
-                    raise GroupNotEmpty("offsets are set while nobody is a member of the group")
+                    raise GroupNotEmpty("offsets are set while the group has no member")
                 if f"{topic}/{number}" not in group.partitions:
                     raise NotFound("the group has no such partition")
                 named = await self._insist_on_range(topic, int(number), asked, timeout_s)

@@ -43,7 +43,7 @@ Heeded = Mapping[str, frozenset[str]]
 
 
 def refuse_what_has_no_effect(request: Head, path: str) -> None:
-    """Refuse a header of an update that nothing at a path would look at: BadRequest."""
+    """Refuse a header of an update that has no effect at its path. Raises BadRequest."""
     if request.method in READS:
         return
     said = [name for name in RELIED_ON if name in request.headers]
@@ -53,7 +53,7 @@ def refuse_what_has_no_effect(request: Head, path: str) -> None:
 
 
 def refuse_all(request: Head, what: str, *, heeded: frozenset[str] = frozenset()) -> None:
-    """Refuse each header that is relied on, but those that are heeded. what: as it is called."""
+    """Refuse each header of `RELIED_ON` that is not heeded. what: the request, for the error."""
     for name in RELIED_ON:
         if name in request.headers and name not in heeded:
             path = request.raw_path

@@ -105,7 +105,7 @@ class Listener(web.Server):
         )
 
     def entrance(self, context: Callable[[], ssl.SSLContext]) -> Entrance:
-        """Return how clients come in by way of TLS; who is half-way counts as a connection."""
+        """Return the entrance with TLS; an unfinished handshake counts as a connection."""
         said = problem(400, "malformed", SAY_HTTPS, instance="/", closes=True)
         return Entrance(
             context=context, protocol=self,
@@ -120,7 +120,7 @@ class Listener(web.Server):
         return why_not
 
     def _look(self) -> None:
-        """Cut off those whose clients have not moved on, now and again."""
+        """Abort connections whose clients make no progress; repeat."""
         self._metrics.send_timeouts += self._unread.look(self._open)
         pause_s = self._limits.send_timeout_s / LOOKS
         self._looking = asyncio.get_running_loop().call_later(pause_s, self._look)
@@ -147,13 +147,13 @@ class Listener(web.Server):
             return
         if self._is_leaving:
             handler.leave()
-        if self._is_closing:  # It was accepted before we stopped to listen.
+        if self._is_closing:  # It was accepted before we stopped listening.
             handler.close()
             return
         self._wait_for(handler, LOOKS)
 
     def _wait_for(self, handler: Connection, looks: int) -> None:
-        """Look later whether a first request has come, so many times; a busy node looks late."""
+        """Look later, `looks` times, whether a first request has come; a busy node looks late."""
         after_s = self._limits.first_request_timeout_s / LOOKS
         loop = asyncio.get_running_loop()
         self._silent[handler] = loop.call_later(after_s, self._hang_up, handler, looks - 1)
@@ -181,7 +181,7 @@ class Listener(web.Server):
                 timer.cancel()
 
     def _hang_up(self, handler: Connection, looks: int) -> None:
-        """Close a connection that has sent nothing however often this node has looked."""
+        """Close a connection that had sent nothing at any look."""
         del self._silent[handler]
         if looks or handler.is_sending():
             self._wait_for(handler, max(1, looks))

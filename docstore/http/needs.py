@@ -118,7 +118,7 @@ TABLE: Mapping[str, Line] = {
     "/core/roles": _DOCUMENTS,
 }  # fmt: skip
 NAMING = ("/core/groups", "/core/leases", "/core/spark/dead", "/core/spark/jobs")
-"""Whose documents name those of others: see `shown.py`."""
+"""Factories whose documents name documents of others: see `shown.py`."""
 ENTRY = "/"
 ADMINISTERED = frozenset({"config", "synchronization"})
 """Utilities that change what is declared, or have nodes work: as the pages do that they show."""

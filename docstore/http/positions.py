@@ -1,9 +1,8 @@
-"""Tokens of feeds and cursors for readers of a part: sealed, since a token counts rows of all.
+"""Encrypt the tokens of feeds and cursors for users that may not read everything.
 
-A token says how many rows each slot has, and documents of others lie in the same slots. Who may
-read everything gets it as it is; others get it encrypted, of a length that says little, and another
-one each time. The key is a document that no page shows but to who runs the group: the first node
-that needs it makes it, and all have the same.
+A token says how many rows each slot has, and a slot has documents of others too. Such a user gets
+it encrypted, padded, and with another nonce each time. The key is a document that only an
+administrator can read. The first node that needs it makes it, and all nodes use it.
 
 Source: AES-256-GCM, NIST SP 800-38D, with random nonces.
 """
@@ -36,7 +35,7 @@ class Positions:
         self._sealing: AESGCM | None = None
 
     async def packing(self, authority: Authority, timeout_s: float) -> Callable[[Cut], str]:
-        """Return what makes tokens for somebody. Raises Unavailable."""
+        """Return the function that packs cuts for a caller. Raises Unavailable."""
         if authority.reads_all:
             return Cut.pack
         sealing = await self._key(timeout_s)
@@ -50,7 +49,7 @@ class Positions:
         return sealed
 
     async def opened(self, text: str, timeout_s: float) -> str:
-        """Return the token that a sealed one stands for; what is none as it is.
+        """Decrypt a sealed token; return any other text as it is.
 
         Raises BadRequest, Unavailable.
         """

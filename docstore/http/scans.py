@@ -1,6 +1,6 @@
 """Bulk reads: where everything stands, snapshots and stretches of the logs, page after page.
 
-    GET  /core/spark/plan?asOf=&path=   a cut, and who holds which slots; prefix= for any path
+    GET  /core/spark/plan?asOf=&path=   a cut, and the holders of slots; prefix= for any path
     GET  /core/spark/layout          who holds which slots, without the cut
     GET  /core/spark/high?prefix=    how far each slot has come, and from where it is kept
     POST /core/spark/scan            a snapshot at a cut
@@ -92,7 +92,7 @@ class ScanPages:
         if name == "layout":
             return page_reply(self._backend.scan_layout(), media)
         query = request.rel_url.query
-        # Slots are numbered by all of their rows: who may not read the path learns of none.
+        # Positions count all rows of a slot: a user that may not read the path gets none.
         path = query.get("path", query.get("prefix", "")).rstrip("/")
         authority_of(request).insist_on_all(path)
         if name == "high":

@@ -166,7 +166,7 @@ class HttpServer:
 
     async def stop(self, grace_s: float) -> None:
         """Stop listening, let requests finish within `grace_s`, close the connections."""
-        for _ in range(2):  # Whom the system has let in is ours to answer.
+        for _ in range(2):  # What the kernel has accepted is served.
             await asyncio.sleep(0)
         for socket in (self._socket, self._shared):
             if socket is not None:

@@ -1,4 +1,4 @@
-"""What of a row its reader sees: of those that name documents of others, what he may read himself.
+"""Reduce rows that name documents of others to what their reader may read.
 
 A lease names what is attached to it, a queue the leases of its candidates, a dead letter the
 document that a job could not write, a job what it works on, a group its topics. Queries, feeds and
@@ -36,7 +36,7 @@ def shown_to(authority: Authority, row: Row) -> Row:
 
 
 def may_see_topics(authority: Authority, topics: Mapping[str, int]) -> bool:
-    """Say whether somebody may read all topics of a group, or the places of a role."""
+    """Say whether the caller may read all topics of a group; a role has none."""
     return all(authority.may("GET", f"{STREAMS}/{name}") for name in topics if name)
 
 
@@ -49,7 +49,7 @@ def _letter(state: State, may_read: Readable) -> State:
 
 
 def _job(state: State, may_read: Readable) -> State:
-    """A job says its path; what jobs of other kinds work on stands in their arguments."""
+    """Show a job whole if its path is readable; jobs of other kinds have theirs in arguments."""
     return state if _is_readable(state.get("path"), may_read) else _part(state, OF_JOB)
 
 
@@ -80,4 +80,4 @@ REDUCED: Mapping[str, Callable[[State, Readable], State]] = {
     LEASES: _lease, DEAD_LETTERS: _letter, JOBS: _job, GROUPS: _group,
     **dict.fromkeys(TURNS, _turns),
 }  # fmt: skip
-"""Path of a factory -> what of a document's state somebody sees who may read only some links."""
+"""Path of a factory -> reduces the state of its documents to the links that may be read."""

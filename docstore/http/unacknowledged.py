@@ -1,7 +1,7 @@
-"""What the system knows of a client's bytes: those it has acknowledged, those it has sent (Linux).
+"""Ask the kernel for bytes that a client has not acknowledged, or that were not read (Linux).
 
 With TLS a transport knows of what it has yet to encrypt, and of no more: the rest lies in another
-one below it that asyncio and uvloop show to nobody.
+one below it that asyncio and uvloop do not show.
 
 Source: tcp(7) for TCP_INFO and SIOCOUTQ; linux/tcp.h for where `tcpi_bytes_acked` stands.
 """

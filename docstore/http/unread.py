@@ -1,14 +1,12 @@
-"""Answers that nobody takes: a connection is given up on once its client has stood still for long.
+"""Abort connections whose clients make no progress, and drain sockets after a close.
 
-What a client does not read stays in this process, an answer of megabytes as well, and closing in
-order waits until it has been read. So who takes no byte of what is written to it, and sends none
-of what it is asked with, for `send_timeout_s` is cut off; whoever is slow, but reads, stays. As
-nginx does it (`send_timeout`). A feed that ends like this goes on from the token its reader has.
+An answer that its client does not read stays in this process, also one of megabytes, and a close in
+order waits until it has been read. So a connection is aborted once its client has read no byte of
+the answer, and sent none of the request, for `send_timeout_s`. A slow client that reads stays.
+nginx does the same (`send_timeout`). A feed that ends like this goes on from its reader's token.
 
-All connections are looked at four times in that span: one that writes and is read at once, as
-almost all do, is not held up by a timer of its own.
-
-And what clients send that nobody takes: to the socket of a connection that is closed.
+All connections are looked at four times in that span, since most answers are read at once: a timer
+for each would cost more.
 """
 
 import asyncio
@@ -20,7 +18,7 @@ from typing import Protocol
 LOOKS = 4
 """In the span after which a connection is given up on."""
 LINGER_S = 2.0
-"""For so long a socket is read after its connection was closed."""
+"""How long a socket is read after its connection was closed."""
 LINGERING_MAX = 256
 
 Mark = tuple[int, ...]
@@ -46,13 +44,13 @@ class _Stuck:
 
 
 class Unread:
-    """Who has had something to read since the last look."""
+    """Connections without progress since the last look."""
 
     def __init__(self) -> None:
         self._stuck: dict[Client, _Stuck] = {}
 
     def look(self, clients: Iterable[Client]) -> int:
-        """Cut off who has not moved since `LOOKS` looks ago; return how many that are."""
+        """Abort connections without progress for `LOOKS` looks; return their number."""
         waited, self._stuck = self._stuck, {}
         given_up = 0
         for client in tuple(clients):

@@ -1,4 +1,4 @@
-"""Requests that wait: how many may, and for how long: until their clients go, at the latest.
+"""Bound the number of requests that wait, and end them with their clients.
 
 `Prefer: wait=n` on a GET with If-None-Match is held until there is another version.
 """
@@ -18,9 +18,9 @@ WAITING_MAX = 4_096
 """Requests that wait at a node, those that are sent events among them."""
 WAIT_S_MAX = 300
 WAIT_AT_ONCE_S = 20.0
-"""For which an owner holds a question: who asked may have gone meanwhile."""
+"""How long an owner holds a question: its sender may have gone meanwhile."""
 ANSWER_S = 1.0
-"""Time for the answer of who has waited to come back from the owner."""
+"""Time for the owner's answer to come back after the wait."""
 
 NOT_HERE = frozenset({"stopping", "too-many-waiting"})
 

@@ -19,14 +19,14 @@ from docstore.wire import Greeting, Hello, Message, OfLinks, Relayed
 SEND_BUFFER_BYTES_MAX = 64 << 20
 HELLO_TIMEOUT_S = 2.0
 SILENCE_MAX_S = 5.0
-"""A peer's heartbeats come five times a second: who says nothing for so long has vanished."""
+"""A peer's heartbeats come five times a second: one that is silent for longer has vanished."""
 
 
 @dataclass(slots=True)
 class PeerEvents:
-    """What the links tell the node. All are called in the event loop.
+    """Callbacks from the links to the node. All are called in the event loop.
 
-    hello: gives the opening frame to show to a peer ("" when it is not known who it is).
+    hello: gives the opening frame to show to a peer ("" while its id is not known).
     admit: says why a peer's Hello is refused, None if it is welcome.
     """
 
@@ -58,7 +58,7 @@ class Links(Protocol):
         """Return the peers that this node keeps connections to."""
 
     def hears(self, peer: str) -> bool:
-        """Say whether a connection from a peer stands."""
+        """Say whether a connection from a peer is open."""
 
     def silenced(self, peer: str) -> None:
         """Learn that the last connection from a peer has broken."""
@@ -170,7 +170,7 @@ class Outbound(Framed):
         self.unanswered = 0
         """Greetings since the last answer."""
         self.reaches: Mapping[str, int] = {}
-        """Whom the peer reaches -> in which protocol, as it said last."""
+        """Nodes that the peer reaches -> in which protocol, as it said last."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Open with our Hello; let the kernel give up on a peer that acknowledges nothing."""
@@ -186,7 +186,7 @@ class Outbound(Framed):
         self.transport.write(pack_hello(hello))
 
     def hello(self, hello: Hello) -> None:
-        """Check that the one who answers is the one we meant, and speaks as we do."""
+        """Check that the node that answers is the peer, and speaks our protocol."""
         events = self._links.events
         is_meant = hello.sender == self.peer
         if is_meant and hello.protocol != self.protocol:
@@ -197,7 +197,7 @@ class Outbound(Framed):
             self.welcomed.set_result(fits and events.admit(hello) is None)
 
     def frame(self, body: bytearray) -> None:
-        """Learn that the peer hears us, and whom it reaches."""
+        """Note that the peer hears us, and which nodes it reaches."""
         answer = spoken(unpack_frame(body)[1])
         if isinstance(answer, Greeting):
             self.unanswered, self.reaches = 0, dict(answer.reaches)
@@ -234,7 +234,7 @@ class Outbound(Framed):
         self.transport.write(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wake the one who dialled."""
+        """Wake the task that dialled."""
         if isinstance(exc, OSError) and not self.welcomed.done():
             self._links.failed(self.peer, exc)
         if not self.welcomed.done():
@@ -244,7 +244,7 @@ class Outbound(Framed):
 
 
 class Detour:
-    """What is said to a peer through a relay, in the place of a connection."""
+    """Sends messages to a peer through a relay, in the place of a connection."""
 
     def __init__(self, links: "Links", peer: str, relay: Outbound, protocol: int) -> None:
         self._links = links
@@ -255,8 +255,8 @@ class Detour:
 
     def is_open(self) -> bool:
         """Say whether frames reach the peer, as the relay has said last."""
-        stands = self._links.outbound.get(self.relay.peer) is self.relay
-        return stands and self.relay.unanswered <= 1 and self.peer in self.relay.reaches
+        is_linked = self._links.outbound.get(self.relay.peer) is self.relay
+        return is_linked and self.relay.unanswered <= 1 and self.peer in self.relay.reaches
 
     def flush(self, packed: Packed) -> None:
         """Send what this turn had to say, as one frame. packed: the frames of the turn."""

@@ -30,7 +30,7 @@ SETTLED_S = 1.0
 
 
 class Detours:
-    """Which peers are spoken to through which others."""
+    """Chooses a relay for each peer without a connection that answers, and relays frames."""
 
     def __init__(self, links: Links) -> None:
         self._links = links
@@ -40,7 +40,7 @@ class Detours:
         self._timer = self._loop.call_later(GREETING_S, self._tick)
 
     def stop(self) -> None:
-        """Greet nobody any more."""
+        """Stop greeting."""
         self._timer.cancel()
 
     def _tick(self) -> None:
@@ -76,13 +76,13 @@ class Detours:
         return None
 
     def broken(self, connection: "Outbound") -> None:
-        """Learn that a connection of ours is no more."""
+        """Note that a connection of ours has closed."""
         if connection.unanswered <= UNANSWERED_MAX:
             self._broken[connection.peer] = self._loop.time()
         self.choose(connection.peer)
 
     def choose(self, peer: str) -> None:
-        """Find a way to a peer that no connection of ours stands to, or give up the one it has."""
+        """Find a relay to a peer without a connection of ours, or drop one that has failed."""
         links = self._links
         way = links.ways.get(peer)
         if peer in links.outbound:

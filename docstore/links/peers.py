@@ -4,7 +4,7 @@ Each node dials every other. What it dials it writes on; what it accepted it rea
 sides open with Hello, so that nobody speaks to another cluster, another node or another disk
 than it thinks. What one loop turn had to say to a peer leaves as one frame at the end of the
 turn. A peer that does not read fast enough loses messages beyond a bound; the protocol's timers
-repair that. A peer whose connection carries nothing is spoken to through another (`detours.py`).
+repair that. A peer whose connection carries nothing is reached through another (`detours.py`).
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class PeerLinks:
         self.outbound: dict[str, Outbound] = {}
         """Peer -> the connection that this node has dialled."""
         self.ways: dict[str, Outbound | Detour] = {}
-        """Peer -> what takes messages to it: that connection, if it stands."""
+        """Peer -> what takes messages to it: that connection, or a relay."""
         self._detours = Detours(self)
         self.of_links: Callable[[Inbound, OfLinks], None] = self._detours.said
         self._dialling: dict[str, asyncio.Task[None]] = {}
@@ -128,7 +128,7 @@ class PeerLinks:
         return self.ways[peer].protocol
 
     def end_before(self, protocol: int) -> None:
-        """Close what stands in earlier protocols; it is dialled anew, and admitted or not."""
+        """Close connections of earlier protocols; they are dialled anew, and admitted or not."""
         for connection in [*self.inbound, *self.outbound.values()]:
             if connection.protocol < protocol:
                 connection.close()

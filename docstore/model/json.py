@@ -46,7 +46,7 @@ _BRACES_AS_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NEITHER_BRACKET_NOR_QUOTE = bytes(set(range(256)) - set(b'{}[]"'))
 _QUOTED = re.compile(rb'"[^"]*"')
 NO_CHARACTER = re.compile("[\x00\ud800-\udfff]")
-"""What no text of a document holds."""
+"""Characters that no text of a document holds."""
 _NUL_ESCAPED = b"\\u0000"
 _WHOLE_FLOAT = re.compile(rb"[:,[]-?[0-9]+(?:\.0|(?:\.[0-9]+)?e\+1[678])[],}]")
 """A float of at most 64 bits that is a whole number, as orjson writes it. Found in some texts as

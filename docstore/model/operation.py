@@ -37,7 +37,7 @@ ANY_TOMBSTONE = 1 << 62
 
 
 RUN_BEGINS = "\x1f"
-"""Behind a bulk job's name: which run of it writes. All runs of a job have one quota."""
+"""Separates a bulk job's name from that of its run. All runs of a job have one quota."""
 
 
 class Conditions(NamedTuple):  # Seam.

@@ -32,7 +32,7 @@ class RecordsLost(PipelineError):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What one task reads. urls: nodes to ask, the leader first. of: the topic's incarnation."""
+    """The offsets that one task reads. urls: nodes to ask, the leader first. of: incarnation."""
 
     topic: str
     partition: int

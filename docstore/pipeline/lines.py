@@ -68,7 +68,7 @@ class Lines:
         self._sequence = options.text("sequenceBy")
         self._run = options.text(RUN)
         self.digest = 0
-        """Of all operations so far, in whatever order."""
+        """The sum of the hashes of all operations so far, so that their order is no matter."""
         self._slots = slots
         names = schema.names
         if self._key not in names:

@@ -12,7 +12,7 @@ from docstore.pipeline.options import Options
 
 ON_CONFLICT = ("fail", "skip", "deadletter")
 ON_REPEAT = ("fail", "keep")
-"""What becomes of a row whose batch has written another value under its link."""
+"""Ways to treat a row whose batch has written another value under its link."""
 DUPLICATE, STALE = "duplicate-key", "stale-batch"
 WHAT_TO_DO = {
     DUPLICATE: "; sequenceBy says which of two rows is the later; where the batch is repeated, and"

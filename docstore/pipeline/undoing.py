@@ -1,4 +1,4 @@
-"""What a commit has written, put back when one of its rows is refused (`commit=staged`).
+"""Undo a staged commit of which one row was refused.
 
 Each document gets the state that it had before the commit, unless others have changed it since.
 """
@@ -78,7 +78,7 @@ class Undoing:
             rows = []
             for link, version, is_repeated in told:
                 before, body = known.get(link, ("-1", None))
-                # Of a repetition, only what nobody can have written but this commit.
+                # Of a repetition, only a version that no other writer can have made.
                 is_ours = not is_repeated or version == int(before) + 1
                 if is_ours and (link in known) == was_there:
                     rows.append((link, None if is_gone else version, body))

@@ -51,7 +51,7 @@ class Counted(WriterCommitMessage):
     counts: Counter[str] = field(default_factory=Counter)
     parts: list[Part] = field(default_factory=list)
     digest: int = 0
-    """Of the task's rows, whatever became of them."""
+    """The digest of the task's rows, also of refused ones."""
     job: str = ""
     """Of a stream: its writer is another object when it commits."""
 
@@ -116,7 +116,7 @@ class TableWriter(DataSourceArrowWriter):
             self._options = self._options.with_(commit="staged")
         elif overwrite and page and not is_staged(self._options):
             raise ValueError(
-                f"docstore: JOB_USED: nobody knows which rows batch {self._number} of {self.job}"
+                f"docstore: JOB_USED: it is not known which rows batch {self._number} of {self.job}"
                 " has written before: give this overwrite another jobId, or a later batchId"
             )
         elif (overwrite and is_staged(self._options)) or "undone" in page:
@@ -244,9 +244,9 @@ def finish(url: str, job: str) -> Counter[str]:
 
 
 def _remove_older(options: Options, job: str, number: int, before: str) -> int:
-    """Delete what stood under the path at the cut and nobody has written since.
+    """Delete documents that were under the path at the cut and were not written since.
 
-    The new documents are there already, so nobody ever sees an empty table.
+    The new documents are there already, so no reader sees an empty table.
     """
     names = [KEY, "documentVersion"]
     found = older(options, before, names)
@@ -258,7 +258,7 @@ def _remove_older(options: Options, job: str, number: int, before: str) -> int:
 
 
 def older(options: Options, cut: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield some columns of the documents that stand under the path at a cut."""
+    """Yield some columns of the documents that are under the path at a cut."""
     plan = Group(options.urls).plan(cut)
     spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n > 0]
     request = {"prefix": options.path + "/", "columns": list(names)}

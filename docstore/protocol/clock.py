@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from docstore.protocol.quorum import Sets, majority
 
 NEVER_US = -(1 << 62)
-"""What a clock shows that is not known."""
+"""The reading of a clock that is not known."""
 
 
 class WallClock:

@@ -194,9 +194,9 @@ class Feed:
         rows: int,
         tried: Collection[str] = (),
     ) -> list[tuple[ChangeLines, int]]:
-        """Return what a node has, and of how many slots none is heard.
+        """Return the lines of a node, and the number of slots that no node answers for.
 
-        Replicas let go of rows each in its own time: what one has let go of, another one may have.
+        Each replica trims its log at its own time: what one has trimmed, another one may have.
         Raises SnapshotGone where none has it.
         """
         answer = await self._ask(holder, wanted, after, rows)

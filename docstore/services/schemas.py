@@ -156,13 +156,13 @@ def unapplied(schema: Mapping[str, Any]) -> list[str]:
 
 
 class _Budget:
-    """What is left of the work that one document may be; documents are checked in one thread."""
+    """Counts down the work for one document; documents are checked in one thread."""
 
     keywords = 0
     steps = 0
 
     def begin(self, size: int) -> None:
-        """Set what a document of so many bytes may take."""
+        """Set the budget of a document of `size` bytes."""
         self.keywords = KEYWORDS_MAX + KEYWORDS_A_BYTE * size
         self.steps = 4 * STEPS_MAX
 

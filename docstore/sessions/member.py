@@ -5,7 +5,7 @@ GM2 A partition leads only after a reply to a pulse whose list had it: claim, th
    late word of a grant makes no leader.
 GM3 Once a partition was released, replies to earlier pulses say nothing about it. Assignments of a
    generation below the known one are ignored; a proof in such a reply counts.
-GM4 Whoever is fenced, or unknown, drops everything first, tells it, and joins under a new id. Its
+GM4 A member that is fenced, or unknown, drops everything first, tells it, and joins anew. Its
    partitions and times are those of what it has joined last.
 GM5 Proofs that lapse without a word are told as Fenced("silent"); confirmed again, as Acquired
    with the same token, since it is the same tenure.
@@ -245,7 +245,7 @@ class Member:
         if isinstance(reply, Confirmed):
             return True
         is_to_stay = reply.assigned.get(partition) == token or partition in reply.kept
-        # Of what is revoked the barrier stands, and no more than that.
+        # A revoked partition keeps its barrier, and no more than that.
         return is_to_stay or (partition in self._me.revoking and partition in reply.revoked)
 
     def _changed(self, sent: Sent, reply: Changed) -> list[MemberEffect]:  # Seam.

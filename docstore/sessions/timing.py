@@ -17,8 +17,8 @@ class SessionsConfig:
     """Between two attempts to find the owner of a document."""
 
     resend_s: tuple[float, float] = (1.0, 5.0)
-    """After which a call is sent again that may have been lost on the way: at first, and at most.
-    It doubles, since most calls that are not answered wait for something."""
+    """The first and the longest time after which a call that may be lost is sent again. It doubles,
+    since most calls that are not answered wait for something."""
 
     survey_s: float = 0.2
     """Between two listings of what this node owns: slots are taken over one by one."""

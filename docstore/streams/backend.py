@@ -42,7 +42,7 @@ TOPIC_ASKED_S = 0.5
 """What the produce of a record can do without is asked for that long."""
 TOPICS_KNOWN_MAX = 10_000
 WAIT_AT_ONCE_S = 5.0
-"""How long a leader lets one question wait: who asked may have gone meanwhile."""
+"""How long a leader lets one question wait: its sender may have gone meanwhile."""
 AGAIN_S = 0.02
 FIGURES_S = 1.0
 """A leader that does not say its figures within that is shown without."""
@@ -144,9 +144,9 @@ class StreamBackend:
     async def fetch(
         self, link: str, wanted: Wanted, *, wait_s: float, timeout_s: float, of: str = ""
     ) -> Records | Problem:
-        """Return records of a partition from whoever leads it; none once `wait_s` is over.
+        """Return records of a partition from its leader; none once `wait_s` is over.
 
-        timeout_s: how long to look for somebody who leads, and to wait for what the token names.
+        timeout_s: how long to look for a leader, and to wait for what the token names.
         of: the incarnation that the position is of, "" for the present one.
         """
         now = clock()
@@ -293,7 +293,7 @@ class StreamBackend:
             owner = self._view.owner_of(link)
             try:
                 if not owner:
-                    raise Unavailable("nobody owns the partition's document now")
+                    raise Unavailable("the partition's document has no owner now")
                 request = CommandPartition(link, command)
                 found = await self._rpc.call(owner, request, deadline - clock())
             except Unavailable as error:
@@ -333,7 +333,7 @@ def _fetched(found: Any) -> Records | Problem:
 
 
 def _recreated(of: str, there: str) -> Problem:
-    """Return what a reader is told whose position is of a topic that was deleted."""
+    """Return the refusal of a position in a topic that was deleted and made again."""
     detail = (
         f"the position is of incarnation {of} of the topic, which was deleted; the topic of this"
         f" name has incarnation {there} now, and offsets of its own from 0 on"

@@ -45,7 +45,7 @@ class Core:
         return f"{self._rng.getrandbits(64):016x}"
 
     def expired_us(self, last_us: int) -> int:
-        """Return before when a producer wrote last that is forgotten, by a log's times and D6."""
+        """Return the instant before which idle producers are forgotten, by a log's times and D6."""
         return min(last_us, self.view.past_us()) - self.config.upkeep.producer_expiry_us
 
     def new_run(self) -> int:

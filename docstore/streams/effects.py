@@ -46,7 +46,7 @@ class Records:
     offset: where the answer begins. until: where it ends for this reader, who must not look at
     records from there on. high, end, start: the partition's; high may be HIGH_NOT_KNOWN.
     stale_us: for how long the replica that answered has not heard of the leader, 0 for the leader
-    itself. owner: who led when the record at `offset` was appended. incarnation: of the topic.
+    itself. owner: the leader when the record at `offset` was appended. incarnation: of the topic.
     """
 
     batches: Sequence[bytes]

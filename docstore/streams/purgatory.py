@@ -49,14 +49,14 @@ class Purgatory:
                 self.answer(pending, leading, "repeated" if pending.repeated else "")
 
     def turn_away(self, leading: Leading) -> None:
-        """We lead no more: who waits is told whether the records may be in a log."""
+        """Answer all that wait, as we lead no more: whether the records may be in a log."""
         for pending in (*leading.deferred, *leading.gathered):
             self.answer(pending, leading, "not-leader")
         for _, _, pending in (*leading.committing, *leading.storing):
             self.answer(pending, leading, "not-leader", appended=True)
 
     def tick(self) -> None:
-        """Answer whoever has waited for too long."""
+        """Answer requests that have waited too long."""
         core = self._core
         while self._deadlines and self._deadlines[0][0] <= core.now:
             pending = heapq.heappop(self._deadlines)[2]

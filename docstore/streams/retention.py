@@ -1,4 +1,4 @@
-"""What a leader lets go of: records that are too old, or too many, by what their topic says.
+"""Delete records that are too old, or too many, by the settings of their topic.
 
 Only the leader decides (rule RC11), by what is past for sure (rule D6) and by sizes; followers trim
 to the start that it tells. It deletes whole batches below the high watermark, and always keeps one.

@@ -110,7 +110,7 @@ class Upkeep:
     """In which each replica on the disk looks about once whether it is still one."""
 
     producer_expiry_us: int = 86_400_000_000
-    """A producer that wrote nothing for so long, by its partition and rule D6, is forgotten."""
+    """How long an idle producer is remembered, by its partition and rule D6."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,9 @@
-"""What a node shows and whom it believes, now: read from files again whenever these change.
+"""The certificates and CAs that a node uses, reloaded whenever their files change.
 
-Nobody has to tell a node of new files, though SIGHUP does: it looks twice a second, and reads what
-has been the same for two looks, so that it meets no file that is half written. What cannot be used
-is said in the log, and what there was stays in use. New connections have what is new. Links
-that stand are judged again: who has been revoked, or was known by a CA that is no longer there, is
-hung up on.
+A node looks at the files twice a second, and at SIGHUP. It reads those that were the same for two
+looks, so that none is half written. Files that cannot be used are logged, and the former ones stay
+in use. New connections use the new ones. Open links are judged again: a peer that has been revoked,
+or whose CA is no longer there, is disconnected.
 """
 
 import asyncio

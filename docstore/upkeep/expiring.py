@@ -85,7 +85,7 @@ class Expiring:
         past_us = self._view.past_us()
         [result] = await self._store.read([Expired(past_us, ROWS_AT_ONCE, level, after=after)])
         if not isinstance(result, list):
-            return None  # Damaged: whoever reads it is told so, and it is repaired.
+            return None  # Damaged: its readers get an error, and it is repaired.
         ours = [row for row in result if self._is_ours(row, level)]
         answers = await asyncio.gather(*(self._delete(row, level) for row in ours))
         self.expired += sum(answer.is_success for answer in answers)

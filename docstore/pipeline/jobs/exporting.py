@@ -38,7 +38,7 @@ def export(
     done = manifest_of(work, to)
     if done is not None and done["jobId"] == work.job_id:
         return {**_summary(done), "to": to, "repeated": True}
-    try:  # Never over what is there: nobody knows what a wrong --to would take away.
+    try:  # Never over what is there: a wrong --to could overwrite anything.
         table.write.mode("errorifexists").option("compression", "zstd").parquet(to)
     except AnalysisException as error:
         if error.getCondition() != "PATH_ALREADY_EXISTS":

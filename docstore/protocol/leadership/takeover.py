@@ -38,7 +38,7 @@ from docstore.protocol.slots import from_bitmap, to_bitmap
 from docstore.storage.store import Corrupt, Result, Rows, Truncate
 
 FACTOR_MAX = 32
-"""By which waiting, and the time of an attempt, grow at the most (rule T4)."""
+"""The greatest factor of the back-off, and of the time of an attempt (rule T4)."""
 
 
 class TakeOver:
@@ -53,7 +53,7 @@ class TakeOver:
         self._round = core.boot << 32
         self._voters: set[str] = set()
         self._votes: dict[int, set[str]] = {}
-        """slot -> who would let us, in the pre-vote round that is on its way."""
+        """slot -> the nodes that would let us, in the pre-vote round that is on its way."""
         self._asked_at = NEVER
         self._not_before = NEVER
         self._backing_off = 1

@@ -4,7 +4,7 @@ A read waits for a confirm round that starts after it arrived. One round is on i
 time and is shared by all reads that came before it: under load a round carries many, and an
 idle node starts one at once. A refusal that rests on a document's state is a read as well.
 
-In a group that reads by lease a replica that answers also promises to let nobody else have the
+In a group that reads by lease a replica that answers also promises to let no other have the
 slot for a second (R2). Until then, counted from when it was asked and less what clocks may differ,
 the owner answers reads at once; it asks again before the time is over.
 
@@ -45,7 +45,7 @@ class Waiter:
 
 
 def _nothing() -> None:
-    """Nobody waits: only a lease is to be renewed."""
+    """Do nothing: the round only renews a lease."""
 
 
 @dataclass(slots=True)
@@ -230,7 +230,7 @@ class Confirmer:
         return not read.rest
 
     def _close(self, asked: Round, log: SlotLog) -> None:
-        """Note what the quorum has taken note of."""
+        """Note the instant that the quorum has noted."""
         if log.reign is not None:
             log.reign.closed_us = max(log.reign.closed_us, asked.at_us)
 

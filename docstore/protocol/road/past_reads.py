@@ -102,7 +102,7 @@ class PastReads:
         self._look_up(log, read.inflight, past_query(log.slot, operation, read.until), found)
 
     def _look_for_trimmed(self, log: SlotLog, read: PastRead) -> None:
-        """Say 410 of a version that was there and was let go of, 404 of one that never was."""
+        """Answer 410 for a version that was trimmed, 404 for one that never existed."""
         operation = read.inflight.operation
 
         def found(rows: list[Row]) -> None:
