@@ -73,5 +73,5 @@ def trimmed_answer(select: Select, rows: list[Row], first: int) -> Answer:
 
 
 def _trimmed(oldest: int) -> Answer:
-    detail = f"let go of: version {oldest} is the earliest that is kept"
+    detail = f"trimmed: version {oldest} is the earliest that is kept"
     return Answer(410, "version-trimmed", detail)
