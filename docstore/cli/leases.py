@@ -59,7 +59,7 @@ def keep(
 ) -> None:
     """Keep a lease alive until it is lost, or this command is stopped; it does not end it."""
     talk(url, lambda client: _keep(client, name, as_json=as_json))
-    raise failed(CommandFailed(f"{name} has ended"))
+    raise failed(CommandFailed(f"{name} is lost: it is not kept alive any more"))
 
 
 async def _keep(client: "Client", name: str, *, as_json: bool) -> None:

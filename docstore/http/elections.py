@@ -216,7 +216,8 @@ class ElectionPages:
         timeout_s = headers.timeout_s(request)
         answer, _ = await attach(self._backend, candidate.lease, campaign, timeout_s)
         if answer.status in (404, 410):
-            code, detail, status = "lease-ended", f"{candidate.lease} has ended", 410
+            why = answer.detail if answer.status == 410 else "the lease has ended, and is deleted"
+            code, detail, status = "lease-ended", f"{candidate.lease}: {why}", 410
         else:
             code, detail, status = "not-queued", f"{candidate.name} was withdrawn", 409
         return problem(status, code, detail, instance=request.raw_path.partition("?")[0])

@@ -8,6 +8,7 @@ A keep-alive writes nothing: it is answered by the owner of the lease's document
 has confirmed that it still is. What no owner answers is not proven, and never said to be gone.
 """
 
+import asyncio
 import time
 
 import orjson
@@ -34,7 +35,7 @@ from docstore.model.fields import Fields
 from docstore.model.operation import Answer, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, Service
-from docstore.services.leases import LEASES, Lease, Phase, asked_lease, lease_link, read_lease
+from docstore.services.leases import LEASES, Lease, Phase, asked_lease, lease_link, lost, read_lease
 
 METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH"
 BATCH_METHODS = "OPTIONS, POST"
@@ -43,7 +44,6 @@ BATCH_MAX = 10_000
 PATCHES = {"application/json": "", "application/msgpack": ""}
 CLIENTS = frozenset({"AttachRequest", "DetachRequest", "ExpireRequest"})
 """What clients may ask of a lease's document; that it ends, its holder says with DELETE."""
-ENDED = (410, "lease-ended", "the lease has ended, and what was attached to it goes with it")
 
 
 class LeasePages:
@@ -176,6 +176,8 @@ class LeasePages:
 
     async def _keep_alive(self, request: web.BaseRequest, link: str) -> Reply:
         name, timeout_s = link.rpartition("/")[2], headers.timeout_s(request)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
         kept = await self._backend.sessions.keep_alive([name], timeout_s)
         instance = request.raw_path.partition("?")[0]
         if name in kept.alive:
@@ -183,9 +185,20 @@ class LeasePages:
         if kept.missing:
             return problem(404, "no-such-lease", f"there is no lease {link}", instance=instance)
         if kept.ended:
-            return problem(*ENDED, instance=instance)
+            detail = await self._why_lost(link, deadline - loop.time())
+            return problem(410, "lease-ended", detail, instance=instance)
         detail = f"nothing is proven: {kept.why.detail}"
         return problem(503, kept.why.code, detail, instance=instance)
+
+    async def _why_lost(self, link: str, timeout_s: float) -> str:
+        """Return whether a lease has ended, or is about to: its document says so."""
+        answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
+        found = read_lease(answer.row.state) if answer.is_success and answer.row else None
+        if found is not None and found.phase is not Phase.ALIVE:
+            return lost(found)
+        if answer.status == 404:
+            return "the lease has ended, and is deleted"
+        return "the lease is not kept alive any more: it has ended, or is expiring"
 
     async def _keep_all_alive(self, request: web.BaseRequest, body: bytes) -> Reply:
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
@@ -204,7 +217,8 @@ def _again(lease: Lease, answer: Answer) -> Answer:
     row = answer.row
     found = read_lease(row.state) if row is not None and not row.deleted else None
     if answer.code == "marked-deleted" or (found is not None and found.phase is not Phase.ALIVE):
-        return Answer(409, "lease-ended", "a lease of this id has ended: take another id", row=row)
+        why = "a lease of this id has ended" if found is None else lost(found)
+        return Answer(409, "lease-ended", f"{why}: take another id", row=row)
     if found is None:
         return answer
     differing = found.differences(lease)

@@ -92,6 +92,17 @@ def lease_link(name: str) -> str:
     return name if "/" in name else f"{LEASES}/{name}"
 
 
+def lost(lease: Lease) -> str:
+    """Return why a lease that is not alive takes no request of its holder."""
+    if lease.phase is Phase.ENDED:
+        return "the lease has ended, and what was attached to it goes with it"
+    return (
+        "the lease is expiring: it is not kept alive any more and takes nothing new, and what is"
+        f" attached stays until it ends, at most {lease.ttl_ms} ms from now or from the last change"
+        " of its owner"
+    )
+
+
 def asked_lease(asked: State) -> Lease:
     """Return the lease that a client asks for. Raises Refusal."""
     fields = Fields(asked)
@@ -168,7 +179,7 @@ def _text(fields: Fields, name: str, bytes_max: int) -> str:
 def _attach(lease: Lease, request: Fields) -> Lease:
     link = _link(request)
     if lease.phase is not Phase.ALIVE:
-        raise Refusal("the lease has ended", status=410, code="lease-ended")
+        raise Refusal(lost(lease), status=410, code="lease-ended")
     if link in lease.attached:
         return lease
     if len(lease.attached) >= ATTACHED_MAX:

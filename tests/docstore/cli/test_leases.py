@@ -37,7 +37,10 @@ def test_a_lease_is_made_kept_listed_and_revoked(node: str) -> None:
         assert "mine" in docstore("lease", "list", *url)[1]
         assert docstore("lease", "revoke", "mine", *url) == (0, "mine: expiring\n", "")
         _, errors = keeping.communicate(timeout=20)
-    assert (keeping.returncode, errors) == (1, "docstore: mine has ended\n")
+    assert (keeping.returncode, errors) == (
+        1,
+        "docstore: mine is lost: it is not kept alive any more\n",
+    )
     assert docstore("lease", "revoke", "mine", "--now", *url)[:2] == (0, "mine: ended\n")
 
 

@@ -45,6 +45,8 @@ def test_what_a_request_makes_of_a_lease(before: str, kind: str, after: str | in
         with pytest.raises(Refusal) as refusal:
             SERVICE.patch(state, change)
         assert (refusal.value.status, refusal.value.code) == (after, "lease-ended")
+        said = {"expiring": "is expiring", "ended": "has ended"}[before]
+        assert said in str(refusal.value), "one that is expiring still has its locks and documents"
         return
     found = SERVICE.patch(state, change)
     assert (None if found is None else found["state"]) == after

@@ -14,6 +14,7 @@ from tests.docstore.http.leases.asking import (
     revoked,
     until,
 )
+from tests.docstore.http.problem import problem_of
 
 
 async def test_a_lease_is_made_kept_alive_through_any_node_and_ended(
@@ -293,3 +294,21 @@ async def test_a_lease_is_to_expire_by_whoever_does_not_hold_it(node: Session) -
         return bool((await ask(node, "GET", lease))[1]["state"] == "ended")
 
     await until(has_ended)
+
+
+async def test_a_lease_that_is_expiring_is_not_said_to_have_ended(node: Session) -> None:
+    expiring, ended = await granted(node, documentSelfLink="slow"), await granted(node)
+    assert (await ask(node, "PATCH", expiring, {"kind": "ExpireRequest"}))[0] == 200
+    await revoked(node, ended)
+    keep, attach = {"kind": "KeepAliveRequest"}, {"kind": "AttachRequest", "link": "/notes/a"}
+    for lease, said in ((expiring, "is expiring"), (ended, "has ended")):
+        for change in (keep, attach):
+            async with node.patch(lease, json=change) as response:
+                assert said in (await problem_of(response, 410))["detail"]
+        candidate = {"kind": "AcquireRequest", "candidate": "c", "lease": lease}
+        async with node.patch("/core/locks/expiring", json=candidate) as response:
+            assert said in (await problem_of(response, 410))["detail"]
+    again = {"ttlMs": 30_000, "documentSelfLink": "slow"}
+    async with node.post(LEASES, json=again) as response:
+        assert "is expiring" in (await problem_of(response, 409))["detail"]
+    assert (await ask(node, "GET", expiring))[1]["state"] == "expiring"
