@@ -46,7 +46,7 @@ class PastReads:
     def refusal(self, log: SlotLog, operation: Operation) -> Answer | None:
         """Return why an instant is not answered for, if it is yet to come."""
         at_us = instant_of(operation)
-        if is_past(at_us, log, self._core):
+        if not at_us or is_past(at_us, log, self._core):
             return None
         return yet_to_come(at_us, self._core.wall_now_us())
 
