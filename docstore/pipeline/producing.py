@@ -47,11 +47,16 @@ COLUMNS = ("key", "value", "headers", "partition")
 
 
 class Target(NamedTuple):
-    """Where rows go. roads: for each partition, which nodes to ask, the leader first."""
+    """Where rows go. roads: for each partition, which nodes to ask, the leader first.
+
+    shared: among how many partitions keys and rows without one are shared; a row may name another.
+    """
 
     topic: str
     batch_bytes: int
     roads: Sequence[Sequence[str]]
+    shared: int
+    incarnation: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +183,7 @@ class Producing:
 
     def _partition(self, named: int | None, key: bytes | None) -> int:
         """Return where a row goes: where it says, by its key, or a request each in turn."""
-        count = len(self._lanes)
+        count, shared = len(self._lanes), self._target.shared
         if named is not None:
             if not 0 <= named < count:
                 raise RowRefused(
@@ -186,9 +191,9 @@ class Producing:
                 )
             return named
         if key is not None:
-            return partition_of(key, count)
+            return partition_of(key, shared)
         self._keyless += 1
-        return (self._attempt.task + (self._keyless - 1) // self._rows_at_once) % count
+        return (self._attempt.task + (self._keyless - 1) // self._rows_at_once) % shared
 
     def _leave(self, pool: ThreadPoolExecutor, lane: _Lane) -> None:
         """Send what waits, once what was sent before is appended."""

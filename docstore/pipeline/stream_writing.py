@@ -3,9 +3,10 @@
 What makes a repeated task harmless, and when it is not, is in `producing.py`.
 """
 
+import json
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,19 +18,55 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from docstore.pipeline.lines import WriteFailed
+from docstore.pipeline.columns import schema_of
+from docstore.pipeline.lines import KEY, RowRefused, WriteFailed
 from docstore.pipeline.options import Options
 from docstore.pipeline.producing import Attempt, Producing, Target, check_columns
+from docstore.pipeline.sending import Sender
 from docstore.pipeline.topics import link_of, roads, topic_now
-from docstore.pipeline.writing import Counted, leave_job, total
+from docstore.pipeline.writing import JOBS, Counted, job_of, leave_job, total
 
 
 def _target(options: Options, schema: StructType) -> Target:
-    """Return where rows go, the same for all tasks. Raises ValueError, GroupError, OSError."""
+    """Return where rows go, before any task is known. Raises ValueError, GroupError, OSError."""
     check_columns(schema)
     options.number("batchRows", 1000, 1)
     topic = topic_now(options)
-    return Target(topic.name, topic.batch_bytes, roads(options, topic))
+    shared = len(topic.partitions)
+    return Target(topic.name, topic.batch_bytes, roads(options, topic), shared, topic.incarnation)
+
+
+def _pinned(options: Options, target: Target, attempt: Attempt) -> Target:
+    """Return the target with as many partitions as the batch's first task shared its rows among.
+
+    The job's document says how many. Of tasks that write there at once the first one wins, since
+    each writes as one batch of a job. Raises RowRefused, WriteFailed, GroupError, OSError.
+    """
+    of, page = target.incarnation, job_of(options, attempt.job)
+    if page.get("of") == of and page["batch"] > attempt.batch:
+        return target  # A late task: leaders refuse its requests.
+    if not _says(page, target, attempt.batch):
+        said: dict[str, Any] = {"kind": "docstore:Job", "state": "RUNNING", "job": attempt.job}
+        said |= {"path": link_of(target.topic), "batch": attempt.batch}
+        said |= {"partitions": target.shared, "of": of}
+        row = pa.RecordBatch.from_pydict({KEY: [attempt.job], "body": [json.dumps(said)]})
+        asked = Options({**options.given, "path": JOBS, "onrepeat": "keep"})
+        schema = schema_of([KEY, "body"])
+        Sender(asked, f"{attempt.job}-{of}", attempt.batch, schema).send(iter([row]))
+        page = job_of(options, attempt.job)
+    if not _says(page, target, attempt.batch):
+        raise RowRefused(
+            f"docstore: JOB_USED: it is not known among how many partitions of {target.topic} batch"
+            f" {attempt.batch} of {attempt.job} has shared its rows: give it another jobId"
+        )
+    if page["partitions"] > len(target.roads):
+        target = target._replace(roads=roads(options, topic_now(options)))
+    return target._replace(shared=page["partitions"])
+
+
+def _says(page: Mapping[str, Any], target: Target, batch: int) -> bool:
+    """Say whether a job's document knows how a batch shares its rows."""
+    return (page.get("of"), page.get("batch")) == (target.incarnation, batch)
 
 
 def _task() -> TaskContext:
@@ -41,6 +78,9 @@ def _task() -> TaskContext:
 def _leave(options: Options, job: str, state: str, batch: int, counts: Counter[str]) -> None:
     of_topic = options.with_(path=link_of(options.topic))
     page: dict[str, Any] = {"state": state, "batch": batch, **counts}
+    known = job_of(options, job)
+    if known.get("batch") == batch:  # The batch may be repeated yet.
+        page |= {name: known[name] for name in ("partitions", "of") if name in known}
     leave_job(of_topic, job, page)
 
 
@@ -59,7 +99,10 @@ class RecordsWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Append a task's rows."""
         attempt = Attempt(self._job, self._batch, _task().partitionId())
-        return Counted(Producing(self._options, self._target, attempt).send(iterator))
+        target = self._target
+        if self._options.text("jobId"):  # Else no other run is of this job.
+            target = _pinned(self._options, target, attempt)
+        return Counted(Producing(self._options, target, attempt).send(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave the job's document."""
@@ -87,7 +130,8 @@ class RecordsStreamWriter(DataSourceStreamArrowWriter):
             raise WriteFailed("docstore: this Spark does not tell its writers the batch")
         job = self._options.text("jobId") or f"stream-{query}"
         attempt = Attempt(job, int(number), context.partitionId())
-        return Counted(Producing(self._options, self._target, attempt).send(iterator))
+        target = _pinned(self._options, self._target, attempt)
+        return Counted(Producing(self._options, target, attempt).send(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Leave the query's document."""

@@ -1,6 +1,7 @@
 """Topics on Spark: what was produced, each record once, and what a repeated task adds."""
 
 import json
+import time
 from dataclasses import replace
 from datetime import UTC, timedelta
 from pathlib import Path
@@ -168,6 +169,25 @@ def test_a_repeated_task_adds_nothing(topic: Topic) -> None:
     with pytest.raises(PySparkException, match="producer-fenced"):
         topic.write(rows, jobId="repeated", batchRows=20)
     assert topic.read().count() == 1000
+
+
+def test_a_batch_that_is_repeated_after_the_topic_got_partitions_adds_nothing(
+    topic: Topic,
+) -> None:
+    """Keys that belong to a new partition go to where the first run has sent them."""
+    rows = frame(topic, flights(50))
+    topic.write(rows, jobId="grown")
+    topic.group.json("PATCH", topic.path, {"partitions": 5})
+    deadline = time.monotonic() + 60
+    while [each["hw"] is None for each in topic.page()] != [False] * 5:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    topic.write(rows, jobId="grown")
+    assert numbers(topic.read()) == list(range(50))
+    named = topic.spark.createDataFrame([("new", 4)], "value string, partition int")
+    topic.write(named, jobId="grown-too", batchId=0)
+    topic.write(rows, jobId="grown", batchId=1)
+    assert topic.read().where("partition > 2").count() > 1
 
 
 def test_records_go_from_topic_to_topic_as_they_are(topic: Topic, scratch: Path) -> None:
