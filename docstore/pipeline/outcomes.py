@@ -20,6 +20,13 @@ WHAT_TO_DO = {
     STALE: "; this run is of an earlier batch: give it another jobId, or a later batchId",
 }
 DEAD_LETTERS = "/core/spark/dead"
+OVERWRITES = "overwrites"
+"""An option that only writers of tables set: the links of all rows are needed afterwards."""
+
+
+def marked(link: str) -> bytes:
+    """Return eight bytes of a link's hash, by which many links are remembered."""
+    return hashlib.blake2b(link.encode(errors="surrogatepass"), digest_size=8).digest()
 
 
 class Outcomes:
@@ -34,8 +41,11 @@ class Outcomes:
         self._dead_path = options.text("deadLetterPath", DEAD_LETTERS)
         self._errors_max = options.number("maxErrors", 1 << 62)
         self._operation = options.choice("operation", OPERATIONS)
+        self._is_overwrite = bool(options.text(OVERWRITES))
         self._counting = threading.Lock()
         self.counts: Counter[str] = Counter()
+        self.given = bytearray()
+        """Of an overwrite, the marks of all rows' links, whatever became of the rows."""
 
     def add(self, name: str, count: int = 1) -> None:
         """Count something else."""
@@ -45,6 +55,8 @@ class Outcomes:
     def note(self, link: str, row: bytes, answer: Mapping[str, Any]) -> None:
         """Count what became of a row, and do with a refused one what the options say."""
         with self._counting:
+            if self._is_overwrite and link:
+                self.given += marked(link)
             self._judge(link, row, answer)
 
     def _judge(self, link: str, row: bytes, answer: Mapping[str, Any]) -> None:

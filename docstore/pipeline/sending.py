@@ -49,6 +49,11 @@ class Sender:
         """Return the digest of the rows so far."""
         return self._lines.digest
 
+    @property
+    def given(self) -> bytes:
+        """Return the marks of the links of the rows so far, of an overwrite."""
+        return bytes(self._outcomes.given)
+
     def send(self, batches: Iterator[pa.RecordBatch]) -> Counter[str]:
         """Write all rows; return what became of them."""
         waiting: dict[int, list[Line]] = {}

@@ -50,8 +50,12 @@ def check(options: Options) -> None:
 
 def stage(
     options: Options, job: str, number: int, schema: StructType, batches: Iterator[pa.RecordBatch]
-) -> tuple[Counter[str], list[Part], int]:
-    """Put a task's rows on two nodes; return its counts, the part if there are rows, its digest."""
+) -> tuple[Counter[str], list[Part], int, bytes]:
+    """Put a task's rows on two nodes.
+
+    Return its counts, the part if there are rows, its digest, and the marks of an overwrite's rows
+    that are in no part.
+    """
     group = _group(options)
     outcomes = Outcomes(options, group, job, number)
     lines = Lines(options, schema, len(group.json("GET", "/core/spark/layout")["owners"]))
@@ -66,7 +70,7 @@ def stage(
                     rows += 1
         outcomes.add("bytes", file.tell())
         parts = [_put(group, job, file, rows)] if rows else []
-    return outcomes.counts, parts, lines.digest
+    return outcomes.counts, parts, lines.digest, bytes(outcomes.given)
 
 
 def _put(group: Group, job: str, file: IO[bytes], rows: int) -> Part:
@@ -100,7 +104,7 @@ def _put(group: Group, job: str, file: IO[bytes], rows: int) -> Part:
 def commit(
     options: Options, job: str, number: int, parts: Sequence[Part],
     note: Callable[[Mapping[str, Any]], None] = lambda _: None,
-) -> Counter[str]:  # fmt: skip
+) -> Outcomes:  # fmt: skip
     """Have all parts done; return what became of their rows. Raises WriteFailed.
 
     note: is given each row's answer, of all rows also where one is refused. What is raised says
@@ -113,7 +117,7 @@ def commit(
         for done in [pool.submit(_do, group, job, part, retries, outcomes, note) for part in parts]:
             done.result()
     _remove(group, job, parts)
-    return outcomes.counts
+    return outcomes
 
 
 def abandon(options: Options, job: str, parts: Sequence[Part]) -> None:

@@ -79,7 +79,8 @@ class Undoing:
             for link, version, is_repeated in told:
                 before, body = known.get(link, ("-1", None))
                 # Of a repetition, only a version that no other writer can have made.
-                is_ours = not is_repeated or version == int(before) + 1
+                # A handler that leaves its document as it is answers with the version from before.
+                is_ours = version == int(before) + 1 if is_repeated else version > int(before)
                 if is_ours and (link in known) == was_there:
                     rows.append((link, None if is_gone else version, body))
             columns = zip(*rows, strict=True) if rows else ((), (), ())

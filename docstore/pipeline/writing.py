@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -34,7 +35,7 @@ from docstore.pipeline.lines import (
     WriteFailed,
 )
 from docstore.pipeline.options import Options
-from docstore.pipeline.outcomes import STALE, WHAT_TO_DO
+from docstore.pipeline.outcomes import OVERWRITES, STALE, WHAT_TO_DO, Outcomes, marked
 from docstore.pipeline.planning import shares
 from docstore.pipeline.sending import Sender
 from docstore.pipeline.staged import Part
@@ -52,6 +53,8 @@ class Counted(WriterCommitMessage):
     parts: list[Part] = field(default_factory=list)
     digest: int = 0
     """The digest of the task's rows, also of refused ones."""
+    given: bytes = b""
+    """Of an overwrite, the marks of the links of rows that are in no part."""
     job: str = ""
     """Of a stream: its writer is another object when it commits."""
 
@@ -70,7 +73,7 @@ def _written(
     if is_staged(options):
         return Counted(*staged.stage(options, job, number, schema, batches))
     sender = Sender(options, job, number, schema)
-    return Counted(sender.send(batches), digest=sender.digest)
+    return Counted(sender.send(batches), digest=sender.digest, given=sender.given)
 
 
 def is_staged(options: Options) -> bool:
@@ -121,7 +124,7 @@ class TableWriter(DataSourceArrowWriter):
             )
         elif (overwrite and is_staged(self._options)) or "undone" in page:
             run = uuid.uuid4().hex[:8]
-        self._options = self._options.with_(run=run)
+        self._options = self._options.with_(run=run, overwrites="yes" if overwrite else "")
         if overwrite and not self._before:
             self._before = str(Group(self._options.urls).plan()["cut"])
             self._leave("RUNNING", {})
@@ -133,7 +136,7 @@ class TableWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Have what waits done, leave the job's document; take away what was overwritten."""
         counts, parts = total(messages), parts_of(messages)
-        digest = digest_of(messages)
+        digest, given = digest_of(messages), _given(messages)
         if self._before and self._digest not in ("", digest):
             staged.abandon(self._options, self.job, parts)
             raise RowRefused(
@@ -144,9 +147,10 @@ class TableWriter(DataSourceArrowWriter):
         self._digest = digest
         if parts:
             self._begun = self._begun or str(Group(self._options.urls).plan()["cut"])
-            waiting = {"parts": _listed(parts), "counts": dict(counts)}
+            apart = len(given) // len(marked(""))
+            waiting = {"parts": _listed(parts), "counts": dict(counts), "apart": apart}
             self._leave("COMMITTING", waiting | {"options": dict(self._options.given)})
-        settle(self._options, self.job, counts, parts, self._page())
+        settle(self._options, self.job, counts, parts, self._page(), given)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Say that the job failed. What it wrote stays: a run with the same jobId goes on.
@@ -176,20 +180,21 @@ def _listed(parts: Sequence[Part]) -> list[dict[str, Any]]:
 
 
 def settle(
-    options: Options, job: str, counts: Counter[str], parts: Sequence[Part], page: Mapping[str, Any]
-) -> Counter[str]:
+    options: Options, job: str, counts: Counter[str], parts: Sequence[Part],
+    page: Mapping[str, Any], given: bytes = b"",
+) -> Counter[str]:  # fmt: skip
     """Do what waits, take away what was overwritten, and say that the job is done.
 
     page: what the job's document says in any state; its `before` is the cut from before an
-    overwrite, `begun` the one from before the commit. Raises WriteFailed.
+    overwrite, `begun` the one from before the commit. given: as of `Counted`. Raises WriteFailed.
     """
-    number, before = page["batch"], page.get("before", "")
     page = dict(page)
     try:
-        counts = counts + _committed(options, job, parts, page)
-        if before:
+        outcomes = _committed(options, job, parts, page)
+        counts = counts + outcomes.counts
+        if page.get("before"):
             _insist_on_rows(options, counts)
-            counts["removed"] = _remove_older(options, job, number, before)
+            counts["removed"] = _remove_older(options, job, page, given + outcomes.given)
     except RowRefused:  # It would be so again: there is nothing to finish.
         staged.abandon(options, job, parts)
         leave_job(options, job, {"state": "ABORTED", **page, **counts})
@@ -198,9 +203,7 @@ def settle(
     return counts
 
 
-def _committed(
-    options: Options, job: str, parts: Sequence[Part], page: dict[str, Any]
-) -> Counter[str]:
+def _committed(options: Options, job: str, parts: Sequence[Part], page: dict[str, Any]) -> Outcomes:
     """Do what waits, or undo it where a row is refused, and let the page say so."""
     with Undoing() as undoing:
         try:
@@ -235,6 +238,11 @@ def finish(url: str, job: str) -> Counter[str]:
     page = job_of(Options({"url": url}), job)
     if page.get("state") != "COMMITTING":
         raise ValueError(f"docstore: {job} does not wait: {page.get('state', 'there is no job')}")
+    if "before" in page and page.get("apart"):
+        raise ValueError(
+            f"docstore: {page['apart']} rows of {job} were refused before they were staged, and"
+            " only the job knows whose documents must stay: run it again with its rows and jobId"
+        )
     options = Options(page["options"] | {"url": url})
     parts = [Part(**each) for each in page["parts"]]
     said = {
@@ -243,18 +251,30 @@ def finish(url: str, job: str) -> Counter[str]:
     return settle(options, job, Counter(page["counts"]), parts, said)
 
 
-def _remove_older(options: Options, job: str, number: int, before: str) -> int:
-    """Delete documents that were under the path at the cut and were not written since.
+def _remove_older(options: Options, job: str, page: Mapping[str, Any], given: bytes) -> int:
+    """Delete what was under the path at the cut, if no writer has changed it and no row named it.
 
-    The new documents are there already, so no reader sees an empty table.
+    A row may leave its document's version as it is: a handler that changes nothing, a row that is
+    refused, one that was written before the cut. The new documents are there already, so no reader
+    ever sees an empty table.
     """
     names = [KEY, "documentVersion"]
-    found = older(options, before, names)
+    marks = np.sort(np.frombuffer(given, np.uint64))
+    found = (_not_given(batch, marks) for batch in older(options, page["before"], names))
     asked = dict(options.given) | {
         "operation": "delete", "key": KEY, "expectversion": "documentVersion",
-        "onconflict": "skip", "body": "", "sequenceby": "",
+        "onconflict": "skip", "body": "", "sequenceby": "", OVERWRITES: "",
     }  # fmt: skip
-    return Sender(Options(asked), f"{job}-older", number, schema_of(names)).send(found)["written"]
+    sender = Sender(Options(asked), f"{job}-older", page["batch"], schema_of(names))
+    return sender.send(found)["written"]
+
+
+def _not_given(batch: pa.RecordBatch, marks: "np.typing.NDArray[np.uint64]") -> pa.RecordBatch:
+    """Return the documents that no row has named. marks: of the rows' links, in order."""
+    links = batch.column(KEY).to_pylist()
+    found = np.frombuffer(b"".join(map(marked, links)), np.uint64)
+    is_given = np.searchsorted(marks, found, "right") > np.searchsorted(marks, found, "left")
+    return batch.filter(pa.array(~is_given))
 
 
 def older(options: Options, cut: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -291,8 +311,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Have what waits done, and leave the query's document."""
         counts, parts = total(messages), parts_of(messages)
         if parts:
-            counts += staged.commit(self._options, _job_of(messages), batchId, parts)
-        name = self._options.text("jobId") or f"stream-{self._options.path[1:].replace('/', '-')}"
+            counts += staged.commit(self._options, _job_of(messages), batchId, parts).counts
+        name = self._options.text("jobId") or f"stream-{quote(self._options.path, safe='')}"
         leave_job(self._options, name, {"state": "RUNNING", "batch": batchId, **counts})
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
@@ -318,6 +338,11 @@ def digest_of(messages: Sequence[WriterCommitMessage | None]) -> str:
     """Return the digest of all tasks' rows, in whatever order and by whichever task."""
     whole = sum(each.digest for each in messages if isinstance(each, Counted))
     return f"{whole % (1 << 8 * DIGEST_BYTES):x}"
+
+
+def _given(messages: Sequence[WriterCommitMessage | None]) -> bytes:
+    """Return the marks that all tasks' messages hold."""
+    return b"".join(each.given for each in messages if isinstance(each, Counted))
 
 
 def parts_of(messages: Sequence[WriterCommitMessage | None]) -> list[Part]:

@@ -2,17 +2,29 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
 from docstore import pipeline
+from docstore.client.local import LocalCluster
 from docstore.pipeline.options import Options
 from docstore.pipeline.writing import leave_job
 from tests.pipeline.stage import Stage
 from tests.pipeline.test_writing import numbered, versions, write
 
+CALM = """
+from docstore.service import UNCHANGED, Service
+
+class Calm(Service):
+    path = "/calm"
+    methods = ("POST", "PUT", "DELETE")
+
+    def on_put(self, state, body, request):
+        return UNCHANGED if state.get("n") == body["n"] else body
+"""
 FIVE, THREE = ([f"{n:05d}" for n in range(count)] for count in (5, 3))
 
 
@@ -69,6 +81,34 @@ def test_a_row_that_is_refused_in_the_commit_undoes_all_others(stage: Stage) -> 
     done = write(stage, numbered(stage, 3), operation="replace", **asked)
     assert (done["state"], done["written"]) == ("COMMITTED", 3)
     assert [body["n"] for _, body in sorted(stage.documents().items())] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("commit", ["staged", pytest.param("direct", marks=pytest.mark.thorough)])
+def test_an_overwrite_removes_no_document_that_a_row_names(stage: Stage, commit: str) -> None:
+    """Whether the row is refused or changes nothing: its document has the version from before."""
+    stage = Stage.of(stage.spark, stage.cluster, f"{stage.path}-{commit}")
+    stage.put({name: {"old": True} for name in FIVE})
+    some = numbered(stage, 3).selectExpr("name", "if(n = 1, '{no json', '{}') body")
+    asked = {"mode": "overwrite", "commit": commit, "onError": "skip", "onConflict": "skip"}
+    done = write(stage, some, **asked)
+    assert (done["written"], done["conflicted"], done["removed"]) == (2, 1, 2)
+    assert stage.documents() == {"00000": {}, "00001": {"old": True}, "00002": {}}
+    done = write(stage, numbered(stage, 2), operation="ignore", **asked)
+    assert (done["skipped"], done["removed"]) == (2, 1)
+    assert stage.documents() == {"00000": {}, "00001": {"old": True}}
+
+
+def test_an_overwrite_keeps_what_a_handler_leaves_unchanged(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "calm_here.py").write_text(CALM)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with LocalCluster(1, tmp_path / "node", ("--service", "calm_here:Calm")) as cluster:
+        stage = Stage(spark, cluster, "/calm")
+        stage.put({name: {"n": int(name)} for name in FIVE})
+        done = write(stage, numbered(stage, 3), mode="overwrite")
+        assert (done["written"], done["removed"]) == (3, 2)
+        assert sorted(stage.documents()) == THREE
 
 
 @pytest.mark.thorough  # Two runs of a stream.

@@ -8,6 +8,7 @@ import random
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from pyspark.errors import PySparkException
@@ -262,5 +263,5 @@ def test_a_stream_writes_each_batch_once(stage: Stage, tmp_path: Path) -> None:
         assert writer.trigger(availableNow=True).start().awaitTermination(60)
         assert copy.documents() == stage.documents()
     # The checkpoint is lost: all batches come again, and change nothing.
-    page = stage.group.json("GET", f"/core/spark/jobs/stream-{copy.path[1:]}")
+    page = stage.group.json("GET", f"/core/spark/jobs/stream-{quote(quote(copy.path, safe=''))}")
     assert json.loads(json.dumps(page))["state"] == "RUNNING"
