@@ -49,8 +49,9 @@ def test_a_pinned_seed_breaks_nothing(seed: int) -> None:
 
 # With two faults at a time: after pre-votes that were refused an attempt waited 9.6 s for a promise
 # that was lost (rule T4).
-def test_a_pinned_seed_of_two_faults_at_a_time_breaks_nothing() -> None:
-    outcome = run(610_045, shape_of(610_045), register=False)
+@pytest.mark.parametrize(("seed", "register"), [(610_045, False), (700_596, True)])
+def test_a_pinned_seed_of_two_faults_at_a_time_breaks_nothing(seed: int, register: bool) -> None:
+    outcome = run(seed, shape_of(seed), register=register)
     assert (outcome.problems, outcome.stuck) == ([], [])
 
 

@@ -178,6 +178,10 @@ class Fetching:
         end = header_of(batches[-1]).end if batches else reader.offset
         following = self._follower.following.get(log.name)
         leading = self._leads.get(log.name)
+        if leading is None and not reader.event.stale:
+            # Deposed while the disk was read: its epoch is the next leader's, its high is not.
+            self._core.give(reader.event.request, NOT_LEADER)
+            return
         heard_at = following.heard_at if following else self._core.now
         self._core.give(
             reader.event.request,
