@@ -46,8 +46,8 @@ def parse_filter(text: str, known: Members = None) -> Condition:
     tokens = Tokens(text, "$filter", known)
     condition = _Parser(tokens).either(0)
     tokens.expect_end("and, or,")
-    if predicates.is_too_nested(condition):
-        raise tokens.refusal("too much inside of each other")
+    if why := predicates.excess(condition):
+        raise tokens.refusal(why)
     return condition
 
 

@@ -120,12 +120,13 @@ def known(one: Condition) -> Condition:
     return Condition(f"({one.sql} IS TRUE)", one.parameters, one.links, one.prefix)
 
 
-def is_too_nested(condition: Condition) -> bool:
-    """Say whether SQLite would not take it, or only after a long time."""
+def excess(condition: Condition) -> str:
+    """Return why SQLite would not take a condition, or only after a long time; "" if it does."""
     if len(condition.sql) > SQL_MAX:
-        return True
+        return "too many names, or names that are too long, in one condition"
     steps = ({"(": 1, ")": -1}.get(character, 0) for character in condition.sql)
-    return max(accumulate(steps), default=0) > NESTING_MAX
+    is_nested = max(accumulate(steps), default=0) > NESTING_MAX
+    return "too much inside of each other" if is_nested else ""
 
 
 def _joined(

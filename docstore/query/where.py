@@ -18,7 +18,7 @@ from docstore.query.predicates import (
     compared,
     either,
     every,
-    is_too_nested,
+    excess,
     opposite,
 )
 from docstore.query.tokens import Token, Tokens
@@ -33,8 +33,8 @@ def parse(text: str) -> Condition:
     tokens = Tokens(text, "where")
     condition = _Parser(tokens).either(0)
     tokens.expect_end("and, or,")
-    if is_too_nested(condition):
-        raise tokens.refusal("too much inside of each other")
+    if why := excess(condition):
+        raise tokens.refusal(why)
     return condition
 
 

@@ -16,7 +16,7 @@ from tests.docstore.cli.test_commands import commands
 
 WITHOUT_URL = {
     "serve", "demo", "force-config", "spark", "token", "restore", "backup verify",
-    "certs make-ca", "certs make-node", "certs show",
+    "access check", "certs make-ca", "certs make-node", "certs show",
 }  # fmt: skip
 """They talk to no node at an address; jobs on Spark have a command line of their own."""
 ARGUMENTS = {

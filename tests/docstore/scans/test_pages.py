@@ -129,7 +129,7 @@ def test_the_longest_and_deepest_conditions_are_carried_out(tmp_path: Path, form
     for where in (
         " or ".join(f"n={number}" for number in range(1500)),
         " and ".join(["n<9"] * 1800),
-        " or ".join(["n<9", *["`é`.`é`.`é`=1"] * 900]),
+        " or ".join(["n<9", *["`é`.`é`.`é`=1"] * 250]),
         "n in (" + ", ".join(map(str, range(2500))) + ")",
         "not " * DEPTH_MAX + "n < 9",
         "not (n = 9 or " * 8 + "n < 9" + ")" * 8,

@@ -3,7 +3,6 @@
 from typing import Any
 
 import orjson
-import pytest
 
 from docstore.model.service import LEVEL_3, ServiceOptions
 from docstore.services.example import ExampleService
@@ -88,11 +87,8 @@ def test_the_sample_service_has_a_template_that_it_would_describe() -> None:
     ExampleService().check({**page, "name": "a"})
 
 
-@pytest.mark.parametrize(
-    "part", [{"$ref": "#"}, {"$ref": "#/properties/a"}, {"$ref": "#/nowhere"}, {"$ref": "#anchor"}]
-)
-def test_a_schema_that_refers_to_itself_comes_to_an_end(part: dict[str, Any]) -> None:
-    page = template({"properties": {"a": part, "b": {"type": "string"}}})
+def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
+    page = template({"properties": {"a": {"$ref": "#"}, "b": {"type": "string"}}})
     assert page["b"] == ""
     depth, inside = 0, page
     while inside:
