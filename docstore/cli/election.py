@@ -35,7 +35,7 @@ def lock(name: str, command: Command, ttl: Ttl = 10.0, url: Urls = DEFAULT_URLS)
         except Lost:
             if code is None:
                 raise
-        return code  # Of a command that was ended because the lock was lost as well.
+        return code  # The command has ended, also one that was stopped because the lock was lost.
 
     raise typer.Exit(talk(url, work))
 

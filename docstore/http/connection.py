@@ -311,6 +311,6 @@ class Connection(RequestHandler):
             raise exc  # The client has gone, or its answer was begun and cannot be finished.
         self.metrics.malformed += 1
         detail = "the request is not well-formed HTTP, or longer than its limits"
-        if isinstance(exc, BadRequest):  # What `_judge` found.
+        if isinstance(exc, BadRequest):  # Found by `_judge`.
             detail = str(exc)
         return problem(status, "malformed", detail, instance="/", closes=True)

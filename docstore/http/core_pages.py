@@ -61,7 +61,7 @@ GROUP_REQUESTS: Mapping[str, Sequence[str]] = {
     "StoreExtendedFormRequest": (),
     "JoinPeerRequest": ("memberGroupReference",),
 }
-"""Of a group. What is in `member` is looked at where the change is begun (`members/group.py`)."""
+"""Members of requests that change the group; `members/group.py` checks what `member` holds."""
 
 
 class CorePages:

@@ -166,7 +166,7 @@ class HttpServer:
 
     async def stop(self, grace_s: float) -> None:
         """Stop listening, let requests finish within `grace_s`, close the connections."""
-        for _ in range(2):  # What the kernel has accepted is served.
+        for _ in range(2):  # Serve the connections that the kernel has accepted.
             await asyncio.sleep(0)
         for socket in (self._socket, self._shared):
             if socket is not None:

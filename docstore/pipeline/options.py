@@ -46,7 +46,7 @@ class Options:
         """Return the options. Raises ValueError, naming what is near to a misspelt one."""
         names = {name.lower(): name for name in known}
         said = {name.lower() for name in given}
-        # Of a table made without columns, Spark says its own; of one with columns, nothing.
+        # Spark names the provider of a table without columns, and none for one with columns.
         if "provider" in said or not said & {"url", "path"}:
             raise ValueError(
                 "docstore: neither url nor path is given, and a table in Spark's catalog keeps"

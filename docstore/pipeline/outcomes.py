@@ -45,7 +45,7 @@ class Outcomes:
         self._counting = threading.Lock()
         self.counts: Counter[str] = Counter()
         self.given = bytearray()
-        """Of an overwrite, the marks of all rows' links, whatever became of the rows."""
+        """Marks of the links of all rows of an overwrite, also of refused ones."""
 
     def add(self, name: str, count: int = 1) -> None:
         """Count something else."""

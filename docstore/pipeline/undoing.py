@@ -78,7 +78,7 @@ class Undoing:
             rows = []
             for link, version, is_repeated in told:
                 before, body = known.get(link, ("-1", None))
-                # Of a repetition, only a version that no other writer can have made.
+                # A repetition undoes only a version that no other writer can have made.
                 # A handler that leaves its document as it is answers with the version from before.
                 is_ours = version == int(before) + 1 if is_repeated else version > int(before)
                 if is_ours and (link in known) == was_there:

@@ -54,7 +54,7 @@ class Counted(WriterCommitMessage):
     digest: int = 0
     """The digest of the task's rows, also of refused ones."""
     given: bytes = b""
-    """Of an overwrite, the marks of the links of rows that are in no part."""
+    """Marks of the links of an overwrite's rows that are in no part."""
     job: str = ""
     """Of a stream: its writer is another object when it commits."""
 
