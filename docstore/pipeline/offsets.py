@@ -140,7 +140,7 @@ def _given(options: Options, name: str, least: int, topic: Topic | None = None) 
     )
     if not isinstance(value, dict):
         raise wrong
-    of = value.pop(OF, None)  # Of what was copied from a query's progress.
+    of = value.pop(OF, None)  # Offsets copied from a query's progress have it.
     if not all(each.isascii() and each.isdecimal() for each in value):
         raise wrong
     if topic is not None and of not in (None, topic.incarnation):
