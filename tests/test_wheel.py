@@ -38,7 +38,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for package in ("docstore", "gossip"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / package, source / package, ignore=ignored)
-    for file in (*ROOT.glob("*.py"), ROOT / "pyproject.toml"):
+    kept = (ROOT / name for name in ("pyproject.toml", "README.md", "LICENSE"))
+    for file in (*ROOT.glob("*.py"), *kept):
         shutil.copy(file, source)
     for _ in range(2):  # The second goes on from what the first has left.
         pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", built, source)
@@ -106,6 +107,15 @@ def test_the_wheel_claims_no_name_but_ours(wheel: Path) -> None:
     assert {"docstore/py.typed", "docstore/gossip/py.typed"} <= set(names)
     served = {f"docstore/http/console/{name}" for name in PATHS.values()}
     assert served <= set(names)
+
+
+def test_the_wheel_carries_the_license(wheel: Path) -> None:
+    info = f"docstore-{version_of(wheel)}.dist-info"
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read(f"{info}/METADATA").decode()
+        text = archive.read(f"{info}/licenses/LICENSE")
+    assert "License-Expression: Apache-2.0\n" in metadata
+    assert text == (ROOT / "LICENSE").read_bytes()
 
 
 def version_of(wheel: Path) -> str:
