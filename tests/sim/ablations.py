@@ -40,40 +40,25 @@ from docstore.protocol.road.offered import Offered
 from docstore.protocol.road.past_reads import PastReads
 from docstore.protocol.road.serve import Owner
 from docstore.protocol.road.together import AtomicBatches
+from tests.sim.aims import (
+    BASIC,
+    CHANGES,
+    CLOCKS,
+    COUNTED,
+    CRASHES,
+    CUTS,
+    INSTANTS,
+    LEASES,
+    LOADS,
+    PARTS,
+    REPEATS,
+    SLOW_DISKS,
+    TAKEOVERS,
+    TRIMS,
+    VOTES,
+)
 from tests.sim.profiles import FULL_DISKS
 from tests.sim.run import Profile
-
-BASIC = Profile()
-SLOW_DISKS = Profile(slots=1, links=2, kinds=("slow", "slow", "crash"), past=True)
-ONE_SLOT = Profile(slots=1, links=2)
-CUTS = Profile(slots=1, links=2, kinds=("cut", "oneway", "isolate", "isolate", "pause"))
-CRASHES = Profile(slots=1, links=2, kinds=("crash", "crash", "storm", "flap"))
-TAKEOVERS = Profile(slots=1, links=2, kinds=("crash", "isolate", "pause", "flap", "oneway"))
-CHANGES = Profile(
-    size=5, factor=3, slots=2, links=2, changes=True,
-    kinds=("torn", "torn", "change", "isolate", "oneway", "crash", "pause"),
-)  # fmt: skip
-VOTES = Profile(
-    size=5, slots=1, links=2, kinds=("change", "change", "split", "isolate", "storm"), changes=True
-)
-LOADS = Profile(
-    slots=4, links=4, loaders=3, page_rows=2, kinds=("crash", "isolate", "pause", "flap", "oneway")
-)
-PARTS = Profile(
-    slots=1, links=8, batchers=4, clients=2, page_rows=4, faults_s=5.0,
-    kinds=("crash", "isolate", "pause", "flap", "oneway"),
-)  # fmt: skip
-REPEATS = replace(PARTS, keyed=True)
-INSTANTS = replace(PARTS, looking_back=3, kinds=("behind", "behind", "crash", "isolate", "slow"))
-TRIMS = Profile(
-    slots=1, links=2, retention_s=1.0, kinds=("crash", "isolate", "isolate", "pause", "slow")
-)
-COUNTED = replace(TRIMS, versions=3)
-LEASES = Profile(
-    slots=1, links=1, leases=True, kinds=("isolate", "isolate", "pause", "oneway", "cut", "crash")
-)
-CLOCKS = Profile(slots=1, links=2, kinds=("clock", "clock", "slow"), beside=("crash", "isolate"))
-FIVE = Profile(size=5, slots=1, links=2, kinds=("isolate", "cut", "oneway", "crash", "pause"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +68,6 @@ class Ablation:
     rule: str
     changes: tuple[tuple[Any, str, Any], ...]
     profile: Profile
-    first: int = 0  # A seed that catches it, so that a short run need not search.
 
 
 def _own_evidence(self: TakeOver, log: Any, evidence: Any) -> Any:
