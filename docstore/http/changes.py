@@ -112,13 +112,20 @@ class Changes:
             raise NotFound("there is no such service")
         return await self._pushed(request, asked)
 
-    async def begun(self, request: web.BaseRequest, path: str, where: str, since: str) -> Cut:
-        """Return from where the feed of a path goes on. Raises as `serve` does."""
+    async def begun(self, request: web.BaseRequest, path: str, where: str, since: str) -> str:
+        """Return a token from where the feed of a path goes on, to be kept in a subscription.
+
+        Where users are known it is sealed for each of them: those that see the subscription later
+        may read less than its user. Raises as `serve` does.
+        """
         asked = _asked({"prefix": path, "where": where, "since": since})
-        return await self._begun(request, asked, asked.since)
+        cut = await self._begun(request, asked, asked.since)
+        reads_all = not authority_of(request).name
+        return (await self._positions.packing(headers.timeout_s(request), reads_all=reads_all))(cut)
 
     async def _packing(self, request: web.BaseRequest) -> Packing:
-        return await self._positions.packing(authority_of(request), headers.timeout_s(request))
+        reads_all = authority_of(request).reads_all
+        return await self._positions.packing(headers.timeout_s(request), reads_all=reads_all)
 
     async def _pushed(self, request: web.BaseRequest, asked: _Asked) -> web.StreamResponse:
         text = request.headers.get("Last-Event-ID", asked.since)

@@ -9,17 +9,15 @@ Source: AES-256-GCM, NIST SP 800-38D, with random nonces.
 
 import base64
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from docstore.errors import BadRequest, Unavailable
-from docstore.http.authority import Authority
-from docstore.http.backend import Backend
 from docstore.model import json
 from docstore.model.document import Row
-from docstore.model.operation import ANY_TOMBSTONE, Operation
+from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation
 from docstore.scans.cut import SEALED, Cut
 from docstore.services.registry import FEED_KEYS
 
@@ -30,13 +28,17 @@ LINK = f"{FEED_KEYS}/first"
 class Positions:
     """Gives tokens of cuts to readers, and takes them back."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+    def __init__(self, submit: Callable[[Operation, float], Awaitable[Answer]]) -> None:
+        """submit: carries an operation to its owner."""
+        self._submit = submit
         self._sealing: AESGCM | None = None
 
-    async def packing(self, authority: Authority, timeout_s: float) -> Callable[[Cut], str]:
-        """Return the function that packs cuts for a caller. Raises Unavailable."""
-        if authority.reads_all:
+    async def packing(self, timeout_s: float, *, reads_all: bool) -> Callable[[Cut], str]:
+        """Return the function that packs cuts for a reader. Raises Unavailable.
+
+        reads_all: the reader may read everything.
+        """
+        if reads_all:
             return Cut.pack
         sealing = await self._key(timeout_s)
 
@@ -84,7 +86,7 @@ class Positions:
         return self._sealing
 
     async def _asked(self, operation: Operation, timeout_s: float) -> Row | None:
-        answer = await self._backend.submit(operation, timeout_s)
+        answer = await self._submit(operation, timeout_s)
         if answer.status >= 500:
             raise Unavailable(f"the key of feeds cannot be read: {answer.detail or answer.code}")
         return answer.row if answer.is_success else None

@@ -108,8 +108,8 @@ class QueryPages:
             page["groups"] = await self._groups(asked, cut, deadline)
         else:
             head["Docstore-Query-Plan"] = "scan" if asked.looks_at_all else "links"
-            authority, left_s = authority_of(request), deadline - loop.time()
-            pack = await self._positions.packing(authority, left_s)
+            reads_all, left_s = authority_of(request).reads_all, deadline - loop.time()
+            pack = await self._positions.packing(left_s, reads_all=reads_all)
             kind = service.options.kind
             page |= await self._page(asked, cut, kind, deadline, at, pack=pack)
         return Reply(200, stitched(page, media), header_lines(head))

@@ -104,7 +104,8 @@ class HttpServer:
         self._documents = Documents(backend, large, state_bytes_max=limits.body_bytes_max)
         self._core = CorePages(backend, self._documents, self.metrics)
         self._selectors = SelectorPages(backend)
-        quotas, positions, timeout_s = Quotas(backend), Positions(backend), limits.body_timeout_s
+        quotas, timeout_s = Quotas(backend), limits.body_timeout_s
+        positions = Positions(backend.submit)
         self._bulk = Bulk(backend, quotas, large, state_bytes_max=limits.body_bytes_max,
                           timeout_s=timeout_s)  # fmt: skip
         self._plain = PlainRequests(self._documents, self._guard, access, self._ending,

@@ -152,9 +152,9 @@ class SubscriptionPages:
         if made is not None:
             return made
         await self._insist_on_room(user, timeout_s)
-        cut = await self._changes.begun(request, path, where, since or "latest")
+        position = await self._changes.begun(request, path, where, since or "latest")
         await caller.prove(link, callback, secret)
-        about = replace(about, mark=Mark(cut.pack(), Replay() if is_replayed else None))
+        about = replace(about, mark=Mark(position, Replay() if is_replayed else None))
         state = about.state()
         operation = Operation(
             verb="POST", link=link, body=json.dump(state), signature=json.signature(state),

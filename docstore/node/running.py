@@ -11,6 +11,7 @@ from docstore.beside.documents import GroupDocuments
 from docstore.beside.view import GroupView
 from docstore.config import database_in
 from docstore.driver import Driver
+from docstore.http.positions import Positions
 from docstore.members.group import Group
 from docstore.model.document import Row
 from docstore.node.parts import Parts
@@ -112,7 +113,10 @@ class RunningNode:
         parts = self._parts
         if parts.caller is None:
             return None
-        reading = Reading(self.feed, self.scans, self.queries, self.listings, parts.registry)
+        reading = Reading(
+            self.feed, self.scans, self.queries, self.listings, parts.registry,
+            Positions(self.driver.submit),
+        )  # fmt: skip
         may_read = parts.access.may_read_all if parts.access else lambda user, path: True
         return Deliverer(
             parts.node_id, view, parts.store, self.driver.submit, self.feed, reading, parts.caller,

@@ -5,8 +5,8 @@ meanwhile, and what comes behind that cut is the feed of the same path. So a rec
 state, and then each change to it, none of them missing and none twice.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import orjson
 
@@ -26,6 +26,16 @@ from docstore.subscriptions.events import Came, HistoryGone
 TIMEOUT_S = 10.0
 
 
+class Positions(Protocol):
+    """Makes tokens of cuts, sealed ones where users are known, and takes them back."""
+
+    async def packing(self, timeout_s: float, *, reads_all: bool) -> Callable[[Cut], str]:
+        """Return the function that packs cuts for a reader. Raises Unavailable."""
+
+    async def opened(self, text: str, timeout_s: float) -> str:
+        """Decrypt a sealed token; return any other as it is. Raises BadRequest, Unavailable."""
+
+
 class Reading:
     """Reads for all subscriptions of a node."""
 
@@ -36,29 +46,33 @@ class Reading:
         queries: Queries,
         listings: Listings,
         registry: Registry,
+        positions: Positions,
     ) -> None:
         self._feed = feed
         self._scans = scans
         self._queries = queries
         self._listings = listings
         self._registry = registry
+        self._positions = positions
 
     async def read(self, about: Subscription, mark: Mark, rows: int) -> Came | HistoryGone:
         """Return what stands behind a mark. Raises DocstoreError: Unavailable, most of all."""
-        cut = unpack_part(mark.position)
+        cut = unpack_part(await self._positions.opened(mark.position, TIMEOUT_S))
+        pack = await self._positions.packing(TIMEOUT_S, reads_all=not about.user)
         if cut.cluster != self._scans.cluster:  # The same numbers are of other rows here.
-            return await self._gone("its position is of the group whose backup this one is made of")
+            why = "its position is of the group whose backup this one is made of"
+            return await self._gone(why, pack)
         try:
             if mark.replay is not None:
                 return await self._documents(about, cut, mark, mark.replay, rows)
             stretch = await self._feed.read(Wanted(f"{about.path}/", about.where), cut, rows)
         except SnapshotGone as error:
-            return await self._gone(str(error))
-        until = Mark(stretch.until.pack() if stretch.until != cut else mark.position)
+            return await self._gone(str(error), pack)
+        until = Mark(pack(stretch.until) if stretch.until != cut else mark.position)
         return Came(stretch.lines, stretch.rows, until)
 
-    async def _gone(self, why: str) -> HistoryGone:
-        return HistoryGone(why, (await self._scans.earliest(TIMEOUT_S)).pack())
+    async def _gone(self, why: str, pack: Callable[[Cut], str]) -> HistoryGone:
+        return HistoryGone(why, pack(await self._scans.earliest(TIMEOUT_S)))
 
     async def _documents(
         self, about: Subscription, cut: Cut, mark: Mark, replay: Replay, rows: int

@@ -11,6 +11,8 @@ import pytest
 from cryptography.fernet import Fernet
 
 from docstore.client import LocalCluster
+from docstore.errors import BadRequest
+from docstore.scans.cut import unpack_part
 from tests.docstore.access.tokens import digest
 from tests.docstore.subscriptions.receiver import Receiver, receiving
 
@@ -65,6 +67,14 @@ class Asker:
         head = {"Authorization": f"Bearer {user}"}
         async with self._session.request(method, path, json=body, headers=head) as answer:
             return answer.status, json.loads(await answer.read())
+
+    async def changes(self, user: str, path: str, since: str) -> list[Any]:
+        """Return the bodies that the feed of a path has behind a token."""
+        asked = {"prefix": path, "since": since}
+        head = {"Authorization": f"Bearer {user}"}
+        async with self._session.post("/core/changes", json=asked, headers=head) as answer:
+            assert answer.status == 200, await answer.text()
+            return [json.loads(line)["body"] for line in (await answer.text()).splitlines()[:-1]]
 
 
 @pytest.fixture
@@ -155,3 +165,30 @@ async def test_whoever_may_read_no_more_is_told_no_more(
     assert (await ask("ann", "PATCH", link, {"kind": "ResumeRequest"}))[0] == 200
     await receiver.until(lambda: receiver.changes[-1]["body"] == {"n": 2})
     await ask("ann", "DELETE", link)
+
+
+@pytest.mark.parametrize("user", ["ann", "operator"])
+async def test_positions_do_not_count_the_changes_of_other_paths(
+    ask: Asker, receiver: Receiver, user: str
+) -> None:
+    """An admin of /films sees the subscriptions of users that may read more than he."""
+    _, made = await ask(user, "POST", "/films/subscriptions", {"callback": receiver.url})
+    link = made["documentSelfLink"]
+    await ask("operator", "PUT", "/films/a", {"n": f"first of {user}"})
+    await receiver.until(lambda: receiver.changes)
+    receiver.always = 410
+    await ask("operator", "PUT", "/films/a", {"n": f"second of {user}"})
+    async with asyncio.timeout(20):
+        while (await ask(user, "GET", link))[1]["state"] != "ended":
+            await asyncio.sleep(0.05)
+    _, page = await ask(user, "GET", link)
+    _, listed = await ask(user, "GET", "/films/subscriptions?$expand=true")
+    _, history = await ask("operator", "GET", f"{link}/versions")
+    told = receiver.calls[0]["next"]
+    assert told == page["position"] == listed["documents"][link]["position"]
+    for token in (told, made["position"], *(each["position"] for each in history["versions"])):
+        with pytest.raises(BadRequest):
+            unpack_part(token)
+    for reader in ("ann", "operator"):
+        assert await ask.changes(reader, "/films", told) == [{"n": f"second of {user}"}]
+    await ask(user, "DELETE", link)

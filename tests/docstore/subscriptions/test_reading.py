@@ -5,11 +5,13 @@ from typing import Any, cast
 
 import pytest
 
-from docstore.scans.cut import Cut
+from docstore.http.positions import Positions
+from docstore.scans.cut import SEALED, Cut
 from docstore.scans.feed import Stretch, Wanted
 from docstore.services.subscriptions import Mark, Replay
 from docstore.subscriptions.events import Came, HistoryGone
 from docstore.subscriptions.reading import Reading
+from tests.docstore.http.single import SingleNode
 from tests.docstore.subscriptions.world import subscription
 
 EARLIEST = Cut("here", ((1, 0),) * 2)
@@ -27,7 +29,8 @@ def reading() -> Reading:
     feed = SimpleNamespace(read=read)
     scans = SimpleNamespace(cluster="here", earliest=earliest)
     unasked: Any = None
-    return Reading(cast("Any", feed), cast("Any", scans), unasked, unasked, unasked)
+    positions = Positions(SingleNode().submit)
+    return Reading(cast("Any", feed), cast("Any", scans), unasked, unasked, unasked, positions)
 
 
 @pytest.mark.parametrize("replay", [None, Replay()])
@@ -45,3 +48,10 @@ async def test_wh7_a_mark_of_the_group_that_was_backed_up_is_no_place_here(
 async def test_a_mark_of_this_group_is_read_from() -> None:
     mark = Mark(Cut("here", ((1, 9),) * 2).pack())
     assert await reading().read(subscription(), mark, 100) == Came(b"", 0, mark)
+
+
+async def test_where_users_are_known_no_token_counts_rows() -> None:
+    mark = Mark(Cut("there", ((1, 9),) * 2).pack())
+    found = await reading().read(subscription(user="ann"), mark, 100)
+    assert isinstance(found, HistoryGone)
+    assert found.earliest.startswith(SEALED)

@@ -1,15 +1,13 @@
 """What pages and numbers of slots tell of documents that their reader may not read."""
 
 import json
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from docstore.access.authenticator import Authenticator
 from docstore.access.rules import rules_of
 from docstore.errors import BadRequest
-from docstore.http.authority import EVERYBODY, Authority
-from docstore.http.backend import Backend
 from docstore.http.positions import Positions
 from docstore.scans.cut import Cut, unpack_part
 from tests.docstore.access.tokens import digest
@@ -108,18 +106,12 @@ async def test_pages_name_only_documents_that_their_reader_may_read(
         assert (await asker.ask("watcher", "POST", f"{prefix}/subscriptions", hook))[0] == 404
 
 
-class OfAPart(Authority):
-    """Somebody who may not read everything."""
-
-    reads_all = False
-
-
 async def test_positions_of_a_part_tell_nothing_and_hold_at_every_node(
     asker: Asker, node: SingleNode
 ) -> None:
-    some, other = (Positions(cast(Backend, node)) for _ in range(2))  # Of two nodes of one group.
+    some, other = (Positions(node.submit) for _ in range(2))  # Of two nodes of one group.
     few, many = (Cut("c1", tuple((1, n + slot) for slot in range(64))) for n in (3, 4_000))
-    pack = await some.packing(OfAPart(), 1)
+    pack = await some.packing(1, reads_all=False)
     tokens = [pack(few), pack(few), pack(many)]
     assert len(set(tokens)) == len(tokens)
     assert len(set(map(len, tokens))) == 1
@@ -130,7 +122,7 @@ async def test_positions_of_a_part_tell_nothing_and_hold_at_every_node(
     for wrong in (tokens[0][:-8], tokens[0][:-8] + "AAAAAAAA", "~~", "~~\xe4"):
         with pytest.raises(BadRequest):
             await other.opened(wrong, 1)
-    assert (await some.packing(EVERYBODY, 1))(few) == few.pack()
+    assert (await some.packing(1, reads_all=True))(few) == few.pack()
     assert await some.opened("latest", 1) == "latest"
     for role, status in (("tenant", 404), ("reader", 404), ("operator", 200)):
         assert (await asker.ask(role, "GET", "/core/feed-keys/first"))[0] == status
