@@ -3,7 +3,7 @@
 In the repository, and in an editable installation, membership is the package `gossip`. Another
 project has that name on PyPI, and of two installed packages of one name the later overwrites the
 earlier, file by file. So the wheel has it as `docstore.gossip`, and its imports say so
-(docs/decisions/0037-the-wheel-has-gossip-inside.md).
+(docs/decisions/0037-wheel-has-gossip-inside.md).
 """
 
 import ast

@@ -7,5 +7,5 @@
     authenticator.py   the Authorization header -> who it is
 
 All of it is pure; which request needs what is in `docstore/http/needs.py`, and the file is watched
-by `docstore/node/access_file.py`. Why it is as it is: docs/decisions/0055-who-may-ask.md.
+by `docstore/node/access_file.py`. Why it is as it is: docs/decisions/0055-access-file-of-roles-and-tokens.md.
 """

@@ -15,5 +15,5 @@ taken is known to all of them.
     signing.py    how a receiver knows that it is we who call
     sealing.py    how a secret is kept in a document that many may read
 
-Why it is as it is: docs/decisions/0063-a-subscription-is-delivered-by-its-owner.md.
+Why it is as it is: docs/decisions/0063-subscriptions-are-delivered-by-their-owner.md.
 """

@@ -1,5 +1,5 @@
 // Making elements. Whatever is shown goes in as text: there is no other way in this console for
-// what a document says to get into a page (docs/decisions/0065-the-console-is-plain-files.md).
+// what a document says to get into a page (docs/decisions/0065-console-is-plain-files.md).
 
 // Attributes that a view may set; anything else is a mistake, and is said to be one.
 const ATTRIBUTES = new Set([
