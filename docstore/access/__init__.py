@@ -7,5 +7,6 @@
     authenticator.py   the Authorization header -> who it is
 
 All of it is pure; which request needs what is in `docstore/http/needs.py`, and the file is watched
-by `docstore/node/access_file.py`. Why it is as it is: docs/decisions/0055-access-file-of-roles-and-tokens.md.
+by `docstore/node/access_file.py`. The reasons are in
+docs/decisions/0055-access-file-of-roles-and-tokens.md.
 """
