@@ -13,11 +13,8 @@ import time
 from collections.abc import Sequence
 from random import Random
 
-from docstore.links.frames import Packed, unpack_frame
-from docstore.model.operation import Operation
-from docstore.model.service import ServiceOptions
-from docstore.protocol.effects import Persist, Read, Respond, Send
-from docstore.protocol.events import (
+from docstore.documents.effects import Persist, Read, Respond, Send
+from docstore.documents.events import (
     Event,
     LinkMade,
     Persisted,
@@ -27,12 +24,15 @@ from docstore.protocol.events import (
     Tick,
     TurnEnded,
 )
-from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
-from docstore.protocol.owners import owner_of
-from docstore.protocol.replica import Replica
+from docstore.documents.owners import owner_of
+from docstore.documents.replica import Replica
+from docstore.model.operation import Operation
+from docstore.model.service import ServiceOptions
+from docstore.ownership.configuration import Configuration, MemberEntry, first_registered
 from docstore.services.declared import DeclaredService
 from docstore.storage.store import Recovered
-from docstore.wire import PROTOCOL, Message
+from docstore.wire.frames import Packed, unpack_frame
+from docstore.wire.link_messages import PROTOCOL, Message
 
 NAMES = ("n1", "n2", "n3")
 SLOTS, LINKS = 1024, 3000

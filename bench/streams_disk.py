@@ -25,11 +25,11 @@ from typing import Any
 from bench import machine
 from bench.report import RESULTS
 from docstore.model.document import Row
+from docstore.model.streams_batch import Header, place_of, seal
 from docstore.storage.partitions import AppendBatches, PartitionRecord, SavePartition
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import Append
 from docstore.storage.streams_sqlite import SqliteStreamStore
-from docstore.streams.batch import Header, place_of, seal
 from docstore.streams.records import Record, pack
 
 NAMES = [f"flights/{number}@01" for number in range(6)]

@@ -17,7 +17,7 @@ from bench import alone, documents, machine
 from bench.cluster import TICKS_PER_S, Failed, Target
 from bench.load import Wrk
 from docstore.client import Client, LocalCluster
-from docstore.tls.authority import make_authority, make_certificate
+from docstore.runtime.tls.authority import make_authority, make_certificate
 
 DOCUMENTS, CLIENTS, CONNECTIONS = 3_000, 64, 300
 PING = documents.request("GET", "/health/live").encode()

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from docstore.errors import BadConfig
-from docstore.limits import LOG_LEVELS, Limits, limits_of
 from docstore.model.address import Address, Ports, ports_of, reachable, split_url
-from docstore.protocol.group.configuration import NODE_ID, Founder, is_node_id
-from docstore.settings import (
+from docstore.model.limits import LOG_LEVELS, Limits, limits_of
+from docstore.model.settings import (
     WEEK_S,
     choice,
     flag,
@@ -25,10 +24,11 @@ from docstore.settings import (
     seconds,
     text,
 )
+from docstore.ownership.configuration import NODE_ID, Founder, is_node_id
+from docstore.runtime.tls.settings import TLS_KEYS, TlsFiles, plain_ports, tls_files
 from docstore.streams.settings import STREAMS_KEYS, streams_config
 from docstore.streams.timing import StreamsConfig
 from docstore.subscriptions.settings import CALLBACK_KEYS, CallbackSettings, callback_settings
-from docstore.tls.settings import TLS_KEYS, TlsFiles, plain_ports, tls_files
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"
 OF_CLIENTS = frozenset({"DOCSTORE_URL", "DOCSTORE_TOKEN", "DOCSTORE_CACERT"})
@@ -197,7 +197,7 @@ class Config:
     def public(self) -> dict[str, Any]:
         """Return what the management page shows: where it is reached, and limits; no secrets.
 
-        Other nodes read the addresses there, see `members/lookup.py`.
+        Other nodes read the addresses there, see `node/members/lookup.py`.
         """
         return {
             "addresses": {

@@ -10,8 +10,8 @@ A guided tour, in the order in which the files explain each other:
 |-----------------------------|-----------------------------------------------------------|
 | `member.py`                 | what we believe about a member; which belief wins         |
 | `messages.py`, `wire.py`    | every message with its limits; its bytes                  |
-| `protocol/events.py`        | all that can happen to us                                 |
-| `protocol/effects.py`       | all that we can ask of the world                          |
+| `protocol/events.py`         | all that can happen to us                                 |
+| `protocol/effects.py`        | all that we can ask of the world                          |
 | `protocol/swim.py`          | `Swim.step(event, now) -> list[Effect]`: the protocol     |
 | `protocol/membership.py`    | what follows when a belief changes                        |
 | `protocol/hearsay.py`       | who may say what; when we refute                          |

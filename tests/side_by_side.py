@@ -12,7 +12,7 @@ LATER_HALF = "tests/pipeline/test_l"
 FOLDERS = ("tests/docstore/http/streams/",)
 LONGEST = (
     PIPELINE, "tests/docstore/http/streams/", "tests/kafka/", "tests/docstore/client/",
-    "tests/docstore/node/", "tests/docstore/members/", "tests/docstore/scans/",
+    "tests/docstore/node/", "tests/docstore/node/members/", "tests/docstore/reads/scans/",
     "tests/test_simulation.py", "tests/test_whole_nodes.py",
 )  # fmt: skip
 """What takes longest, first what mostly waits, in the order in which it begins."""

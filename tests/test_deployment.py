@@ -10,7 +10,7 @@ import pytest
 
 from docstore.cli.serve_flags import parser
 from docstore.config import parse
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 from docstore.node.open_files import OWN
 from tests.source import ROOT
 

@@ -15,12 +15,12 @@ import typer
 
 from docstore.cli.app import app
 from docstore.config import KEYS
-from docstore.limits import Limits
 from docstore.model.document_members import STORE_SET
+from docstore.model.limits import Limits
 from gossip.security.admission import Refused
 from tests.source import ROOT, Source, sources
 
-ELSEWHERE = ("docstore/cli", "docstore/client", "docstore/pipeline", "docstore/simulation")
+ELSEWHERE = ("docstore/cli", "docstore/client", "docstore/pipeline", "docstore/testing/simulation")
 """Where there are codes that are met, and none that are made."""
 
 NEVER_ANSWERED = {
@@ -32,14 +32,15 @@ NEVER_ANSWERED = {
 
 FAMILIES = {
     "docstore/beside": ("streams", "sessions"),
-    "docstore/converge": ("protocol",),
-    "docstore/links": ("peer",),
-    "docstore/protocol": ("protocol",),
-    "docstore/scans": ("scan",),
+    "docstore/documents/eventual": ("protocol",),
+    "docstore/runtime/links": ("peer",),
+    "docstore/documents": ("protocol",),
+    "docstore/reads/scans": ("scan",),
     "docstore/sessions": ("sessions",),
     "docstore/streams": ("streams",),
     "docstore/subscriptions": ("subscriptions",),
-    "docstore/upkeep": ("repair",),
+    "docstore/maintenance/upkeep": ("repair",),
+    "docstore/maintenance/webhooks": ("subscriptions",),
     "gossip": ("gossip",),
 }
 """Folders -> what their counters are called by: docstore_<family>_<name>_total."""
@@ -202,5 +203,5 @@ def test_each_can_fail() -> None:
     codes = {code for code in codes_in(Source("docstore/a.py", text)) if is_code(code)}
     assert codes == {"a-b", "c", "d", "x-x", "e-f", "g-h", "i", "j"}
     text = "self.counters['a'] += 1\nx = self.counters['b']\ny = 'docstore_c{peer=1}'\n"
-    metrics = set(metrics_in(Source("docstore/links/a.py", text)))
+    metrics = set(metrics_in(Source("docstore/runtime/links/a.py", text)))
     assert metrics == {"docstore_peer_a_total", "docstore_c"}

@@ -151,5 +151,5 @@ def test_rules_of_a_range_are_cited() -> None:
 
 
 def test_a_file_that_is_gone_is_noticed() -> None:
-    text = '"""See `core.py`, `protocol/core.py`, `docs/x.py` and `gone.py`."""\nname = "none.py"'
-    assert missing(Source("docstore/protocol/x.py", text)) == ["docs/x.py", "gone.py"]
+    text = '"""See `core.py`, `documents/core.py`, `docs/x.py` and `gone.py`."""\nname = "none.py"'
+    assert missing(Source("docstore/documents/write_path/x.py", text)) == ["docs/x.py", "gone.py"]

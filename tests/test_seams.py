@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from docstore.protocol.road import handle
+from docstore.documents.write_path import handle
 from tests.disk import journal_ablations
 from tests.gossip import test_ablations as membership
 from tests.sim import ablations, branching_ablations, sessions_ablations, streaming_ablations
@@ -116,8 +116,8 @@ def test_each_can_fail() -> None:
     assert marked(Source("a.py", text.replace("B = 1", "B = 1  # Seam."))) > {("a.py", "B")}
     with pytest.raises(AssertionError, match="marks no definition"):
         marked(Source("a.py", text + "f()  # Seam."))
-    assert place_of("docstore.converge.execute", "begotten") == (
-        "docstore/converge/lineage.py",
+    assert place_of("docstore.documents.eventual.execute", "begotten") == (
+        "docstore/documents/eventual/lineage.py",
         "begotten",
     )
     assert place_of(handle, "dataclass") == ("", "")  # Of Python's own.

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tests.docstore.protocol import (
+from tests.docstore.documents import (
     test_counted,
     test_instants,
     test_lease,

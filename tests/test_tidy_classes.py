@@ -1,22 +1,39 @@
-"""How large a class may be where machines are: whoever changes a part has to know all of it."""
-
-import pytest
+"""The size of a class: a person that changes a part of it has to know all of it."""
 
 from tests.source import sizes, sources
 
-METHODS_MAX = ATTRIBUTES_MAX = 25
-SMALL_CLASSES = ("docstore/protocol", "docstore/streams", "docstore/sessions")
-"""Where no class has more, counting what it inherits from others of the same place."""
+METHODS_MAX = 25
+ATTRIBUTES_MAX = 25
+
+LARGER = {
+    "docstore/client/groups.py::ConsumerGroup": (34, 15),
+    "docstore/client/kafka.py::KafkaRole": (28, 21),
+    "docstore/client/roles.py::Role": (26, 7),
+    "docstore/config.py::Config": (3, 44),
+    "docstore/documents/eventual/spread.py::Spreader": (29, 8),
+    "docstore/http/backend.py::Backend": (47, 0),
+    "docstore/http/connection.py::Connection": (29, 19),
+    "docstore/node/backend.py::NodeBackend": (54, 6),
+    "docstore/reads/scans/scanner.py::Scans": (26, 9),
+    "docstore/storage/journalling.py::Journalling": (29, 22),
+    "gossip/agent.py::Agent": (27, 20),
+    "gossip/config.py::Config": (5, 40),
+}
+"""Class -> (methods, attributes): an upper limit that only falls."""
 
 
-@pytest.mark.parametrize("place", SMALL_CLASSES)
-def test_no_class_is_large(place: str) -> None:
-    """Whoever changes one of its parts would have to know all of them."""
-    found = sizes([file for file in sources() if file.is_under(place)])
-    assert len(found) > 20
+def test_no_class_is_large() -> None:
+    """Count what a class inherits from other classes of the product, too."""
+    found = sizes([file for file in sources() if file.is_under("docstore", "gossip")])
+    assert len(found) > 500
     large = {
-        name: f"{methods} methods, {attributes} attributes"
-        for name, (methods, attributes) in found.items()
-        if methods > METHODS_MAX or attributes > ATTRIBUTES_MAX
+        name: size
+        for name, size in found.items()
+        if size[0] > METHODS_MAX or size[1] > ATTRIBUTES_MAX
     }
-    assert not large
+    assert not {
+        name: size
+        for name, size in large.items()
+        if any(has > most for has, most in zip(size, LARGER.get(name, (0, 0)), strict=True))
+    }
+    assert sorted(large) == sorted(LARGER), "take the classes that became smaller off LARGER"

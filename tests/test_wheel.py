@@ -25,7 +25,7 @@ THEIRS = {
 }
 STARTS = """
 import sys
-import docstore.node, docstore.members.membership, docstore.gossip.agent
+import docstore.node, docstore.node.members.membership, docstore.gossip.agent
 assert "gossip" not in sys.modules, "ours imports theirs"
 print(docstore.gossip.Agent.__module__, docstore.node.__file__)
 """

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from docstore.client.local import LocalCluster
 from docstore.model.document import Row, chain_digest
+from docstore.model.slots import slot_of
 from docstore.pipeline.group import Group
-from docstore.protocol.slots import slot_of
 from docstore.storage.lanes import PRAGMAS
 from docstore.storage.store import Append, SaveSlot, SlotRecord
 from docstore.storage.writing import Writer

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from docstore.protocol.group.configuration import Stage
-from docstore.protocol.view.replica import ReplicaView
+from docstore.documents.view.replica import ReplicaView
+from docstore.ownership.configuration import Stage
 
 
 class View(Protocol):

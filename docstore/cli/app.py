@@ -38,7 +38,7 @@ from docstore.cli.terminal import (
     show,
     talk,
 )
-from docstore.words import count
+from docstore.model.words import count
 
 app = typer.Typer(
     cls=Commands,
@@ -187,9 +187,9 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Make the data directory of a new group's founder of the backups in DIR."""
-    from docstore.backup.blocks import BadBackup
     from docstore.cli.restore import restore_now
     from docstore.errors import DocstoreError
+    from docstore.reads.blocks import BadBackup
 
     try:
         page = restore_now(directory, data)

@@ -18,10 +18,10 @@ from docstore.cli.terminal import (
     take_interrupts,
     talk,
 )
-from docstore.words import count
+from docstore.model.words import count
 
 if TYPE_CHECKING:
-    from docstore.backup.manifest import Manifest, Part
+    from docstore.maintenance.backup.manifest import Manifest, Part
 
 PANEL = "Nodes"
 DAY_S = 86_400.0
@@ -48,8 +48,8 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Back up a group: all of it at first, then what came since the last backup in DIR."""
-    from docstore.backup.blocks import BadBackup
-    from docstore.backup.taking import BackupFailed, Wanted, take
+    from docstore.maintenance.backup.taking import BackupFailed, Wanted, take
+    from docstore.reads.blocks import BadBackup
 
     wanted = Wanted(as_of=as_of, rows_per_second=rows_per_second, hold_s=hold_days * DAY_S)
     try:
@@ -63,8 +63,8 @@ def create(
 @backup.command("verify")
 def verify(directory: Directory, as_json: AsJson = False) -> None:
     """Read all backups in DIR, and say whether they are whole; no node is asked."""
-    from docstore.backup import verifying
-    from docstore.backup.blocks import BadBackup
+    from docstore.maintenance.backup import verifying
+    from docstore.reads.blocks import BadBackup
 
     try:
         with progress() as tell:

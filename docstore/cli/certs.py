@@ -23,7 +23,7 @@ def make_ca(
 ) -> None:
     """Make a CA for the nodes of a group: ca.pem, and ca-key.pem, which no node needs."""
     from docstore.errors import BadConfig
-    from docstore.tls.authority import make_authority
+    from docstore.runtime.tls.authority import make_authority
 
     try:
         made = make_authority(directory, group, days)
@@ -46,7 +46,7 @@ def make_node(
 ) -> None:
     """Have the CA sign a certificate for a node: ID.pem and ID-key.pem. Again: a newer one."""
     from docstore.errors import BadConfig
-    from docstore.tls.authority import make_certificate
+    from docstore.runtime.tls.authority import make_certificate
 
     try:
         made = make_certificate(directory, nodes, host, days, group)
@@ -67,7 +67,7 @@ def show_certificate(file: Path, as_json: AsJson = False) -> None:
 
 
 def _tell(file: Path, *, as_json: bool) -> None:
-    from docstore.tls.authority import certificate_in
+    from docstore.runtime.tls.authority import certificate_in
 
     found = certificate_in("file", file)
     page: dict[str, Any] = {

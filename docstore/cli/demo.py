@@ -24,7 +24,7 @@ from docstore.cli.load import Plan, load
 from docstore.cli.terminal import take_interrupts
 from docstore.client import Client, ClientError, LocalCluster, RequestFailed
 from docstore.client.local import LocalNode
-from docstore.words import count
+from docstore.model.words import count
 
 FACTORY = "/airports"
 WRITES_AFTER_KILL = 60

@@ -14,14 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from docstore.cli.diagnosis.directory import Found
 from docstore.config import database_in, streams_in
-from docstore.doctor.directory import Found
 from docstore.errors import BadConfig
-from docstore.members.restored import restored_in
+from docstore.maintenance.restored import restored_in
 from docstore.node.damage import NOTE
+from docstore.runtime.tls.secret_files import is_open_to_others
 from docstore.storage.migrations import DOCUMENTS, STREAMS
 from docstore.storage.starting import Sizes
-from docstore.tls.secret_files import is_open_to_others
 
 FORMAT = {"documents": "SELECT format FROM node", "streams": "SELECT format FROM file"}
 ALONE = "SELECT alone FROM journal"

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from docstore.cli.diagnosis.finding import WRONG, Finding
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, failed, show, talk
-from docstore.doctor.finding import WRONG, Finding
-from docstore.words import count
+from docstore.model.words import count
 
 PANEL = "Nodes"
 INDENT = len("wrong  ")
@@ -34,8 +34,8 @@ def doctor(
 
 
 def _of_group(urls: list[str]) -> tuple[str, list[Finding]]:
+    from docstore.cli.diagnosis.examine import examine
     from docstore.cli.looking import look
-    from docstore.doctor.examine import examine
 
     seen = talk(urls, look)
     nodes = count(len(seen.members), "node")
@@ -43,8 +43,8 @@ def _of_group(urls: list[str]) -> tuple[str, list[Finding]]:
 
 
 def _of_directory(data: Path) -> tuple[str, list[Finding]]:
+    from docstore.cli.diagnosis.directory import examine
     from docstore.cli.directory import look
-    from docstore.doctor.directory import examine
 
     try:
         return str(data), examine(look(data))

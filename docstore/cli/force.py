@@ -11,13 +11,13 @@ from pathlib import Path
 
 from docstore.config import database_in
 from docstore.errors import Conflict, NotFound
-from docstore.node.logs import silenced
-from docstore.protocol.group.configuration import (
+from docstore.ownership.configuration import (
     Configuration,
     Registered,
     Stage,
     unpack_registered,
 )
+from docstore.runtime.logs import silenced
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.starting import Sizes
 from docstore.storage.store import SaveConfiguration, SaveSlot, SlotRecord, Status, Write

@@ -23,7 +23,7 @@ from docstore.cli.terminal import CommandFailed
 from docstore.client import Client
 from docstore.model.ingest import Record, id_of_fields, is_array, of_array, of_lines, of_table
 from docstore.model.paths import id_of
-from docstore.words import count
+from docstore.model.words import count
 
 BATCH_ROWS = 250
 IN_FLIGHT = 6

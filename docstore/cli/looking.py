@@ -5,9 +5,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from docstore.cli.diagnosis.exposition import parsed
+from docstore.cli.diagnosis.seen import Node, Seen
 from docstore.client import Client, ClientError, RequestFailed
-from docstore.doctor.exposition import parsed
-from docstore.doctor.seen import Node, Seen
 
 PATIENCE_S = 3.0
 """For each node."""

@@ -17,7 +17,7 @@ from docstore.cli.terminal import (
     talk,
 )
 from docstore.cli.topics import PANEL
-from docstore.words import count
+from docstore.model.words import count
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator

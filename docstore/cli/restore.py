@@ -4,9 +4,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from docstore.backup.restoring import restore
 from docstore.cli.backup import progress
-from docstore.node.logs import silenced
+from docstore.maintenance.backup.restoring import restore
+from docstore.runtime.logs import silenced
 
 
 def restore_now(directory: Path, data: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from docstore.cli.terminal import CommandFailed
-from docstore.words import count
+from docstore.model.words import count
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,7 +13,7 @@ from typing import Any
 from docstore.cli.serve_flags import parser
 from docstore.config import from_environment, merged, parse
 from docstore.errors import BadConfig
-from docstore.node import logs
+from docstore.runtime import logs
 
 EXIT_BAD_CONFIG = 2
 

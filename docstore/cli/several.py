@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 from docstore.cli.several_settings import flags_of, settings_of_each
-from docstore.tls.settings import TLS_KEYS
+from docstore.runtime.tls.settings import TLS_KEYS
 
 EXIT_STOPPED, EXIT_FAILED, EXIT_BAD_CONFIG, EXIT_DISK_FAILED = 0, 1, 2, 74
 FINAL = (EXIT_STOPPED, EXIT_BAD_CONFIG, EXIT_DISK_FAILED)

@@ -7,7 +7,7 @@ from typing import Any
 from docstore.config import parse
 from docstore.errors import BadConfig
 from docstore.model.address import PORT_MAX, Address, parse_address, split_url
-from docstore.tls.settings import tls_files
+from docstore.runtime.tls.settings import tls_files
 
 PROCESSES_MAX = 64
 PORTS = 3

@@ -134,7 +134,7 @@ def client_of(urls: list[str], *, timeout_s: float = 30.0) -> "Client":
     Without these options, those of the environment. Raises CommandFailed.
     """
     from docstore.client import Client
-    from docstore.tokens import token_of_environment
+    from docstore.model.tokens import token_of_environment
 
     token = token_of_environment()
     return Client(urls, timeout_s=timeout_s, token=token, ssl=_believed(urls))

@@ -16,7 +16,7 @@ from docstore.cli.terminal import (
     show,
     talk,
 )
-from docstore.words import count
+from docstore.model.words import count
 
 if TYPE_CHECKING:
     from docstore.client import Client

@@ -16,7 +16,7 @@ import orjson
 
 from docstore.client.leaders import Leaders
 from docstore.client.requests import Requests
-from docstore.streams.batch import body_of, header_of, unframed
+from docstore.model.streams_batch import body_of, header_of, unframed
 from docstore.streams.records import unpacked
 
 INCARNATION = "Docstore-Incarnation"

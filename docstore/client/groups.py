@@ -23,7 +23,7 @@ from docstore.client.errors import ClientError, RequestFailed, is_passing
 from docstore.client.membership import GroupEnded, Membership
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Acquired, Event, Revoked
-from docstore.sessions.groups import GROUPS
+from docstore.services.sessions_groups import GROUPS
 
 QUEUED_MAX = 1_000
 """Records that wait for who reads, of each partition."""

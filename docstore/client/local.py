@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from docstore.tokens import with_token
+from docstore.model.tokens import with_token
 
 POLL_S = 0.05
 CLAIM = 3

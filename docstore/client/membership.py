@@ -22,6 +22,8 @@ from docstore.client.boot_clock import boot_clock, drop_in_child
 from docstore.client.errors import ClientError, Differs, RequestFailed, check_same
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Event, Revoked
+from docstore.services.sessions_groups import Member as About
+from docstore.services.sessions_groups import Settings
 from docstore.sessions.group_messages import (
     Fenced,
     Join,
@@ -34,8 +36,6 @@ from docstore.sessions.group_messages import (
     Wait,
     read_shown,
 )
-from docstore.sessions.groups import Member as About
-from docstore.sessions.groups import Settings
 from docstore.sessions.member import Member
 from docstore.sessions.member_events import (
     Answered,

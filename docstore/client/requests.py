@@ -21,7 +21,7 @@ from docstore.client.errors import (
 )
 from docstore.model.address import without_user
 from docstore.model.recognising import BETWEEN, MANAGEMENT, is_a_nodes, is_named, is_strange, told
-from docstore.tokens import Token, with_token
+from docstore.model.tokens import Token, with_token
 
 ATTEMPTS = 8
 PAUSE_S = 0.1

@@ -17,7 +17,7 @@ from docstore.client.leading import LeadsRoles, checked_roles
 from docstore.client.membership import Callback, GroupEnded, Membership
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Induced, Mode
-from docstore.sessions.groups import ROLES
+from docstore.services.sessions_groups import ROLES
 
 
 class Role(Membership, LeadsRoles):

@@ -20,7 +20,7 @@ from typing import Any, Generic, Self, TypeVar
 from docstore.client.client import Client
 from docstore.client.leases import Lease
 from docstore.client.roles import Role
-from docstore.tokens import Token
+from docstore.model.tokens import Token
 
 T = TypeVar("T")
 Held = TypeVar("Held", Role, Lease)

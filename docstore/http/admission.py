@@ -10,7 +10,7 @@ import structlog
 
 from docstore.http.problems import problem
 from docstore.http.reply import closing_bytes
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 
 TELL_AGAIN_S = 60.0
 

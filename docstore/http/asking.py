@@ -12,9 +12,9 @@ from docstore.model.document import EXPIRY, LEASE
 from docstore.model.paths import canonical_link
 from docstore.query.aggregates import Grouping, grouping_of
 from docstore.query.ordering import Place, is_place, parse_order
+from docstore.query.request import VERSIONS, condition_of
 from docstore.query.selection import parse_selection
 from docstore.query.tokens import Members
-from docstore.scans.request import VERSIONS, condition_of
 
 IN_URL = {
     "$filter": "filter", "$orderby": "orderBy", "$select": "select", "$limit": "limit",

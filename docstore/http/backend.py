@@ -8,23 +8,23 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
-from docstore.links.requests import SlotPosition
+from docstore.maintenance.webhooks.calling import Caller
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
+from docstore.query.cut import Cut
+from docstore.query.request import Scan
 from docstore.reads.listings import Listed
 from docstore.reads.pages import Pages
-from docstore.scans.cut import Cut
-from docstore.scans.feed import Stretch, Wanted
-from docstore.scans.queries import Queries
-from docstore.scans.request import Scan
-from docstore.sessions.backend import KeptAlive
-from docstore.sessions.messages import Reply
+from docstore.reads.scans.feed import Stretch, Wanted
+from docstore.reads.scans.queries import Queries
+from docstore.runtime.backend import KeptAlive
+from docstore.runtime.trace.lines import About
 from docstore.streams import requests
 from docstore.streams.effects import Begun, Problem, Records
-from docstore.streams.messages import Produced
 from docstore.streams.topic import Topic
-from docstore.subscriptions.calling import Caller
-from docstore.trace.lines import About
+from docstore.wire.requests import SlotPosition
+from docstore.wire.sessions_messages import Reply
+from docstore.wire.streams_messages import Produced
 
 Json = Any
 """A value that json can write: what the administrative pages are made of."""
@@ -255,10 +255,10 @@ class Backend(Protocol):
         """Wait for what a scan needs; return the slots not held here, and those still behind."""
 
     async def scan_page(self, question: dict[str, Json]) -> tuple[dict[str, Json], bytes]:
-        """Return a page, as `scans/worker.py` answers it."""
+        """Return a page, as `reads/scans/worker.py` answers it."""
 
     async def scan_stored(self, question: dict[str, Json]) -> tuple[dict[str, Json], bytes]:
-        """Return a page of rows as they lie on disk, as `scans/stored.py` has them."""
+        """Return a page of rows as they lie on disk, as `reads/scans/stored.py` has them."""
 
     @property
     def callbacks(self) -> Caller:

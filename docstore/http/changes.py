@@ -35,10 +35,10 @@ from docstore.http.reply import Reply, header_lines, streamed
 from docstore.http.waits import waiting
 from docstore.model import json
 from docstore.model.service import Service
+from docstore.query.cut import CHARACTERS_A_SLOT, Cut
+from docstore.query.names import insist_on_past
 from docstore.query.where import parse
-from docstore.scans.cut import CHARACTERS_A_SLOT, Cut
-from docstore.scans.feed import Stretch, Wanted
-from docstore.scans.names import insist_on_past
+from docstore.reads.scans.feed import Stretch, Wanted
 from docstore.services.registry import FACTORIES, declaration_link
 
 CHANGES = "/core/changes"

@@ -26,7 +26,7 @@ from docstore.http.reply import Reply, header_lines, streamed
 from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE, page_reply
 from docstore.http.results import NDJSON_TYPE
 from docstore.http.waits import waiting
-from docstore.streams.batch import JSON, body_of, framed, header_of
+from docstore.model.streams_batch import JSON, body_of, framed, header_of
 from docstore.streams.effects import HIGH_NOT_KNOWN, Problem, Records
 from docstore.streams.records import shown, unpacked
 from docstore.streams.requests import Wanted

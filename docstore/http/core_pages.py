@@ -22,10 +22,10 @@ from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
 from docstore.http.waits import waiting
-from docstore.limits import LOG_LEVELS
+from docstore.maintenance.upkeep.resync import ACTIONS, UNDER_WAY
 from docstore.model import json
+from docstore.model.limits import LOG_LEVELS
 from docstore.model.paths import canonical_link
-from docstore.upkeep.resync import ACTIONS, UNDER_WAY
 
 Page = Callable[[web.BaseRequest, bytes], Awaitable[Reply]]
 ENTRY = "/"
@@ -61,7 +61,7 @@ GROUP_REQUESTS: Mapping[str, Sequence[str]] = {
     "StoreExtendedFormRequest": (),
     "JoinPeerRequest": ("memberGroupReference",),
 }
-"""Members of requests that change the group; `members/group.py` checks what `member` holds."""
+"""Members of requests that change the group; `node/members/group.py` checks what `member` holds."""
 
 
 class CorePages:

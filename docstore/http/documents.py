@@ -32,7 +32,7 @@ from docstore.model.document import tag_of
 from docstore.model.operation import ANY_TOMBSTONE, CURRENT, Answer, Conditions, Operation, Select
 from docstore.model.paths import SUFFIXES, encoded
 from docstore.model.service import LINEARIZABLE, METHODS, Service
-from docstore.scans.names import check_snapshot_name
+from docstore.query.names import check_snapshot_name
 from docstore.services.declared import path_of
 from docstore.services.registry import FACTORIES, SNAPSHOTS, check_declaration, declaration_link
 

@@ -30,10 +30,10 @@ from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, encode, entity_tag
 from docstore.http.shown import shown_to
 from docstore.http.waits import ANSWER_S, NOT_HERE, WAIT_AT_ONCE_S, WAIT_S_MAX, is_changed, waiting
-from docstore.limits import Limits
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.fields import Fields
+from docstore.model.limits import Limits
 from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, Service

@@ -13,7 +13,7 @@ from docstore.http.metrics import HttpMetrics
 from docstore.http.problems import problem, problem_of_error
 from docstore.http.reply import Reply
 from docstore.model.service import Refusal
-from docstore.node import logs
+from docstore.runtime import logs
 
 log = structlog.get_logger("docstore.http")
 

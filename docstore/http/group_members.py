@@ -18,7 +18,13 @@ from docstore.http.representation import page_reply
 from docstore.http.waits import waiting
 from docstore.model.fields import Fields
 from docstore.model.service import Refusal, State
-from docstore.sessions import messages
+from docstore.services.sessions_groups import (
+    CAPACITY_MAX,
+    NUMBER_MAX,
+    PARTITIONS_MAX,
+    TEXT_MAX,
+    Member,
+)
 from docstore.sessions.group_messages import (
     Fenced,
     Join,
@@ -31,7 +37,7 @@ from docstore.sessions.group_messages import (
     reply_of,
     shown,
 )
-from docstore.sessions.groups import CAPACITY_MAX, NUMBER_MAX, PARTITIONS_MAX, TEXT_MAX, Member
+from docstore.wire import sessions_messages as messages
 
 WAIT_S, WAIT_S_MAX = 20, 60
 ANSWER_S = 1.0

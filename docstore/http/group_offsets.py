@@ -33,7 +33,7 @@ from docstore.services.offsets import (
     offset_link,
     out_of_range,
 )
-from docstore.sessions.groups import GROUPS, NUMBER_MAX, PARTITIONS_MAX, Group, read_group
+from docstore.services.sessions_groups import GROUPS, NUMBER_MAX, PARTITIONS_MAX, Group, read_group
 from docstore.streams.effects import Problem, Records
 from docstore.streams.replica_set import partition_link
 from docstore.streams.requests import Wanted

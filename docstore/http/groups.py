@@ -1,4 +1,4 @@
-"""Groups and roles over HTTP; what they are is in `sessions/groups.py`.
+"""Groups and roles over HTTP; what they are is in `services/sessions_groups.py`.
 
     /core/groups, /core/roles                           POST, GET
     /core/groups/<name>, /core/roles/<name>             GET (?role=7), PATCH (settings), DELETE
@@ -32,17 +32,24 @@ from docstore.http.read_first import updated
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, entity_tag, page_reply
 from docstore.http.shown import may_see_topics
-from docstore.limits import Limits
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.fields import Fields
+from docstore.model.limits import Limits
 from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.model.paths import SUFFIXES, canonical_link, encoded
 from docstore.model.service import Refusal, Service, State
 from docstore.ownership.by_induction import partition_of
 from docstore.services.offsets import OFFSETS
+from docstore.services.sessions_groups import (
+    GROUPS,
+    PARTITIONS_MAX,
+    ROLES,
+    Group,
+    group_of,
+    new_group,
+)
 from docstore.sessions.group_messages import kind_of
-from docstore.sessions.groups import GROUPS, PARTITIONS_MAX, ROLES, Group, group_of, new_group
 from docstore.streams.replica_set import STREAMS
 
 GROUP_PATHS = (GROUPS, ROLES)

@@ -29,9 +29,9 @@ from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode, page_reply
 from docstore.http.shown import shown_to
 from docstore.http.waits import is_changed
-from docstore.limits import Limits
 from docstore.model import json
 from docstore.model.fields import Fields
+from docstore.model.limits import Limits
 from docstore.model.operation import Answer, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, Service

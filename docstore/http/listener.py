@@ -18,9 +18,9 @@ from docstore.http.plain import PlainRequests
 from docstore.http.problems import problem
 from docstore.http.reply import closing_bytes
 from docstore.http.unread import LOOKS, Lingering, Unread
-from docstore.limits import Limits
-from docstore.tls.accepting import Entrance
-from docstore.tls.strangers import Strangers
+from docstore.model.limits import Limits
+from docstore.runtime.tls.accepting import Entrance
+from docstore.runtime.tls.strangers import Strangers
 
 SAY_HTTPS = "this port speaks TLS: its URLs begin with https://"
 POLL_S = 0.01

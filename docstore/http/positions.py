@@ -18,7 +18,7 @@ from docstore.errors import BadRequest, Unavailable
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation
-from docstore.scans.cut import SEALED, Cut
+from docstore.query.cut import SEALED, Cut
 from docstore.services.registry import FEED_KEYS
 
 KEY_BYTES, NONCE_BYTES, PADDED_BYTES = 32, 12, 256

@@ -27,14 +27,14 @@ from docstore.http.reply import Reply
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.http.results import NDJSON_TYPE
 from docstore.model import json
-from docstore.streams.batch import JSON
+from docstore.model.streams_batch import JSON
 from docstore.streams.effects import HIGH_NOT_KNOWN, Problem
-from docstore.streams.messages import Produced
 from docstore.streams.records import Posted, checked, from_json, from_lines, keyed
 from docstore.streams.replica_set import STREAMS, partition_link
 from docstore.streams.requests import NoSuchPartition, Sent
 from docstore.streams.routing import partition_of
 from docstore.streams.topic import Topic
+from docstore.wire.streams_messages import Produced
 
 BODY_BYTES_MAX = 8 << 20
 """Of a request, for all partitions; what one of them takes at once the topic says."""

@@ -32,11 +32,11 @@ from docstore.model.document import Row
 from docstore.model.paths import encoded
 from docstore.model.service import Service
 from docstore.query.aggregates import Totals, grouping_of
+from docstore.query.cursors import pack_cursor, unpack_cursor
+from docstore.query.cut import Cut
+from docstore.query.names import insist_on_past
 from docstore.query.ordering import Found, place_of
 from docstore.query.selection import parse_selection, selected
-from docstore.scans.cursors import pack_cursor, unpack_cursor
-from docstore.scans.cut import Cut
-from docstore.scans.names import insist_on_past
 
 QUERY_TASKS = "/core/query-tasks"
 METHODS = "GET, HEAD, OPTIONS, POST"

@@ -39,10 +39,10 @@ from docstore.http.quotas import READS, Quotas
 from docstore.http.reply import Reply, streamed
 from docstore.http.representation import page_reply
 from docstore.model import json
-from docstore.scans.cut import Cut
-from docstore.scans.names import insist_on_past
-from docstore.scans.pool import has_arrow
-from docstore.scans.request import Scan, scan_of
+from docstore.query.cut import Cut
+from docstore.query.names import insist_on_past
+from docstore.query.request import Scan, scan_of
+from docstore.reads.scans.pool import has_arrow
 
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 NDJSON_TYPE = "application/x-ndjson"

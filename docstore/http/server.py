@@ -51,14 +51,14 @@ from docstore.http.streams import STREAM_PATHS, StreamPages
 from docstore.http.subscriptions import SubscriptionPages
 from docstore.http.users import ACCESS, UserPages
 from docstore.http.utilities import Asked, UtilityPages
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 from docstore.model.paths import SUFFIXES, canonical
 from docstore.model.principals import USERS
 from docstore.model.service import Service
+from docstore.runtime.tls.accepting import TlsServer, listen
+from docstore.runtime.trace.context import LENGTH, TRACEPARENT
 from docstore.services.leases import LEASES
 from docstore.services.subscriptions import SUBSCRIPTIONS
-from docstore.tls.accepting import TlsServer, listen
-from docstore.trace.context import LENGTH, TRACEPARENT
 
 CORE = "/core/"
 BULK = "/core/bulk"

@@ -14,7 +14,7 @@ from docstore.model.document import Row
 from docstore.model.service import State
 from docstore.services.leases import LEASES, TURNS
 from docstore.services.registry import DEAD_LETTERS, JOBS
-from docstore.sessions.groups import GROUPS
+from docstore.services.sessions_groups import GROUPS
 from docstore.streams.replica_set import STREAMS
 
 CORE = "/core/"

@@ -2,7 +2,7 @@
 
     {"ranges": [[slot, after, until], ...], "of": "log" or "branches", "after": cursor or null}
 
-The answer is msgpack: {"rows": n, "next": cursor or null, "block": bytes} (`backup/blocks.py`). Any
+The answer is msgpack: {"rows": n, "next": cursor or null, "block": bytes} (`reads/blocks.py`). Any
 replica that has come to the ranges can answer, each page for itself.
 """
 
@@ -17,8 +17,8 @@ from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.http.scans import CATCH_UP_S, insist_here, quota_of
 from docstore.model import json
-from docstore.scans.request import Scan
-from docstore.scans.stored import ROWS_MAX, asked_of
+from docstore.query.request import Scan
+from docstore.reads.scans.stored import ROWS_MAX, asked_of
 
 STORED_ROWS = "/core/backup/rows"
 METHODS = "OPTIONS, POST"

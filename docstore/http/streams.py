@@ -36,9 +36,9 @@ from docstore.http.produce import Producing
 from docstore.http.producers import next_epoch
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, entity_tag, page_reply
-from docstore.limits import Limits
 from docstore.model import json
 from docstore.model.document import Row
+from docstore.model.limits import Limits
 from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation, Verb
 from docstore.model.paths import SUFFIXES, encoded
 from docstore.model.service import Service

@@ -4,9 +4,9 @@
     /core/subscriptions             GET: all of them
     /core/subscriptions/<id>        GET, PATCH (PauseRequest, ResumeRequest), DELETE
 
-A receiver proves first that it wants to be called (`subscriptions/calling.py`); only then there is
-a document. Whoever may read all of the path may make one, and sees his own; who is `admin` there
-sees all.
+A receiver proves first that it wants to be called (`maintenance/webhooks/calling.py`); only then
+there is a document. A user that may read all of the path may create one, and sees their own; an
+`admin` of the path sees all.
 """
 
 import secrets
@@ -28,10 +28,10 @@ from docstore.http.methods import READ_METHODS, allowed, check_method, not_allow
 from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode
-from docstore.limits import Limits
 from docstore.model import json
 from docstore.model.document import EXPIRY, EXPIRY_US_MAX, Row
 from docstore.model.fields import Fields
+from docstore.model.limits import Limits
 from docstore.model.operation import Answer, Operation
 from docstore.model.paths import SUFFIXES
 from docstore.model.service import Refusal, Service

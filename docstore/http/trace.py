@@ -7,9 +7,9 @@ from docstore.errors import BadRequest
 from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.model.paths import canonical_link
+from docstore.runtime.trace.lines import About
 from docstore.streams.replica_set import partition_link
 from docstore.streams.topic import check_name
-from docstore.trace.lines import About
 
 PATH = "/core/management/trace"
 PARAMETERS = ("slot", "partition", "link", "after", "limit")

@@ -22,7 +22,8 @@ from docstore.http.parameters import check_members, check_parameters, check_sele
 from docstore.http.reply import Reply
 from docstore.http.representation import decode, encode, page_reply
 from docstore.http.subscriptions import PATH_METHODS, SubscriptionPages
-from docstore.limits import Limits
+from docstore.maintenance.upkeep.resync import UNDER_WAY
+from docstore.model.limits import Limits
 from docstore.model.operation import Operation
 from docstore.model.service import LINEARIZABLE, Refusal, Service
 from docstore.model.stats import availability, merged
@@ -30,7 +31,6 @@ from docstore.services.declared import in_force, options_of
 from docstore.services.registry import FACTORIES, declaration_link
 from docstore.services.templates import template_of
 from docstore.services.unkept import WARNINGS
-from docstore.upkeep.resync import UNDER_WAY
 
 PATCH_METHODS = "GET, HEAD, OPTIONS, PATCH"
 

@@ -38,10 +38,10 @@ class Row(NamedTuple):
     `(epoch, owner)` is the ballot under which the row was proposed; it never changes, so it is
     also `documentEpoch` and `documentOwner`. `state` holds the author's JSON object as bytes,
     without the fields that the store sets. `operation` is the packed identity of the request
-    (see `protocol/operations.py`), so that a retried request is recognised by any later owner.
+    (see `documents/operations.py`), so that a retried request is recognised by any later owner.
 
     Documents of levels 1 and 2 have no log: there, n is the number under which the row arrived on
-    a disk, and the digest is its lineage (`converge/lineage.py`).
+    a disk, and the digest is its lineage (`documents/eventual/lineage.py`).
     """
 
     slot: int

@@ -65,7 +65,7 @@ class Operation:
     key: the client's Idempotency-Key, "" for none.
     replicas: durable copies to wait for before success; 0 leaves it at the quorum; -1 all.
     level: of the document's factory.
-    writer: of a bulk job: (job, batch, sequence), see `protocol/jobs.py`; () for everybody else.
+    writer: of a bulk job: (job, batch, sequence), see `documents/jobs.py`; () for everybody else.
     reign: the epoch of the only reign that may carry it out, 0 for any. For an update whose reason
     is in its maker's memory and not in the document: a successor finds the document unchanged.
     fence: (scope, token), see `fences.py`; () for none.

@@ -10,5 +10,5 @@
 | `backend.py` | what the HTTP face can ask of a node |
 | `status.py` | the pages under /core |
 | `draining.py`, `damage.py` | a good end, and a bad one |
-| `logs.py`, `usage.py` | what a node says, and what it takes of the machine |
+| `usage.py` | what a node uses of the machine |
 """

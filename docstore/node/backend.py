@@ -6,38 +6,38 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from docstore.documents.events import CompactAsked
 from docstore.errors import NotFound, Unavailable
-from docstore.links.requests import SlotPosition
+from docstore.maintenance.announcing import NOT_YET
+from docstore.maintenance.webhooks.calling import Caller
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
+from docstore.model.published import DECLARATIONS
 from docstore.model.service import EVENTUAL, Service
 from docstore.model.stats import entries_of
-from docstore.node import logs
 from docstore.node.gate import Gate
 from docstore.node.handler_calls import HandlerCalls
 from docstore.node.machine import machine_page
 from docstore.node.measures import metrics_of
 from docstore.node.parts import Parts
 from docstore.node.status import StatusPages
-from docstore.protocol.events import CompactAsked
-from docstore.protocol.published import DECLARATIONS
+from docstore.query.cut import Cut
+from docstore.query.request import Scan
 from docstore.reads.listings import Listed
 from docstore.reads.local import read_here
 from docstore.reads.pages import NodePages, Pages
-from docstore.scans.cut import Cut
-from docstore.scans.feed import Stretch, Wanted
-from docstore.scans.queries import Queries
-from docstore.scans.request import Scan
-from docstore.services.announcing import NOT_YET
+from docstore.reads.scans.feed import Stretch, Wanted
+from docstore.reads.scans.queries import Queries
+from docstore.runtime import logs
+from docstore.runtime.backend import SessionBackend
+from docstore.runtime.stepping import clock
+from docstore.runtime.streams_backend import StreamBackend
+from docstore.runtime.trace.lines import About
 from docstore.services.authored import name_of
 from docstore.services.registry import declaration_link
-from docstore.sessions.backend import SessionBackend
-from docstore.stepping import clock
-from docstore.streams.backend import StreamBackend
 from docstore.streams.measures import partitions_page
-from docstore.subscriptions.calling import Caller
 from docstore.subscriptions.targets import CallbackRefused
-from docstore.trace.lines import About
+from docstore.wire.requests import SlotPosition
 
 
 class NodeBackend:
@@ -351,7 +351,7 @@ class NodeBackend:
         return await self._gate.inside().scans.arrived(scan, timeout_s)
 
     async def scan_page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Return a page, as `scans/worker.py` answers it."""
+        """Return a page, as `reads/scans/worker.py` answers it."""
         return await self._gate.inside().scans.page(question)
 
     async def scan_stored(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from docstore.config import Config
 from docstore.model.address import Address
-from docstore.tls.secret_files import is_open_to_others
-from docstore.tls.settings import plain_ports
+from docstore.runtime.tls.secret_files import is_open_to_others
+from docstore.runtime.tls.settings import plain_ports
 
 
 def machine_page(config: Config) -> dict[str, Any]:

@@ -14,22 +14,18 @@ from pathlib import Path
 import structlog
 
 from docstore.config import Config, database_in, streams_in
+from docstore.documents.events import Event, Received
+from docstore.documents.view.replica import ReplicaView
 from docstore.errors import BadConfig, StoreBroken, StoreDamaged
 from docstore.http.access import Access
 from docstore.http.declarations import check_declarable
 from docstore.http.guard import machine_names
 from docstore.http.server import HttpServer
 from docstore.http.staged_files import Staging
-from docstore.links.certified import Certified
-from docstore.links.connections import PeerEvents
-from docstore.links.peers import PeerLinks
-from docstore.links.rpc import Rpc
-from docstore.members.founding import Founding, identity
-from docstore.members.joining import Joining
-from docstore.members.lookup import Located, Lookup
-from docstore.members.membership import Membership
-from docstore.members.over_http import OverHttp, system_s
-from docstore.members.restored import Restored, restored_in
+from docstore.maintenance.declaring import Declaring
+from docstore.maintenance.restored import Restored, restored_in
+from docstore.maintenance.webhooks.calling import caller_of
+from docstore.model.tokens import Token, token_in, with_token
 from docstore.node.access_file import AccessFile
 from docstore.node.authors import load
 from docstore.node.backend import NodeBackend
@@ -38,28 +34,32 @@ from docstore.node.draining import all_given_away
 from docstore.node.extended_form import ExtendedForm
 from docstore.node.gate import Gate
 from docstore.node.handler_calls import HandlerCalls
+from docstore.node.members.founding import Founding, identity
+from docstore.node.members.joining import Joining
+from docstore.node.members.lookup import Located, Lookup
+from docstore.node.members.membership import Membership
+from docstore.node.members.over_http import OverHttp, system_s
 from docstore.node.offering import Offering
 from docstore.node.parts import Parts
 from docstore.node.running import RunningNode
-from docstore.protocol.events import Event, Received
-from docstore.protocol.messages import Configured
-from docstore.protocol.view.replica import ReplicaView
-from docstore.services.declaring import Declaring
+from docstore.runtime.links.certified import Certified
+from docstore.runtime.links.connections import PeerEvents
+from docstore.runtime.links.peers import PeerLinks
+from docstore.runtime.links.rpc import Rpc
+from docstore.runtime.tls.credentials import Credentials
+from docstore.runtime.tls.secret_files import warn_of_open
 from docstore.services.registry import Registry
 from docstore.sessions import events as sessions
-from docstore.sessions.messages import is_calling
 from docstore.storage.partitions import StreamsRecovered, StreamStore
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.starting import Sizes
 from docstore.storage.store import Recovered, Store
 from docstore.storage.streams_sqlite import SqliteStreamStore
 from docstore.streams import events as streams
-from docstore.streams.messages import is_streaming
-from docstore.subscriptions.calling import caller_of
-from docstore.tls.credentials import Credentials
-from docstore.tls.secret_files import warn_of_open
-from docstore.tokens import Token, token_in, with_token
-from docstore.wire import Ask, Message, Told
+from docstore.wire.link_messages import Ask, Message, Told
+from docstore.wire.messages import Configured
+from docstore.wire.sessions_messages import is_calling
+from docstore.wire.streams_messages import is_streaming
 
 HAND_OVER_TIMEOUT_S = 5.0
 LAST_ANSWER_TIMEOUT_S = 8.0

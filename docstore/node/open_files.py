@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import structlog
 
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 
 OWN = 256
 """Kept from clients: some 40 for the disk and the event loop, two for each peer, a few for each

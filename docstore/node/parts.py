@@ -4,17 +4,17 @@ from dataclasses import dataclass
 
 from docstore.config import Config
 from docstore.http.access import Access
-from docstore.links.peers import PeerLinks
-from docstore.links.rpc import Rpc
-from docstore.members.founding import Founding
-from docstore.members.joining import Joining
-from docstore.members.lookup import Lookup
-from docstore.members.membership import Membership
+from docstore.maintenance.webhooks.calling import Caller
+from docstore.node.members.founding import Founding
+from docstore.node.members.joining import Joining
+from docstore.node.members.lookup import Lookup
+from docstore.node.members.membership import Membership
+from docstore.runtime.links.peers import PeerLinks
+from docstore.runtime.links.rpc import Rpc
+from docstore.runtime.tls.credentials import Credentials
 from docstore.services.registry import Registry
 from docstore.storage.partitions import StreamsRecovered, StreamStore
 from docstore.storage.store import Store
-from docstore.subscriptions.calling import Caller
-from docstore.tls.credentials import Credentials
 
 
 @dataclass(frozen=True, slots=True)

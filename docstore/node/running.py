@@ -7,49 +7,49 @@ import random
 from collections.abc import Callable
 
 from docstore.beside.asking import Noticed
-from docstore.beside.documents import GroupDocuments
 from docstore.beside.view import GroupView
 from docstore.config import database_in
-from docstore.driver import Driver
+from docstore.documents.events import DrainAsked, LinkLost, LinkMade, SlotCorrupted
+from docstore.documents.replica import Replica
+from docstore.documents.timing import LeadershipTimes, ReplicaConfig, Retention
 from docstore.http.positions import Positions
-from docstore.members.group import Group
+from docstore.maintenance.announcing import Announcing
+from docstore.maintenance.declaring import Declaring
+from docstore.maintenance.upkeep.expiring import Expiring
+from docstore.maintenance.upkeep.needs import NeedsReader
+from docstore.maintenance.upkeep.repair import Repair
+from docstore.maintenance.upkeep.resync import Resync
+from docstore.maintenance.webhooks.deliverer import Deliverer
+from docstore.maintenance.webhooks.reading import Reading
 from docstore.model.document import Row
+from docstore.node.members.group import Group
 from docstore.node.parts import Parts
 from docstore.node.status import StatusPages
-from docstore.protocol.events import DrainAsked, LinkLost, LinkMade, SlotCorrupted
-from docstore.protocol.group.configuration import Configuration
-from docstore.protocol.replica import Replica
-from docstore.protocol.timing import LeadershipTimes, ReplicaConfig, Retention
+from docstore.ownership.configuration import Configuration
 from docstore.reads.availability import Availability
 from docstore.reads.listings import Listings
 from docstore.reads.local import declarations
 from docstore.reads.owners import Owners
-from docstore.scans.feed import Feed
-from docstore.scans.queries import Queries
-from docstore.scans.scanner import Scans
-from docstore.scans.searches import Searches
-from docstore.services.announcing import Announcing
-from docstore.services.declaring import Declaring
+from docstore.reads.scans.feed import Feed
+from docstore.reads.scans.queries import Queries
+from docstore.reads.scans.scanner import Scans
+from docstore.reads.scans.searches import Searches
+from docstore.runtime.backend import SessionBackend
+from docstore.runtime.documents import GroupDocuments
+from docstore.runtime.driver import Driver
+from docstore.runtime.sessions_driver import SessionsDriver
+from docstore.runtime.stepping import clock
+from docstore.runtime.streams_backend import StreamBackend
+from docstore.runtime.streams_driver import StreamsDriver
+from docstore.runtime.trace.trace import Trace
 from docstore.services.registry import FACTORIES
 from docstore.services.subscriptions import SUBSCRIPTIONS
 from docstore.sessions import events as sessions
-from docstore.sessions.backend import SessionBackend
-from docstore.sessions.driver import SessionsDriver
 from docstore.sessions.machine import Sessions
-from docstore.stepping import clock
 from docstore.storage.store import Recovered
 from docstore.streams import events as streams
-from docstore.streams.backend import StreamBackend
-from docstore.streams.driver import StreamsDriver
 from docstore.streams.partitions import Partitions
 from docstore.streams.replica_set import STREAMS
-from docstore.subscriptions.deliverer import Deliverer
-from docstore.subscriptions.reading import Reading
-from docstore.trace.trace import Trace
-from docstore.upkeep.expiring import Expiring
-from docstore.upkeep.needs import NeedsReader
-from docstore.upkeep.repair import Repair
-from docstore.upkeep.resync import Resync
 
 
 class RunningNode:

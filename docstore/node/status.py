@@ -10,20 +10,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from docstore import __version__
+from docstore.documents.view.replica import ReplicaView
 from docstore.errors import NotFound, Unavailable
-from docstore.links.requests import DescribeCopy, DigestSlots
-from docstore.links.rpc import Rpc
-from docstore.members.group import Group, warnings_of
+from docstore.maintenance.upkeep.resync import Resync
 from docstore.model.fences import fences_of
 from docstore.model.paths import partition_key
+from docstore.model.slots import slot_of
 from docstore.model.stats import metrics_of
+from docstore.node.members.group import Group, warnings_of
 from docstore.ownership.by_hash import member_points, ranking
-from docstore.protocol.group.configuration import Configuration
-from docstore.protocol.slots import slot_of
-from docstore.protocol.view.replica import ReplicaView
+from docstore.ownership.configuration import Configuration
+from docstore.runtime.links.rpc import Rpc
 from docstore.storage.store import Newest, Store
-from docstore.upkeep.resync import Resync
-from docstore.wire import PROTOCOL
+from docstore.wire.link_messages import PROTOCOL
+from docstore.wire.requests import DescribeCopy, DigestSlots
 
 Json = dict[str, Any]
 

@@ -36,7 +36,7 @@ from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
 from docstore.pipeline.reading import Rows, SharePartition
 from docstore.pipeline.snapshots import retain
-from docstore.scans.cut import Cut, is_token, unpack_cut
+from docstore.query.cut import Cut, is_token, unpack_cut
 
 MODES = ("full", "latest", "keys")
 ON_TRIM = ("fail", "snapshot", "skip")

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
+from docstore.model.streams_batch import body_of, header_of, unframed
 from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.group import AGAIN, Group, GroupError, pause
 from docstore.pipeline.topics import link_of
-from docstore.streams.batch import body_of, header_of, unframed
 from docstore.streams.records import unpacked
 
 BATCHES = {"Accept": "application/vnd.docstore.batches"}

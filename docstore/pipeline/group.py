@@ -19,8 +19,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from docstore.model.address import without_user
 from docstore.model.recognising import BETWEEN, MANAGEMENT, is_a_nodes, is_named, told
+from docstore.model.tokens import token_of_environment, with_token
 from docstore.pipeline.errors import PipelineError
-from docstore.tokens import token_of_environment, with_token
 
 TIMEOUT_S = 30.0
 RETRIES = 5

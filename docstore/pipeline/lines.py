@@ -15,12 +15,12 @@ from docstore.model import document_members
 from docstore.model.document import EXPIRY
 from docstore.model.document_members import Type
 from docstore.model.operation import RUN_BEGINS
+from docstore.model.slots import slot_of
 from docstore.pipeline.addresses import Addresses
 from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.kinds import check_members, check_name
 from docstore.pipeline.options import Options
 from docstore.pipeline.values import Formless, objects, texts, values
-from docstore.protocol.slots import slot_of
 
 OPERATIONS = (
     "upsert", "insert", "ignore", "replace", "patch", "jsonPatch", "delete", "append_version",

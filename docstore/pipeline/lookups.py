@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from docstore.errors import BadRequest
 from docstore.model.paths import canonical_link
+from docstore.model.slots import slot_of
 from docstore.pipeline import scanning
 from docstore.pipeline.group import Group
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
 from docstore.pipeline.values import Formless, texts
-from docstore.protocol.slots import slot_of
 from docstore.query.tokens import TEXT_MAX
 
 KEYS_AT_ONCE = 200

@@ -9,7 +9,7 @@ and nothing says which of them belong to one query: such a relation has to be gi
 
 from docstore.pipeline.group import Group
 from docstore.pipeline.options import Options
-from docstore.scans.cut import is_token
+from docstore.query.cut import is_token
 
 MOVING = ("", "latest", "barrier", "earliest")
 """What stands for another cut each time it is asked."""

@@ -24,13 +24,13 @@ from urllib.parse import quote
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegralType, MapType, StringType, StructType
 
+from docstore.model.streams_batch import body_of, unframed
 from docstore.pipeline.columns import insist_on_distinct
 from docstore.pipeline.fetching import EVICTED, Range, fetch
 from docstore.pipeline.group import Group, GroupError, pause
 from docstore.pipeline.lines import RowRefused, WriteFailed
 from docstore.pipeline.options import Options
 from docstore.pipeline.topics import TIMEOUT_MS, link_of
-from docstore.streams.batch import body_of, unframed
 from docstore.streams.records import Record, pack
 from docstore.streams.routing import partition_of
 

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from docstore.model.slots import slot_of
 from docstore.pipeline import bodies, scanning
 from docstore.pipeline.columns import (
     ENVELOPE,
@@ -27,7 +28,6 @@ from docstore.pipeline.group import Group
 from docstore.pipeline.kinds import check_members
 from docstore.pipeline.options import PARSE_MODES, STRINGS, Options
 from docstore.pipeline.planning import shares
-from docstore.protocol.slots import slot_of
 from docstore.query.where import parse
 
 CORRUPT = "columnNameOfCorruptRecord"

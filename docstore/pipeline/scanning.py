@@ -1,6 +1,6 @@
 """One task's share of a scan: from whichever copy is near and has come far enough.
 
-A scan gives the same rows in the same order on every copy (`docstore/scans/request.py`), so a
+A scan gives the same rows in the same order on every copy (`docstore/query/request.py`), so a
 task that loses its node goes on at another one behind the rows that it has: nothing is repeated
 and nothing is left out, and an answer without its closing line is never taken for a whole one.
 """

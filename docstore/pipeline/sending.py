@@ -1,7 +1,7 @@
 """One task's rows on their way to the nodes that own their documents.
 
 In requests of bounded size, a few at a time. Each row carries the job and its batch
-(`docstore/protocol/jobs.py`), so a request whose answer was lost is simply sent again.
+(`docstore/documents/jobs.py`), so a request whose answer was lost is simply sent again.
 """
 
 import http.client

@@ -2,10 +2,10 @@
 
 import asyncio
 
+from docstore.documents.view.replica import ReplicaView
 from docstore.errors import NoQuorum, Unavailable
-from docstore.links.requests import ConfirmReigns
-from docstore.links.rpc import Rpc
-from docstore.protocol.view.replica import ReplicaView
+from docstore.runtime.links.rpc import Rpc
+from docstore.wire.requests import ConfirmReigns
 
 PATIENCE_S = 1.0
 """A slot that is handed over has its next owner by then; whoever asks is not to wait for longer."""
@@ -13,7 +13,7 @@ AGAIN_S = 0.05
 
 
 class Availability:
-    """Asks the owners of all slots. What serves that is in `scans/barrier.py`."""
+    """Asks the owners of all slots. What serves that is in `reads/scans/barrier.py`."""
 
     def __init__(self, view: ReplicaView, rpc: Rpc) -> None:
         self._view = view

@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from docstore.converge.branches import Branches
-from docstore.driver import Driver
-from docstore.links.requests import Answered, CountDocuments, ListDocuments
-from docstore.links.rpc import Rpc
+from docstore.documents.events import SlotCorrupted
+from docstore.documents.eventual.branches import Branches
 from docstore.model.document import Row
-from docstore.protocol.events import SlotCorrupted
-from docstore.protocol.slots import from_bitmap
+from docstore.model.slots import from_bitmap
 from docstore.reads.owners import Owners
+from docstore.runtime.driver import Driver
+from docstore.runtime.links.rpc import Rpc
 from docstore.storage.arrivals import Heads
 from docstore.storage.store import UNBOUNDED, Bounds, Corrupt, Newest, Store
+from docstore.wire.requests import Answered, CountDocuments, ListDocuments
 
 FIRST_ROWS, BYTES_MAX = 32, 4 << 20
 """An owner's answer ends soon after so many bytes of documents."""

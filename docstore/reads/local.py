@@ -7,18 +7,18 @@ node itself, which wants to know its factories when it starts.
 import asyncio
 from collections.abc import Iterable
 
-from docstore.model.document import Row
-from docstore.model.operation import CURRENT, Answer, Operation
-from docstore.model.service import Service
-from docstore.protocol.published import DECLARATIONS
-from docstore.protocol.road.past import (
+from docstore.documents.view.replica import LogView, ReplicaView
+from docstore.documents.write_path.past import (
     KEPT_VERSIONS_MAX,
     first_shown,
     past_answer,
     past_query,
     trimmed_answer,
 )
-from docstore.protocol.view.replica import LogView, ReplicaView
+from docstore.model.document import Row
+from docstore.model.operation import CURRENT, Answer, Operation
+from docstore.model.published import DECLARATIONS
+from docstore.model.service import Service
 from docstore.storage.store import UNBOUNDED, Corrupt, History, Newest, Store
 
 POLL_S = 0.02

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from docstore.documents.view.replica import ReplicaView
 from docstore.errors import NoQuorum, Unavailable
-from docstore.links.requests import Answered, ToOwner
-from docstore.links.rpc import Rpc
-from docstore.protocol.slots import from_bitmap
-from docstore.protocol.view.replica import ReplicaView
+from docstore.model.slots import from_bitmap
+from docstore.runtime.links.rpc import Rpc
+from docstore.wire.requests import Answered, ToOwner
 
 AGAIN_S = 0.05
 """Between two attempts to find owners for slots that have none."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from docstore.errors import Unavailable
-from docstore.links.requests import Page, ReadPage
-from docstore.links.rpc import Rpc
-from docstore.members.refusals import NotAMember
+from docstore.reads.refusals import NotAMember
+from docstore.runtime.links.rpc import Rpc
+from docstore.wire.requests import Page, ReadPage
 
 ANSWER_S = 2.0
 """A page is made at once, of what is in memory: who has not answered by then is not waited for."""

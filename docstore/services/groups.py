@@ -7,7 +7,7 @@ that it goes on from, and the reign that decided it; here is refused what no rei
 from dataclasses import replace
 
 from docstore.model.service import Refusal, ServiceOptions, State
-from docstore.sessions.groups import PHASES, Group, group_of
+from docstore.services.sessions_groups import PHASES, Group, group_of
 
 
 class GroupService:

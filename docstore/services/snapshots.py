@@ -2,7 +2,7 @@
 
 from docstore.errors import BadRequest
 from docstore.model.service import Refusal, ServiceOptions, State
-from docstore.scans.cut import unpack_cut
+from docstore.query.cut import unpack_cut
 from docstore.services.declared import DeclaredService
 
 

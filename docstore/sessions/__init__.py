@@ -14,7 +14,7 @@ or of any other call, and the file of each step:
 | of a group: heard, and answered | `coordinating.py`, `joining.py` | 404, 409 |
 | waits until the document changes | `waiting.py` | 202 |
 
-A group's next state is made by `reconciling.py` and `assigning.py`, and read by `groups.py`. The
+`reconciling.py` and `services/assigning.py` compute a group's next state. The
 other side of the wire, as pure, is `holder.py` for leases and `member.py` for groups and roles.
 
 What is overdue is ended by an update of the document that names the reign (`beside/updates.py`).

@@ -13,7 +13,7 @@ from typing import Any
 
 from docstore.sessions.core import Core
 from docstore.sessions.events import Asked
-from docstore.sessions.messages import NOT_OWNER, Call, Reply
+from docstore.wire.sessions_messages import NOT_OWNER, Call, Reply
 
 
 @dataclass(slots=True)

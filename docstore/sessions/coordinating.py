@@ -23,6 +23,7 @@ from typing import Any
 
 from docstore.beside.updates import Updates
 from docstore.model.document import Row
+from docstore.services.sessions_groups import Group, read_group
 from docstore.sessions.calling import Served
 from docstore.sessions.confirming import Confirming
 from docstore.sessions.core import Core
@@ -39,7 +40,6 @@ from docstore.sessions.group_messages import (
     Woken,
     plain,
 )
-from docstore.sessions.groups import Group, read_group
 from docstore.sessions.growing import Growing
 from docstore.sessions.joining import Joining
 from docstore.sessions.reconciling import Changes, reconciled

@@ -8,8 +8,8 @@ from docstore.beside.asking import Ask
 from docstore.beside.view import View
 from docstore.model.operation import Answer, Operation
 from docstore.sessions.effects import Confirm, Give, Send, SessionEffect
-from docstore.sessions.messages import Calling, Reply
 from docstore.sessions.timing import SessionsConfig
+from docstore.wire.sessions_messages import Calling, Reply
 
 NEVER = float("-inf")
 Owners = Mapping[str, tuple[str, int]]

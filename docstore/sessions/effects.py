@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from docstore.beside.asking import Ask, Survey
-from docstore.sessions.messages import Calling, Reply
+from docstore.wire.sessions_messages import Calling, Reply
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from docstore.beside.asking import Noticed, Told
 from docstore.model.document import Row
-from docstore.sessions.messages import Calling
+from docstore.wire.sessions_messages import Calling
 
 
 @dataclass(slots=True)

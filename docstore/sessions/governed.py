@@ -7,9 +7,9 @@ for again, and times to revoke begin anew (rule G8).
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from docstore.services.sessions_groups import Group
 from docstore.sessions.calling import Served
 from docstore.sessions.group_messages import Pulse
-from docstore.sessions.groups import Group
 from docstore.sessions.reconciling import Changes
 from docstore.sessions.reigning import Known
 

@@ -7,7 +7,7 @@ number. Values are plain, so that they travel between nodes and as JSON alike.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from docstore.sessions.groups import Member
+from docstore.services.sessions_groups import Member
 
 
 class Join(NamedTuple):

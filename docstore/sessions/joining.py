@@ -10,10 +10,10 @@ that it had, so nobody needs to wait for the end of that session.
 from collections.abc import Callable
 
 from docstore.model.service import Refusal
+from docstore.services.sessions_groups import MEMBERS_MAX, Member, checked_member
 from docstore.sessions.calling import Served
 from docstore.sessions.governed import Governed
 from docstore.sessions.group_messages import Join, Joined, Leave, Left, plain
-from docstore.sessions.groups import MEMBERS_MAX, Member, checked_member
 
 Then = Callable[[Governed], None]
 

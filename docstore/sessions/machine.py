@@ -13,6 +13,7 @@ from docstore.beside.asking import Noticed, Told
 from docstore.beside.updates import Updates
 from docstore.beside.view import View
 from docstore.model.document import Row
+from docstore.services.sessions_groups import GROUPS, ROLES
 from docstore.services.turns import ELECTIONS, LOCKS
 from docstore.sessions.calling import Calls
 from docstore.sessions.confirming import Confirming
@@ -29,13 +30,12 @@ from docstore.sessions.events import (
     Tick,
     TurnEnded,
 )
-from docstore.sessions.groups import GROUPS, ROLES
 from docstore.sessions.leasing import Leasing
-from docstore.sessions.messages import Call, Calling, Reply
 from docstore.sessions.reigning import Part, Reigning
 from docstore.sessions.timing import SessionsConfig
 from docstore.sessions.turns import Promoting
 from docstore.sessions.waiting import Waiting
+from docstore.wire.sessions_messages import Call, Calling, Reply
 
 ROUNDS_MAX = 100_000
 """Messages of this node to itself that one step may bring about; more are a mistake of ours."""

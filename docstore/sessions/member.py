@@ -21,6 +21,8 @@ from typing import assert_never
 
 from docstore.model.fields import Fields
 from docstore.ownership.by_induction import Induced
+from docstore.services.sessions_groups import Member as About
+from docstore.services.sessions_groups import Settings, settings_of
 from docstore.sessions.group_messages import (
     Again,
     Changed,
@@ -37,8 +39,6 @@ from docstore.sessions.group_messages import (
     Wait,
     Woken,
 )
-from docstore.sessions.groups import Member as About
-from docstore.sessions.groups import Settings, settings_of
 from docstore.sessions.member_events import (
     Answered,
     Ended,

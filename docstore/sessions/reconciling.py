@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from docstore.sessions.assigning import assign
-from docstore.sessions.groups import Group, Member, Tenure
+from docstore.services.assigning import assign
+from docstore.services.sessions_groups import Group, Member, Tenure
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """The words of `store.py` for documents of levels 1 and 2, which have no log.
 
 Their versions are kept in the order in which they came to this disk: a row's n is then the number
-of its arrival, and its digest says what it came of (`converge/lineage.py`).
+of its arrival, and its digest says what it came of (`documents/eventual/lineage.py`).
 """
 
 from collections.abc import Sequence

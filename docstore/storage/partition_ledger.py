@@ -14,6 +14,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import assert_never
 
+from docstore.model.streams_batch import Header, header_of, is_of, place_of, verified
 from docstore.storage.partitions import (
     AppendBatches,
     At,
@@ -34,7 +35,6 @@ from docstore.storage.partitions import (
     TrimPartition,
     dropped,
 )
-from docstore.streams.batch import Header, header_of, is_of, place_of, verified
 
 _base = attrgetter("base")
 _end = attrgetter("end")

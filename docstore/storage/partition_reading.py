@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from docstore.errors import StoreBroken
+from docstore.model.streams_batch import Header, header_from, is_of, place_of, verified
 from docstore.storage import partition_tables as tables
 from docstore.storage.partition_packing import FileLine, Tail, record_of
 from docstore.storage.partitions import (
@@ -27,7 +28,6 @@ from docstore.storage.partitions import (
 )
 from docstore.storage.store import Status
 from docstore.storage.transactions import FILE_ERRORS, is_unreadable, snapshot
-from docstore.streams.batch import Header, header_from, is_of, place_of, verified
 
 _ALL = (1 << 63) - 1
 """More than any number of batches."""

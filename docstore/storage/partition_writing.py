@@ -15,6 +15,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import assert_never
 
+from docstore.model.streams_batch import head_of, header_of, is_of, place_of
 from docstore.storage import migrations
 from docstore.storage import partition_tables as tables
 from docstore.storage.packing import schema_checksum
@@ -45,7 +46,6 @@ from docstore.storage.transactions import (
     transaction,
     translating,
 )
-from docstore.streams.batch import head_of, header_of, is_of, place_of
 
 COPY_BACK_PAGES = 500
 """Copy the log back when it has about this many pages. Records fill it in a second or less, and

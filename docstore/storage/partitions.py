@@ -2,8 +2,8 @@
 
 A *partition* is one log of records, of which each replica keeps a copy. It is named
 `<topic>/<number>@<incarnation>`, so that a topic that was deleted and made again is another one.
-Records are kept as they travel: in sealed batches (`streams/batch.py`), as bytes. Offsets count
-records from 0; an *end* is the offset that the next record gets.
+Records are kept as they travel: in sealed batches (`model/streams_batch.py`), as bytes. Offsets
+count records from 0; an *end* is the offset that the next record gets.
 
 As for documents (`store.py`), two implementations pass the same tests: `streams_sqlite.py` for
 nodes, `partition_ledger.py` for simulations. A commit is all or nothing and carries what gathered
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from docstore.model.document import NO_BALLOT, Ballot, Ballots
+from docstore.model.streams_batch import Header
 from docstore.storage.store import Status
-from docstore.streams.batch import Header
 
 
 @dataclass(frozen=True, slots=True)

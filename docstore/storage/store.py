@@ -1,7 +1,8 @@
 """The contract of storage: rows in order, durable when told so, verified when read.
 
-Two implementations pass the same tests: `sqlite.py` for nodes and `memory.py` for simulations
-and for trying things out. Storage keeps bytes in order; it knows nothing of owners or quorums.
+Two implementations pass the same tests: `sqlite.py` for nodes and `testing/memory.py` for
+simulations and for trying things out. Storage keeps bytes in order; it knows nothing of owners or
+quorums.
 
 A commit is all or nothing and carries many writes: whatever gathered while the one before was
 on its way to the disk (group commit). When it is said to be durable, a power cut loses none of it.

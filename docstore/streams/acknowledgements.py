@@ -10,8 +10,8 @@ from docstore.streams.deferring import Deferring
 from docstore.streams.leader import Leader
 from docstore.streams.leading import FollowerState, Leading
 from docstore.streams.logs import Logs
-from docstore.streams.messages import Acked, Attach, Rejected, Standing
 from docstore.streams.roles import Roles
+from docstore.wire.streams_messages import Acked, Attach, Rejected, Standing
 
 
 class Acknowledgements:

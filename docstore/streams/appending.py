@@ -4,7 +4,7 @@ One sealed batch per partition and turn, and a batch of its own for each request
 producer. It goes to the followers while this node's own disk is at it.
 """
 
-from docstore.streams.batch import Header, header_of, seal
+from docstore.model.streams_batch import Header, header_of, seal
 from docstore.streams.catchup import CatchUp
 from docstore.streams.confirming import Confirming
 from docstore.streams.core import Core

@@ -7,13 +7,13 @@ so that heartbeats and documents do not wait behind megabytes.
 
 from collections.abc import Callable
 
+from docstore.model.streams_batch import header_of
 from docstore.storage.partitions import Batches, CorruptPartition, PartitionResult
-from docstore.streams.batch import header_of
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.leading import FollowerState, Leading
 from docstore.streams.log import PartitionLog, common_offset
-from docstore.streams.messages import Adopt, Append, Standing
+from docstore.wire.streams_messages import Adopt, Append, Standing
 
 
 class CatchUp:

@@ -6,8 +6,8 @@ from docstore.streams.core import Core
 from docstore.streams.effects import Begun, Problem
 from docstore.streams.events import CommandAsked
 from docstore.streams.leading import in_set
-from docstore.streams.messages import Yield
 from docstore.streams.reassignment import Reassignment
+from docstore.wire.streams_messages import Yield
 
 
 class Commands:

@@ -14,12 +14,12 @@ from docstore.ownership.by_lag import LED
 from docstore.streams.core import NEVER, Core
 from docstore.streams.elections import Elections
 from docstore.streams.governed import Governed
-from docstore.streams.messages import (
-    Notice,
-)
 from docstore.streams.replica_set import ReplicaSet, Resolution, read_replica_set
 from docstore.streams.topics import Topics
 from docstore.streams.witnesses import Witnesses
+from docstore.wire.streams_messages import (
+    Notice,
+)
 
 
 class Controller:

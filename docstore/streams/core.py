@@ -12,8 +12,8 @@ from docstore.beside.asking import Ask
 from docstore.beside.view import View
 from docstore.model.operation import Answer, Operation
 from docstore.streams.effects import Alarm, Give, Outcome, Send, StreamEffect
-from docstore.streams.messages import Streaming
 from docstore.streams.timing import StreamsConfig
+from docstore.wire.streams_messages import Streaming
 
 NEVER = float("-inf")
 

@@ -10,8 +10,8 @@ from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.leader import Leader
 from docstore.streams.leading import Leading, in_set
-from docstore.streams.messages import Yield
 from docstore.streams.roles import Roles
+from docstore.wire.streams_messages import Yield
 
 PROBE_INTERVAL_S = 0.5
 ANYBODY = ""

@@ -1,7 +1,7 @@
 """This node's disk, as the machine sees it: group commit, and questions.
 
 Nothing is told of the disk before it is there (`when_kept`, `acknowledge`): that rule is kept in
-this one place, as `protocol/core.py` keeps it for documents.
+this one place, as `documents/core.py` keeps it for documents.
 """
 
 from collections import deque
@@ -20,8 +20,8 @@ from docstore.streams.core import Core
 from docstore.streams.effects import Keep, Look
 from docstore.streams.log import PartitionLog
 from docstore.streams.logs import Logs
-from docstore.streams.messages import Acked
 from docstore.streams.tails import Tails
+from docstore.wire.streams_messages import Acked
 
 WHOLE = 1 << 62
 """Batches: more than any partition has."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from docstore.beside.asking import Ask, Survey
 from docstore.storage.partitions import PartitionQuery, PartitionWrite
-from docstore.streams.messages import Produced, Streaming
+from docstore.wire.streams_messages import Produced, Streaming
 
 HIGH_NOT_KNOWN = -1
 """In place of a high watermark: a new leader does not know yet what an earlier one has shown."""

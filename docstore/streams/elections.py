@@ -15,10 +15,10 @@ from docstore.model.document import NO_BALLOT
 from docstore.ownership.by_lag import LED, choose, elected
 from docstore.streams.core import NEVER, Core
 from docstore.streams.governed import Governed
-from docstore.streams.messages import Fence, Fenced, Promoted, Rejected, Resign, Standing
 from docstore.streams.replica_set import Copy, ReplicaSet, Resolution, link_of
 from docstore.streams.topic import Topic
 from docstore.streams.topics import Topics
+from docstore.wire.streams_messages import Fence, Fenced, Promoted, Rejected, Resign, Standing
 
 
 class Elections:

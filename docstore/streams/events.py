@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from docstore.beside.asking import Noticed, Told
 from docstore.model.document import Row
 from docstore.storage.partitions import PartitionResult
-from docstore.streams.messages import Streaming
+from docstore.wire.streams_messages import Streaming
 
 
 @dataclass(slots=True)

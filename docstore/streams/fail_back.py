@@ -10,7 +10,7 @@ from docstore.ownership.by_lag import LED
 from docstore.streams.core import NEVER, Core
 from docstore.streams.governed import Governed
 from docstore.streams.leading import in_set
-from docstore.streams.messages import Yield
+from docstore.wire.streams_messages import Yield
 
 
 @dataclass(slots=True)

@@ -14,8 +14,8 @@ from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.log import PartitionLog
 from docstore.streams.logs import Logs
-from docstore.streams.messages import Fence, Fenced, Rejected
 from docstore.streams.replicas import Replicas
+from docstore.wire.streams_messages import Fence, Fenced, Rejected
 
 
 class Fencing:

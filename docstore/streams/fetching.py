@@ -8,8 +8,8 @@ the last may end above the bound, so the reader is told both. Beyond the bound h
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from docstore.model.streams_batch import Header, header_of
 from docstore.storage.partitions import At, Batches, CorruptPartition, PartitionResult
-from docstore.streams.batch import Header, header_of
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.effects import Problem, Records

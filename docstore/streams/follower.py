@@ -8,6 +8,7 @@ prefix of its leader's, and is never cut under that ballot again: what it has ac
 from collections.abc import Sequence
 
 from docstore.model.document import NO_BALLOT, Ballot, Ballots, ballots_until
+from docstore.model.streams_batch import Header, verified
 from docstore.storage.partitions import (
     CorruptPartition,
     ErasePartition,
@@ -15,13 +16,12 @@ from docstore.storage.partitions import (
     PartitionResult,
     TrimPartition,
 )
-from docstore.streams.batch import Header, verified
 from docstore.streams.core import NEVER, Core
 from docstore.streams.disk import WHOLE, Disk
 from docstore.streams.fencing import Fencing
 from docstore.streams.log import PartitionLog
 from docstore.streams.logs import Logs
-from docstore.streams.messages import Adopt, Append, Attach, Rejected
+from docstore.wire.streams_messages import Adopt, Append, Attach, Rejected
 
 SEEK_INTERVAL_S = 0.05
 """Between two attempts to join, when batches come that do not go on from where we are."""

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from docstore.beside.updates import Tag
 from docstore.streams.core import NEVER
-from docstore.streams.messages import Standing
 from docstore.streams.replica_set import ReplicaSet, partition_name
+from docstore.wire.streams_messages import Standing
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ from docstore.ownership.by_lag import with_added, without
 from docstore.streams.core import Core
 from docstore.streams.high_watermark import HighWatermarks
 from docstore.streams.leading import FollowerState, Leading, Leads, in_set
-from docstore.streams.messages import Notice, Rejected
 from docstore.streams.replica_set import Copy, ReplicaSet, Resolution
+from docstore.wire.streams_messages import Notice, Rejected
 
 NOTICE_INTERVAL_S = 1.0
 

@@ -18,11 +18,11 @@ from docstore.streams.in_sync import InSync
 from docstore.streams.leading import FollowerState, Leading, Leads, Pending
 from docstore.streams.log import PartitionLog
 from docstore.streams.logs import Logs
-from docstore.streams.messages import Produce
 from docstore.streams.purgatory import Purgatory, produced
 from docstore.streams.replica_set import ReplicaSet
 from docstore.streams.retention import Retention
 from docstore.streams.topics import Topics
+from docstore.wire.streams_messages import Produce
 
 
 class Leader:

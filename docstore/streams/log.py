@@ -19,12 +19,12 @@ from docstore.model.document import (
     ballots_until,
     common_end,
 )
+from docstore.model.streams_batch import Header, place_of
 from docstore.storage.partitions import PartitionRecord, PartitionRecovered
 from docstore.storage.store import Status
-from docstore.streams.batch import Header, place_of
-from docstore.streams.messages import Standing
 from docstore.streams.producer_state import ProducerState
 from docstore.streams.replica_set import ReplicaSet, incarnation_of, link_of
+from docstore.wire.streams_messages import Standing
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 `step(event, now)` returns the effects, in the order in which they must be performed. It never
 waits, reads no clock and draws no number but from the generator it was given. It stands beside the
-machine of documents (`protocol/replica.py`), whose documents of level 3 it reads and changes as a
+machine of documents (`documents/replica.py`), whose documents of level 3 it reads and changes as a
 client: a partition's epoch, leader and live replica set are one of them. This file only dispatches;
 each rule has its own file, named in `docstore/streams/__init__.py`.
 """
@@ -52,7 +52,18 @@ from docstore.streams.leader import Leader
 from docstore.streams.leading import Leads
 from docstore.streams.log import PartitionLog
 from docstore.streams.logs import Logs
-from docstore.streams.messages import (
+from docstore.streams.producing import Producing
+from docstore.streams.replica_set import is_partition, is_topic, read_replica_set
+from docstore.streams.replicas import Replicas
+from docstore.streams.roles import Roles
+from docstore.streams.saving import Saving
+from docstore.streams.scrub import Scrub
+from docstore.streams.strays import Strays
+from docstore.streams.tails import Tails
+from docstore.streams.timing import StreamsConfig
+from docstore.streams.topics import Topics
+from docstore.streams.witnesses import Witnesses
+from docstore.wire.streams_messages import (
     Acked,
     Adopt,
     Append,
@@ -70,17 +81,6 @@ from docstore.streams.messages import (
     Witnessed,
     Yield,
 )
-from docstore.streams.producing import Producing
-from docstore.streams.replica_set import is_partition, is_topic, read_replica_set
-from docstore.streams.replicas import Replicas
-from docstore.streams.roles import Roles
-from docstore.streams.saving import Saving
-from docstore.streams.scrub import Scrub
-from docstore.streams.strays import Strays
-from docstore.streams.tails import Tails
-from docstore.streams.timing import StreamsConfig
-from docstore.streams.topics import Topics
-from docstore.streams.witnesses import Witnesses
 
 ROUNDS_MAX = 1000
 """Messages of this node to itself that one step may bring about; more are a mistake of ours."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgpack
 
-from docstore.streams.batch import Header
+from docstore.model.streams_batch import Header
 
 REMEMBERED = 5
 """Newest batches of a producer that a retry is recognised among, as in Kafka."""

@@ -13,7 +13,7 @@ from docstore.streams.core import NEVER, Core
 from docstore.streams.directory import Directory
 from docstore.streams.effects import Led, Problem
 from docstore.streams.events import LeaderAsked, ProduceAsked
-from docstore.streams.messages import Produce, Produced
+from docstore.wire.streams_messages import Produce, Produced
 
 RETRY_S = 0.1
 STATUSES = {

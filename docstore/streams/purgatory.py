@@ -7,7 +7,7 @@ import heapq
 
 from docstore.streams.core import Core
 from docstore.streams.leading import Leading, Pending
-from docstore.streams.messages import Produced
+from docstore.wire.streams_messages import Produced
 
 
 class Purgatory:

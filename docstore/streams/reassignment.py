@@ -14,8 +14,8 @@ from docstore.streams.assignment import order_of
 from docstore.streams.controller import Controller
 from docstore.streams.core import NEVER, Core
 from docstore.streams.governed import Governed
-from docstore.streams.messages import Yield
 from docstore.streams.replica_set import ReplicaSet
+from docstore.wire.streams_messages import Yield
 
 
 class Reassignment:

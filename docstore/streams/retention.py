@@ -7,9 +7,9 @@ to the start that it tells. It deletes whole batches below the high watermark, a
 import heapq
 from functools import partial
 
+from docstore.model.streams_batch import Header
 from docstore.storage.partitions import CorruptPartition, Oldest, PartitionResult, Size
 from docstore.storage.partitions import TrimPartition as Trim
-from docstore.streams.batch import Header
 from docstore.streams.catchup import CatchUp
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk

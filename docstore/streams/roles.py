@@ -14,7 +14,6 @@ from docstore.streams.follower import Follower
 from docstore.streams.leader import Leader
 from docstore.streams.log import PartitionLog
 from docstore.streams.logs import Logs
-from docstore.streams.messages import Promoted, Rejected, Resign
 from docstore.streams.replica_set import (
     ReplicaSet,
     Resolution,
@@ -22,6 +21,7 @@ from docstore.streams.replica_set import (
     read_replica_set,
 )
 from docstore.streams.replicas import Replicas
+from docstore.wire.streams_messages import Promoted, Rejected, Resign
 
 READS_AT_ONCE = 16
 READ_INTERVAL_S = 1.0

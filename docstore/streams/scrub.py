@@ -7,8 +7,8 @@ replicas, one after another. Pages are read slowly, one partition after the othe
 from collections import deque
 from collections.abc import Callable
 
+from docstore.model.streams_batch import header_of
 from docstore.storage.partitions import Batches, CorruptPartition, PartitionResult
-from docstore.streams.batch import header_of
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.log import PartitionLog

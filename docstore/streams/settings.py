@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from docstore.settings import WEEK_S, integer, seconds
+from docstore.model.settings import WEEK_S, integer, seconds
 from docstore.streams.timing import (
     ElectionTimes,
     MemoryBounds,

@@ -7,7 +7,7 @@ rest on it: whoever is replaced is fenced.
 from dataclasses import dataclass, field
 
 from docstore.streams.core import Core
-from docstore.streams.messages import Witness, Witnessed
+from docstore.wire.streams_messages import Witness, Witnessed
 
 
 @dataclass(slots=True)

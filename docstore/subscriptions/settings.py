@@ -11,7 +11,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
 from docstore.errors import BadConfig
-from docstore.settings import listed, seconds
+from docstore.model.settings import listed, seconds
 
 CALLBACK_KEYS = ("callback_hosts", "callback_networks", "callback_key_file", "callback_retry_s")
 RETRY_S = 5.0

@@ -2,9 +2,10 @@
 
 Whoever makes a subscription makes the nodes send requests, from where they stand: behind the
 firewall, beside the metadata service of a cloud. So a URL has to fit a pattern of the operator's,
-and what its name leads to is looked at where the connection is made (`calling.py`): what a name
-led to a moment before says nothing. Addresses are public ones, or in a network that the operator
-names; an IPv4 address that is written as an IPv6 one (mapped, NAT64) counts as what it is.
+and what its name leads to is looked at where the connection is made
+(`maintenance/webhooks/calling.py`): what a name led to a moment before says nothing. Addresses are
+public ones, or in a network that the operator names; an IPv4 address that is written as an IPv6 one
+(mapped, NAT64) counts as what it is.
 
 Source: OWASP, Server Side Request Forgery Prevention; IANA's special-purpose address registries.
 """

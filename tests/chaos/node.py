@@ -27,17 +27,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import docstore.converge.arrived
-import docstore.converge.documents
-import docstore.driver
+import docstore.documents.eventual.arrived
+import docstore.documents.eventual.documents
+import docstore.documents.operations
 import docstore.http.leases
 import docstore.http.reply
 import docstore.node.running
-import docstore.protocol.operations
+import docstore.runtime.driver
 import docstore.storage.sqlite
 from docstore.__main__ import main
-from docstore.links.peers import PeerLinks
-from docstore.protocol.timing import MemoryBounds, ReplicaConfig, Retention
+from docstore.documents.timing import MemoryBounds, ReplicaConfig, Retention
+from docstore.runtime.links.peers import PeerLinks
 from gossip.transport import Transport
 from tests.chaos import points
 
@@ -119,7 +119,7 @@ def install(control: Control) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     points.install(reached)
-    for module in (docstore.driver, docstore.http.leases, docstore.http.reply):
+    for module in (docstore.runtime.driver, docstore.http.leases, docstore.http.reply):
         put_in(module, "time", SkewedTime(control))
     shorter: dict[str, Any] = {}
     retention_s = control.get("retention_s", 0.0)
@@ -132,9 +132,9 @@ def install(control: Control) -> None:
     if control.get("small_memory", False):
         smaller = MemoryBounds().cache_bytes_per_slot // 16
         shorter["memory"] = MemoryBounds(cache_bytes_per_slot=smaller)
-        docstore.converge.documents.DOCUMENTS_MAX //= 16
-        docstore.converge.arrived.RECENT_BYTES //= 16
-        docstore.protocol.operations.KEY_LIFE_US //= 10
+        docstore.documents.eventual.documents.DOCUMENTS_MAX //= 16
+        docstore.documents.eventual.arrived.RECENT_BYTES //= 16
+        docstore.documents.operations.KEY_LIFE_US //= 10
         for role, kib in docstore.storage.sqlite._CACHE_KIB.items():
             docstore.storage.sqlite._CACHE_KIB[role] = kib // 16
     if shorter:

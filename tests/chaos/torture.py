@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import aiohttp
 
 from docstore.client.local import LocalNode
-from docstore.tls.authority import make_authority, make_certificate
+from docstore.runtime.tls.authority import make_authority, make_certificate
 from tests.chaos import report
 from tests.chaos.arena import Arena, mount_small_disk, unmount
 from tests.chaos.batches import (

@@ -3,8 +3,8 @@
 import json
 import sys
 
-from docstore.backup.manifest import FORMAT
-from docstore.wire import PROTOCOL
+from docstore.maintenance.backup.manifest import FORMAT
+from docstore.wire.link_messages import PROTOCOL
 from tests.compat import backups, golden, stores
 
 FRAMES = golden.file_of(PROTOCOL)

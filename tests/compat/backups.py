@@ -8,9 +8,9 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from docstore.backup.blocks import Branch
 from docstore.model.document import Row
-from tests.docstore.backup.chains import Chain
+from docstore.reads.blocks import Branch
+from tests.docstore.maintenance.backup.chains import Chain
 from tests.docstore.storage.logs import Author
 
 FOLDER = Path(__file__).parent

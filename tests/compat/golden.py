@@ -6,11 +6,11 @@ from typing import Any
 
 import msgpack
 
-from docstore.links import requests
-from docstore.links.frames import pack_frame, pack_hello
-from docstore.links.requests import Request
 from docstore.model.operation import Answer
-from docstore.wire import PROTOCOL
+from docstore.wire import requests
+from docstore.wire.frames import pack_frame, pack_hello
+from docstore.wire.link_messages import PROTOCOL
+from docstore.wire.requests import Request
 from tests.compat.samples import an_operation, filled, hello, sample, samples
 
 FOLDER = Path(__file__).parent

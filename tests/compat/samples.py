@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from docstore.links.frames import KINDS
-from docstore.links.requests import Request
 from docstore.model.operation import Media, Operation, Select, Verb
 from docstore.model.service import Level
-from docstore.wire import Hello, Message
+from docstore.wire.frames import KINDS
+from docstore.wire.link_messages import Hello, Message
+from docstore.wire.requests import Request
 
 PACKED_AS: dict[Any, Any] = {Verb: str, Media: str, Level: int, Select: Sequence[Any]}
 """A type of few values -> what it is packed as: a sample is not one that anybody sends."""

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from docstore.backup.manifest import FORMAT
-from docstore.backup.restoring import restore
-from docstore.backup.verifying import verify
 from docstore.config import database_in
+from docstore.maintenance.backup.manifest import FORMAT
+from docstore.maintenance.backup.restoring import restore
+from docstore.maintenance.backup.verifying import verify
 from docstore.storage.arrivals import Arrivals
 from docstore.storage.store import Rows
 from tests.compat.backups import contents, file_of, files

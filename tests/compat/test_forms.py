@@ -16,8 +16,8 @@ import pytest
 from docstore.client import Client, RequestFailed
 from docstore.client.local import LocalCluster, LocalNode
 from docstore.node.damage import EXIT_DISK_FAILED
-from docstore.protocol.group.configuration import EXTENDED, FIRST_PROTOCOL
-from docstore.wire import PROTOCOL
+from docstore.ownership.configuration import EXTENDED, FIRST_PROTOCOL
+from docstore.wire.link_messages import PROTOCOL
 from tests.compat.test_rolling import PRESENT, restart
 from tests.docstore.access.tokens import digest
 
@@ -26,9 +26,9 @@ MAKER = "documentAuthPrincipalLink"
 LATER = (
     "-c",
     f"""
-from docstore import wire
+from docstore.wire import link_messages as wire
 wire.PROTOCOL = {PROTOCOL + 1}
-from docstore.protocol.group import stored_forms
+from docstore.documents.membership import stored_forms
 stored_forms.FORMS = ({PROTOCOL + 1},)
 from docstore.__main__ import main
 main()
@@ -39,7 +39,7 @@ main()
 EARLIER = (
     "-c",
     f"""
-from docstore import wire
+from docstore.wire import link_messages as wire
 wire.PROTOCOL = {EXTENDED - 1}
 from docstore.__main__ import main
 main()

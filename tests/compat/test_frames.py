@@ -6,11 +6,11 @@ from typing import Any
 import msgpack
 import pytest
 
-from docstore.links.frames import KINDS, pack_frame, unpack_frame, unpack_hello
-from docstore.links.requests import FetchRecords, Request
 from docstore.model.document import Row
 from docstore.model.operation import Operation, answer_from_wire, operation_from_wire
-from docstore.protocol.messages import (
+from docstore.wire.frames import KINDS, pack_frame, unpack_frame, unpack_hello
+from docstore.wire.link_messages import PROTOCOL, Ask, Hello
+from docstore.wire.messages import (
     Adopt,
     Copy,
     Fetched,
@@ -23,7 +23,7 @@ from docstore.protocol.messages import (
     Supply,
     Took,
 )
-from docstore.wire import PROTOCOL, Ask, Hello
+from docstore.wire.requests import FetchRecords, Request
 from tests.compat.golden import CONFIGURATION, goldens, present, request_kinds
 from tests.compat.samples import sample, samples
 

@@ -11,16 +11,16 @@ import msgpack
 import pytest
 
 from docstore.config import Config
-from docstore.links import versions
-from docstore.links.frames import pack_frame, pack_hello, unpack_frame
-from docstore.links.peers import PeerEvents, PeerLinks
-from docstore.links.versions import Spoken
-from docstore.members.founding import Founding
 from docstore.model.address import Address
-from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
-from docstore.protocol.messages import Confirm, HandOver
+from docstore.node.members.founding import Founding
+from docstore.ownership.configuration import Configuration, MemberEntry, first_registered
+from docstore.runtime.links.peers import PeerEvents, PeerLinks
 from docstore.storage.store import Recovered
-from docstore.wire import PROTOCOL, Hello, Message
+from docstore.wire import versions
+from docstore.wire.frames import pack_frame, pack_hello, unpack_frame
+from docstore.wire.link_messages import PROTOCOL, Hello, Message
+from docstore.wire.messages import Confirm, HandOver
+from docstore.wire.versions import Spoken
 
 OLD, NEW = Spoken(5, 5), Spoken(5, 6)
 DEADLINE_S = 10.0

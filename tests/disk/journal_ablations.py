@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from docstore.errors import DiskFull
-from docstore.scans.scanner import Scans
+from docstore.reads.scans.scanner import Scans
 from docstore.storage import journal, journal_line, tables, writing
 from docstore.storage.backlog import Backlog, Batch
 from docstore.storage.journal import Header, Position

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
+from docstore.model.streams_batch import Header
 from docstore.storage import partition_reading
 from docstore.storage.partition_ledger import PartitionLedger
 from docstore.storage.partition_tables import metadata
@@ -29,7 +30,6 @@ from docstore.storage.partitions import (
     TrimPartition,
 )
 from docstore.storage.tables import MANY
-from docstore.streams.batch import Header
 from tests.docstore.storage.sealed import batch
 
 NO_FILE = Path("/nonexistent/streams.db-wal")

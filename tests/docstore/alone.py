@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from random import Random
 
-from docstore.driver import Driver
+from docstore.documents.replica import Replica
 from docstore.errors import DiskFull
-from docstore.links.peers import PeerEvents, PeerLinks
 from docstore.model.document import Row
-from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
-from docstore.protocol.replica import Replica
+from docstore.ownership.configuration import Configuration, MemberEntry, first_registered
+from docstore.runtime.driver import Driver
+from docstore.runtime.links.peers import PeerEvents, PeerLinks
 from docstore.services.registry import Registry
-from docstore.storage.memory import MemoryStore
 from docstore.storage.store import (
     Append,
     Query,
@@ -22,7 +21,8 @@ from docstore.storage.store import (
     Then,
     Write,
 )
-from docstore.wire import Hello
+from docstore.testing.memory import MemoryStore
+from docstore.wire.link_messages import Hello
 
 LINK = "/core/examples/a"
 SLOTS = 4

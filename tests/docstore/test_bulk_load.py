@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from docstore.client import Client, LocalCluster
-from docstore.protocol.timing import WaitingBounds
+from docstore.documents.timing import WaitingBounds
 
 STREAMS = 20
 LINES = WaitingBounds().operations_max // 4

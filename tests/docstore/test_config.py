@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from docstore import settings as settings_of
 from docstore.cli.serve import read_settings
 from docstore.cli.several_settings import flags_of
 from docstore.config import KEYS, from_environment, merged, parse
 from docstore.errors import BadConfig
+from docstore.model import settings as settings_of
 from docstore.model.address import Address, parse_address
 
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from docstore.driver import Driver
+from docstore.documents.replica import Replica
 from docstore.model.operation import Answer, Operation
-from docstore.protocol.replica import Replica
+from docstore.runtime.driver import Driver
 from tests.docstore.alone import LINK, SmallDisk, alone
 
 Node = tuple[Driver, Replica]

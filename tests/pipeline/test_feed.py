@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from docstore import pipeline
 from docstore.pipeline.feeding import advanced, insist_on_order
-from docstore.scans.cut import Cut, unpack_cut
+from docstore.query.cut import Cut, unpack_cut
 from tests.pipeline.forgetful import forgetful
 from tests.pipeline.stage import Stage
 

@@ -1,8 +1,8 @@
 """Ids that jobs make: different keys are different documents."""
 
+from docstore.model.slots import slot_of
 from docstore.pipeline.jobs.viewing import group_id
 from docstore.pipeline.tables import slot_column
-from docstore.protocol.slots import slot_of
 from tests.pipeline.stage import Stage
 
 

@@ -8,7 +8,7 @@ from docstore.pipeline import feeding
 from docstore.pipeline.group import Group, GroupError
 from docstore.pipeline.options import Options
 from docstore.pipeline.reading import snapshot_shares
-from docstore.scans.cut import unpack_cut
+from docstore.query.cut import unpack_cut
 from tests.pipeline.stage import Stage
 
 NAMES = ["v1&final", "v1", "a%20b", "a b", "a+b", "50%25", "50%", "c#", "a?b=c", "周五"]

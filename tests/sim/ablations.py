@@ -11,35 +11,36 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
+from docstore.documents import parts
+from docstore.documents.core import Core
+from docstore.documents.leadership.leases import Leases
+from docstore.documents.leadership.takeover import TakeOver
+from docstore.documents.log import SlotLog, log_from_disk
+from docstore.documents.membership import policy, reconfigure
+from docstore.documents.membership.change import advanced as _advanced
+from docstore.documents.membership.readiness import Readiness
+from docstore.documents.operations import Closed, Operations, Proposed
+from docstore.documents.outbox import Outbox
+from docstore.documents.reign import Follower, Phase, Recovery, Reign
+from docstore.documents.replica import Replica
+from docstore.documents.retention.trim import Trimmer
+from docstore.documents.write_path import handle as handling
+from docstore.documents.write_path import recall
+from docstore.documents.write_path.append import Appender
+from docstore.documents.write_path.confirm import Confirmer
+from docstore.documents.write_path.decide import Decider
+from docstore.documents.write_path.forward import Gateway
+from docstore.documents.write_path.learn import Acceptor
+from docstore.documents.write_path.offered import Offered
+from docstore.documents.write_path.past_reads import PastReads
+from docstore.documents.write_path.serve import Owner
+from docstore.documents.write_path.together import AtomicBatches
 from docstore.model.document import Row
 from docstore.ownership import ballot as fence
+from docstore.ownership import quorum
 from docstore.ownership.by_vote import Voter
-from docstore.protocol import parts, quorum
-from docstore.protocol.core import Core
-from docstore.protocol.group import policy, reconfigure
-from docstore.protocol.group.change import advanced as _advanced
-from docstore.protocol.group.configuration import Configuration, Stage
-from docstore.protocol.group.readiness import Readiness
-from docstore.protocol.history.trim import Trimmer
-from docstore.protocol.leadership.leases import Leases
-from docstore.protocol.leadership.takeover import TakeOver
-from docstore.protocol.log import SlotLog, log_from_disk
-from docstore.protocol.messages import Offer, Promised, Propose
-from docstore.protocol.operations import Closed, Operations, Proposed
-from docstore.protocol.outbox import Outbox
-from docstore.protocol.reign import Follower, Phase, Recovery, Reign
-from docstore.protocol.replica import Replica
-from docstore.protocol.road import handle as handling
-from docstore.protocol.road import recall
-from docstore.protocol.road.append import Appender
-from docstore.protocol.road.confirm import Confirmer
-from docstore.protocol.road.decide import Decider
-from docstore.protocol.road.forward import Gateway
-from docstore.protocol.road.learn import Acceptor
-from docstore.protocol.road.offered import Offered
-from docstore.protocol.road.past_reads import PastReads
-from docstore.protocol.road.serve import Owner
-from docstore.protocol.road.together import AtomicBatches
+from docstore.ownership.configuration import Configuration, Stage
+from docstore.wire.messages import Offer, Promised, Propose
 from tests.sim.aims import (
     BASIC,
     CHANGES,

@@ -10,9 +10,9 @@ from random import Random
 from typing import Any, NamedTuple, Protocol
 
 from docstore.model.operation import Answer, Operation
-from docstore.sessions.messages import Reply
-from docstore.simulation.network import Network
-from docstore.simulation.world import World
+from docstore.testing.simulation.network import Network
+from docstore.testing.simulation.world import World
+from docstore.wire.sessions_messages import Reply
 from tests.sim.clocks import LocalClock
 
 GHOST_S = 6.0
@@ -28,7 +28,7 @@ class Submit(NamedTuple):
 
 
 class Query(NamedTuple):
-    """Ask the owner of a document, see `docstore/sessions/messages.py`. Answered by a Reply."""
+    """Ask the owner of a document (`wire/sessions_messages.py`). Answered by a Reply."""
 
     link: str
     kind: str

@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
+from docstore.documents.events import Requested
 from docstore.model.batch import batch_of
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.model.paths import partition_key
-from docstore.protocol.events import Requested
 from tests.sim.invariants import Violation
 from tests.sim.process import EPOCH_US
 from tests.sim.workload import DEADLINE_S, Client, Instant, Op

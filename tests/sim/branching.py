@@ -8,15 +8,15 @@ import json
 from dataclasses import dataclass, field
 from random import Random
 
-from docstore.converge.branches import RANKS, Branches
-from docstore.converge.lineage import Lineage, covers, lineage_of
+from docstore.documents.events import DrainAsked, Requested
+from docstore.documents.eventual.branches import RANKS, Branches
+from docstore.documents.eventual.lineage import Lineage, covers, lineage_of
+from docstore.documents.timing import ReplicaConfig, SendingBounds
 from docstore.model.document import Row
+from docstore.model.identity import unpack_identity
 from docstore.model.operation import Answer, Conditions, Operation
-from docstore.protocol.events import DrainAsked, Requested
-from docstore.protocol.identity import unpack_identity
-from docstore.protocol.timing import ReplicaConfig, SendingBounds
-from docstore.simulation.world import World
 from docstore.storage.arrivals import Heads, Lines
+from docstore.testing.simulation.world import World
 from tests.sim.cluster import Cluster
 from tests.sim.nemesis import Nemesis
 from tests.sim.process import Process

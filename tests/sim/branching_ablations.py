@@ -5,15 +5,15 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from docstore.converge.branches import Branches
-from docstore.converge.documents import Documents
-from docstore.converge.execute import Executor
-from docstore.converge.lineage import Lineage
-from docstore.converge.spread import Spreader
+from docstore.documents.eventual.branches import Branches
+from docstore.documents.eventual.documents import Documents
+from docstore.documents.eventual.execute import Executor
+from docstore.documents.eventual.lineage import Lineage
+from docstore.documents.eventual.spread import Spreader
+from docstore.documents.outbox import Outbox
 from docstore.model.document import Row
-from docstore.protocol.messages import Spread
-from docstore.protocol.outbox import Outbox
 from docstore.storage.arrivals import SaveCursor
+from docstore.wire.messages import Spread
 
 
 def _same_hand(level: int, parents: Any, others: Any, disk: str, stamp: int) -> Lineage:
@@ -63,7 +63,7 @@ def _at_once(self: Outbox, then: Callable[[], None]) -> None:
 _add, _spread = Branches.add, Spreader.spread
 
 RULES: dict[str, tuple[Any, str, Any]] = {
-    "one-hand-on-all-branches": ("docstore.converge.execute", "begotten", _same_hand),
+    "one-hand-on-all-branches": ("docstore.documents.eventual.execute", "begotten", _same_hand),
     "cursor-before-its-page": (Spreader, "spread", _cursor_first),
     "losers-forgotten": (Branches, "add", _forget_losers),
     "names-not-asked-for": (Documents, "lacking", _lack_nothing),

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from docstore.simulation.world import World
+from docstore.testing.simulation.world import World
 
 RATE_ERROR = 2e-2
 """rho: by how much the rate of any clock is off at most."""

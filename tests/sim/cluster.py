@@ -4,17 +4,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from docstore.protocol.events import ChangeAsked, LinkLost, LinkMade, Received, ViewChanged
-from docstore.protocol.group.change import Change
-from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
-from docstore.protocol.group.reconfigure import join_writes
-from docstore.protocol.group.voters import VOTERS_MAX
-from docstore.protocol.timing import ReplicaConfig
-from docstore.simulation.network import Network
-from docstore.simulation.world import World
+from docstore.documents.events import ChangeAsked, LinkLost, LinkMade, Received, ViewChanged
+from docstore.documents.membership.change import Change
+from docstore.documents.membership.reconfigure import join_writes
+from docstore.documents.timing import ReplicaConfig
+from docstore.ownership.configuration import Configuration, MemberEntry, first_registered
+from docstore.ownership.voters import VOTERS_MAX
 from docstore.storage.store import SaveConfiguration
-from docstore.streams.messages import Produce
-from docstore.wire import Message
+from docstore.testing.simulation.network import Network
+from docstore.testing.simulation.world import World
+from docstore.wire.link_messages import Message
+from docstore.wire.streams_messages import Produce
 from tests.sim.process import Process
 
 

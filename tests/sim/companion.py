@@ -11,7 +11,6 @@ from docstore.beside.asking import Ask, Noticed, Survey, Told
 from docstore.beside.view import View
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
-from docstore.simulation.world import World
 from docstore.storage.partition_ledger import PartitionLedger
 from docstore.storage.partitions import (
     DropPartition,
@@ -33,9 +32,10 @@ from docstore.streams.events import (
     Tick,
     TurnEnded,
 )
-from docstore.streams.messages import Streaming
 from docstore.streams.partitions import Partitions
 from docstore.streams.timing import StreamsConfig
+from docstore.testing.simulation.world import World
+from docstore.wire.streams_messages import Streaming
 from tests.sim.process import EPOCH_US, TICK_S
 
 AGAIN_S = 0.1

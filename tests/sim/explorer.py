@@ -26,11 +26,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from docstore.model.batch import batch_of
-from docstore.model.operation import Operation
-from docstore.protocol.depose import depose
-from docstore.protocol.effects import Persist, Read, Send
-from docstore.protocol.events import (
+from docstore.documents.depose import depose
+from docstore.documents.effects import Persist, Read, Send
+from docstore.documents.events import (
     Event,
     LinkMade,
     Persisted,
@@ -39,13 +37,15 @@ from docstore.protocol.events import (
     Requested,
     TurnEnded,
 )
-from docstore.protocol.group.configuration import Configuration, MemberEntry, first_registered
-from docstore.protocol.messages import Heartbeat
-from docstore.protocol.reign import Phase
-from docstore.protocol.replica import Replica
-from docstore.protocol.timing import ReplicaConfig, SendingBounds
+from docstore.documents.reign import Phase
+from docstore.documents.replica import Replica
+from docstore.documents.timing import ReplicaConfig, SendingBounds
+from docstore.model.batch import batch_of
+from docstore.model.operation import Operation
+from docstore.ownership.configuration import Configuration, MemberEntry, first_registered
 from docstore.storage.ledger import Ledger
 from docstore.storage.store import SaveConfiguration, Write
+from docstore.wire.messages import Heartbeat
 from tests.sim.invariants import Invariants, Violation
 from tests.sim.process import Appending
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from docstore.model.document import Row
-from docstore.sessions.groups import Group, read_group
-from docstore.simulation.world import World
+from docstore.services.sessions_groups import Group, read_group
+from docstore.testing.simulation.world import World
 from tests.sim.actors import Sent
 from tests.sim.clocks import RATE_ERROR
 from tests.sim.invariants import Violation

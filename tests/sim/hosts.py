@@ -6,9 +6,9 @@ They look like `process.Process` and `cluster.Cluster` to a nemesis, which strik
 from collections.abc import Callable
 from typing import Any
 
-from docstore.simulation.network import Network
-from docstore.simulation.world import World
-from docstore.streams.messages import Produce
+from docstore.testing.simulation.network import Network
+from docstore.testing.simulation.world import World
+from docstore.wire.streams_messages import Produce
 from tests.sim.process import Companion
 
 HEARTBEAT_S = 0.1

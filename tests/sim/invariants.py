@@ -2,11 +2,11 @@
 
 from collections import Counter
 
+from docstore.documents.log import SlotLog
+from docstore.documents.parts import span_of
+from docstore.documents.reign import Phase
 from docstore.model.document import Ballot, Row, ballot_at
 from docstore.ownership.by_vote import Role
-from docstore.protocol.log import SlotLog
-from docstore.protocol.parts import span_of
-from docstore.protocol.reign import Phase
 from docstore.storage.store import Rows, Status
 from tests.sim.process import EPOCH_US, Process
 

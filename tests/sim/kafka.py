@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from docstore.ownership.by_induction import Acquired, Event, Windows
 from docstore.ownership.on_kafka import Attempt, Membership
-from docstore.simulation.world import World
+from docstore.testing.simulation.world import World
 
 PARTITIONS = 3
 MEMBERS = "a b c".split()

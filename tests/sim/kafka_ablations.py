@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from docstore.ownership.by_induction import Event, Mode, Windows
 from docstore.ownership.on_kafka import Attempt, Membership, windows_on_kafka
-from docstore.simulation.world import World
+from docstore.testing.simulation.world import World
 from tests.sim.kafka import RATE_ERROR, SESSION_S, Arena
 
 WINDOW_S = 0.7

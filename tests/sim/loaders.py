@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Any
 
+from docstore.documents.events import BatchRequested
 from docstore.model.operation import Answer
-from docstore.protocol.events import BatchRequested
 from tests.sim.workload import DEADLINE_S, Client, Op, to_answer
 
 BATCH_MAX = 6

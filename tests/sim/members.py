@@ -6,6 +6,8 @@ from docstore.model import json
 from docstore.model.operation import ANY_TOMBSTONE, Answer, Conditions, Operation
 from docstore.ownership.by_induction import Acquired, Event, Fenced, Mode, Revoked
 from docstore.services.offsets import nothing_read, offset_link
+from docstore.services.sessions_groups import GROUPS, Group, Settings
+from docstore.services.sessions_groups import Member as About
 from docstore.sessions.group_messages import (
     Again,
     Changed,
@@ -18,8 +20,6 @@ from docstore.sessions.group_messages import (
     kind_of,
     reply_of,
 )
-from docstore.sessions.groups import GROUPS, Group, Settings
-from docstore.sessions.groups import Member as About
 from docstore.sessions.member import Member
 from docstore.sessions.member_events import (
     Answered,
@@ -31,7 +31,7 @@ from docstore.sessions.member_events import (
     Tell,
     Tick,
 )
-from docstore.sessions.messages import Reply as NodeReply
+from docstore.wire.sessions_messages import Reply as NodeReply
 from tests.sim.actors import Actor, Query, Sent, is_settled
 from tests.sim.clocks import RATE_ERROR
 from tests.sim.groups_invariants import gap_s

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from docstore.ownership.elector import Elector
-from docstore.simulation.electors import Violation
+from docstore.testing.simulation.electors import Violation
 from tests.docstore.ownership import lacking, storm
 from tests.sim import kafka_ablations, sessions, sessions_ablations
 

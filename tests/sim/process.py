@@ -5,9 +5,7 @@ from math import inf
 from random import Random
 from typing import Any, Protocol
 
-from docstore.model.document import Row
-from docstore.model.service import Service, ServiceOptions, State
-from docstore.protocol.effects import (
+from docstore.documents.effects import (
     Alarm,
     ChangeAnswered,
     Persist,
@@ -18,7 +16,7 @@ from docstore.protocol.effects import (
     Respond,
     Send,
 )
-from docstore.protocol.events import (
+from docstore.documents.events import (
     DiskFilled,
     Event,
     LinkLost,
@@ -30,13 +28,15 @@ from docstore.protocol.events import (
     Tick,
     TurnEnded,
 )
-from docstore.protocol.group.configuration import Configuration
-from docstore.protocol.history.needs import Needs
-from docstore.protocol.replica import Replica
-from docstore.protocol.timing import ReplicaConfig
-from docstore.simulation.world import World
+from docstore.documents.replica import Replica
+from docstore.documents.retention.needs import Needs
+from docstore.documents.timing import ReplicaConfig
+from docstore.model.document import Row
+from docstore.model.service import Service, ServiceOptions, State
+from docstore.ownership.configuration import Configuration
 from docstore.storage.ledger import Ledger
 from docstore.storage.store import Query, Write
+from docstore.testing.simulation.world import World
 
 EPOCH_US = 1_700_000_000_000_000
 TICK_S = 0.05

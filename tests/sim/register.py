@@ -8,12 +8,12 @@ deposed owner believes for a while that it still is one, as an open reign does.
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 
+from docstore.documents.write_path.handle import New, Refused, Unchanged, handle
 from docstore.model.document import Row
 from docstore.model.fences import Fence
+from docstore.model.identity import Identity
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
-from docstore.protocol.identity import Identity
-from docstore.protocol.road.handle import New, Refused, Unchanged, handle
 from tests.sim.hosts import Host, Hosts
 from tests.sim.process import EPOCH_US
 

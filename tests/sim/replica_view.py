@@ -1,8 +1,8 @@
 """What streams may know of the group, from the replica of documents beside them."""
 
-from docstore.protocol.owners import owner_of
-from docstore.protocol.reign import Phase
-from docstore.protocol.replica import Replica
+from docstore.documents.owners import owner_of
+from docstore.documents.reign import Phase
+from docstore.documents.replica import Replica
 
 
 class ReplicaView:

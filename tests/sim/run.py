@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 
+from docstore.documents.events import CompactAsked, Requested
+from docstore.documents.timing import LeadershipTimes, ReplicaConfig, Retention, SendingBounds
 from docstore.model.operation import Operation
-from docstore.protocol.events import CompactAsked, Requested
-from docstore.protocol.group.configuration import Stage
-from docstore.protocol.timing import LeadershipTimes, ReplicaConfig, Retention, SendingBounds
-from docstore.simulation.world import World
+from docstore.ownership.configuration import Stage
+from docstore.testing.simulation.world import World
 from tests.sim.batchers import Batcher, LooksBack, Repeater, batch_problems, instant_problems
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants, Violation

@@ -7,9 +7,9 @@ from typing import Any
 from unittest.mock import patch
 
 from docstore.beside.updates import Updates
+from docstore.documents.write_path import handle
 from docstore.model.fences import passed
 from docstore.ownership import by_store
-from docstore.protocol.road import handle
 from docstore.sessions import holder
 from docstore.sessions.confirming import Confirming
 from docstore.sessions.core import Core

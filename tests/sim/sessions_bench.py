@@ -15,9 +15,9 @@ from docstore.services.leases import LEASES
 from docstore.services.registry import Registry
 from docstore.services.turns import gone_request
 from docstore.sessions.core import Owners
-from docstore.sessions.messages import Reply
 from docstore.sessions.waiting import Waiter
-from docstore.simulation.world import World
+from docstore.testing.simulation.world import World
+from docstore.wire.sessions_messages import Reply
 from tests.sim.actors import Actor, Attached, KeepAlives, Links, Query, Request, Submit
 from tests.sim.hosts import Hosts
 from tests.sim.invariants import Violation
@@ -326,7 +326,7 @@ class SessionRegister(Register):
         self._hand(slot, [name for name in self.able() if name != before])
 
     def _noticed(self, name: str, life: int, row: Row) -> None:
-        """A reign begins with all that was decided before it, in order (`protocol/road/decide.py`).
+        """A reign begins with all that was decided before it, in order (`decide.py`).
 
         So who owns a slot does not take an older version, of which it hears late, for the newest.
         """

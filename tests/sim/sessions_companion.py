@@ -22,10 +22,10 @@ from docstore.sessions.events import (
     TurnEnded,
 )
 from docstore.sessions.machine import Sessions
-from docstore.sessions.messages import Calling, Reply
 from docstore.sessions.timing import SessionsConfig
 from docstore.sessions.waiting import Waiter
-from docstore.simulation.world import World
+from docstore.testing.simulation.world import World
+from docstore.wire.sessions_messages import Calling, Reply
 from tests.sim.clocks import LocalClock
 from tests.sim.companion import Documents, Node
 from tests.sim.process import TICK_S

@@ -21,10 +21,12 @@ from random import Random
 from typing import Any
 
 from docstore.beside.asking import Ask, Noticed, Survey, Told
+from docstore.documents.write_path.handle import Refused, Unchanged, handle
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
-from docstore.protocol.road.handle import Refused, Unchanged, handle
 from docstore.services.groups import GroupService
+from docstore.services.sessions_groups import ROLES, Group, Settings
+from docstore.services.sessions_groups import Member as About
 from docstore.sessions.coordinating import Coordinating
 from docstore.sessions.effects import Confirm, Give, Send
 from docstore.sessions.events import (
@@ -37,8 +39,6 @@ from docstore.sessions.events import (
     TurnEnded,
 )
 from docstore.sessions.group_messages import Wait, kind_of, reply_of
-from docstore.sessions.groups import ROLES, Group, Settings
-from docstore.sessions.groups import Member as About
 from docstore.sessions.machine import Sessions
 from docstore.sessions.member import Member
 from docstore.sessions.member_events import Answered, Finished, LeaveAsked, MemberEvent, Say

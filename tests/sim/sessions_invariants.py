@@ -12,9 +12,9 @@ from docstore.model.document import LEASE, Row
 from docstore.model.fences import fences_of
 from docstore.ownership.by_store import Turns
 from docstore.services.leases import LEASES, Lease, Phase, read_lease
+from docstore.services.sessions_groups import GROUPS, ROLES
 from docstore.services.turns import ELECTIONS, LOCKS, turns_of
-from docstore.sessions.groups import GROUPS, ROLES
-from docstore.simulation.world import World
+from docstore.testing.simulation.world import World
 from tests.sim.actors import Actor, Sent
 from tests.sim.clocks import RATE_ERROR
 from tests.sim.groups_invariants import GroupInvariants

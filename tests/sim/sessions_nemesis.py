@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from docstore.simulation.world import World
+from docstore.testing.simulation.world import World
 from tests.sim.actors import Actor, Links
 from tests.sim.groups_invariants import gap_s
 from tests.sim.nemesis import Nemesis

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from docstore.beside.view import View
+from docstore.documents.events import DrainAsked, ReadIndexAsked, Requested
+from docstore.documents.reign import Phase
+from docstore.documents.timing import LeadershipTimes, ReplicaConfig
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
-from docstore.protocol.events import DrainAsked, ReadIndexAsked, Requested
-from docstore.protocol.reign import Phase
-from docstore.protocol.timing import LeadershipTimes, ReplicaConfig
 from docstore.sessions.core import Owners
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants
@@ -56,7 +56,7 @@ class ReplicaBench(Bench):
     def confirm(
         self, node: str, links: Sequence[str], timeout_s: float, told: Callable[[Owners], None]
     ) -> None:
-        """Have a majority say of which slots a node is the owner, as `sessions/driver.py` does."""
+        """Ask a majority which slots a node owns, as `runtime/sessions_driver.py` does."""
         process, deadline = self._process(node), self.world.now + timeout_s
         slots = {link: process.replica.core.slot_of(link) for link in links}
 

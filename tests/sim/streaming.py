@@ -1,7 +1,7 @@
 """Runs of record streams: producers, consumers, faults and elections, from a seed."""
 
+from docstore.model.streams_batch import header_of
 from docstore.storage.partitions import Batches
-from docstore.streams.batch import header_of
 from docstore.streams.replica_set import ReplicaSet, Resolution, partition_name
 from tests.sim.invariants import Violation
 from tests.sim.run import Outcome

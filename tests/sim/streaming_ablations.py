@@ -28,7 +28,6 @@ from docstore.streams.follower import Follower
 from docstore.streams.high_watermark import HighWatermarks
 from docstore.streams.leading import Leading
 from docstore.streams.log import PartitionLog
-from docstore.streams.messages import Adopt
 from docstore.streams.partitions import Partitions
 from docstore.streams.producer_state import ProducerState
 from docstore.streams.producing import Producing
@@ -38,6 +37,7 @@ from docstore.streams.replica_set import Copy, ReplicaSet, Resolution
 from docstore.streams.replicas import Replicas
 from docstore.streams.roles import Roles
 from docstore.streams.witnesses import Witnesses
+from docstore.wire.streams_messages import Adopt
 from tests.sim import streaming, streaming_bench, streaming_documents
 from tests.sim.register import RegisterView
 from tests.sim.streaming_shapes import Shape

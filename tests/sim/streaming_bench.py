@@ -4,14 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from docstore.beside.view import View
+from docstore.documents.events import DrainAsked, Requested
+from docstore.documents.reign import Phase
+from docstore.documents.timing import LeadershipTimes, ReplicaConfig
 from docstore.model.document import Row
 from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation
 from docstore.model.service import Service
-from docstore.protocol.events import DrainAsked, Requested
-from docstore.protocol.group.configuration import Configuration
-from docstore.protocol.reign import Phase
-from docstore.protocol.timing import LeadershipTimes, ReplicaConfig
-from docstore.simulation.world import World
+from docstore.ownership.configuration import Configuration
 from docstore.streams.replica_set import (
     STREAMS,
     PartitionService,
@@ -23,6 +22,7 @@ from docstore.streams.replica_set import (
     topic_link_of,
 )
 from docstore.streams.topic import Topic, TopicService
+from docstore.testing.simulation.world import World
 from tests.sim.cluster import Cluster
 from tests.sim.companion import Streamer
 from tests.sim.hosts import Hosts

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from docstore.simulation.world import World
-from docstore.streams.batch import is_of, place_of
+from docstore.model.streams_batch import is_of, place_of
 from docstore.streams.effects import HIGH_NOT_KNOWN, Outcome, Problem, Records
 from docstore.streams.events import FetchAsked, ProduceAsked
-from docstore.streams.messages import Produced
 from docstore.streams.records import Record, pack
 from docstore.streams.replica_set import ReplicaSet
+from docstore.testing.simulation.world import World
+from docstore.wire.streams_messages import Produced
 from tests.sim.companion import Streamer
 from tests.sim.invariants import Violation
 from tests.sim.streaming_invariants import StreamInvariants

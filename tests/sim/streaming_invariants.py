@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from docstore.model.document import Ballot
+from docstore.model.streams_batch import Header, body_of, header_of
 from docstore.storage.partitions import Batches
-from docstore.streams.batch import Header, body_of, header_of
 from docstore.streams.effects import Send
 from docstore.streams.leading import Leading
 from docstore.streams.log import PartitionLog
-from docstore.streams.messages import Acked, Fenced, Promoted
 from docstore.streams.producer_state import REMEMBERED, ProducerEntry
 from docstore.streams.records import unpacked
 from docstore.streams.replica_set import Copy
+from docstore.wire.streams_messages import Acked, Fenced, Promoted
 from tests.sim.companion import Streamer
 from tests.sim.invariants import Violation
 from tests.sim.streaming_books import Book, Books, Committed

@@ -3,7 +3,7 @@
 import zlib
 from collections import Counter
 
-from docstore.streams.batch import body_of, header_of
+from docstore.model.streams_batch import body_of, header_of
 from docstore.streams.effects import HIGH_NOT_KNOWN, Records
 from docstore.streams.records import unpacked
 from tests.sim.invariants import Violation

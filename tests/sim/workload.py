@@ -4,9 +4,9 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from docstore.documents.events import Requested
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation
-from docstore.protocol.events import Requested
 from tests.sim.cluster import Cluster
 
 DEADLINE_S = 2.5

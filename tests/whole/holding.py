@@ -16,9 +16,9 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from docstore.links.connections import Inbound
-from docstore.links.detours import Detours
-from docstore.wire import Relayed
+from docstore.runtime.links.connections import Inbound
+from docstore.runtime.links.detours import Detours
+from docstore.wire.link_messages import Relayed
 from tests.chaos.mix import Op
 from tests.sim.checkers import INFINITE
 from tests.whole.run import PATIENCE_S, Host, Run, run

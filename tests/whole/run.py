@@ -21,8 +21,8 @@ from docstore.config import Config
 from docstore.errors import StoreDamaged
 from docstore.model.address import Address
 from docstore.node.node import Node
-from docstore.protocol.group.configuration import Founder
-from docstore.storage.streams_memory import MemoryStreamStore
+from docstore.ownership.configuration import Founder
+from docstore.testing.streams_memory import MemoryStreamStore
 from tests.chaos.mix import Op, judge
 from tests.disk.disk import Disk
 from tests.sim.checkers import INFINITE

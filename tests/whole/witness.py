@@ -15,9 +15,9 @@ import orjson
 from docstore.client import Client
 from docstore.client.leases import LEASES
 from docstore.client.requests import session
-from docstore.protocol.core import Core
-from docstore.protocol.log import SlotLog
-from docstore.protocol.outbox import Outbox
+from docstore.documents.core import Core
+from docstore.documents.log import SlotLog
+from docstore.documents.outbox import Outbox
 from docstore.services.turns import CAMPAIGNS, RESIGNS
 from tests.sim.actors import Sent
 from tests.sim.invariants import Violation

@@ -18,18 +18,18 @@ import docstore.client.boot_clock
 import docstore.client.elections
 import docstore.client.leases
 import docstore.client.membership
-import docstore.driver
 import docstore.http.ids
 import docstore.http.leases
 import docstore.http.reply
-import docstore.links.peers
-import docstore.members.founding
-import docstore.members.lookup
-import docstore.members.membership
+import docstore.maintenance.upkeep.resync
+import docstore.node.members.founding
+import docstore.node.members.lookup
+import docstore.node.members.membership
 import docstore.node.node
-import docstore.stepping
-import docstore.streams.driver
-import docstore.upkeep.resync
+import docstore.runtime.driver
+import docstore.runtime.links.peers
+import docstore.runtime.stepping
+import docstore.runtime.streams_driver
 import gossip.agent
 import gossip.clock
 from tests.whole.asking import ask
@@ -126,7 +126,7 @@ class SimulatedTransport:
 async def management_page(at: tuple[str, int], over_http: object) -> Any:
     """What a node says of itself, asked over the simulated network."""
     try:
-        async with asyncio.timeout(docstore.members.lookup.PATIENCE_S):
+        async with asyncio.timeout(docstore.node.members.lookup.PATIENCE_S):
             _, _, page = await ask(at, "GET", "/core/management")
     except asyncio.IncompleteReadError as error:
         raise ConnectionResetError("it ended half-way") from error
@@ -139,15 +139,15 @@ def simulated(loop: VirtualLoop, rng: Random, ended: Callable[..., None]) -> Ite
     time, chance = VirtualTime(loop), Chance(rng)
     with ExitStack() as stack:
         for module in (
-            docstore.driver, docstore.stepping, docstore.streams.driver,
-            docstore.members.membership, docstore.upkeep.resync, docstore.http.ids,
+            docstore.runtime.driver, docstore.runtime.stepping, docstore.runtime.streams_driver,
+            docstore.node.members.membership, docstore.maintenance.upkeep.resync, docstore.http.ids,
             docstore.http.leases, docstore.http.reply,
             docstore.client.boot_clock, gossip.clock, gossip.agent,
         ):  # fmt: skip
             stack.enter_context(patch.object(module, "time", time))
-        for module in (docstore.members.founding, gossip.agent):
+        for module in (docstore.node.members.founding, gossip.agent):
             stack.enter_context(patch.object(module, "secrets", chance))
-        for module in (docstore.links.peers, gossip.agent):
+        for module in (docstore.runtime.links.peers, gossip.agent):
             stack.enter_context(patch.object(module, "random", chance))
         for module in (docstore.client.elections, docstore.client.membership):
             stack.enter_context(patch.object(module, "uuid", chance))
@@ -155,6 +155,6 @@ def simulated(loop: VirtualLoop, rng: Random, ended: Callable[..., None]) -> Ite
         stack.enter_context(patch.object(docstore.client.elections, "_numbers", count(1)))
         stack.enter_context(patch.object(gossip.agent, "Transport", SimulatedTransport))
         stack.enter_context(patch.object(docstore.node.node, "end_process", ended))
-        lookup = docstore.members.lookup
+        lookup = docstore.node.members.lookup
         stack.enter_context(patch.object(lookup, "management_page", management_page))
         yield

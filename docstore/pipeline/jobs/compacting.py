@@ -15,11 +15,11 @@ from typing import Any
 import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import DataFrame, Window
 
+from docstore.documents.retention.needs import NO_SNAPSHOT
 from docstore.pipeline.group import Group
 from docstore.pipeline.jobs.work import Work
 from docstore.pipeline.tables import read
-from docstore.protocol.history.needs import NO_SNAPSHOT
-from docstore.scans.cut import unpack_cut
+from docstore.query.cut import unpack_cut
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 ROUNDS_MAX = 6

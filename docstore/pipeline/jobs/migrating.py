@@ -10,7 +10,7 @@ from docstore.pipeline import tables
 from docstore.pipeline.group import Group
 from docstore.pipeline.jobs.contents import moved
 from docstore.pipeline.jobs.work import Work, declare
-from docstore.scans.cut import unpack_cut
+from docstore.query.cut import unpack_cut
 
 ROUNDS_MAX = 100
 

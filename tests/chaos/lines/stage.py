@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 
 from docstore.client.local import LocalNode
-from docstore.protocol.slots import slot_of
+from docstore.model.slots import slot_of
 from tests.chaos import report
 from tests.chaos.arena import REPAIR_S, SLOTS, Arena, mount_small_disk, unmount
 from tests.chaos.mix import FACTORY, Mixer, Op, Story, declare

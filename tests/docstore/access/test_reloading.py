@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
 from docstore.cli.app import app
+from docstore.model.tokens import token_in
 from docstore.node.access_file import AccessFile
-from docstore.tokens import token_in
 from tests.docstore.access.tokens import digest
 
 READER = '[roles.reader]\n"/" = "read"\n'

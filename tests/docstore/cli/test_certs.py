@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from docstore.tls.authority import make_authority
+from docstore.runtime.tls.authority import make_authority
 
 
 def certs(*arguments: str) -> tuple[int, str, str]:

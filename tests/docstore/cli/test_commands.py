@@ -21,7 +21,8 @@ from tests.test_tidy import NODES_PARTS
 
 NEEDED_BY_OTHERS = (
     "aiohttp.web docstore.client.consumer docstore.client.elections docstore.client.groups"
-    " docstore.client.local docstore.client.voting docstore.driver docstore.streams.driver rich"
+    " docstore.client.local docstore.client.voting docstore.runtime.driver"
+    " docstore.runtime.streams_driver rich"
 ).split()
 """What a read of one document has no use for, beside the parts of a node."""
 PRINT_WHAT_THEY_RUN_PRINTS = {"lock", "election run"}

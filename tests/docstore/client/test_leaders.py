@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from docstore.client import Client, RequestFailed
-from docstore.streams.batch import Header, seal
+from docstore.model.streams_batch import Header, seal
 from docstore.streams.records import Record, pack
 
 TOPIC = {"batchBytesMax": 1 << 20, "partitions": [{"partition": 0, "leader": "gone"}]}

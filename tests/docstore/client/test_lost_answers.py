@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from docstore.client import Client, Unanswered, Unreachable
-from docstore.members.joining import Joining
-from docstore.members.over_http import OverHttp
+from docstore.node.members.joining import Joining
+from docstore.node.members.over_http import OverHttp
 
 ANSWER = b"HTTP/1.1 200 OK\r\nServer: docstore\r\nContent-Length: 2\r\n\r\n{}"
 

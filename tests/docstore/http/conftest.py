@@ -12,7 +12,7 @@ import pytest
 
 from docstore.http.plain import PlainRequest, PlainRequests
 from docstore.http.server import HttpServer
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 from tests.docstore.http.single import SingleNode
 from tests.docstore.http.wires import Serving, serving
 

@@ -7,22 +7,22 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from docstore.documents.write_path.handle import New, Unchanged, handle
 from docstore.errors import BadRequest, NotFound, Unavailable
 from docstore.http.backend import SessionBackend, StreamBackend
-from docstore.members.refusals import TooFewMembers
+from docstore.maintenance.webhooks.calling import Caller
 from docstore.model.document import Row, chain_digest
 from docstore.model.fences import is_of_the_store
+from docstore.model.identity import Identity
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import WITHOUT_AUTHOR, Service
-from docstore.protocol.identity import Identity
-from docstore.protocol.road.handle import New, Unchanged, handle
+from docstore.query.cut import Cut
 from docstore.reads.listings import Listed
 from docstore.reads.pages import Pages
-from docstore.scans.cut import Cut
+from docstore.reads.refusals import TooFewMembers
+from docstore.runtime.trace.lines import About
 from docstore.services.registry import FACTORIES, Registry
-from docstore.subscriptions.calling import Caller
 from docstore.subscriptions.targets import CallbackRefused
-from docstore.trace.lines import About
 
 
 class SingleNode:

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from docstore.http import admission
 from docstore.http.admission import Admission
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 from tests.docstore.http.wires import LONG_S, PATIENT, SOON_S, Wire, asked, serving, until
 
 LIVE = asked("GET", "/health/live")

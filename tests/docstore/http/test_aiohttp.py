@@ -24,7 +24,7 @@ from docstore.http.metrics import HttpMetrics
 from docstore.http.plain import PlainRequests
 from docstore.http.reply import Reply, closing_bytes, streamed
 from docstore.http.server import HttpServer
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 from docstore.model.recognising import is_named
 from tests.docstore.http.single import SingleNode
 from tests.source import ROOT

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from docstore.http.server import HttpServer
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 from docstore.model.service import State
 from docstore.node.offering import Offering
 from docstore.service import UNCHANGED, Refused, Request, Service

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 from tests.docstore.http.wires import PUT, serving
 
 CLIENTS, BUSY_S, PATIENCE_S = 20, 0.3, 0.25

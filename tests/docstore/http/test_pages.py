@@ -9,7 +9,7 @@ import pytest
 
 from docstore import __version__
 from docstore.http.core_pages import GROUP_REQUESTS
-from docstore.members.group import KINDS
+from docstore.node.members.group import KINDS
 from tests.docstore.http.conftest import Declare
 from tests.docstore.http.problem import problem_of
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from docstore.http.large import LARGE_BYTES
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 from docstore.model.operation import Answer
 from tests.docstore.http.wires import (
     CHUNKED,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 from tests.docstore.http.wires import (
     GET,
     LONG_S,

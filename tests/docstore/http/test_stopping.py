@@ -12,7 +12,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from docstore.http.listener import Listener
 from docstore.http.server import HttpServer
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 from tests.docstore.http.single import SingleNode
 from tests.docstore.http.wires import Wire, until
 

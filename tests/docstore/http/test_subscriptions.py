@@ -5,7 +5,7 @@ import pytest
 from cryptography.fernet import Fernet, MultiFernet
 
 from docstore.http import subscriptions
-from docstore.subscriptions.calling import Caller
+from docstore.maintenance.webhooks.calling import Caller
 from docstore.subscriptions.sealing import Seal
 from docstore.subscriptions.settings import callback_settings
 from docstore.subscriptions.targets import Targets

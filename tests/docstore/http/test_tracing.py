@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import ClientSession
 
-from docstore.trace.context import TRACEPARENT
+from docstore.runtime.trace.context import TRACEPARENT
 from tests.docstore.http.single import SingleNode
 
 LINK = "/core/examples/a"
@@ -35,8 +35,8 @@ async def test_what_is_asked_for_a_request_is_asked_in_its_trace(
 
 def test_a_log_line_says_of_which_request_it_is() -> None:
     says = (
-        "import structlog; from docstore.node import logs; logs.set_up('json', 'warning');"
-        "from docstore.trace.context import TRACEPARENT; log = structlog.get_logger();"
+        "import structlog; from docstore.runtime import logs; logs.set_up('json', 'warning');"
+        "from docstore.runtime.trace.context import TRACEPARENT; log = structlog.get_logger();"
         f"log.warning('one'); TRACEPARENT.set('{TRACE}'); log.info('two'); log.warning('three');"
         "logs.set_level('info'); log.info('four'); log.debug('five')"
     )

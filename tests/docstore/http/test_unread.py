@@ -16,7 +16,7 @@ from docstore.http.reply import Reply, streamed
 from docstore.http.server import HttpServer
 from docstore.http.unread import LOOKS, Mark, Unread
 from docstore.http.waits import TooManyWait, waiting
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 from tests.docstore.http.single import SingleNode
 from tests.docstore.http.wires import GET, PATIENT, UNUSUAL, asked, serving, until
 

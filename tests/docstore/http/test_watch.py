@@ -1,4 +1,4 @@
-"""What cannot be watched; what can is in tests/docstore/scans/test_changes.py."""
+"""What cannot be watched; what can is in tests/docstore/reads/scans/test_changes.py."""
 
 import aiohttp
 import pytest

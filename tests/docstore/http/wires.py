@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, closing
 from typing import Any
 
 from docstore.http.server import HttpServer
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 from tests.docstore.http.single import SingleNode
 
 LONG_S, SOON_S = 3600.0, 10.0

@@ -26,8 +26,8 @@ from docstore.model.document import Row
 from docstore.model.document_members import STORE_SET
 from docstore.pipeline import columns as on_spark, lines
 from docstore.pipeline.jobs import exporting
-from docstore.query import columns as of_conditions
-from docstore.scans import columns as of_scans, feed, resting
+from docstore.query import columns as of_conditions, scans_columns as of_scans
+from docstore.reads.scans import feed, resting
 
 row = Row(0, 1, 1, "n1", "/notes/a", 1, "PUT", 7, False, b"", b"", b"", b"{}")
 print(json.dumps({

@@ -21,7 +21,7 @@ from docstore.model.paths import (
     id_of,
     partition_key,
 )
-from docstore.protocol.slots import slot_of
+from docstore.model.slots import slot_of
 from docstore.services.registry import declaration_id, declared_path
 
 REFUSED = [

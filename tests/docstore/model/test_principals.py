@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docstore.documents import parts
 from docstore.http.representation import document_json
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.fences import Fence, fences_of
+from docstore.model.identity import Identity, has_created, unpack_identity
 from docstore.model.principals import USERS
-from docstore.protocol import parts
-from docstore.protocol.identity import Identity, has_created, unpack_identity
 
 MEMBER = "documentAuthPrincipalLink"
 

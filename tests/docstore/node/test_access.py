@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 
 from docstore.client import Client, Differs, LocalCluster, RequestFailed
-from docstore.protocol.group.configuration import EXTENDED
+from docstore.ownership.configuration import EXTENDED
 from tests.docstore.access.tokens import digest
 
 GROUP = "/core/node-groups/default"

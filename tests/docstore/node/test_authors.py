@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from docstore.errors import BadConfig, Conflict, Unavailable
+from docstore.maintenance.announcing import NOT_YET
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
@@ -19,7 +20,6 @@ from docstore.node.authors import load
 from docstore.node.handler_calls import HandlerCalls
 from docstore.node.offering import Offering
 from docstore.service import Refused, Service
-from docstore.services.announcing import NOT_YET
 from docstore.services.authored import AuthoredService, MissingService, declaration_of
 from docstore.services.registry import FACTORIES, Registry
 from tests.docstore.http.single import SingleNode

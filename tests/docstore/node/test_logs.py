@@ -41,7 +41,7 @@ def test_a_node_serves_with_nowhere_to_write_its_log(
 
 
 def test_a_line_that_cannot_be_written_is_dropped() -> None:
-    says = "import structlog, sys; from docstore.node import logs; logs.set_up('json')"
+    says = "import structlog, sys; from docstore.runtime import logs; logs.set_up('json')"
     says += "; structlog.get_logger().warning('the disk is full'); print('so', flush=True)"
     with Path("/dev/full").open("wb") as full:
         ended = subprocess.run(
@@ -51,7 +51,7 @@ def test_a_line_that_cannot_be_written_is_dropped() -> None:
 
 
 def test_each_line_names_its_node() -> None:
-    says = "import logging, structlog; from docstore.node import logs"
+    says = "import logging, structlog; from docstore.runtime import logs"
     says += "; logs.set_up('json', 'info', 'a-1'); structlog.get_logger().info('ours')"
     says += "; logging.getLogger('asyncio').error('of a library')"
     ended = subprocess.run(
@@ -64,7 +64,7 @@ def test_each_line_names_its_node() -> None:
 
 
 def test_what_libraries_log_is_in_the_form_of_all_lines() -> None:
-    says = "import logging; from docstore.node import logs; logs.set_up('json')"
+    says = "import logging; from docstore.runtime import logs; logs.set_up('json')"
     says += "; logging.getLogger('asyncio').error('a task %s', 'failed')"
     says += "; logging.getLogger('gossip.agent').info('not worth a line')"
     ended = subprocess.run(

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from docstore.client import LocalCluster
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 from docstore.node.open_files import OWN, fitting
 
 SAYS = """
 import json, resource
-from docstore.limits import Limits
-from docstore.node import logs
+from docstore.model.limits import Limits
+from docstore.runtime import logs
 from docstore.node.open_files import fitting
 logs.set_up("json")
 limits = fitting(Limits(connections_max=1_000, body_bytes_max=7))

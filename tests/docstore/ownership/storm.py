@@ -5,7 +5,7 @@ from random import Random
 
 from docstore.ownership.by_vote import Times
 from docstore.ownership.elector import Elector
-from docstore.simulation.electors import RHO, Electors
+from docstore.testing.simulation.electors import RHO, Electors
 
 QUICK = Times(heartbeat_s=0.1, patience_s=0.4)
 """More elections in the same time."""

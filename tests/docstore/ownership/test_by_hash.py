@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docstore.model.slots import from_bitmap, slot_of, to_bitmap
 from docstore.ownership.by_hash import (
     RING,
     Placed,
@@ -16,7 +17,6 @@ from docstore.ownership.by_hash import (
     ranking,
     slot_point,
 )
-from docstore.protocol.slots import from_bitmap, slot_of, to_bitmap
 
 
 def members(count: int, zones: int = 0) -> list[Placed]:

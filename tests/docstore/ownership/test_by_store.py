@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docstore.documents.write_path.handle import New, Refused, handle
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import ANY_TOMBSTONE, Operation
@@ -20,7 +21,6 @@ from docstore.ownership.by_store import (
     campaigned,
     resigned,
 )
-from docstore.protocol.road.handle import New, Refused, handle
 from docstore.services.turns import ELECTIONS, LOCKS, VALUE_BYTES_MAX, TurnService, state_of
 
 SERVICES = {path: TurnService(path, "test") for path in (ELECTIONS, LOCKS)}

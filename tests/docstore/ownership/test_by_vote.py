@@ -4,14 +4,14 @@ from random import Random
 
 import pytest
 
+from docstore.documents.events import ChangeAsked, DiskFilled, DrainAsked, Requested
+from docstore.documents.membership.change import Change, Kind
+from docstore.documents.timing import LeadershipTimes, ReplicaConfig
 from docstore.model.operation import Answer, Operation
 from docstore.ownership.by_vote import Recency, Role, Times, Voter
-from docstore.protocol.events import ChangeAsked, DiskFilled, DrainAsked, Requested
-from docstore.protocol.group.change import Change, Kind
-from docstore.protocol.group.configuration import Configuration, Stage
-from docstore.protocol.messages import Succeed
-from docstore.protocol.timing import LeadershipTimes, ReplicaConfig
-from docstore.simulation.world import World
+from docstore.ownership.configuration import Configuration, Stage
+from docstore.testing.simulation.world import World
+from docstore.wire.messages import Succeed
 from tests.sim.cluster import Cluster
 from tests.sim.invariants import Invariants
 from tests.sim.process import Process

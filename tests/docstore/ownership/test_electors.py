@@ -3,7 +3,7 @@
 import pytest
 
 from docstore.ownership.by_vote import Times
-from docstore.simulation.electors import RHO, Electors
+from docstore.testing.simulation.electors import RHO, Electors
 from tests.docstore.ownership.storm import cut_leader, elected, restart_third, weather
 
 SEEDS = range(5)

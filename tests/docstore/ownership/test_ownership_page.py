@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from docstore.ownership.elector import Elector
-from docstore.simulation.electors import Violation
+from docstore.testing.simulation.electors import Violation
 from tests.docstore.ownership.lacking import Stubborn
 from tests.source import ROOT
 

@@ -1,8 +1,8 @@
 """Reads of this node's own copy when its disk is full, and it begins again from what is stored."""
 
+from docstore.documents.events import DiskFilled
 from docstore.model.operation import Operation
-from docstore.protocol.events import DiskFilled
-from docstore.protocol.slots import slot_of
+from docstore.model.slots import slot_of
 from docstore.reads.local import read_here
 from tests.docstore.alone import LINK, SLOTS, SmallDisk, alone
 

@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from docstore.driver import Driver
+from docstore.documents.membership import reconfigure
+from docstore.documents.replica import Replica
 from docstore.errors import Unavailable
-from docstore.links.requests import FindDocuments, TotalDocuments
-from docstore.links.rpc import Rpc
+from docstore.maintenance.upkeep import resync
 from docstore.model.operation import Operation
-from docstore.protocol.group import reconfigure
-from docstore.protocol.group.configuration import Configuration, MemberEntry
-from docstore.protocol.replica import Replica
-from docstore.protocol.slots import slot_of
+from docstore.model.slots import slot_of
+from docstore.ownership.configuration import Configuration, MemberEntry
 from docstore.reads.local import read_here
-from docstore.scans.pool import Answer, ScanPool
-from docstore.scans.scanner import Scans
-from docstore.scans.searches import Searches
+from docstore.reads.scans.pool import Answer, ScanPool
+from docstore.reads.scans.scanner import Scans
+from docstore.reads.scans.searches import Searches
+from docstore.runtime.driver import Driver
+from docstore.runtime.links.rpc import Rpc
 from docstore.storage.store import Erase, Query, Result
-from docstore.upkeep import resync
+from docstore.wire.requests import FindDocuments, TotalDocuments
 from tests.docstore.alone import LINK, SLOTS, SmallDisk, alone, unlinked
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from docstore.client import Client, LocalCluster
 from docstore.http.changes import _events
-from docstore.scans.cut import Cut, cut_of, unpack_cut
-from docstore.scans.feed import Stretch
+from docstore.query.cut import Cut, cut_of, unpack_cut
+from docstore.reads.scans.feed import Stretch
 from tests.docstore.reads.events import events
 
 SLOTS = 4096

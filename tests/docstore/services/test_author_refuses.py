@@ -6,8 +6,8 @@ from typing import Any
 import msgpack
 import pytest
 
+from docstore.documents.write_path.handle import Refused
 from docstore.model.service import Refusal, State
-from docstore.protocol.road.handle import Refused
 from docstore.service import Refused as No
 from docstore.service import Request
 from docstore.service import Service as Author

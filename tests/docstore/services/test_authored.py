@@ -9,11 +9,18 @@ from typing import Any, ClassVar
 
 import pytest
 
+from docstore.documents.write_path.handle import (
+    STATE_BYTES_MAX,
+    New,
+    Outcome,
+    Refused,
+    Unchanged,
+    handle,
+)
 from docstore.model import json
 from docstore.model.document import EXPIRY, LEASE, Row
 from docstore.model.operation import Operation
 from docstore.model.service import Refusal, Service, State
-from docstore.protocol.road.handle import STATE_BYTES_MAX, New, Outcome, Refused, Unchanged, handle
 from docstore.service import UNCHANGED, Request, merged
 from docstore.service import Refused as No
 from docstore.service import Service as Author

@@ -4,8 +4,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from docstore.documents.write_path.handle import New
 from docstore.model.service import Refusal
-from docstore.protocol.road.handle import New
 from docstore.service import Service as Author
 from docstore.services.authored import declaration_of
 from docstore.services.declared import FactoryService, options_of

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from docstore.maintenance.declaring import Declaring
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Refusal
-from docstore.services.declaring import Declaring
 from docstore.services.registry import Registry, declaration_link
 from docstore.services.schemas import Schema, degree, length_max
 from docstore.services.unkept import unkept

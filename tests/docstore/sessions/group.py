@@ -11,11 +11,11 @@ from random import Random
 from typing import Any
 
 from docstore.beside.asking import Ask, Noticed, Survey, Told
+from docstore.documents.write_path.handle import Refused, Unchanged, handle
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import ServiceOptions, State
-from docstore.protocol.road.handle import Refused, Unchanged, handle
 from docstore.services.declared import DeclaredService
 from docstore.services.registry import Registry
 from docstore.sessions.effects import Confirm, Give, Send
@@ -30,8 +30,8 @@ from docstore.sessions.events import (
     TurnEnded,
 )
 from docstore.sessions.machine import Sessions
-from docstore.sessions.messages import Reply
 from docstore.sessions.timing import SessionsConfig
+from docstore.wire.sessions_messages import Reply
 
 TICK_S = 0.05
 START_US = 1_700_000_000_000_000

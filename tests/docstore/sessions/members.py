@@ -10,9 +10,9 @@ from typing import Any
 
 from docstore.model import json
 from docstore.ownership.by_induction import Mode, Revoked
+from docstore.services.sessions_groups import ROLES, Group, Settings, group_of
+from docstore.services.sessions_groups import Member as About
 from docstore.sessions.group_messages import Leave, Pulse, Reply, Request, Wait, reply_of
-from docstore.sessions.groups import ROLES, Group, Settings, group_of
-from docstore.sessions.groups import Member as About
 from docstore.sessions.member import Member
 from docstore.sessions.member_events import (
     Answered,
@@ -24,7 +24,7 @@ from docstore.sessions.member_events import (
     Tell,
     Tick,
 )
-from docstore.sessions.messages import Reply as NodeReply
+from docstore.wire.sessions_messages import Reply as NodeReply
 from tests.docstore.sessions.group import TICK_S
 from tests.docstore.sessions.group import Group as Nodes
 

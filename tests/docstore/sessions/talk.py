@@ -6,6 +6,8 @@ Pulses are made by hand, as no well-behaved member would send them.
 from typing import Any
 
 from docstore.model import json
+from docstore.services.sessions_groups import ROLES, Group, Settings, group_of
+from docstore.services.sessions_groups import Member as About
 from docstore.sessions.group_messages import (
     Confirmed,
     Join,
@@ -16,8 +18,6 @@ from docstore.sessions.group_messages import (
     Wait,
     reply_of,
 )
-from docstore.sessions.groups import ROLES, Group, Settings, group_of
-from docstore.sessions.groups import Member as About
 from tests.docstore.sessions.group import Group as Nodes
 
 LINK = f"{ROLES}/pricing"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docstore.ownership.by_induction import hash_slot, partition_of
-from docstore.sessions.assigning import assign
+from docstore.services.assigning import assign
 
 GROUP = "/core/roles/pricing"
 

@@ -1,6 +1,7 @@
 """The coordinator's rules G1, G2 and G8: who is confirmed, who is removed, who is woken."""
 
 from docstore.model.operation import Answer, Operation
+from docstore.services.sessions_groups import Member as About
 from docstore.sessions.group_messages import (
     Again,
     Changed,
@@ -14,7 +15,6 @@ from docstore.sessions.group_messages import (
     Wait,
     Woken,
 )
-from docstore.sessions.groups import Member as About
 from tests.docstore.sessions.talk import LINK, Talk, moving, shared
 
 # G1, G2: who is confirmed

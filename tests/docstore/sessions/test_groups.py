@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from docstore.model.service import Refusal
 from docstore.ownership.by_induction import Mode
 from docstore.services.groups import GroupService, why_not
-from docstore.sessions.groups import (
+from docstore.services.sessions_groups import (
     PHASES,
     ROLES,
     Group,

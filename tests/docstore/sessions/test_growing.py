@@ -2,9 +2,9 @@
 
 from docstore.model import json
 from docstore.model.document import Row
+from docstore.services.sessions_groups import GROUPS, Group, group_of
+from docstore.services.sessions_groups import Member as About
 from docstore.sessions.group_messages import Changed, Join, Pulse, reply_of
-from docstore.sessions.groups import GROUPS, Group, group_of
-from docstore.sessions.groups import Member as About
 from tests.docstore.sessions.group import Group as Nodes
 
 LINK, TOPIC = f"{GROUPS}/etl", "/core/streams/flights"

@@ -3,6 +3,8 @@
 from itertools import count
 
 from docstore.ownership.by_induction import Acquired, Fenced, Revoked
+from docstore.services.sessions_groups import Member as About
+from docstore.services.sessions_groups import Settings
 from docstore.sessions import group_messages as messages
 from docstore.sessions.group_messages import (
     Again,
@@ -18,8 +20,6 @@ from docstore.sessions.group_messages import (
     Wait,
     Woken,
 )
-from docstore.sessions.groups import Member as About
-from docstore.sessions.groups import Settings
 from docstore.sessions.member import Member
 from docstore.sessions.member_events import (
     Answered,

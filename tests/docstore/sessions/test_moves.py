@@ -1,5 +1,6 @@
 """The coordinator's rules G3 to G7: what moves when, and who is fenced meanwhile."""
 
+from docstore.services.sessions_groups import Member as About
 from docstore.sessions.group_messages import (
     Changed,
     Confirmed,
@@ -9,7 +10,6 @@ from docstore.sessions.group_messages import (
     Leave,
     Left,
 )
-from docstore.sessions.groups import Member as About
 from tests.docstore.sessions.talk import LINK, Talk, moving, shared, staying
 
 # G3: exclusive moves

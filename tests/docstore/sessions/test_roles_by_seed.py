@@ -12,8 +12,8 @@ import pytest
 
 from docstore.model import json
 from docstore.model.operation import Answer, Operation
+from docstore.services.sessions_groups import group_of
 from docstore.sessions.group_messages import Pulse, Reply, Request
-from docstore.sessions.groups import group_of
 from tests.docstore.sessions.members import World
 
 SEEDS = int(os.environ.get("DOCSTORE_ROLE_SEEDS", "12"))

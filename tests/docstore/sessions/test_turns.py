@@ -13,7 +13,7 @@ from docstore.services.leases import Lease
 from docstore.services.turns import ELECTIONS, LOCKS, state_of, turns_of
 from docstore.sessions.effects import Give
 from docstore.sessions.events import Asked
-from docstore.sessions.messages import Reply
+from docstore.wire.sessions_messages import Reply
 from tests.docstore.sessions.group import Group
 
 LINK = f"{ELECTIONS}/billing"

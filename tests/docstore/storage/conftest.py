@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from docstore.storage.memory import MemoryStore
 from docstore.storage.store import Recovered, Store
+from docstore.testing.memory import MemoryStore
 from tests.docstore.storage.small import small
 
 

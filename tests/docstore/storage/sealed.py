@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from docstore.model.streams_batch import Header, place_of, seal
 from docstore.storage.partitions import (
     AppendBatches,
     PartitionRecord,
@@ -10,7 +11,6 @@ from docstore.storage.partitions import (
     StreamsRecovered,
 )
 from docstore.storage.streams_sqlite import SqliteStreamStore
-from docstore.streams.batch import Header, place_of, seal
 from docstore.streams.records import Record, pack
 
 A, B = "flights/0@01", "flights/1@01"

@@ -13,7 +13,7 @@ from docstore.storage.store import Append, Newest, SaveSlot, SlotRecord
 from tests.disk.disk import Disk
 from tests.disk.failures import error_of_disk
 from tests.disk.journal_ablations import ABLATIONS, ablated, noticed_by
-from tests.docstore.scans import test_followed
+from tests.docstore.reads.scans import test_followed
 from tests.docstore.storage import test_journal_power, test_ring
 from tests.docstore.storage.logs import FOR_EVER, Author
 from tests.whole.loop import VirtualLoop

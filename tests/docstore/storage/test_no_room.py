@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from docstore.documents.events import DiskFilled
 from docstore.errors import DiskFull
 from docstore.model.operation import Answer, Operation
-from docstore.protocol.events import DiskFilled
 from docstore.storage import journalling
 from docstore.storage.ballast import Ballast
 from docstore.storage.fullness import KEPT, KEPT_FROM_ROWS

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docstore.storage.ledger import Ledger
-from docstore.storage.memory import MemoryStore
+from docstore.testing.memory import MemoryStore
 from tests.disk.disk import Disk
 from tests.docstore.storage.lagging import OneByOne, writes_after
 from tests.docstore.storage.scripts import SLOTS, changes, queries, scripts, told, writes_of

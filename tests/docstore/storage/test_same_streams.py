@@ -8,6 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docstore.model.streams_batch import Header
 from docstore.storage.partition_ledger import PartitionLedger
 from docstore.storage.partitions import (
     AppendBatches,
@@ -25,9 +26,8 @@ from docstore.storage.partitions import (
     TrimPartition,
 )
 from docstore.storage.store import Status
-from docstore.storage.streams_memory import MemoryStreamStore
 from docstore.storage.streams_sqlite import SqliteStreamStore
-from docstore.streams.batch import Header
+from docstore.testing.streams_memory import MemoryStreamStore
 from tests.docstore.storage.sealed import batch
 
 NAMES = ["a/0@1", "a/1@1", "é/0@2"]

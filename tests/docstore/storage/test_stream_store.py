@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from docstore.model.document import NO_BALLOT
+from docstore.model.streams_batch import Header, header_of
 from docstore.storage.partitions import (
     AppendBatches,
     At,
@@ -23,9 +24,8 @@ from docstore.storage.partitions import (
     TrimPartition,
 )
 from docstore.storage.store import Status
-from docstore.storage.streams_memory import MemoryStreamStore
 from docstore.storage.streams_sqlite import SqliteStreamStore
-from docstore.streams.batch import Header, header_of
+from docstore.testing.streams_memory import MemoryStreamStore
 from tests.docstore.storage.sealed import A, B, Leader, batch, begun
 
 

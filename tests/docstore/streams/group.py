@@ -12,13 +12,13 @@ from typing import Any
 import msgpack
 
 from docstore.beside.asking import Ask, Noticed, Survey, Told
+from docstore.documents.write_path.handle import Refused, Unchanged, handle
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
-from docstore.protocol.road.handle import Refused, Unchanged, handle
+from docstore.model.streams_batch import body_of, header_of
 from docstore.storage.partition_ledger import PartitionLedger
 from docstore.storage.partitions import Batches
-from docstore.streams.batch import body_of, header_of
 from docstore.streams.effects import Alarm, Give, Keep, Look, Outcome, Problem, Records, Send
 from docstore.streams.events import (
     DrainAsked,
@@ -36,7 +36,6 @@ from docstore.streams.events import (
 )
 from docstore.streams.leading import Leading
 from docstore.streams.log import PartitionLog
-from docstore.streams.messages import Produced
 from docstore.streams.partitions import Partitions
 from docstore.streams.records import unpacked
 from docstore.streams.replica_set import (
@@ -48,6 +47,7 @@ from docstore.streams.replica_set import (
     replica_set_of,
 )
 from docstore.streams.topic import TopicService
+from docstore.wire.streams_messages import Produced
 from tests.docstore.streams.times import config_of
 
 LINK = partition_link("t", 0)

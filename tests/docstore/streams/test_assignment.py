@@ -7,8 +7,8 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docstore.model.slots import slot_of
 from docstore.ownership.by_hash import Placed, member_points, place, point, ranked
-from docstore.protocol.slots import slot_of
 from docstore.streams.assignment import assignments, order_of
 from docstore.streams.replica_set import partition_link
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.streams.batch import (
+from docstore.model.streams_batch import (
     JSON,
     Header,
     body_of,

@@ -6,9 +6,9 @@ from docstore.beside.asking import Noticed
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation
-from docstore.streams.messages import Notice
 from docstore.streams.replica_set import ReplicaSet, Resolution, partition_link, replica_set_of
 from docstore.streams.topic import Provision, Topic
+from docstore.wire.streams_messages import Notice
 from tests.docstore.streams.group import LINK, NAME, Group
 from tests.docstore.streams.topics import TOPIC, ask, change, make, names, partitions, topic
 

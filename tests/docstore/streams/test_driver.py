@@ -6,27 +6,27 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from docstore.beside.documents import GroupDocuments
 from docstore.beside.view import GroupView
+from docstore.documents.view.replica import ReplicaView
 from docstore.errors import DiskFull
 from docstore.model import json
 from docstore.model.operation import Operation
-from docstore.protocol.view.replica import ReplicaView
-from docstore.stepping import clock
+from docstore.runtime.documents import GroupDocuments
+from docstore.runtime.stepping import clock
+from docstore.runtime.streams_driver import StreamsDriver
 from docstore.storage.partitions import (
     AppendBatches,
     PartitionWrite,
     SavePartition,
     TrimPartition,
 )
-from docstore.storage.streams_memory import MemoryStreamStore
-from docstore.streams.driver import StreamsDriver
 from docstore.streams.effects import Outcome, Problem
 from docstore.streams.events import ProduceAsked
-from docstore.streams.messages import Produced
 from docstore.streams.partitions import Partitions
 from docstore.streams.records import Record, pack
 from docstore.streams.replica_set import STREAMS, ReplicaSet, partition_link
+from docstore.testing.streams_memory import MemoryStreamStore
+from docstore.wire.streams_messages import Produced
 from tests.docstore.alone import SmallDisk, alone, unlinked
 
 LINK = partition_link("t", 0)

@@ -8,8 +8,8 @@ import pytest
 
 from docstore.model.operation import Answer, Operation
 from docstore.streams.effects import Records
-from docstore.streams.messages import Acked, Append, Notice, Witness, Witnessed
 from docstore.streams.replica_set import Resolution
+from docstore.wire.streams_messages import Acked, Append, Notice, Witness, Witnessed
 from tests.docstore.streams.group import LINK, NAME, Group
 
 IN = {"max_lag_ms": 3_600_000}

@@ -1,12 +1,12 @@
 """What is let go of at the start of a log, and what must still be known of it."""
 
-from docstore.streams.batch import Header
+from docstore.model.streams_batch import Header
 from docstore.streams.log import PartitionLog, common_offset
-from docstore.streams.messages import (
-    Append,
-)
 from docstore.streams.producer_state import REMEMBERED, ProducerState
 from docstore.streams.topic import Topic
+from docstore.wire.streams_messages import (
+    Append,
+)
 from tests.docstore.streams.group import LINK, NAME, Group
 
 

@@ -2,9 +2,9 @@
 
 from docstore.streams.effects import Records
 from docstore.streams.events import Room
-from docstore.streams.messages import Acked, Append, Notice, Promoted, Rejected
 from docstore.streams.replica_set import Resolution
 from docstore.streams.topic import Topic
+from docstore.wire.streams_messages import Acked, Append, Notice, Promoted, Rejected
 from tests.docstore.streams.group import LINK, NAME, Group
 
 NEVER_OUT = {"max_lag_ms": 3_600_000}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.streams.batch import Header
+from docstore.model.streams_batch import Header
 from docstore.streams.producer_state import REMEMBERED, ProducerState
 
 LONG_AGO = -1

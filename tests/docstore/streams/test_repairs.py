@@ -8,7 +8,7 @@ from docstore.storage.partition_ledger import PartitionLedger
 from docstore.streams.effects import HIGH_NOT_KNOWN, Give, Look, Problem, Records
 from docstore.streams.events import FetchAsked, Looked, ProduceAsked, Received, Tick, TurnEnded
 from docstore.streams.figures import figures_of
-from docstore.streams.messages import (
+from docstore.wire.streams_messages import (
     Acked,
     Adopt,
     Append,

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from docstore.documents.write_path.handle import New, Refused, handle
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.model.service import Refusal
 from docstore.ownership.by_lag import Resolution
-from docstore.protocol.road.handle import New, Refused, handle
 from docstore.streams.replica_set import (
     PartitionService,
     ReplicaSet,

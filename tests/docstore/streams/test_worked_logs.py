@@ -1,7 +1,7 @@
 """The worked checks 5.20 (c) to (g): what becomes of logs, and of an old leader."""
 
-from docstore.streams.messages import Append, Notice
 from docstore.streams.replica_set import Resolution
+from docstore.wire.streams_messages import Append, Notice
 from tests.docstore.streams.group import Group
 
 

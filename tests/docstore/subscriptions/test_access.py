@@ -12,7 +12,7 @@ from cryptography.fernet import Fernet
 
 from docstore.client import LocalCluster
 from docstore.errors import BadRequest
-from docstore.scans.cut import unpack_part
+from docstore.query.cut import unpack_part
 from tests.docstore.access.tokens import digest
 from tests.docstore.subscriptions.receiver import Receiver, receiving
 

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from cryptography.fernet import Fernet, MultiFernet
 
-from docstore.subscriptions.calling import (
+from docstore.maintenance.webhooks.calling import (
     CALLS_AT_ONCE,
     CHALLENGES_AT_ONCE,
     CHALLENGES_WAITING,

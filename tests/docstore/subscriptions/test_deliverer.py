@@ -10,20 +10,20 @@ import pytest
 from cryptography.fernet import Fernet, MultiFernet
 
 from docstore.beside.view import GroupView
+from docstore.documents.clients import DISK_FULL
+from docstore.maintenance.webhooks import deliverer as module
+from docstore.maintenance.webhooks.calling import Caller
+from docstore.maintenance.webhooks.deliverer import Deliverer
+from docstore.maintenance.webhooks.reading import Reading
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
-from docstore.protocol.clients import DISK_FULL
-from docstore.scans.feed import Feed
+from docstore.reads.scans.feed import Feed
 from docstore.services.subscriptions import Mark, Phase, Subscription, read_subscription
 from docstore.storage.store import Store
-from docstore.subscriptions import deliverer as module
 from docstore.subscriptions import delivery
-from docstore.subscriptions.calling import Caller
-from docstore.subscriptions.deliverer import Deliverer
 from docstore.subscriptions.delivery import FAILURES_MAX, KEPT_BYTES_MAX
 from docstore.subscriptions.events import Came
-from docstore.subscriptions.reading import Reading
 from docstore.subscriptions.sealing import Seal
 from docstore.subscriptions.settings import callback_settings
 from docstore.subscriptions.signing import secret_of

@@ -6,11 +6,11 @@ from typing import Any, cast
 import pytest
 
 from docstore.http.positions import Positions
-from docstore.scans.cut import SEALED, Cut
-from docstore.scans.feed import Stretch, Wanted
+from docstore.maintenance.webhooks.reading import Reading
+from docstore.query.cut import SEALED, Cut
+from docstore.reads.scans.feed import Stretch, Wanted
 from docstore.services.subscriptions import Mark, Replay
 from docstore.subscriptions.events import Came, HistoryGone
-from docstore.subscriptions.reading import Reading
 from tests.docstore.http.single import SingleNode
 from tests.docstore.subscriptions.world import subscription
 

@@ -14,15 +14,15 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from cryptography.fernet import Fernet, MultiFernet
 
 from docstore.errors import BadConfig
-from docstore.subscriptions import calling
-from docstore.subscriptions.calling import Caller
+from docstore.maintenance.webhooks import calling
+from docstore.maintenance.webhooks.calling import Caller
+from docstore.runtime.tls.authority import make_authority, make_certificate
 from docstore.subscriptions.sealing import Seal
 from docstore.subscriptions.settings import CallbackSettings, callback_settings
 from docstore.subscriptions.signing import secret_of
 from docstore.subscriptions.targets import CallbackRefused, Targets
-from docstore.tls.authority import make_authority, make_certificate
+from tests.docstore.runtime.tls.papers import believing
 from tests.docstore.subscriptions.receiver import Receiver, receiving
-from tests.docstore.tls.papers import believing
 
 SECRET = secret_of(bytes(32))
 ANYBODY = "*, http://*"

@@ -16,7 +16,7 @@ from docstore.http.selectors import FORWARDING, NAMES, SELECTORS
 from docstore.http.server import BULK, HttpServer
 from docstore.http.staging import STAGING
 from docstore.http.stored_rows import STORED_ROWS
-from docstore.limits import Limits
+from docstore.model.limits import Limits
 from docstore.services.registry import Registry
 from tests.docstore.http.single import SingleNode
 from tests.source import ROOT

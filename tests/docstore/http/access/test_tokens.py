@@ -10,7 +10,7 @@ from structlog.testing import LogCapture
 
 from docstore.access.authenticator import Authenticator
 from docstore.access.rules import rules_of
-from docstore.node import logs
+from docstore.runtime import logs
 from tests.docstore.access.tokens import KEYS, NOW, bad_tokens, web_token
 from tests.docstore.http.access.conftest import Asker, rules_text
 from tests.docstore.http.single import SingleNode

@@ -9,7 +9,7 @@ import msgpack
 
 from docstore.client import LocalCluster
 from docstore.http.consume import _events
-from docstore.streams.batch import header_of, place_of, verified
+from docstore.model.streams_batch import header_of, place_of, verified
 from docstore.streams.effects import Records
 from docstore.streams.replica_set import partition_name
 from tests.docstore.http.problem import problem_of

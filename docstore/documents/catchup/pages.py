@@ -1,0 +1,75 @@
+"""Rows of a log for a replica that needs them: from memory while they are there, else from disk."""
+
+from collections.abc import Callable, Sequence
+
+from docstore.documents import parts
+from docstore.documents.core import Core
+from docstore.documents.log import SlotLog
+from docstore.documents.reign import Follower, Reign
+from docstore.model.document import Row
+from docstore.storage.store import After, Corrupt, Result, Rows
+
+Then = Callable[[Sequence[Row]], None]
+"""What is done with a page; it has at least one row."""
+
+
+class Pages:
+    """The owner's side of the disk, as far as others are filled from it."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.outbox = core.outbox
+
+    def from_memory(self, log: SlotLog, first: int, last: int) -> list[Row]:
+        """Return a page of rows that follow each other; `first` must be in memory."""
+        rows, size = [log.pending[first]], len(log.pending[first].state)
+        for n in range(first + 1, last + 1):
+            row = log.pending.get(n)
+            if row is None or size + len(row.state) > self.core.config.sending.page_bytes:
+                break
+            rows.append(row)
+            size += len(row.state)
+        return rows
+
+    def tail(
+        self, log: SlotLog, reign: Reign, follower: Follower, first: int, last: int, then: Then
+    ) -> None:
+        """Call `then` with rows first.. of the log: at least one, at most a page.
+
+        It does not end within a batch (rule A2).
+        """
+        last = min(last, first + self.core.config.sending.page_rows - 1)
+        if first in log.pending:
+            then(parts.whole(self.from_memory(log, first, last)))
+            return
+
+        def of_the_log(rows: Sequence[Row]) -> None:
+            if rows[0].n == first:
+                then(parts.whole(rows))
+
+        # Beyond `durable` the disk may still hold rows that were cut in memory.
+        query = Rows(log.slot, first, min(last, log.durable), self.core.config.sending.page_bytes)
+        self._ask_disk(log, reign, follower, query, of_the_log)
+
+    def left(
+        self, log: SlotLog, reign: Reign, follower: Follower, after: int, count: int, then: Then
+    ) -> None:
+        """Call `then` with the next rows that are left after one, from the disk."""
+        query = After(log.slot, after, log.durable, count, self.core.config.sending.page_bytes)
+        self._ask_disk(log, reign, follower, query, then)
+
+    def _ask_disk(
+        self, log: SlotLog, reign: Reign, follower: Follower, query: Rows | After, then: Then
+    ) -> None:
+        follower.reading, follower.sent_at = True, self.core.now
+
+        def found(result: Result) -> None:
+            follower.reading = False
+            if log.reign is not reign:
+                return
+            if isinstance(result, Corrupt):
+                self.core.corrupt(log)
+            elif result:
+                then(result)
+
+        self.outbox.read(query, found)

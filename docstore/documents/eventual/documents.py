@@ -1,0 +1,208 @@
+"""The documents of levels 1 and 2 that this node holds: heads in memory, versions on the disk.
+
+Heads are read when first asked for and kept while there is room. A version joins its document in
+memory and the batch that forms in one step, so that memory never says what the disk will not.
+"""
+
+from collections.abc import Callable, Sequence
+
+from docstore.documents.core import Core
+from docstore.documents.effects import Alarm
+from docstore.documents.eventual.arrived import Arrived
+from docstore.documents.eventual.branches import Branches
+from docstore.documents.eventual.lineage import covers, lineage_of
+from docstore.documents.operations import Operations
+from docstore.model.document import Row
+from docstore.storage.arrivals import Arrive, Heads, Prune, Stand, Standing
+from docstore.storage.store import Corrupt, Recovered, Result
+
+DOCUMENTS_MAX = 8192
+"""Documents whose heads are kept in memory."""
+
+Name = tuple[str, str, int]
+"""(link, hand, stamp) of a version."""
+
+
+class Documents:
+    """Link -> heads, and what other disks send joining them."""
+
+    def __init__(self, core: Core, recovered: Recovered, stored: Callable[[int], None]) -> None:
+        """stored: called with a number of arrival when it is durable."""
+        self.core = core
+        self.outbox = core.outbox
+        self._stored = stored
+        self.arrived = Arrived(recovered)
+        self._known: dict[str, Branches] = {}
+        self._loading: dict[str, list[Callable[[Branches | None], None]]] = {}
+        self.operations = Operations()
+        """What has made the versions that came since this start, by number of arrival."""
+        self.reset(recovered)
+
+    def reset(self, recovered: Recovered) -> None:
+        """Begin again from what is on disk."""
+        self.arrived.reset(recovered)
+        self._known.clear()
+        self._loading.clear()
+        self.operations.cut(recovered.arrived)
+        self.in_conflict = recovered.in_conflict
+        """Documents on this disk that have branches which lost."""
+
+    def known(self, link: str) -> Branches | None:
+        """Return a document's heads if they are in memory."""
+        return self._known.get(link)
+
+    def load(self, link: str, then: Callable[[Branches | None], None]) -> None:
+        """Call `then` with a document's heads, at once if they are in memory; None: damaged."""
+        known = self._known.get(link)
+        if known is not None:
+            then(known)
+            return
+        waiting = self._loading.setdefault(link, [])
+        waiting.append(then)
+        if len(waiting) > 1:
+            return
+
+        def found(result: Result) -> None:
+            if self._loading.get(link) is not waiting:
+                return
+            del self._loading[link]
+            branches = None
+            if isinstance(result, Corrupt):
+                self.outbox.emit(Alarm(f"{link}: a version does not match its checksum"))
+            else:
+                branches = self._known[link] = Branches.of(result)
+                self._make_room()
+            for each in waiting:
+                each(branches)
+
+        self.outbox.read(Heads(self.core.slot_of(link), link), found)
+
+    def _make_room(self) -> None:
+        """Forget the documents that came first, but none that the disk does not have yet."""
+        if len(self._known) <= DOCUMENTS_MAX:
+            return
+        for link in list(self._known)[: DOCUMENTS_MAX // 4]:
+            if self.is_stored(self._known[link]):
+                del self._known[link]
+
+    def is_stored(self, branches: Branches) -> bool:
+        """Say whether all heads of a document are on the disk."""
+        return all(head.row.n <= self.arrived.durable for head in branches.heads)
+
+    def add(self, branches: Branches, row: Row) -> Row | None:
+        """Let a version join its document and the batch; None if it was known."""
+        arrived = row._replace(n=self.arrived.next_number)
+        before = _standings(branches)
+        if not branches.add(arrived):
+            return None
+        self.arrived.note(arrived)
+        self.operations.note(arrived)
+        after = _standings(branches)
+        self.outbox.store(Arrive(arrived, after.pop(arrived.n)))
+        for n, standing in before.items():
+            now = after.get(n, Standing.PAST)
+            if now is not standing:
+                self.outbox.store(Stand(n, now))
+        was, is_now = len(before) > 1, len(branches.heads) > 1
+        self.in_conflict += is_now - was
+        self.core.counters["conflicts"] += len(branches.heads) > max(1, len(before))
+        number = arrived.n
+        self.outbox.when_durable(lambda: self._stored(number))
+        return arrived
+
+    # What others send
+
+    def take(self, rows: Sequence[Row], then: Callable[[], None]) -> None:
+        """Let versions from another disk join their documents; then call back."""
+        self._each({row.link for row in rows}, lambda documents: self._merge(documents, rows, then))
+
+    def _merge(
+        self, documents: dict[str, Branches], rows: Sequence[Row], then: Callable[[], None]
+    ) -> None:
+        horizon = self._horizon_us()
+        for row in rows:
+            branches = documents.get(row.link)
+            if branches is None:
+                continue  # Damaged here: noticed, and told to whoever asks for it.
+            if row.updated_us >= horizon or not branches.heads or _follows(row, branches):
+                self.add(branches, row)
+        then()
+
+    def lacking(self, names: Sequence[Name], then: Callable[[list[str]], None]) -> None:  # Seam.
+        """Call back with the links of those versions that nothing here is or came of."""
+
+        def found(documents: dict[str, Branches]) -> None:
+            then(
+                sorted(
+                    {
+                        link
+                        for link, hand, stamp in names
+                        if link in documents and not documents[link].knows(hand, stamp)
+                    }
+                )
+            )
+
+        self._each({link for link, _, _ in names}, found)
+
+    def heads(self, links: Sequence[str], then: Callable[[list[Row]], None]) -> None:
+        """Call back with the heads of documents, as far as they are durable."""
+
+        def found(documents: dict[str, Branches]) -> None:
+            every = (head.row for branches in documents.values() for head in branches.heads)
+            rows = list(every)
+            if all(row.n <= self.arrived.durable for row in rows):
+                then(rows)
+            else:
+                self.outbox.when_durable(lambda: then(rows))
+
+        self._each(set(links), found)
+
+    def _each(self, links: set[str], then: Callable[[dict[str, Branches]], None]) -> None:
+        """Call back once with all these documents, without those that are damaged."""
+        documents: dict[str, Branches] = {}
+        waiting = len(links)
+        if not waiting:
+            then(documents)
+
+        def loaded(link: str, branches: Branches | None) -> None:
+            nonlocal waiting
+            waiting -= 1
+            if branches is not None:
+                documents[link] = branches
+            if not waiting:
+                then(documents)
+
+        for link in sorted(links):
+            self.load(link, lambda branches, link=link: loaded(link, branches))  # type: ignore[misc]
+
+    # Letting go
+
+    def drop_losers(self, branches: Branches) -> None:
+        """Forget the branches of a document that lost long ago."""
+        gone = branches.drop_losers(self._horizon_us())
+        self.prune(gone)
+        self.core.counters["conflicts_expired"] += len(gone)
+        self.in_conflict -= bool(gone) and not branches.losers
+
+    def prune(self, rows: Sequence[Row]) -> None:
+        """Remove versions; the last arrival stays, so that its number is not given again."""
+        numbers = [row.n for row in rows if row.n < self.arrived.durable]
+        if numbers:
+            self.core.counters["versions_pruned"] += len(numbers)
+            self.outbox.store(Prune(numbers))
+
+    def _horizon_us(self) -> int:
+        return self.core.past_us() - int(self.core.config.retention.conflicts_s * 1e6)
+
+
+def _standings(branches: Branches) -> dict[int, Standing]:
+    return {
+        head.row.n: Standing.LOSER if index else Standing.WINNER
+        for index, head in enumerate(branches.heads)
+    }
+
+
+def _follows(row: Row, branches: Branches) -> bool:
+    """Say whether a version comes of what is shown here, so that it is no conflict."""
+    lineage = lineage_of(row)
+    return any(covers(lineage, head.lineage) for head in branches.heads)

@@ -1,0 +1,90 @@
+"""Writes of bulk jobs: each document at most once per batch, whoever repeats it and however late.
+
+A job writes in batches 0, 1, 2, ...; a task of a batch may run twice, at once or after another,
+with its rows in another order. So an update of a job says (job, batch, sequence), its row keeps
+that for ever, and the owner compares it with the newest version by the same job that the document
+has:
+
+* an earlier batch than that: refused, it is a task that should be dead;
+* the same batch: done already, unless its sequence is greater; refused with another value, which
+  may be another row or a repetition, and only the job knows which;
+* a later batch: applied, unless both have a sequence and the new one is not greater.
+
+What other writers did in between changes nothing: a repetition does not undo it. Chunks of a batch
+are no help here, since a retried task may cut its rows in another way.
+
+Source: the (application id, version) of Delta Lake's transactions, kept per document.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from docstore.model.document import Row
+from docstore.model.identity import unpack_identity
+from docstore.model.operation import Answer, Operation
+
+NO_SEQUENCE = -1
+REPEATED = "repeated"
+"""Code of the answer to a write that was done already."""
+VERSIONS_READ_MAX = 1000
+"""How far back a document's history is looked through for a job's last write."""
+
+
+class Writer(NamedTuple):
+    """Who writes: the job, its batch, and the row's place among those with the same link."""
+
+    job: str
+    batch: int
+    sequence: int = NO_SEQUENCE
+
+
+class Written(NamedTuple):
+    """A job's newest write to one document."""
+
+    batch: int
+    sequence: int
+    fingerprint: int
+
+
+Jobs = dict[str, Written]
+"""Job -> its newest write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The write is there, or one that takes its place: success, and nothing to do."""
+
+
+def jobs_of(rows: Iterable[Row]) -> Jobs:
+    """Return the jobs that wrote a document, from its versions in ascending order."""
+    found: Jobs = {}
+    for row in rows:
+        if row.operation:
+            identity = unpack_identity(row.operation)
+            if identity.writer:
+                job, batch, sequence = identity.writer
+                found[job] = Written(batch, sequence, identity.fingerprint)
+    return found
+
+
+def judged(jobs: Jobs, operation: Operation, fingerprint: int) -> Done | Answer | None:
+    """Return that a write is done, why it is refused, or None: apply it."""
+    job, batch, sequence = Writer(*operation.writer)
+    written = jobs.get(job)
+    if written is None:
+        return None
+    if batch < written.batch:
+        detail = f"{job} has written this document in batch {written.batch} already"
+        return Answer(409, "stale-batch", detail)
+    if sequence == written.sequence and batch == written.batch:
+        if fingerprint == written.fingerprint:
+            return Done()
+        detail = (
+            f"batch {batch} of {job} has written another value here: two of its rows have this link"
+            " and no sequence says which is the later, or it is repeated with other values"
+        )
+        return Answer(409, "duplicate-key", detail)
+    if NO_SEQUENCE not in (sequence, written.sequence) and sequence <= written.sequence:
+        return Done()
+    return None

@@ -1,0 +1,1 @@
+"""Leadership of a slot: liveness, takeover, handover, deposition."""

@@ -1,0 +1,117 @@
+"""A side road: giving a slot away by consent, to the member that the hash prefers, or to anybody.
+
+A node that comes back after a crash owns nothing: others have taken its slots. Once it has been
+there for a while, and its log has all that was decided, the present owner gives the slots back.
+A node that is asked to drain, or whose disk is full, gives all of its slots away, to whoever comes
+next; to nobody if all others are as it is (rule O7).
+
+The owner closes the slot: what arrives waits. When nothing is under way any more, it ends its
+reign and tells the heir, which takes over as after a crash, at once. The entry nodes send what
+waited to the new owner. So nothing is refused, nothing is left open, and the ballots fence all of
+this as they fence every take-over: a hand-over that fails half-way is an ordinary failure.
+
+Source: our own; the transfer of leadership in Raft (Ongaro, 2014, section 3.10) is its cousin.
+"""
+
+from collections.abc import Callable
+
+from docstore.documents.core import Core
+from docstore.documents.depose import depose
+from docstore.documents.log import SlotLog
+from docstore.documents.reign import Phase, Reign
+from docstore.model.slots import to_bitmap
+from docstore.wire.messages import HandOver, Release
+
+Reopen = Callable[[SlotLog, Reign], None]
+"""Serves what has waited."""
+
+CLOSING_MAX = 64
+"""Slots closed at once, so that few documents wait, and those for milliseconds."""
+
+
+class HandingOver:
+    """The owner's side, tick by tick."""
+
+    def __init__(self, core: Core, reopen: Reopen) -> None:
+        self.core = core
+        self.outbox = core.outbox
+        self.reopen = reopen
+        self._given: dict[str, list[int]] = {}
+        self._released: list[tuple[int, int]] = []
+        self._closed = 0
+        self._misplaced: list[tuple[SlotLog, Reign]] = []
+        """Slots of ours that the hash gives to somebody else, as of so many changes of owners."""
+        self._misplaced_as_of = -1
+
+    def tick(self) -> None:
+        """Close slots that others should have, give away those that have come to rest."""
+        self._given, self._released = {}, []
+        # Of what was closed some may stay: there is room again, or who was to have it has gone.
+        concerns_all = self.core.should_yield or self._closed > 0
+        reigns = self.core.logs.reigns() if concerns_all else self._misplaced_ones()
+        self._closed = sum(reign.closed_since is not None for _, reign in reigns)
+        for log, reign in reigns:
+            if reign.phase is Phase.OPEN:
+                self._look(log, reign)
+
+    def _misplaced_ones(self) -> list[tuple[SlotLog, Reign]]:
+        core = self.core
+        if self._misplaced_as_of != core.ownership_changes:
+            self._misplaced_as_of = core.ownership_changes
+            reigns = core.logs.reigns()
+            self._misplaced = [each for each in reigns if each[0].replicas[0] != core.me]
+        return self._misplaced
+
+    def tell(self) -> None:
+        """Tell the heirs, after the heartbeat that says that we own these slots no more."""
+        given, self._given = self._given, {}
+        released, self._released = self._released, []
+        if released and self.core.has_leases:
+            for peer in self.core.peers:
+                self.outbox.send(peer, Release(released))
+        for heir, slots in given.items():
+            self.outbox.send(heir, HandOver(to_bitmap(slots, self.core.placement.slots)))
+
+    def _look(self, log: SlotLog, reign: Reign) -> None:
+        heir = self._heir(log, reign)
+        if heir is None:
+            if reign.closed_since is not None:
+                self._reopen(log, reign)
+        elif reign.closed_since is None:
+            is_closable = self.core.now >= reign.closable_from
+            if is_closable and self._closed < CLOSING_MAX:
+                reign.closed_since = self.core.now
+                self._closed += 1
+        elif not reign.is_busy and reign.followers[heir].acked >= log.end:
+            depose(self.core, log)
+            self.core.counters["handed_over"] += 1
+            self._given.setdefault(heir, []).append(log.slot)
+            self._released.append((log.slot, reign.ballot[0]))
+        elif self.core.now - reign.closed_since > self.core.config.leadership.closing_max_s:
+            # Whoever waits here waits too long: serve, and try again later.
+            self._reopen(log, reign)
+
+    def _reopen(self, log: SlotLog, reign: Reign) -> None:
+        reign.closed_since = None
+        reign.closable_from = self.core.now + 5 * self.core.config.leadership.closing_max_s
+        self.reopen(log, reign)
+
+    def _heir(self, log: SlotLog, reign: Reign) -> str | None:
+        """Return who should have the slot instead of us, if it is ready to take it."""
+        if self.core.should_yield:
+            candidates = [member for member in log.replicas if member != self.core.me]
+        else:
+            candidates = list(log.replicas[: log.replicas.index(self.core.me)])
+        return next((each for each in candidates if self.is_ready(log, reign, each)), None)
+
+    def is_ready(self, log: SlotLog, reign: Reign, member: str) -> bool:
+        """Say whether a member is there for good, fit, and has all that is decided."""
+        follower = reign.followers.get(member)
+        peer = self.core.peers[member]
+        if follower is None or not self.core.may_own(member) or not peer.linked:
+            return False
+        has_stayed = self.core.should_yield or (
+            self.core.now - peer.here_since >= self.core.config.leadership.hand_back_after_s
+        )
+        holds = follower.adopted and follower.acked >= log.decided
+        return has_stayed and holds and log.slot not in peer.faulty

@@ -1,0 +1,373 @@
+"""A side road: becoming the owner of slots (rules T0 to T4, L1).
+
+A node tries when it is the first member alive in a slot's replica set and nobody alive owns
+the slot. It asks whether a quorum would let it (pre-vote), promises itself, durably, gathers a
+quorum of promises, takes the greatest (adopted, end) among their logs as the base, brings its
+own log there, and opens once a quorum stands at the base. One round of messages serves all the
+slots that it tries for.
+
+Source: the view change of Viewstamped Replication Revisited (Liskov and Cowling, 2012, section
+4.2), started by the member that the hash prefers; pre-vote from Raft (Ongaro, 2014, 9.6).
+"""
+
+from collections.abc import Collection, Iterable
+
+from docstore.documents import parts
+from docstore.documents.catchup.catchup import CatchUp
+from docstore.documents.core import Core
+from docstore.documents.depose import depose
+from docstore.documents.log import SlotLog
+from docstore.documents.owners import claimant, first_alive
+from docstore.documents.peers import NEVER
+from docstore.documents.reign import Follower, Phase, Recovery, Reign
+from docstore.documents.write_path.decide import Decider
+from docstore.documents.write_path.learn import Acceptor
+from docstore.model.document import ballot_added, ballots_until, common_end
+from docstore.model.slots import from_bitmap, to_bitmap
+from docstore.ownership import quorum
+from docstore.ownership.ballot import next_ballot
+from docstore.storage.store import Corrupt, Result, Rows, Truncate
+from docstore.wire.messages import (
+    Evidence,
+    Fetch,
+    Fetched,
+    HandOver,
+    Prepare,
+    PreVote,
+    PreVoted,
+    Promised,
+)
+
+FACTOR_MAX = 32
+"""The greatest factor of the back-off, and of the time of an attempt (rule T4)."""
+
+
+class TakeOver:
+    """The candidate's side, and the voter's."""
+
+    def __init__(self, core: Core, acceptor: Acceptor, decider: Decider, catchup: CatchUp) -> None:
+        self.core = core
+        self.outbox = core.outbox
+        self.acceptor = acceptor
+        self.decider = decider
+        self.catchup = catchup
+        self._round = core.boot << 32
+        self._voters: set[str] = set()
+        self._votes: dict[int, set[str]] = {}
+        """slot -> the nodes that would let us, in the pre-vote round that is on its way."""
+        self._asked_at = NEVER
+        self._not_before = NEVER
+        self._backing_off = 1
+        self._patience_s = core.config.leadership.attempt_timeout_s
+        """How long an attempt may make no progress: on disks that are slower, none would ever
+        succeed, so it is twice as long after each that failed. A pre-vote that is refused or
+        lost says nothing of disks: it makes none longer."""
+        self._without_owner: list[SlotLog] = []
+        self._unclaimed_as_of: tuple[int, set[str]] = (-1, set())
+        self._attempts: list[tuple[SlotLog, Reign]] = []
+        self._attempts_as_of = -1
+
+    def forget(self) -> None:
+        """Abandon a pre-vote: things are different now, and may be tried for at once."""
+        self._votes, self._not_before = {}, self.core.now
+
+    # Trying
+
+    def consider(self) -> None:
+        """Try for every slot that should be ours and is nobody's."""
+        core = self.core
+        times = core.config.leadership
+        asking = self._votes and core.now - self._asked_at < times.attempt_timeout_s
+        if asking or core.now < self._not_before:
+            return
+        if self._votes:
+            self._votes = {}
+            self._back_off()
+            return
+        slots = [log.slot for log in self._unclaimed() if self._should_try(log)]
+        if slots:
+            self._ask_votes(slots)
+
+    def handed(self, sender: str, message: HandOver) -> None:
+        """Take slots that their owner has just given up for us."""
+        for slot in from_bitmap(message.slots):
+            self.core.peers.disclaim(sender, slot)
+        self.forget()
+        self.consider()
+
+    def _unclaimed(self) -> list[SlotLog]:
+        """Return the slots that nobody alive says it owns; mostly there are none.
+
+        Asked at every tick, and looked for only when something has changed.
+        """
+        core = self.core
+        alive = {peer for peer in core.peers if core.is_alive(peer)}
+        as_of = (core.ownership_changes, alive)
+        if self._unclaimed_as_of != as_of:
+            nobody = (0, "")
+            claim_of = core.peers.claims.get
+            self._unclaimed_as_of = as_of
+            self._without_owner = [
+                log
+                for slot, log in core.logs.items()
+                if log.reign is None and claim_of(slot, nobody)[1] not in alive
+            ]
+        return self._without_owner
+
+    def _should_try(self, log: SlotLog) -> bool:
+        if log.reign is not None or not log.full or self.core.is_leased(log.slot, self.core.me):
+            return False
+        if claimant(self.core, log.slot) is not None:
+            return False
+        return first_alive(self.core, log.slot) == self.core.me and not self._is_early(log.slot)
+
+    def _is_early(self, slot: int) -> bool:
+        """Say whether somebody whom the hash prefers may just be starting, as this node is."""
+        core = self.core
+        if core.now - core.started_at >= core.config.leadership.start_grace_s:
+            return False
+        replicas = core.placement.replicas(slot)
+        preferred = replicas[: replicas.index(core.me)]
+        return any(core.peers[member].heard_at == NEVER for member in preferred)
+
+    def _ask_votes(self, slots: list[int]) -> None:
+        self._round += 1
+        self._asked_at = self.core.now
+        self._voters = set()
+        self._votes = {slot: {self.core.me} for slot in slots}
+        self.core.counters["prevotes"] += 1
+        bitmap = to_bitmap(slots, self.core.placement.slots)
+        for peer in self.core.peers:
+            self.outbox.send(peer, PreVote(self._round, bitmap))
+        self._count_votes(slots)
+
+    def vote(self, sender: str, message: PreVote) -> None:
+        """Say for which slots this node hears a present owner or a better candidate (T0)."""
+        refused = [slot for slot in from_bitmap(message.slots) if self._hears_better(sender, slot)]
+        if refused:
+            self.core.counters["prevotes_refused"] += 1
+        bitmap = to_bitmap(refused, self.core.placement.slots)
+        self.outbox.send(sender, PreVoted(message.round, bitmap))
+
+    def _hears_better(self, candidate: str, slot: int) -> bool:
+        log = self.core.logs.get(slot)
+        if log is None or (log.reign and log.reign.phase is Phase.OPEN):
+            return True
+        if self.core.is_leased(slot, candidate):
+            return True
+        holder = claimant(self.core, slot)
+        if holder is not None and holder != candidate:
+            return True
+        replicas = self.core.placement.replicas(slot)
+        before = replicas[: replicas.index(candidate)] if candidate in replicas else replicas
+        return first_alive(self.core, slot) in before
+
+    def voted(self, sender: str, message: PreVoted) -> None:
+        """Count a vote; prepare the slots that a quorum leaves to us."""
+        if message.round != self._round or not self._votes:
+            return
+        refused = set(from_bitmap(message.refused))
+        for slot, votes in self._votes.items():
+            if slot not in refused:
+                votes.add(sender)
+        self._count_votes(list(self._votes))
+        self._voters.add(sender)
+        if self._votes and self._voters >= {
+            p for p, peer in self.core.peers.items() if peer.linked
+        }:
+            self._votes = {}  # Everybody has spoken: there is nothing left to wait for.
+            self._back_off()
+
+    def _count_votes(self, slots: Iterable[int]) -> None:
+        won = [
+            slot
+            for slot in slots
+            if quorum.is_quorum(self._votes[slot], self.core.logs[slot].voting)
+            and self._should_try(self.core.logs[slot])
+        ]
+        for slot in won:
+            del self._votes[slot]
+        if won:
+            self._prepare(won)
+
+    # Promises
+
+    def _prepare(self, slots: list[int]) -> None:
+        """Promise ourselves first, durably, then ask the others (rule T1)."""
+        core = self.core
+        ballot = next_ballot(core.logs.epoch_seen, core.me)
+        core.logs.epoch_seen = ballot[0]
+        core.counters["prepares"] += 1
+        deadline = core.now + self._patience_s
+        for slot in slots:
+            log = core.logs[slot]
+            log.promised = ballot
+            core.logs.set_reign(log, Reign(ballot, Phase.PREPARING, Recovery(deadline)))
+            core.outbox.save(log)
+        message = Prepare(ballot[0], to_bitmap(slots, core.placement.slots))
+        own = self.acceptor.promise(ballot[0], [core.logs[slot] for slot in slots])
+
+        def ask() -> None:
+            for peer in core.peers:
+                core.outbox.send(peer, message)
+            self.promised(core.me, own)
+
+        core.outbox.when_durable(ask)
+
+    def promised(self, sender: str, message: Promised) -> None:
+        """Gather evidence; fix the base of the slots for which a quorum has promised."""
+        # Before protocol 10 a promise says nothing of instants.
+        closed = message.closed_us or [0] * len(message.evidence)
+        for evidence, closed_us in zip(message.evidence, closed, strict=False):
+            log = self.core.logs.get(evidence.slot)
+            reign = log.reign if log else None
+            if log is None or reign is None or reign.phase is not Phase.PREPARING:
+                continue
+            if reign.ballot != (message.epoch, self.core.me):
+                continue
+            reign.recovery.evidence[sender] = evidence
+            log.close(closed_us)
+            if self.has_evidence(log, reign):
+                self._recover(log, reign)
+
+    def has_evidence(self, log: SlotLog, reign: Reign) -> bool:  # Seam.
+        """Say whether a quorum has promised, and undamaged logs of a quorum are told of.
+
+        While the group changes, both sets must promise; what was ever decided is with a majority
+        of the old one, so that newcomers need not be asked for it.
+        """
+        full = [sender for sender, each in reign.recovery.evidence.items() if each.full]
+        promised = quorum.is_quorum(reign.recovery.evidence, log.voting)
+        return promised and quorum.is_quorum(full, log.voting[:1])
+
+    def best(self, log: SlotLog, evidence: Collection[Evidence]) -> Evidence:  # Seam.
+        """Return the log that holds all that was ever decided: greatest (adopted, end) (T2)."""
+        return max(evidence, key=lambda each: (each.adopted, each.end))
+
+    # Recovering
+
+    def _recover(self, log: SlotLog, reign: Reign) -> None:
+        """Fix the base, and bring this node's log to it."""
+        full = {sender: each for sender, each in reign.recovery.evidence.items() if each.full}
+        best = self.best(log, full.values())
+        reign.phase, reign.recovery.best = Phase.RECOVERING, best
+        reign.base = best.end
+        reign.recovery.deadline = self.core.now + self._patience_s
+        reign.recovery.identical = {
+            sender
+            for sender, each in full.items()
+            if (each.adopted, each.end) == (best.adopted, best.end)
+        }
+        reign.followers = {
+            peer: Follower(acked=0, sent=0)
+            for peer in (*log.replicas, *log.learners)
+            if peer != self.core.me
+        }
+        if self.core.me in reign.recovery.identical:
+            self._root(log, reign)
+        else:
+            self._go_to_common(log, reign, best)
+
+    def _go_to_common(self, log: SlotLog, reign: Reign, best: Evidence) -> None:
+        """Cut our own log to what it shares with the best one, then fetch the rest."""
+        common = common_end(log.ballots, log.end, best.ballots, best.end)
+        if common < log.decided or common < best.kept:
+            # Decided rows are in every log that a quorum can offer; this one is not to be used.
+            self.acceptor.mark_faulty(log, f"slot {log.slot}: what we hold was never decided so")
+            return
+        if common < log.end:
+            self.core.counters["own_cut"] += 1
+            log.cut(common)
+            self.outbox.store(Truncate(log.slot, common))
+            self.outbox.save(log)
+        if log.end == reign.base:
+            self._root(log, reign)
+        else:
+            self._fetch(log, reign)
+
+    def _fetch(self, log: SlotLog, reign: Reign) -> None:
+        self.core.counters["fetches"] += 1
+        source = min(reign.recovery.identical)
+        last = min(reign.base, log.end + self.core.config.sending.page_rows)
+        self.outbox.send(source, Fetch(log.slot, reign.ballot[0], log.end + 1, last))
+
+    def fetch(self, sender: str, message: Fetch) -> None:
+        """Give a new owner rows of our log, as long as our promise to it stands."""
+        log = self.core.logs.get(message.slot)
+        ballot = (message.epoch, sender)
+        if log is None or log.promised != ballot:
+            return
+
+        def found(result: Result) -> None:
+            if isinstance(result, Corrupt):
+                self.core.corrupt(log)
+            elif log.promised == ballot:
+                rows = parts.whole(result) if result else result
+                answer = Fetched(message.slot, message.epoch, message.first, rows)
+                self.outbox.send(sender, answer)
+
+        last = min(message.last, log.durable)
+        bounds = self.core.config.sending
+        self.outbox.read(Rows(message.slot, message.first, last, bounds.page_bytes), found)
+
+    def fetched(self, sender: str, message: Fetched) -> None:
+        """Append rows of the base to our log."""
+        log = self.core.logs.get(message.slot)
+        reign = log.reign if log else None
+        if log is None or reign is None or reign.recovery.best is None:
+            return
+        current = reign.ballot == (message.epoch, self.core.me)
+        if not current or reign.phase is not Phase.RECOVERING or log.end >= reign.base:
+            return
+        rows = [row for row in message.rows if log.end < row.n <= reign.base]
+        if not rows or rows[0].n != log.end + 1:
+            return
+        log.extend(rows)
+        self.outbox.store_rows(log, rows)
+        log.ballots = ballots_until(reign.recovery.best.ballots, log.end)
+        self.outbox.save(log)
+        reign.recovery.deadline = self.core.now + self._patience_s
+        if log.end == reign.base:
+            self._root(log, reign)
+        else:
+            self._fetch(log, reign)
+
+    def _root(self, log: SlotLog, reign: Reign) -> None:
+        """Our log is the base: adopt our own ballot, and have the others adopt it."""
+        assert log.end == reign.base
+        log.adopted = reign.ballot
+        log.ballots = ballot_added(log.ballots, reign.ballot, reign.base + 1)
+        self.outbox.save(log)
+        self.outbox.when_durable(lambda: self.decider.own_disk([(log, reign, reign.base)]))
+        self.catchup.probe_all(log, reign)
+
+    # Giving up
+
+    def expire(self) -> None:
+        """Abandon attempts that have had their time (rule T4)."""
+        core, failed = self.core, False
+        if self._attempts_as_of != core.ownership_changes:
+            self._attempts_as_of = core.ownership_changes
+            reigns = core.logs.reigns()
+            self._attempts = [each for each in reigns if each[1].phase is not Phase.OPEN]
+        for log, reign in self._attempts:
+            is_under_way = log.reign is reign and reign.phase is not Phase.OPEN
+            if is_under_way and core.now >= reign.recovery.deadline:
+                depose(core, log)
+                core.counters["attempts_failed"] += 1
+                failed = True
+        if failed:
+            self._back_off()
+            longest_s = core.config.leadership.attempt_timeout_s * FACTOR_MAX
+            self._patience_s = min(2 * self._patience_s, longest_s)
+
+    def opened(self) -> None:
+        """An attempt succeeded: the next one need not wait."""
+        self._backing_off = 1
+        self._patience_s = self.core.config.leadership.attempt_timeout_s
+
+    def _back_off(self) -> None:
+        """Wait a random time, doubling its bound with each failure up to 32 times."""
+        self._backing_off = min(2 * self._backing_off, FACTOR_MAX)
+        bound = self.core.config.leadership.backoff_s * self._backing_off
+        self._not_before = self.core.now + self.core.rng.random() * bound

@@ -1,0 +1,45 @@
+"""Slots that nobody owns, and since when, as this node hears it: what it is not ready for.
+
+At each hand-over, and while members change, nobody claims a slot for some tenths of a second:
+requests wait for that long, and none is refused. Who sends this node its clients should not send
+them elsewhere and back for it, so a vacancy counts once it has lasted for half the time after which
+a silent owner is replaced. One that stood before this node was there counts at once.
+"""
+
+from collections.abc import Iterable
+from math import inf
+
+from docstore.documents.core import Core
+from docstore.documents.owners import claimant
+
+
+class Vacancies:
+    """Since when each slot without an owner is without one."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._since = dict.fromkeys(range(core.placement.slots), -inf)
+        self._as_of: tuple[int, frozenset[str]] | None = None
+
+    def tick(self) -> None:
+        """Look at all slots again, if anybody has come, gone, or claims others than before."""
+        core = self._core
+        as_of = core.ownership_changes, frozenset(filter(core.is_alive, core.peers))
+        if as_of != self._as_of:
+            self._as_of = as_of
+            vacant = (slot for slot in range(core.placement.slots) if not self._is_owned(slot))
+            self._since = {slot: self._since.get(slot, core.now) for slot in vacant}
+
+    def lasting(self) -> int:
+        """Return how many slots have been without an owner for too long."""
+        before = self._core.now - self._core.config.leadership.vacant_after_s
+        return sum(since <= before for since in self._since.values())
+
+    def among(self, slots: Iterable[int]) -> int:
+        """Return how many of some slots are without an owner."""
+        return sum(slot in self._since for slot in slots)
+
+    def _is_owned(self, slot: int) -> bool:
+        log = self._core.logs.get(slot)
+        is_ours = log is not None and log.open_reign is not None
+        return is_ours or claimant(self._core, slot) is not None

@@ -1,0 +1,175 @@
+"""One slot as one replica holds it: a log without holes, under a promise.
+
+Memory runs ahead of the disk by what is in the batch that forms; `durable` says how far the
+disk has come. Nothing is told to anybody before it is durable: see `outbox.py`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from docstore.documents.operations import Operations
+from docstore.documents.reign import Phase, Reign
+from docstore.model.document import Ballot, Ballots, Row, ballot_added, ballot_at, ballots_until
+from docstore.ownership.by_hash import Placement
+from docstore.storage.store import SlotRecord, SlotRecovered, Status
+
+
+@dataclass(slots=True)
+class SlotLog:
+    """The state of one slot on one replica."""
+
+    slot: int
+    replicas: tuple[str, ...]
+    """Who counts, in order of preference."""
+    voting: tuple[tuple[str, ...], ...]
+    """The sets of which each must give a majority: one, or two while the group changes."""
+    learners: tuple[str, ...]
+    """Who is being filled and does not count."""
+    promised: Ballot
+    adopted: Ballot
+    ballots: Ballots
+    kept: int
+    floor: int
+    end: int
+    durable: int
+    decided: int
+    full: bool
+    updated_us: int
+    operations: Operations
+    cuts: int = 0
+    """How often rows were taken away: what was said of the disk before a cut is void after."""
+    reign: Reign | None = None
+    """Set while this node owns the slot, or tries to."""
+    pending: dict[int, Row] = field(default_factory=dict)
+    """Rows above min(decided, durable), by n."""
+    dropped: int = 0
+    """Rows up to here are not in `pending`."""
+    copying: Ballot | None = None
+    """The ballot whose owner is replacing this log page by page, if one is."""
+    passed: int = 0
+    """All replicas of the slot hold its log up to here, on their disks."""
+    copied: int = 0
+    """While it is replaced: the n of the last row that has come."""
+    gathered: list[Row] = field(default_factory=list)
+    """While it is replaced: rows that have come and are not given to the disk yet."""
+
+    @property
+    def last_ballot(self) -> Ballot:
+        """Return the ballot of the row at `end`; NO_BALLOT when there is none."""
+        return ballot_at(self.ballots, self.end)
+
+    @property
+    def open_reign(self) -> Reign | None:
+        """Return the reign under which this node owns the slot, None if it does not, or not yet."""
+        reign = self.reign
+        return reign if reign is not None and reign.phase is Phase.OPEN else None
+
+    def record(self) -> SlotRecord:
+        """Return what is kept on disk beside the rows."""
+        return SlotRecord(
+            slot=self.slot,
+            promised=self.promised,
+            adopted=self.adopted,
+            ballots=self.ballots,
+            kept=self.kept,
+            floor=self.floor,
+            decided=min(self.decided, self.end),
+            status=Status.FULL if self.full else Status.FAULTY,
+        )
+
+    def extend(self, rows: Sequence[Row]) -> None:
+        """Append rows that follow `end`; their reigns come with them."""
+        assert rows[0].n == self.end + 1
+        for row in rows:
+            if not self.ballots or self.ballots[-1][0] != (row.epoch, row.owner):
+                self.ballots = ballot_added(self.ballots, row.ballot, row.n)
+            self.pending[row.n] = row
+            self.operations.note(row)
+        last = rows[-1]
+        self.end = last.n
+        self.updated_us = max(self.updated_us, last.updated_us)
+
+    def settled_at(self, at_us: int) -> int:
+        """Make no more rows of this instant or before; return the last row that may be of it."""
+        self.close(at_us)
+        for n in range(self.end, self.decided, -1):
+            if self.pending[n].updated_us <= at_us:
+                return n
+        return self.decided
+
+    def close(self, until_us: int) -> None:  # Seam.
+        """Give no later row a time up to this one (rule R5)."""
+        self.updated_us = max(self.updated_us, until_us)
+
+    def lay_base(self, rows: Sequence[Row]) -> None:
+        """Note the rows of a copy that stand below what is kept: they are not rows of the log."""
+        for row in rows:
+            self.operations.note(row)
+        self.updated_us = max(self.updated_us, rows[-1].updated_us)
+
+    def cut(self, end: int) -> None:
+        """Take away the rows above `end`; none of them is decided (rule P4)."""
+        assert end >= self.decided
+        self.retract(end)
+        self.durable = min(self.durable, end)
+        self.cuts += 1
+
+    def retract(self, end: int) -> None:
+        """Take back rows that were never stored nor told, so the disk is not concerned."""
+        for n in range(end + 1, self.end + 1):
+            self.pending.pop(n, None)
+        self.end, self.dropped = end, min(self.dropped, end)
+        self.ballots = ballots_until(self.ballots, end)
+        self.operations.cut(end)
+
+    def place(self, placement: Placement) -> None:
+        """Take the replicas of a placement."""
+        self.replicas = placement.replicas(self.slot)
+        self.voting = placement.voting(self.slot)
+        self.learners = placement.learners(self.slot)
+
+    def clear(self, *, kept: int, floor: int) -> None:
+        """Empty the log because a copy replaces it."""
+        self.pending.clear()
+        self.gathered = []
+        self.operations = Operations(since=kept + 1)
+        self.adopted, self.ballots = (0, ""), ()
+        self.kept = self.end = self.durable = self.dropped = kept
+        self.decided, self.floor = kept, floor
+        self.cuts += 1
+
+    def drop_stored(self) -> None:
+        """Let go of rows that are decided and on this disk."""
+        bound = min(self.decided, self.durable)
+        if bound > self.dropped:
+            for n in range(self.dropped + 1, bound + 1):
+                self.pending.pop(n, None)
+            self.dropped = bound
+
+
+def log_from_disk(slot: int, placement: Placement, found: SlotRecovered | None) -> SlotLog:
+    """Return a slot as the disk has it.
+
+    One without a record was founded with the group and never used: empty and full. A slot that
+    came to this node later has a record from its first moment (rule D4).
+    """
+    record = found.record if found else SlotRecord(slot)
+    end = found.end if found else 0
+    return SlotLog(
+        slot=slot,
+        replicas=placement.replicas(slot),
+        voting=placement.voting(slot),
+        learners=placement.learners(slot),
+        promised=record.promised,
+        adopted=record.adopted,
+        ballots=record.ballots,
+        kept=record.kept,
+        floor=record.floor,
+        end=end,
+        durable=end,
+        dropped=end,
+        decided=min(record.decided, end),
+        full=record.status is Status.FULL,
+        updated_us=found.updated_us if found else 0,
+        operations=Operations(since=end + 1),
+    )

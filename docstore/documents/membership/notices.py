@@ -1,0 +1,42 @@
+"""Nodes that are behind are told which configuration is decided.
+
+Any member tells: whoever hears from a node that counts by an older configuration, and everybody
+everybody when a new one comes into use. What is decided may be taken from anyone.
+"""
+
+from docstore.documents.core import Core
+from docstore.documents.membership.stored import StoredRegister
+from docstore.documents.membership.stored_forms import may_tell
+from docstore.documents.peers import NEVER
+from docstore.ownership.configuration import unpack_configuration
+from docstore.wire.messages import Configured
+
+
+class CommitNotices:
+    """Both sides of Configured."""
+
+    def __init__(self, core: Core, stored: StoredRegister) -> None:
+        self.core = core
+        self.outbox = core.outbox
+        self.stored = stored
+        self.restarted()
+
+    def restarted(self) -> None:
+        """Forget who knows what."""
+        self._told: dict[str, tuple[float, int]] = {}
+        """Node -> when it was told of which configuration."""
+
+    def tell(self, peer: str) -> None:
+        """Tell a node, unless it has just been told."""
+        now, number = self.core.now, self.core.configuration.id
+        told_at, told = self._told.get(peer, (NEVER, 0))
+        if told == number and now - told_at < self.core.config.sending.resend_interval_s:
+            return
+        if not may_tell(self.core, peer, self.core.configuration):
+            return
+        self._told[peer] = (now, number)
+        self.outbox.send_any(peer, Configured(self.core.configuration.pack()))
+
+    def told(self, message: Configured) -> None:
+        """Take a decided configuration from any member."""
+        self.stored.learn(unpack_configuration(message.packed))

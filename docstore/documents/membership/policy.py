@@ -1,0 +1,56 @@
+"""Which configuration the leader of the register offers next, without being asked for it.
+
+A change that is under way goes on: from learning to joint when the newcomers have what the old
+members have, from joint to stable when every slot is open under majorities of both. In a group at
+rest a member that has been silent for too long is taken out, votes are spread over zones, and what
+all members read may be stored.
+"""
+
+from docstore.documents.core import Core
+from docstore.documents.membership.change import Change, ChangeRefused, Kind, advanced, begin
+from docstore.documents.membership.readiness import Readiness
+from docstore.documents.membership.stored_forms import with_forms_allowed
+from docstore.ownership.configuration import Configuration, Stage, with_votes
+
+
+def next_configuration(core: Core, readiness: Readiness) -> Configuration | None:
+    """Return what should follow the configuration in use, None if it may stay as it is."""
+    configuration = core.configuration
+    if configuration.stage is Stage.STABLE:
+        following = _without_a_silent_member(core) or _with_votes_spread(core)
+        return following or with_forms_allowed(core)
+    if not readiness.is_complete():
+        return None
+    core.counters["steps_of_change"] += 1
+    return advanced(configuration)
+
+
+def _without_a_silent_member(core: Core) -> Configuration | None:
+    """Take out a member that has been silent for as long as the operator allows, if one has."""
+    patience_s = core.config.remove_after_s
+    if patience_s <= 0 or core.now - core.started_at < patience_s:
+        return None
+    for member, peer in core.peers.items():
+        if core.now - peer.last_word_at < patience_s:
+            continue
+        try:
+            following = begin(core.configuration, Change(Kind.REMOVE, member))
+        except ChangeRefused:
+            continue  # Too few would remain.
+        core.counters["removals_proposed"] += 1
+        return following
+    return None
+
+
+def _with_votes_spread(core: Core) -> Configuration | None:
+    """Move votes to other zones, when all members are there: nothing then stands in its way.
+
+    Founders do not spread them, nor do older versions.
+    """
+    configuration = core.configuration
+    if with_votes(configuration.members) == configuration.members:
+        return None
+    if not all(map(core.is_alive, core.peers)):
+        return None
+    core.counters["votes_spread"] += 1
+    return begin(configuration, Change(Kind.SPREAD))

@@ -1,0 +1,89 @@
+"""Which slots are ready for the next step of a change of members, here and at all others.
+
+Each owner says so of its own slots, in its heartbeat; the leader of the register counts them.
+From learning to joint the newcomers must have what is decided; from joint to stable a reign must
+have been opened under majorities of both.
+"""
+
+from collections.abc import Callable
+
+from docstore.documents.core import Core
+from docstore.documents.log import SlotLog
+from docstore.documents.reign import Phase
+from docstore.model.slots import from_bitmap, to_bitmap
+from docstore.ownership import quorum
+from docstore.ownership.configuration import Stage
+from docstore.wire.messages import Heartbeat
+
+
+class Readiness:
+    """What is known of the slots, for the step that follows the configuration in use."""
+
+    def __init__(self, core: Core, blocks: Callable[[int], bool]) -> None:
+        """blocks: whether something else of this node still needs a member that leaves a slot."""
+        self.core = core
+        self._blocks = blocks
+        self._said: dict[str, frozenset[int]] = {}
+        """Member -> its slots that are ready."""
+
+    def forget(self) -> None:
+        """Begin to count anew: another step, or another leader."""
+        self._said = {}
+
+    @property
+    def progress(self) -> int:
+        """Return how many slots are ready for the next step; at the leader only."""
+        return len(set(self._here()).union(*self._said.values()))
+
+    def is_complete(self) -> bool:  # Seam.
+        """Say whether every slot has an owner that says so."""
+        # This is asked at every tick, and it takes milliseconds to look at each slot of ours.
+        at_most = len(self.core.logs.reigns()) + sum(map(len, self._said.values()))
+        if at_most < self.core.placement.slots:
+            return False
+        return self.progress == self.core.placement.slots
+
+    def bitmap(self) -> tuple[int, bytes]:
+        """Return what our heartbeat says: (configuration, slots ready for the next step)."""
+        number = self.core.configuration.id
+        if self.core.configuration.stage is Stage.STABLE:
+            return (number, b"")
+        return (number, to_bitmap(self._here(), self.core.placement.slots))
+
+    def heard(self, sender: str, message: Heartbeat) -> None:
+        """Learn which of a member's slots are ready."""
+        number, bitmap = message.ready
+        if number == self.core.configuration.id:
+            self._said[sender] = frozenset(from_bitmap(bitmap))
+
+    def _here(self) -> list[int]:
+        stage = self.core.configuration.stage
+        if stage is Stage.STABLE:
+            return []
+        found = []
+        for log, reign in self.core.logs.reigns():
+            # A reign that is open while the stage is joint was opened by majorities of both.
+            if reign.phase is Phase.OPEN and (stage is Stage.JOINT or self._is_filled(log)):
+                found.append(log.slot)
+        return found
+
+    def _is_filled(self, log: SlotLog) -> bool:
+        """Say whether the slot's newcomers hold what is decided, every one of them.
+
+        They would count after the next step whether they hold anything or not, and one more
+        lost disk would then be one too many. Of the others a majority is enough.
+        """
+        # First what mostly is not so yet: this is asked of all slots, again and again.
+        if self._blocks(log.slot):
+            return False
+        if not all(self._holds_all(log, newcomer) for newcomer in log.learners):
+            return False
+        coming = self.core.placement.next_replicas(log.slot)
+        held = [each for each in coming if each == self.core.me or self._holds_all(log, each)]
+        return quorum.is_quorum(held, (coming,))
+
+    def _holds_all(self, log: SlotLog, member: str) -> bool:
+        follower = log.reign.followers.get(member) if log.reign else None
+        if follower is None or not follower.adopted:
+            return False
+        return log.decided - follower.acked <= self.core.config.sending.page_rows

@@ -1,0 +1,151 @@
+"""The configuration register: one value, chosen by vote, that says who the members are.
+
+It is the only part of the system with an elected leader, and documents never wait for it. Its
+parts, each in a file of this folder:
+
+| file | subject |
+|---|---|
+| `stored.py` | what this node has stored: its vote, the latest configuration |
+| `election.py` | who leads |
+| `replication.py` | the leader brings the latest configuration to the voters, until it is decided |
+| `transfer.py` | a leader that drains gives the lead away |
+| `requests.py` | who has asked for a change, and is owed an answer |
+| `policy.py` | what the leader offers of its own accord: the next step of a change, a removal |
+| `readiness.py` | whether the slots are ready for that step |
+| `notices.py` | nodes that are behind are told what is decided |
+
+Source: Raft with a log of one entry (Ongaro and Ousterhout, 2014, sections 5 and 6).
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import assert_never
+
+from docstore.documents.core import Core
+from docstore.documents.membership.change import Change, ChangeRefused, Kind, begin
+from docstore.documents.membership.election import Election
+from docstore.documents.membership.notices import CommitNotices
+from docstore.documents.membership.policy import next_configuration
+from docstore.documents.membership.readiness import Readiness
+from docstore.documents.membership.replication import Replication
+from docstore.documents.membership.requests import ChangeRequests
+from docstore.documents.membership.stored import StoredRegister
+from docstore.documents.membership.stored_forms import with_extended_form
+from docstore.documents.membership.transfer import Transfer
+from docstore.ownership.configuration import Configuration, Registered
+from docstore.wire.messages import Canvass, Configured, Electing, Follow, Lead, Succeed, Vote
+
+
+class Register:
+    """One node's part in the register."""
+
+    def __init__(
+        self,
+        core: Core,
+        stored: Registered,
+        rng: Random,
+        *,
+        use: Callable[[Configuration], None],
+        blocks: Callable[[int], bool],
+    ) -> None:
+        """use: goes over to a configuration that is decided. blocks: see `readiness.py`."""
+        self.core = core
+        self._use = use
+        self.readiness = Readiness(core, blocks)
+        self.stored = StoredRegister(core, stored, rng, self._learnt)
+        self.requests = ChangeRequests(core)
+        self.election = Election(core, self.stored, self._elected)
+        self.replication = Replication(core, self.stored, self.requests)
+        self.transfer = Transfer(core, self.stored, self.replication)
+        self.notices = CommitNotices(core, self.stored)
+
+    def restarted(self, stored: Registered) -> None:
+        """Begin again from what is on disk."""
+        self.stored.restarted(stored)
+        self.readiness.forget()
+        for part in (self.requests, self.replication, self.transfer, self.notices):
+            part.restarted()
+
+    def received(self, sender: str, message: Electing) -> None:
+        """Take a message."""
+        match message:
+            case Canvass():
+                self.election.canvassed(sender, message)
+            case Vote():
+                self.election.voted(sender, message)
+            case Lead():
+                self.replication.led(sender, message)
+            case Follow():
+                self.replication.followed(sender, message)
+            case Succeed():
+                self.election.succeed(sender, message)
+            case Configured():
+                self.notices.told(message)
+            case _:
+                assert_never(message)
+
+    @property
+    def leader(self) -> str | None:
+        """Return who leads, as far as this node knows."""
+        return self.stored.voter.leader
+
+    def ask(self, request: int, change: Change) -> None:
+        """Begin a change; answered when its first configuration is decided, or refused."""
+        why_not = self._why_not_now()
+        if why_not:
+            self.requests.answer(request, 503, "not-the-leader", why_not)
+            return
+        try:
+            following = self._begun(change)
+        except ChangeRefused as refused:
+            self.requests.answer(request, refused.status, refused.code, refused.detail)
+            return
+        if following.id == self.core.configuration.id:
+            self.requests.answer(request, 202, "", f"configuration {following.id}")
+            return
+        self.requests.begun(request, following.id)
+        self.replication.offer(following)
+
+    def _begun(self, change: Change) -> Configuration:
+        """Return the configuration that a change begins with. Raises ChangeRefused."""
+        if change.kind is Kind.EXTENDED_FORM:  # Who reads it is known of links, not of members.
+            return with_extended_form(self.core)
+        return begin(self.core.configuration, change)
+
+    def _why_not_now(self) -> str:
+        """Return why this node cannot begin a change, nothing if it can."""
+        if not self.stored.leads:
+            return f"the leader of the configuration is {self.leader or 'not elected yet'}"
+        if self.core.is_draining:
+            return "the leader is leaving"
+        return "" if self.stored.is_decided else "another change is being decided"
+
+    def tick(self) -> None:
+        """Lead when we are the one; otherwise stand when no leader is heard."""
+        self.stored.voter.watch(self.core.now, self.stored.is_quorum)
+        if not self.stored.leads:
+            self.requests.leave()
+            self.election.tick()
+            return
+        if self.core.is_draining:
+            self.transfer.tick()
+        else:
+            self._advance()
+        self.replication.tick()
+
+    def _advance(self) -> None:
+        if not self.stored.is_decided:
+            return
+        following = next_configuration(self.core, self.readiness)
+        if following is not None:
+            self.replication.offer(following)
+
+    def _elected(self) -> None:
+        self.core.counters["elected"] += 1
+        self.stored.voter.lead(self.core.now)
+        self.readiness.forget()
+        self.replication.offer(self.stored.latest)
+
+    def _learnt(self, decided: Configuration) -> None:
+        self.readiness.forget()
+        self._use(decided)

@@ -1,0 +1,112 @@
+"""The leader brings the latest configuration to all voters, and counts who has stored it.
+
+It is decided once majorities have stored it in the leader's own generation. A new leader first
+offers what it has under its own generation, so that nothing an earlier one decided is lost (V3).
+
+Source: Raft with a log of one entry (Ongaro and Ousterhout, 2014, sections 5.3 and 5.4).
+"""
+
+from docstore.documents.core import Core
+from docstore.documents.membership.requests import ChangeRequests
+from docstore.documents.membership.stored import StoredRegister
+from docstore.documents.membership.stored_forms import may_tell
+from docstore.documents.peers import NEVER
+from docstore.ownership.configuration import Configuration, unpack_configuration
+from docstore.wire.messages import Follow, Lead
+
+
+class Replication:
+    """Both sides of Lead and Follow."""
+
+    def __init__(self, core: Core, stored: StoredRegister, requests: ChangeRequests) -> None:
+        """requests: who is answered when a configuration is decided."""
+        self.core = core
+        self.outbox = core.outbox
+        self.stored = stored
+        self.requests = requests
+        self.restarted()
+
+    def restarted(self) -> None:
+        """Forget what others were offered."""
+        self._stored_by: dict[str, int] = {}
+        """While leading: voter -> id of the configuration that it has stored from us."""
+        self._beat_at = NEVER
+
+    # The leader
+
+    def offer(self, configuration: Configuration) -> None:
+        """Store a configuration under our generation, here and at all voters."""
+        stored = self.stored
+        stored.adopted, stored.latest = stored.voter.generation, configuration
+        self._stored_by = {}
+        stored.save()
+        generation, number = stored.adopted, configuration.id
+        self.outbox.when_durable(lambda: self._stored_here(generation, number))
+        self._beat()
+
+    def _stored_here(self, generation: int, number: int) -> None:
+        if self.stored.leads and self.stored.voter.generation == generation:
+            self._count(self.core.me, number)
+
+    def tick(self) -> None:
+        """Beat when it is time: voters that lack the latest configuration are given it again."""
+        if self.core.now - self._beat_at >= self.core.config.leadership.heartbeat_interval_s:
+            self._beat()
+
+    def _beat(self) -> None:
+        self._beat_at = self.core.now
+        generation, number = self.stored.voter.generation, self.stored.latest.id
+        packed = self.stored.latest.pack()
+        decided = self.core.configuration.id
+        for peer in self.stored.other_voters():
+            is_needed = self._stored_by.get(peer) != number
+            offered = packed if is_needed and may_tell(self.core, peer, self.stored.latest) else b""
+            self.outbox.send_any(peer, Lead(generation, number, decided, offered))
+
+    def followed(self, sender: str, message: Follow) -> None:
+        """Count who has stored what we offer."""
+        voter = self.stored.voter
+        if message.generation > voter.generation:
+            self.stored.observe(message.generation)
+        elif self.stored.leads and message.generation == voter.generation:
+            voter.answered(sender, self.core.now)
+            self._count(sender, message.id)
+
+    def _count(self, voter: str, number: int) -> None:
+        self._stored_by[voter] = max(number, self._stored_by.get(voter, -1))
+        stored, latest = self.stored, self.stored.latest.id
+        holders = [each for each, held in self._stored_by.items() if held == latest]
+        if latest > self.core.configuration.id and stored.is_quorum(holders):
+            self._decided()
+
+    def _decided(self) -> None:
+        """The latest configuration is stored by majorities: it is decided, for ever."""
+        self.stored.learn(self.stored.latest)
+        self.requests.decided(self.stored.latest.id)
+        self._beat()
+        if not self.stored.votes:
+            self.stored.voter.retire(self.core.now)  # We have led the group to go on without us.
+
+    def up_to_date(self) -> list[str]:
+        """Return the other voters that have stored all that we have, as far as we led them."""
+        latest = self.stored.latest.id
+        return [each for each in self.stored.other_voters() if self._stored_by.get(each) == latest]
+
+    # The followers
+
+    def led(self, sender: str, message: Lead) -> None:
+        """Follow a leader: store what it offers, then say what we hold."""
+        stored = self.stored
+        if not stored.voter.follow(sender, message.generation, self.core.now):
+            self.outbox.send_any(sender, Follow(stored.voter.generation, -1))
+            return
+        newer = (message.generation, message.id) > stored.recency
+        if message.packed and newer:
+            stored.adopted = message.generation
+            stored.latest = unpack_configuration(message.packed)
+        stored.save()
+        holds = stored.adopted == message.generation
+        if holds and stored.latest.id <= message.decided:
+            stored.learn(stored.latest)
+        answer = Follow(message.generation, stored.latest.id if holds else -1)
+        self.outbox.when_durable(lambda: self.outbox.send_any(sender, answer))

@@ -1,0 +1,44 @@
+"""Who owns a slot, or should: what this node hears of it, never what it counts.
+
+Of a slot of its own a node is sure. Of others it knows what members claim in their heartbeats;
+and if nobody alive claims it, who would be the one to take it over.
+"""
+
+from docstore.documents.core import Core
+from docstore.documents.reign import Phase
+
+
+def first_alive(core: Core, slot: int) -> str | None:
+    """Return the member that should own the slot, None if nobody can.
+
+    The first in order of preference that is alive and fit; if none is fit, that is alive.
+    """
+    unfit = None
+    for member in core.placement.replicas(slot):
+        if core.is_alive(member) and not _is_faulty(core, member, slot):
+            if core.may_own(member):
+                return member
+            unfit = unfit or member
+    return unfit
+
+
+def _is_faulty(core: Core, member: str, slot: int) -> bool:
+    if member == core.me:
+        log = core.logs.get(slot)
+        return log is not None and not log.full
+    return slot in core.peers[member].faulty
+
+
+def claimant(core: Core, slot: int) -> str | None:
+    """Return the live member that says it owns the slot, if there is one."""
+    claim = core.peers.claims.get(slot)
+    return claim[1] if claim and core.is_alive(claim[1]) else None
+
+
+def owner_of(core: Core, slot: int) -> str | None:
+    """Return whom to ask about a slot: who owns it, else who should, else nobody."""
+    log = core.logs.get(slot)
+    if log and log.reign and log.reign.phase is Phase.OPEN:
+        return core.me
+    holder = claimant(core, slot)
+    return holder or first_alive(core, slot)

@@ -1,0 +1,400 @@
+"""The machine: one replica of every slot that it holds, and the entry of its own clients.
+
+`step(event, now)` returns the effects, in the order in which they must be performed. It never
+waits, reads no clock and draws no number but from the generator it was given, so that one
+thread can run a whole cluster in virtual time. This file only dispatches; each rule has its
+own file, named in `docstore/__init__.py`.
+"""
+
+from collections.abc import Callable, Collection
+from random import Random
+from typing import assert_never
+
+from docstore.documents.catchup.catchup import CatchUp
+from docstore.documents.clients import Inflight
+from docstore.documents.core import Core
+from docstore.documents.depose import depose
+from docstore.documents.effects import Effect, Reconfigured
+from docstore.documents.events import (
+    BatchRequested,
+    ChangeAsked,
+    CompactAsked,
+    DiskFilled,
+    DrainAsked,
+    Event,
+    LinkLost,
+    LinkMade,
+    NeedsRead,
+    Persisted,
+    QueriesAnswered,
+    ReadIndexAsked,
+    Received,
+    Requested,
+    ResyncAsked,
+    Room,
+    SlotCorrupted,
+    StillnessAsked,
+    Tick,
+    TurnEnded,
+    ViewChanged,
+)
+from docstore.documents.eventual.execute import Executor
+from docstore.documents.eventual.sweep import Sweeper
+from docstore.documents.leadership.handover import HandingOver
+from docstore.documents.leadership.liveness import Liveness
+from docstore.documents.leadership.stillness import Stillness
+from docstore.documents.leadership.takeover import TakeOver
+from docstore.documents.log import SlotLog
+from docstore.documents.measures import Measures
+from docstore.documents.membership import reconfigure
+from docstore.documents.membership.register import Register
+from docstore.documents.reign import Reign
+from docstore.documents.retention.forgetting import Forgetter
+from docstore.documents.retention.trim import Trimmer
+from docstore.documents.timing import ReplicaConfig
+from docstore.documents.write_path.confirm import Confirmer
+from docstore.documents.write_path.decide import Decider
+from docstore.documents.write_path.forward import Gateway, answered, arrived
+from docstore.documents.write_path.learn import Acceptor
+from docstore.documents.write_path.propose import Proposer
+from docstore.documents.write_path.read_index import ReadIndex
+from docstore.documents.write_path.serve import Owner
+from docstore.model.service import ServiceFor
+from docstore.ownership.configuration import Configuration, Registered, unpack_registered
+from docstore.storage.store import Recovered
+from docstore.wire.messages import (
+    Accepted,
+    Adopt,
+    Answered,
+    Canvass,
+    Configured,
+    Confirm,
+    Confirmed,
+    Copy,
+    Decide,
+    Fetch,
+    Fetched,
+    Follow,
+    Following,
+    Forward,
+    Gap,
+    HandOver,
+    Heartbeat,
+    Lack,
+    Lead,
+    Offering,
+    Passed,
+    Prepare,
+    PreVote,
+    PreVoted,
+    Promised,
+    Propose,
+    Refused,
+    Release,
+    ReplicaMessage,
+    Replicating,
+    Spread,
+    Spreading,
+    Succeed,
+    Supply,
+    Took,
+    Vote,
+)
+
+
+class Replica:
+    """One node's part in every slot: replica, owner, candidate, and entry for its clients."""
+
+    def __init__(  # Seam.
+        self,
+        node_id: str,
+        recovered: Recovered,
+        *,
+        service_for: ServiceFor,
+        rng: Random,
+        vote_rng: Random,
+        config: ReplicaConfig | None = None,
+        blocks: Callable[[int], bool] = lambda slot: False,
+        measured: Collection[str] = frozenset(),
+        now: float = 0.0,
+    ) -> None:
+        """blocks: whether the node still needs who leaves a slot. measured: see `measures.py`."""
+        config = config or ReplicaConfig()
+        self.core = core = Core(
+            node_id, recovered, service_for=service_for, rng=rng, config=config, now=now
+        )
+        self.measures = Measures(measured)
+        self.acceptor = Acceptor(core)
+        self.catchup = CatchUp(core)
+        self.confirmer = Confirmer(core)
+        self.decider = Decider(core, self._opened)
+        self.owner = Owner(core, self.decider, self.confirmer)
+        self.read_index = ReadIndex(core, self.confirmer)
+        self.proposer = Proposer(core, self.decider.offered, self.owner.past.stored)
+        self.takeover = TakeOver(core, self.acceptor, self.decider, self.catchup)
+        registered = _registered(recovered)
+        self.register = Register(core, registered, vote_rng, use=self._use, blocks=blocks)
+        self.executor = Executor(core, recovered)
+        self.documents, self.spreader = self.executor.documents, self.executor.spreader
+        self.liveness = Liveness(core, self.spreader, self.register.readiness.bitmap)
+        self.handover = HandingOver(core, self.owner.opened)
+        self.stillness = Stillness(core, self.owner.opened)
+        self.trimmer = Trimmer(core)
+        self.sweeper = Sweeper(core, self.documents)
+        self.forgetter = Forgetter(core, self.documents.operations)
+        self.gateway = Gateway(core, self._serve, self.executor.who)
+
+    def step(self, event: Event, now: float) -> list[Effect]:
+        """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
+        core = self.core
+        core.now = now
+        self._dispatch(event)
+        while core.answers or core.routes_changed or core.corrupted:
+            self._pass_on()
+        return core.outbox.take()
+
+    @property
+    def wants_turn(self) -> bool:
+        """Say whether something waits for TurnEnded."""
+        return self.core.outbox.has_more or self.gateway.has_more or self.confirmer.has_more
+
+    def _dispatch(self, event: Event) -> None:
+        match event:
+            case Received(sender, message, configuration):
+                self.liveness.heard(sender)
+                self._arrived(sender, message, configuration)
+            case Requested():
+                self.gateway.request(event)
+            case BatchRequested():
+                self.gateway.request_batch(event)
+            case TurnEnded():
+                self._end_turn()
+            case Persisted(token):
+                self.core.outbox.persisted(token)
+            case QueriesAnswered(answers):
+                for token, result in answers:
+                    self.core.outbox.answer_read(token, result)
+            case Tick(wall_us):
+                self._tick(wall_us)
+            case ViewChanged(alive):
+                self.core.peers.believed_alive = alive
+                self.core.routes_changed = True
+                self.takeover.consider()
+            case LinkLost(peer):
+                self.liveness.link_lost(peer)
+                self.gateway.link_lost(peer)
+                self.takeover.consider()
+            case LinkMade(peer, protocol):
+                self.liveness.link_made(peer, protocol)
+                self.catchup.probe_anew(peer)
+                self.spreader.link_made(peer)
+            case ResyncAsked(slots):
+                self.catchup.resync(slots)
+            case CompactAsked(before_us):
+                self.trimmer.ask(before_us)
+            case NeedsRead(needs):
+                self.core.needs = needs
+            case ChangeAsked(request, change):
+                self.register.ask(request, change)
+            case StillnessAsked(seconds):
+                self.stillness.begin(seconds)
+            case ReadIndexAsked():
+                self.read_index.asked(event)
+            case DrainAsked():
+                self.core.draining_since, self.core.claims_changed = self.core.now, True
+            case SlotCorrupted(slot):
+                self.core.corrupted.add(slot)
+            case DiskFilled() | Room():
+                self._room_changed(event)
+            case _:
+                assert_never(event)
+
+    def _arrived(self, sender: str, message: ReplicaMessage, configuration: int) -> None:
+        """Look at a message only if its sender counts by the same configuration as we do."""
+        match message:
+            case Canvass() | Vote() | Lead() | Follow() | Succeed() | Configured():
+                self.register.received(sender, message)
+            case _ if self.is_current(configuration):
+                if sender in self.core.peers:
+                    self._receive(sender, message)
+            case _ if configuration < self.core.configuration.id:
+                self.register.notices.tell(sender)
+            case _:
+                self.core.counters["messages_of_later_configuration"] += 1
+
+    def is_current(self, configuration: int) -> bool:  # Seam.
+        """Say whether somebody who counts by that configuration counts as we do (M2)."""
+        return configuration == self.core.configuration.id
+
+    def _use(self, configuration: Configuration) -> None:  # Seam.
+        """Go over to a configuration that is decided."""
+        core = self.core
+        before = set(core.peers)
+        reconfigure.use(core, configuration)
+        for peer in sorted(before - core.peers.keys()):
+            self.gateway.link_lost(peer)
+        self.confirmer.expire()
+        self.takeover.forget()
+        self.spreader.reconfigured()
+        for peer in sorted(before | core.peers.keys()):
+            self.register.notices.tell(peer)
+
+    def _receive(self, sender: str, message: Replicating | Spreading) -> None:
+        match message:
+            case Propose():
+                self.acceptor.propose(sender, message)
+            case Accepted() | Took():
+                self.catchup.push_behind(sender, self.decider.acknowledged(sender, message))
+            case Confirm():
+                self.confirmer.asked(sender, message)
+            case Confirmed():
+                self.decider.refused(sender, Refused(message.refused))
+                self.confirmer.answered(sender, message)
+            case Forward():
+                self._serve_forwarded(sender, message)
+            case Answered():
+                self.gateway.received(message)
+            case Heartbeat():
+                self.liveness.heartbeat(sender, message)
+                self.register.readiness.heard(sender, message)
+            case Decide():
+                self.acceptor.decide(sender, message)
+            case PreVote():
+                self.takeover.vote(sender, message)
+            case PreVoted():
+                self.takeover.voted(sender, message)
+            case Prepare():
+                self.acceptor.prepare(sender, message)
+            case Promised():
+                self.takeover.promised(sender, message)
+            case Refused():
+                self.decider.refused(sender, message)
+            case Passed():
+                self.trimmer.passed(sender, message)
+            case Release():
+                self.confirmer.released(sender, message)
+            case HandOver():
+                self.takeover.handed(sender, message)
+            case Fetch():
+                self.takeover.fetch(sender, message)
+            case Fetched():
+                self.takeover.fetched(sender, message)
+            case Gap():
+                self.catchup.gap(sender, message)
+            case Adopt():
+                self.acceptor.adopt(sender, message)
+            case Copy():
+                self.acceptor.copy(sender, message)
+            case Offering() | Following() | Spread() | Lack() | Supply():
+                self.spreader.received(sender, message)
+            case _:
+                assert_never(message)
+
+    # Operations
+
+    def _serve_forwarded(self, sender: str, message: Forward) -> None:
+        with self.core.outbox.reading_together():
+            for forwarded in message.operations:
+                self._serve(arrived(self.core, sender, forwarded))
+
+    def _serve(self, inflight: Inflight) -> None:
+        """Give an operation to whoever executes it here."""
+        if self.measures.factories:
+            self.measures.arrived(inflight, self.core.now)
+        if inflight.operation.level == 3:
+            self.owner.serve(inflight)
+        else:
+            self.executor.serve(inflight)
+
+    def _pass_on(self) -> None:
+        """Hand answers to the entry nodes they belong to, and what is homeless to new owners."""
+        core = self.core
+        answers, core.answers = core.answers, {}
+        for entry, items in answers.items():
+            if self.measures.factories:
+                self.measures.answered(items, core.now, core.wall_now_us())
+            if entry == core.me:
+                for inflight, answer, proposed in items:
+                    if inflight.boot == core.boot:
+                        self.gateway.answered(
+                            inflight.seq, inflight.attempt, answer, proposed=proposed
+                        )
+            else:
+                for message in answered(items):
+                    core.outbox.send(entry, message)
+        if core.routes_changed:
+            core.routes_changed = False
+            self.gateway.reroute()
+        corrupted, core.corrupted = core.corrupted, set()
+        for slot in corrupted & core.logs.keys():
+            self.acceptor.mark_faulty(core.logs[slot], f"slot {slot}: a checksum does not match")
+
+    # Turns and ticks
+
+    def _end_turn(self) -> None:
+        core = self.core
+        for _ in range(8):
+            self.proposer.propose_all()
+            self.confirmer.start_round()
+            self.gateway.flush()
+            core.outbox.flush()
+            if not self.wants_turn:
+                return
+
+    def _tick(self, wall_us: int) -> None:
+        core = self.core
+        tick_s = core.now - core.clock.ticked_at
+        core.tick(wall_us)
+        self.liveness.watch_quorum()
+        self.register.tick()
+        self.takeover.expire()
+        self.takeover.consider()
+        self.decider.tick()
+        self.handover.tick()
+        self.stillness.tick()
+        self.liveness.beat()
+        self.handover.tell()
+        self.confirmer.resend()
+        self.confirmer.expire()
+        self.gateway.expire(min(tick_s, 0.1))
+        self.gateway.reroute()
+        self.trimmer.tick()
+        self.spreader.tick()
+        self.executor.tick()
+        self.sweeper.tick()
+        self.forgetter.tick()
+        self.catchup.tick()
+
+    def _opened(self, log: SlotLog, reign: Reign) -> None:
+        core = self.core
+        core.counters["opened"] += 1
+        reign.opened_as = core.counters["opened"]
+        core.claims_changed = core.routes_changed = True
+        self.takeover.opened()
+        self.owner.opened(log, reign)
+
+    def _room_changed(self, event: DiskFilled | Room) -> None:
+        if isinstance(event, Room):
+            self.core.has_room, self.core.claims_changed = event.has_room, True
+        else:
+            self._disk_filled(event.recovered)
+
+    def _disk_filled(self, recovered: Recovered) -> None:
+        """Go on from what the disk holds: reigns end, as after a crash, but nobody is dropped."""
+        core = self.core
+        for log in core.logs.values():
+            depose(core, log)
+        before = core.configuration.id
+        core.reset(recovered)
+        self.executor.reset(recovered)
+        self.register.restarted(_registered(recovered))
+        if core.configuration.id != before:
+            core.outbox.emit(Reconfigured(core.configuration))
+        core.unfit_until = core.now + core.config.leadership.unfit_s
+        core.counters["disk_filled"] += 1
+        self.gateway.restarted()
+
+
+def _registered(recovered: Recovered) -> Registered:
+    assert recovered.configuration is not None
+    return unpack_registered(recovered.configuration)

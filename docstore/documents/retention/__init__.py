@@ -1,0 +1,1 @@
+"""Retention: compact old versions, tombstones and retry keys; keep those that a snapshot pins."""

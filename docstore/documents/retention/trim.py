@@ -1,0 +1,229 @@
+"""A side road: old versions and old tombstones are let go of (rules SL7, SL9, D3).
+
+With a retention set, `kept` rises over the decided rows that are older than that; without one, when
+somebody asks for it, once, up to an instant. Above it a log
+has no holes; of the rows up to it, those are removed that another row up to it supersedes, so that
+every snapshot at a cut from `kept` on can still be read. Named snapshots keep `kept` from passing
+their cuts. Of a document whose factory counts versions so many stay as it says, whatever their age
+(rule SL9); a replica lets go of nothing while it does not know who counts.
+Where an Idempotency-Key may have been used, what somebody asks for leaves the last ten minutes: a
+repetition is answered from the row of the first. `kept` lies between two atomic batches (rule A2).
+
+Nobody passes a row that some replica of the slot lacks: the owner says up to where all of them
+have acknowledged the log, and each then trims by itself. So a replica never needs rows that are
+gone: one that was away catches up by rows, and only an empty or damaged one is copied anew. The
+price: while a replica is down, its slots keep their history; remove it, and they go on.
+
+A tombstone that is the newest of its link goes when it is passed and older than the time in which
+operations are retried. What stands for it then is the slot's floor: an absent link counts as having
+had that version, so that numbers never repeat. Nothing of this needs a row of its own in the log:
+what is passed is with all replicas, and each carries the floor to whom it fills.
+
+Source: rules SL7 and D3; log compaction by key is Kafka's; the wait for all is our own.
+"""
+
+from collections.abc import Mapping
+
+from docstore.documents.core import Core
+from docstore.documents.log import SlotLog
+from docstore.documents.operations import KEY_LIFE_US
+from docstore.documents.parts import ended
+from docstore.documents.peers import NEVER
+from docstore.documents.reign import Phase, Reign
+from docstore.documents.retention.needs import CLOCKS_APART_S
+from docstore.model.document import Row
+from docstore.storage.store import Corrupt, LastBefore, Purge, Result, Tombstones, Trim
+from docstore.wire.messages import Passed
+
+ROWS_AT_ONCE = 512
+"""Rows that one trim passes at the most: a few milliseconds of the disk's time."""
+
+SLOTS_ASKED_FOR = 16
+"""Looked at in one tick when somebody waits for the round: 1,024 in a little more than 3 s."""
+
+NEEDS_KNOWN_S = 60.0
+"""Without news of what is needed for so long nothing goes; a tenth of the shortest retention."""
+
+
+class Trimmer:
+    """Goes round the slots, one a tick, or faster when somebody has asked for it."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.outbox = core.outbox
+        self._queue: list[int] = []
+        self._round_at = NEVER
+        self._asked = False
+        self.asked_us = 0
+        """What was replaced before this is let go of as well."""
+
+    @property
+    def slots_left(self) -> int:
+        """Return how many slots the round that was asked for has yet to look at."""
+        return len(self._queue) if self._asked else 0
+
+    def ask(self, before_us: int) -> None:
+        """Begin a round at once, that lets go of what was replaced before an instant."""
+        self.asked_us = max(self.asked_us, before_us)
+        # Behind what is left of a round: who asks again and again must not keep it from its end.
+        again = set(self.core.logs) - set(self._queue)
+        self._asked, self._queue = True, sorted(again, reverse=True) + self._queue
+
+    def tick(self) -> None:
+        """Look at the next slots; begin a round when it is time for one."""
+        if not self.knows_what_is_needed():
+            return
+        if not self._queue:
+            self._asked = False
+            config = self.core.config
+            recent = self.core.now - self._round_at < config.retention.trim_interval_s
+            if config.retention.history_s <= 0 or recent:
+                return
+            self._round_at = self.core.now
+            self._queue = sorted(self.core.logs, reverse=True)
+        for _ in range(SLOTS_ASKED_FOR if self._asked else 1):
+            log = self.core.logs.get(self._queue.pop()) if self._queue else None
+            if log is not None and log.full:
+                self._visit(log)
+
+    def _visit(self, log: SlotLog) -> None:
+        if log.reign is not None and log.reign.phase is Phase.OPEN:
+            self._tell(log, log.reign)
+        if self._until(log) > log.kept:
+            self._look(log)
+        if log.kept:
+            self._bury(log)
+
+    def knows_what_is_needed(self) -> bool:  # Seam.
+        """Say whether it is known what was needed a moment ago.
+
+        What snapshots need was current not longer ago than the retention, so nobody lets go of it
+        before it is known to be needed. What is asked for may be younger: then a snapshot that we
+        have not heard of must be younger still.
+        """
+        needs = self.core.needs
+        if needs is None:
+            return True
+        age_s = self.core.now - needs.known_at
+        if age_s >= NEEDS_KNOWN_S:
+            return False
+        known_us = self.core.past_us() - int((age_s + CLOCKS_APART_S) * 1e6)
+        return not self._asked or self.asked_us <= known_us
+
+    def _before_us(self, log: SlotLog) -> int:
+        """Return the instant before which versions must have been replaced to be let go of."""
+        now_us, kept_s = self.core.past_us(), self.core.config.retention.history_s
+        old_us = now_us - int(kept_s * 1e6) if kept_s > 0 else 0
+        asked_us = self.asked_us
+        if log.operations.may_have_keys(log.kept, now_us):
+            asked_us = min(asked_us, now_us - KEY_LIFE_US)
+        return max(old_us, asked_us)
+
+    # What all hold
+
+    def _tell(self, log: SlotLog, reign: Reign) -> None:
+        """Find out, as the owner, up to where all replicas hold the log, and tell them."""
+        log.passed = max(log.passed, self.held_by_all(log, reign))
+        message = Passed([(log.slot, reign.ballot[0], log.passed)])
+        for peer in reign.followers:
+            self.outbox.send(peer, message)
+
+    def held_by_all(self, log: SlotLog, reign: Reign) -> int:  # Seam.
+        """Return the last row that is decided and on the disk of every replica, 0 for none."""
+        if not all(follower.adopted for follower in reign.followers.values()):
+            return 0
+        acked = (follower.acked for follower in reign.followers.values())
+        return min(log.decided, log.durable, *acked)
+
+    def passed(self, sender: str, message: Passed) -> None:
+        """Learn from the owner how far all replicas have come."""
+        for slot, epoch, n in message.slots:
+            log = self.core.logs.get(slot)
+            if log is not None and log.adopted == (epoch, sender):
+                log.passed = max(log.passed, n)
+
+    # Letting go
+
+    def _until(self, log: SlotLog) -> int:
+        """Return the last row that may be passed."""
+        needs = self.core.needs
+        needed = needs.of(log.slot) if needs is not None else log.passed
+        return min(log.decided, log.durable, log.passed, needed, log.kept + ROWS_AT_ONCE)
+
+    def _look(self, log: SlotLog) -> None:
+        """Ask the disk how far the old rows go, then let go of them."""
+        before_us = self._before_us(log)
+        cuts = log.cuts
+
+        def found(result: Result) -> None:
+            if isinstance(result, Corrupt):
+                self.core.corrupt(log)
+                return
+            # Looked at again: a copy, or another configuration, may have come in between.
+            same = log.cuts == cuts and self.core.logs.get(log.slot) is log
+            if result and same and log.full:
+                self._trim(log, min(ended(result[0]), self._until(log)))
+
+        self.outbox.read(LastBefore(log.slot, before_us, self._until(log)), found)
+
+    def counted(self) -> Mapping[str, int]:  # Seam.
+        """Return how many versions stay where their factory says so (rule SL9)."""
+        return self.core.needs.versions if self.core.needs is not None else {}
+
+    def _trim(self, log: SlotLog, kept: int) -> None:
+        if kept <= log.kept or self._is_source(log):
+            return
+        self.core.counters["trimmed"] += kept - log.kept
+        self.outbox.store(Trim(log.slot, log.kept, kept, self.counted()))
+        log.kept = kept
+        self.outbox.save(log)
+        self._queue.append(log.slot)  # There may be more that is old.
+
+    def _bury(self, log: SlotLog) -> None:
+        """Look for tombstones that are passed and old, and let the floor stand for them."""
+        retried_us = int(self.core.config.retention.tombstones_s * 1e6)
+        before_us = min(self._before_us(log), self.core.past_us() - retried_us)
+        cuts = log.cuts
+
+        def found(result: Result) -> None:
+            if isinstance(result, Corrupt):
+                self.core.corrupt(log)
+                return
+            same = log.cuts == cuts and self.core.logs.get(log.slot) is log
+            if result and same and log.full and not self._is_source(log):
+                self._purge(log, result)
+
+        self.outbox.read(
+            Tombstones(log.slot, self.buried_until(log), before_us, ROWS_AT_ONCE), found
+        )
+
+    def buried_until(self, log: SlotLog) -> int:  # Seam.
+        """Return up to which row tombstones may go: those that all replicas have.
+
+        The last row of a log stays: it says where the log ends, to whoever is filled from it.
+        """
+        return min(log.kept, log.end - 1)
+
+    def _purge(self, log: SlotLog, tombstones: list[Row]) -> None:
+        self.core.counters["purged"] += len(tombstones)
+        self.outbox.store(Purge(log.slot, [(row.link, row.version) for row in tombstones]))
+        log.floor = self.floor_over(log, tombstones)
+        self.outbox.save(log)
+        for row in tombstones:
+            self._forget_head(log, row)
+
+    def floor_over(self, log: SlotLog, tombstones: list[Row]) -> int:  # Seam.
+        """Return the version that absent links of the slot count as having had."""
+        return max(log.floor, *(row.version for row in tombstones))
+
+    def _forget_head(self, log: SlotLog, row: Row) -> None:
+        """Let an owner read the link anew, unless it has gone on from the tombstone already."""
+        cached = log.reign.cache.get(row.link) if log.reign else None
+        if cached is not None and cached.newest is not None and cached.newest.n == row.n:
+            assert log.reign is not None
+            del log.reign.cache[row.link]
+
+    def _is_source(self, log: SlotLog) -> bool:
+        """Say whether somebody is being filled from this log: its pages must fit together."""
+        followers = log.reign.followers.values() if log.reign else ()
+        return any(follower.copied is not None for follower in followers)

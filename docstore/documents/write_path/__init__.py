@@ -1,0 +1,1 @@
+"""The steps of a request: forward, serve, handle, propose, learn, decide; and confirmed reads."""

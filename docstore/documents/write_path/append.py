@@ -1,0 +1,79 @@
+"""Step 4c of the road, on the owner: the next version becomes a row at the end of its slot's log.
+
+In memory, until the turn ends (`propose.py`); and only where there is room for it, on this disk and
+on those of a quorum.
+"""
+
+from docstore.documents.clients import DISK_FULL, REPLICAS_FULL, Inflight
+from docstore.documents.core import Core
+from docstore.documents.document_cache import CachedDocument
+from docstore.documents.log import SlotLog
+from docstore.documents.owners import first_alive
+from docstore.documents.reign import Reign
+from docstore.documents.write_path.handle import New
+from docstore.model.document import Row, chain_digest
+from docstore.model.identity import Identity
+from docstore.ownership.quorum import is_quorum
+
+
+class Appender:
+    """Makes rows."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+    def finds_room(self, log: SlotLog, inflight: Inflight) -> bool:
+        """Say whether there is room for rows; where there is none, the operation is answered.
+
+        Or given back, if the slot is about to go to who has room (rule O7).
+        """
+        if self.core.has_room and self.is_storable(log):
+            return True
+        if self.core.has_room:
+            self.core.counters["refused_for_replicas_room"] += 1
+            self.core.reply(inflight, REPLICAS_FULL)
+            return False
+        heir = first_alive(self.core, log.slot)
+        has_heir = heir is not None and self.core.may_own(heir)
+        self.core.reply(inflight, None if has_heir else DISK_FULL)
+        return False
+
+    def is_storable(self, log: SlotLog) -> bool:  # Seam.
+        """Say whether so many replicas have room that a row could be decided (rule O8)."""
+        full = self.core.peers.full
+        if not full:
+            return True
+        return is_quorum({each for voters in log.voting for each in voters} - full, log.voting)
+
+    def next_time(self, log: SlotLog) -> int:
+        """Return the time of the next rows of a log, later than that of all before."""
+        return max(self.core.wall_now_us(), log.updated_us + 1)
+
+    def append(
+        self,
+        log: SlotLog,
+        reign: Reign,
+        cached: CachedDocument,
+        link: str,
+        new: New,
+        identity: Identity,
+    ) -> Row:
+        """Put a new version at the end of the log, under the time that the log has now."""
+        before = cached.newest
+        digest = before.digest if before else b""
+        row = Row(
+            log.slot, log.end + 1, *reign.ballot, link, new.version, new.action, log.updated_us,
+            new.deleted, new.signature, identity.pack(),
+            chain_digest(digest, link, new.version, new.deleted, new.state), new.state,
+        )  # fmt: skip
+        log.end = row.n
+        log.pending[row.n] = row
+        log.operations.note_identity(identity, row)
+        if not reign.fresh:
+            self.core.logs.dirty.add(log.slot)
+            if len(reign.clients.updates) == 0:
+                reign.progress_at = self.core.now
+        reign.fresh.append(row)
+        reign.cache.renew(cached, row)
+        self.core.counters["proposed"] += 1
+        return row

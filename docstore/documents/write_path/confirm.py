@@ -1,0 +1,269 @@
+"""Reads at the owner: no value is given before a quorum has said that nobody took over (R1).
+
+A read waits for a confirm round that starts after it arrived. One round is on its way at a
+time and is shared by all reads that came before it: under load a round carries many, and an
+idle node starts one at once. A refusal that rests on a document's state is a read as well.
+
+In a group that reads by lease a replica that answers also promises to let no other have the
+slot for a second (R2). Until then, counted from when it was asked and less what clocks may differ,
+the owner answers reads at once; it asks again before the time is over.
+
+Source: the read-index of Raft (Ongaro, 2014, section 6.4), asked per round instead of per read;
+leases: Gray and Cheriton (1989).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+
+from docstore.documents.core import Core
+from docstore.documents.log import SlotLog
+from docstore.documents.peers import NEVER
+from docstore.model.document import Ballot
+from docstore.ownership import quorum
+from docstore.wire.messages import Confirm, Confirmed, Release
+
+Voting = tuple[tuple[str, ...], ...]
+"""The replica sets of which each must give a majority."""
+
+CLOCKS_DIFFER = 1e-3
+"""By how much two monotonic clocks may run at different rates."""
+
+
+@dataclass(slots=True)
+class Waiter:
+    """Something that may be said once its slot's reign is confirmed."""
+
+    log: SlotLog
+    ballot: Ballot
+    deadline: float
+    then: Callable[[], None]
+    lost: Callable[[], None]
+    """Instead of `then`, when the reign is over or the deadline has passed."""
+    at_us: int = 0
+    """The instant that is to be answered for, if it is one."""
+
+
+def _nothing() -> None:
+    """Do nothing: the round only renews a lease."""
+
+
+@dataclass(slots=True)
+class IndexRead:
+    """A question about many slots: how far each is decided, once its reign is confirmed.
+
+    rest: the slots that are not confirmed yet, by the replica sets that must confirm them. found:
+    slot -> (epoch, decided). then: runs when there is no rest, or the deadline has passed. at_us:
+    slots in which this instant is not settled yet are left out; 0 for none.
+    """
+
+    deadline: float
+    rest: dict[Voting, list[tuple[SlotLog, Ballot]]]
+    then: Callable[[dict[int, tuple[int, int]]], None]
+    found: dict[int, tuple[int, int]] = field(default_factory=dict)
+    at_us: int = 0
+
+
+@dataclass(slots=True)
+class Round:
+    """One question to all replicas."""
+
+    number: int
+    waiters: list[Waiter]
+    reads: list[IndexRead]
+    slots: list[tuple[int, int]]
+    at_us: int = 0
+    heard: set[str] = field(default_factory=set)
+    begun_at: float = NEVER
+    sent_at: float = NEVER
+
+
+class Confirmer:
+    """Both sides of Confirm."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.outbox = core.outbox
+        self._waiting: list[Waiter] = []
+        self._reads: list[IndexRead] = []
+        self._round: Round | None = None
+        # Numbers are not used again by a later process of this node: the boot stands in front.
+        self._number = core.boot << 32
+
+    def add(self, waiter: Waiter) -> None:
+        """Let a waiter join the next round, or go on at once under a lease."""
+        reign = waiter.log.reign
+        is_closed = reign is not None and waiter.at_us <= reign.closed_us
+        left_s = reign.lease_until - self.core.now if reign is not None and is_closed else 0.0
+        if left_s <= 0 or not self._still_reigns(waiter):
+            self._waiting.append(waiter)
+            return
+        if left_s < self.core.config.leadership.lease_s / 2:
+            renewal = Waiter(waiter.log, waiter.ballot, inf, _nothing, _nothing)
+            if not any(each.log is waiter.log for each in self._waiting):
+                self._waiting.append(renewal)
+        waiter.then()
+
+    def read(self, read: IndexRead) -> None:
+        """Let a question about many slots join the next round."""
+        self._reads.append(read)
+
+    def start_round(self) -> None:
+        """Start the next round if none is on its way; at the end of a turn."""
+        if not self.has_more:
+            return
+        self._number += 1
+        waiters, self._waiting = self._waiting, []
+        reads, self._reads = self._reads, []
+        slots = {(waiter.log.slot, waiter.ballot[0]) for waiter in waiters}
+        for read in reads:
+            for part in read.rest.values():
+                slots.update((log.slot, ballot[0]) for log, ballot in part)
+        now, me = self.core.now, {self.core.me}
+        at_us = max([each.at_us for each in waiters] + [each.at_us for each in reads])
+        self._round = Round(self._number, waiters, reads, sorted(slots), at_us, me, begun_at=now)
+        self.core.counters["confirm_rounds"] += 1
+        self._ask(self._round)
+        self._conclude(self._round)
+
+    def resend(self) -> None:
+        """Ask again when an answer is overdue."""
+        asked = self._round
+        if asked and self.core.now - asked.sent_at >= self.core.config.sending.resend_interval_s:
+            self._ask(asked)
+
+    def asked(self, sender: str, message: Confirm) -> None:
+        """Answer as a replica which of these slots it has promised away."""
+        refused = []
+        for slot, epoch in message.slots:
+            log = self.core.logs.get(slot)
+            if log is not None and log.promised > (epoch, sender):
+                refused.append((slot, epoch, log.promised))
+                continue
+            if log is not None and message.at_us:
+                log.close(message.at_us)
+            if self.core.has_leases:
+                self.core.leases.grant(slot, epoch, sender, self.core.now)
+        self.outbox.send(sender, Confirmed(message.round, refused))
+
+    def answered(self, sender: str, message: Confirmed) -> None:
+        """Count an answer; refused slots have been deposed before this is called."""
+        asked = self._round
+        if asked is not None and asked.number == message.round:
+            asked.heard.add(sender)
+            self._conclude(asked)
+
+    def expire(self) -> None:
+        """Give up waiters whose time is over, and those whose reign has ended."""
+        if self._round is not None:
+            self._round.waiters = [each for each in self._round.waiters if self._is_live(each)]
+            self._round.reads = [each for each in self._round.reads if self._is_read(each)]
+            self._conclude(self._round)
+        self._waiting = [each for each in self._waiting if self._is_live(each)]
+        self._reads = [each for each in self._reads if self._is_read(each)]
+
+    def _is_live(self, waiter: Waiter) -> bool:
+        if self.core.now < waiter.deadline and self._still_reigns(waiter):
+            return True
+        waiter.lost()
+        return False
+
+    def _is_read(self, read: IndexRead) -> bool:
+        """Say whether a question about many slots is still open; what is lost of it goes."""
+        overdue = self.core.now >= read.deadline
+        for sets, part in list(read.rest.items()):
+            rest = [] if overdue else [each for each in part if _reigns(*each)]
+            if rest:
+                read.rest[sets] = rest
+            else:
+                del read.rest[sets]
+        if not read.rest:
+            read.then(read.found)
+        return bool(read.rest)
+
+    def _ask(self, asked: Round) -> None:
+        """Ask those whose answers count: in a large group that is not everybody."""
+        asked.sent_at = self.core.now
+        message = Confirm(asked.number, asked.slots, asked.at_us)
+        sets = {waiter.log.voting for waiter in asked.waiters}
+        sets.update(*(read.rest for read in asked.reads))
+        counting = {peer for each in sets for replicas in each for peer in replicas}
+        for peer in self.core.peers:
+            if peer in counting and peer not in asked.heard:
+                self.outbox.send(peer, message)
+
+    def _conclude(self, asked: Round) -> None:
+        """Release the waiters whose replica set has answered in a quorum."""
+        rest = []
+        quorums: dict[Voting, bool] = {}
+        has_leases = self.core.has_leases
+        for waiter in asked.waiters:
+            sets = waiter.log.voting
+            if sets not in quorums:
+                quorums[sets] = self.is_confirmed(asked, sets)
+            if not quorums[sets]:
+                rest.append(waiter)
+            elif _reigns(waiter.log, waiter.ballot):
+                if has_leases:
+                    self._lease(asked, waiter.log)
+                self._close(asked, waiter.log)
+                waiter.then()
+            else:
+                waiter.lost()
+        asked.waiters = rest
+        asked.reads = [read for read in asked.reads if not self._has_read(asked, read)]
+        if not rest and not asked.reads and self._round is asked:
+            self._round = None
+
+    def _has_read(self, asked: Round, read: IndexRead) -> bool:
+        """Take the slots of a question that are confirmed; say whether that is all, and tell."""
+        for sets in [each for each in read.rest if self.is_confirmed(asked, each)]:
+            for log, ballot in read.rest.pop(sets):
+                if _reigns(log, ballot):
+                    if self.core.has_leases:
+                        self._lease(asked, log)
+                    until = log.settled_at(read.at_us) if read.at_us else log.decided
+                    if until <= log.decided:
+                        read.found[log.slot] = (ballot[0], until)
+        if not read.rest:
+            read.then(read.found)
+        return not read.rest
+
+    def _close(self, asked: Round, log: SlotLog) -> None:
+        """Note the instant that the quorum has noted."""
+        if log.reign is not None:
+            log.reign.closed_us = max(log.reign.closed_us, asked.at_us)
+
+    def _lease(self, asked: Round, log: SlotLog) -> None:  # Seam.
+        """Trust the quorum for as long as all of it is sure to keep its word."""
+        if log.reign is not None:
+            times = self.core.config.leadership
+            until = self.leased_from(asked) + times.lease_s * (1 - CLOCKS_DIFFER)
+            until -= times.lease_guard_s
+            log.reign.lease_until = max(log.reign.lease_until, until)
+
+    def leased_from(self, asked: Round) -> float:  # Seam.
+        """Return from when the replicas' promises count at the least: before any was made."""
+        return asked.begun_at
+
+    def is_confirmed(self, asked: Round, sets: quorum.Sets) -> bool:  # Seam.
+        """Say whether a quorum of the replica sets has answered the round."""
+        return quorum.is_quorum(asked.heard, sets)
+
+    def released(self, sender: str, message: Release) -> None:
+        """Forget promises to an owner that needs them no more."""
+        for slot, epoch in message.slots:
+            self.core.leases.release(slot, epoch, sender)
+
+    def _still_reigns(self, waiter: Waiter) -> bool:
+        return _reigns(waiter.log, waiter.ballot)
+
+    @property
+    def has_more(self) -> bool:
+        """Say whether a round waits for the end of the turn."""
+        return self._round is None and bool(self._waiting or self._reads)
+
+
+def _reigns(log: SlotLog, ballot: Ballot) -> bool:
+    """Say whether this node owns a slot under this ballot still."""
+    return log.reign is not None and log.reign.ballot == ballot

@@ -1,0 +1,267 @@
+"""Step 7 of the road: the owner counts who has it on disk, and decides.
+
+In: Accepted and Took from replicas, and the own disk. Out: answers to clients, in the order of the
+log.
+
+A row is decided once a quorum of the configured replica set has adopted this ballot and holds
+the log up to it, durably (rule SL6). Decided is for ever (invariant I5). What is not decided in
+time is not a failure: the row may still be decided by the next owner.
+
+Source: quorum intersection as in Viewstamped Replication Revisited (Liskov and Cowling, 2012,
+section 4.1), with our ballot in the place of its view-number.
+"""
+
+from collections.abc import Callable, Iterable
+
+from docstore.documents.clients import Inflight
+from docstore.documents.core import Core
+from docstore.documents.depose import depose
+from docstore.documents.log import SlotLog
+from docstore.documents.parts import span_of
+from docstore.documents.reign import Phase, Reign
+from docstore.documents.write_path.offered import Offered, Reached
+from docstore.documents.write_path.together import answer_of
+from docstore.model.document import Row
+from docstore.model.identity import has_created
+from docstore.model.operation import Answer
+from docstore.ownership import quorum
+from docstore.storage.store import Corrupt, Result, Rows
+from docstore.wire.messages import Accepted, Decide, Refused, Took
+
+LET_GO = Answer(
+    504, "undecided", "it has happened, and what it made was let go of since", unknown=True
+)
+
+
+class Decider:
+    """The owner's count."""
+
+    def __init__(self, core: Core, opened: Callable[[SlotLog, Reign], None]) -> None:
+        self.core = core
+        self.outbox = core.outbox
+        self.offered = Offered(core)
+        self.opened = opened
+        self.decided: Callable[[SlotLog, Reign], None] | None = None
+        """Called for a slot whose reads of the past may wait for rows to be decided."""
+
+    def acknowledged(self, sender: str, message: Accepted | Took) -> list[SlotLog]:
+        """Count what is durable at a replica; return the logs of which it lacks more rows."""
+        reached = (
+            self._taken(sender, message) if isinstance(message, Took) else self._listed(message)
+        )
+        return [
+            log
+            for log, reign, end in reached
+            if log.reign is reign and self.acknowledge(log, reign, sender, end) < log.end
+        ]
+
+    def _listed(self, message: Accepted) -> Iterable[Reached]:
+        for slot, epoch, end in message.slots:
+            log = self.core.logs.get(slot)
+            if log and log.reign and log.reign.ballot == (epoch, self.core.me):
+                yield log, log.reign, end
+
+    def _taken(self, sender: str, message: Took) -> Iterable[Reached]:
+        if not self.is_of_this_start(message.boot):
+            return ()
+        self.core.counters["took"] += 1
+        return self.offered.taken(sender, message.number)
+
+    def is_of_this_start(self, boot: int) -> bool:  # Seam.
+        """Say whether an answer is to a message of ours: numbers begin anew (rule SL8)."""
+        return boot == self.core.boot
+
+    def acknowledge(self, log: SlotLog, reign: Reign, sender: str, end: int) -> int:
+        """Take note of a follower's durable end; return how far it has been sent rows."""
+        follower = reign.followers.get(sender)
+        if follower is None or reign.phase is Phase.PREPARING:
+            return log.end
+        follower.acked = max(follower.acked, end)
+        follower.sent = max(follower.sent, end)
+        follower.copied = None
+        if reign.phase is Phase.RECOVERING:
+            reign.recovery.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
+        if end >= reign.base:  # So it has adopted the ballot.
+            follower.adopted = True
+            if sender in log.replicas:
+                self._count(log, reign, sender, end)
+        return follower.sent
+
+    def own_disk(self, reached: Iterable[Reached]) -> None:
+        """Count this node's own disk, like any other replica's."""
+        for log, reign, end in reached:
+            if log.reign is reign:
+                self._count(log, reign, self.core.me, end)
+
+    def _count(self, log: SlotLog, reign: Reign, replica: str, end: int) -> None:
+        """Note how far a replica has come; what the quorum has decided before it changes nothing.
+
+        Whatever waits for decided rows was given when they were, but for more copies of them.
+        """
+        if end >= reign.ends.get(replica, 0):
+            reign.ends[replica] = end
+        is_settled = reign.rooted and reign.phase is Phase.OPEN and not reign.clients.lacking
+        if end > log.decided or not is_settled:
+            self.advance(log, reign)
+
+    def advance(self, log: SlotLog, reign: Reign) -> None:
+        """Open the reign if it can, and decide as far as a quorum has come."""
+        reached = quorum.decided_end(reign.ends, log.voting)
+        if not reign.rooted and reached >= reign.base:
+            reign.rooted = True
+        if reign.phase is Phase.RECOVERING:
+            if not self.may_open(log, reign):
+                return
+            self._open(log, reign)
+        if reached > log.decided:
+            self._decide(log, reign, reached)
+        elif reign.clients.lacking:
+            self._answer_lacking(log, reign)
+        if reign.clients.refusals:
+            self.give_refusals(log, reign)
+
+    def may_open(self, log: SlotLog, reign: Reign) -> bool:  # Seam.
+        """Say whether a quorum stands at the base, durably, and this node among them (T3)."""
+        if reign.ends.get(self.core.me, -1) < reign.base:
+            return False
+        return reign.rooted or quorum.is_quorum(reign.recovery.identical, log.voting)
+
+    def _open(self, log: SlotLog, reign: Reign) -> None:
+        reign.phase = Phase.OPEN
+        self.core.logs.changes += 1
+        reign.progress_at = self.core.now
+        if reign.base > log.decided:
+            self.outbox.publish(log, log.decided, reign.base)
+            log.decided = reign.base
+            log.drop_stored()
+        self.core.logs.newly_decided.add(log.slot)
+        self.opened(log, reign)
+
+    def _decide(self, log: SlotLog, reign: Reign, reached: int) -> None:
+        before, log.decided = log.decided, reached
+        self.outbox.publish(log, before, reached)
+        cache, pending = reign.cache, log.pending
+        for n in range(before + 1, reached + 1):
+            row = pending[n]
+            cached = cache.get(row.link)
+            if cached is not None:
+                cached.decided = row
+        updates = reign.clients.updates
+        while updates and updates[0][0] <= reached:
+            self._answer_update(log, reign, *updates.popleft())
+        if reign.clients.duplicates:
+            self._answer_duplicates(log, reign)
+        reign.progress_at = self.core.now
+        self.core.logs.newly_decided.add(log.slot)
+        self.core.counters["decided"] += reached - before
+        log.drop_stored()
+        if reign.clients.past_reads and self.decided is not None:
+            self.decided(log, reign)
+
+    def _answer_update(self, log: SlotLog, reign: Reign, n: int, inflight: Inflight) -> None:
+        copies, wanted = reign.copies(n), inflight.operation.replicas
+        # More copies than a quorum may be asked for, never fewer (rule Q3).
+        if wanted and copies < (len(log.replicas) if wanted < 0 else wanted):
+            reign.clients.lacking.append((n, inflight))
+            return
+        row = log.pending.get(n)
+        if row is None or (inflight.operation.verb == "BATCH" and not inflight.made):
+            self._answer_from_disk(log, reign, n, inflight)
+            return
+        self.core.reply(inflight, self._success(row, inflight, copies, reign.ballot[0]))
+
+    def _success(self, row: Row, inflight: Inflight, copies: int, epoch: int) -> Answer:
+        if inflight.made:
+            return answer_of(inflight.made, copies, self.core.me, epoch)
+        created = has_created(row) if inflight.created is None else inflight.created
+        status = 201 if created else 200
+        return Answer(status, row=row, replicas=copies, owner=self.core.me, epoch=epoch)
+
+    def epoch_of(self, slot: int) -> int:
+        """Return the epoch of this node's reign over the slot; 0 if that is over meanwhile."""
+        log = self.core.logs.get(slot)
+        return log.reign.ballot[0] if log and log.reign else 0
+
+    def _answer_from_disk(self, log: SlotLog, reign: Reign, n: int, inflight: Inflight) -> None:
+        """Answer a retry whose row has left memory."""
+
+        def answer(result: Result) -> None:
+            if isinstance(result, Corrupt) or not result:
+                self._answer_without(log, n, result, inflight)
+                return
+            if inflight.operation.verb == "BATCH" and not inflight.made:
+                self._answer_batch_from_disk(log, reign, result[0], inflight)
+                return
+            copies, epoch = reign.copies(n), self.epoch_of(log.slot)
+            self.core.reply(inflight, self._success(result[0], inflight, copies, epoch))
+
+        self.outbox.read(Rows(log.slot, n, n), answer)
+
+    def _answer_batch_from_disk(
+        self, log: SlotLog, reign: Reign, row: Row, inflight: Inflight
+    ) -> None:
+        """Answer a retry of a batch, of which this is a row."""
+        first, last = span_of(row)
+
+        def answer(result: Result) -> None:
+            if isinstance(result, Corrupt) or len(result) <= last - first:
+                self._answer_without(log, first, result, inflight)
+                return
+            copies, epoch = reign.copies(last), self.epoch_of(log.slot)
+            self.core.reply(inflight, answer_of(result, copies, self.core.me, epoch))
+
+        self.outbox.read(Rows(log.slot, first, last), answer)
+
+    def _answer_without(self, log: SlotLog, n: int, found: Result, inflight: Inflight) -> None:
+        """Answer a retry whose row n is not to be had: not now, or never again."""
+        is_gone = n <= log.kept and not isinstance(found, Corrupt)
+        self.core.reply(inflight, LET_GO if is_gone else None, proposed=True)
+
+    def _answer_duplicates(self, log: SlotLog, reign: Reign) -> None:
+        for n, inflight in reign.clients.duplicates_until(log.decided):
+            self._answer_update(log, reign, n, inflight)
+
+    def answer_duplicate(self, log: SlotLog, reign: Reign, n: int, inflight: Inflight) -> None:
+        """Answer a retry of the operation of row n, once that is decided."""
+        self.core.counters["duplicates"] += 1
+        reign.clients.duplicates.append((n, inflight))
+        self._answer_duplicates(log, reign)
+
+    def _answer_lacking(self, log: SlotLog, reign: Reign) -> None:
+        waiting, reign.clients.lacking = reign.clients.lacking, []
+        for n, inflight in waiting:
+            self._answer_update(log, reign, n, inflight)
+
+    def give_refusals(self, log: SlotLog, reign: Reign) -> None:
+        """Give the refusals whose state is decided, once nothing from before can come back."""
+        if not reign.clients.refusals or not reign.rooted:
+            return
+        for refusal in reign.clients.refusals_until(log.decided):
+            self.core.reply(refusal.inflight, refusal.answer)
+
+    def refused(self, sender: str, message: Refused) -> None:
+        """A replica has promised these slots to a higher ballot: this reign is over (O5)."""
+        for slot, epoch, promised in message.slots:
+            self.core.logs.epoch_seen = max(self.core.logs.epoch_seen, promised[0])
+            log = self.core.logs.get(slot)
+            if log and log.reign and log.reign.ballot == (epoch, self.core.me):
+                depose(self.core, log)
+
+    def tick(self) -> None:
+        """Tell replicas of what is decided; forget what nobody has acknowledged."""
+        self._tell()
+        self.offered.tick()
+
+    def _tell(self) -> None:
+        """Tell replicas how far their slots are decided; they read by it."""
+        news: dict[str, list[tuple[int, int, int]]] = {}
+        for slot in self.core.logs.newly_decided:
+            log = self.core.logs[slot]
+            if log.reign is None or log.reign.phase is not Phase.OPEN:
+                continue
+            entry = (slot, log.reign.ballot[0], log.decided)
+            for peer in log.reign.followers:
+                news.setdefault(peer, []).append(entry)
+        self.core.logs.newly_decided.clear()
+        for peer, slots in news.items():
+            self.outbox.send(peer, Decide(slots))

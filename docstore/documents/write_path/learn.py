@@ -1,0 +1,332 @@
+"""Step 6 of the road, on a replica: promise, compare, append, and say so when it is durable.
+
+In: Prepare, Propose, Adopt and Copy from the owner of a ballot. Out: Promised, Accepted, Took, Gap
+or Refused, each only after what it says is on this disk.
+
+A log adopts a ballot when it has become a prefix of that owner's log *and* reaches the base
+that the reign began with. Before that it may grow towards the base page by page, and its rows
+do not count yet: a later owner compares logs by (adopted, end), and a log that says "adopted"
+must hold all that was decided before that reign.
+
+Source: rules P1 to P5 and SL4; the log comparison is Raft's (Ongaro and Ousterhout, 2014,
+section 5.3), the ballots are Paxos's.
+"""
+
+from collections.abc import Sequence
+
+from docstore.documents.core import Core
+from docstore.documents.depose import depose
+from docstore.documents.effects import Alarm
+from docstore.documents.log import SlotLog
+from docstore.model.document import Ballot, Row, ballot_added, ballot_at, ballots_until
+from docstore.model.slots import from_bitmap
+from docstore.ownership import ballot as fence
+from docstore.storage.store import Base, Erase, Truncate
+from docstore.wire.messages import (
+    Adopt,
+    Copy,
+    Decide,
+    Evidence,
+    Gap,
+    Offer,
+    Prepare,
+    Promised,
+    Propose,
+    Refused,
+    Took,
+)
+
+GATHERED_PAGES = 4
+"""As many rows of a copied slot are stored at once as this many of the largest pages have."""
+
+
+class Acceptor:
+    """The replica's side of every slot that it holds."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.outbox = core.outbox
+
+    # Promises
+
+    def prepare(self, sender: str, message: Prepare) -> None:
+        """Promise the slots, durably, then tell what their logs hold (rule P1)."""
+        promised: list[SlotLog] = []
+        refused = []
+        for slot in from_bitmap(message.slots):
+            log = self.core.logs.get(slot)
+            if log is None:
+                continue
+            if self.core.is_leased(slot, sender):
+                self.core.counters["leases_kept"] += 1
+                continue  # It asks again.
+            if not self._promise(log, (message.epoch, sender)):
+                refused.append((slot, message.epoch, log.promised))
+                continue
+            # Also when the ballot was promised before: its SaveSlot may still be on its way.
+            promised.append(log)
+        if refused:
+            self._refuse(sender, refused)
+        if promised:
+            answer = self.promise(message.epoch, promised)
+            self.outbox.when_durable(lambda: self.outbox.send(sender, answer))
+
+    def promise(self, epoch: int, logs: Sequence[SlotLog]) -> Promised:  # Seam.
+        """Return what a new owner must know of these logs.
+
+        An instant that this replica took note of is forgotten with its process; its clock goes on.
+        """
+        now_us = self.core.wall_now_us()
+        evidence = [
+            Evidence(log.slot, log.full, log.adopted, log.end, log.decided, log.kept, log.ballots)
+            for log in logs
+        ]
+        return Promised(epoch, evidence, [max(log.updated_us, now_us) for log in logs])
+
+    def _promise(self, log: SlotLog, ballot: Ballot) -> bool:
+        """Raise the promise to `ballot`; return False if it is fenced off."""
+        if self.is_fenced(log, ballot):
+            self.core.counters["refused"] += 1
+            return False
+        if ballot > log.promised:
+            depose(self.core, log)
+            log.promised = ballot
+            self.core.logs.epoch_seen = max(self.core.logs.epoch_seen, ballot[0])
+            self.outbox.save(log)
+        return True
+
+    def is_fenced(self, log: SlotLog, ballot: Ballot) -> bool:  # Seam.
+        """Say whether this replica has promised the slot to a higher ballot."""
+        return fence.is_fenced(log.promised, ballot)
+
+    # Rows
+
+    def propose(self, sender: str, message: Propose) -> None:
+        """Append what joins the log (rule P2); answer each offer, or all with one word."""
+        taken, refused = [], []
+        for offer in message.offers:
+            log = self.core.logs.get(offer.slot)
+            if log is None:
+                continue
+            ballot = (offer.epoch, sender)
+            if ballot != log.promised and not self._promise(log, ballot):
+                refused.append((offer.slot, offer.epoch, log.promised))
+            elif log.full and self.joins(log, ballot, offer):
+                self._append(log, ballot, offer)
+                taken.append(offer)
+            else:
+                self._gap(sender, log, offer.epoch)
+        self._accept(sender, message, taken)
+        if refused:
+            self._refuse(sender, refused)
+
+    def _accept(self, sender: str, message: Propose, taken: list[Offer]) -> None:
+        """Acknowledge what was taken of a message, once it is durable."""
+        if self.is_whole(message, taken):
+            answer = Took(message.boot, message.number)
+            self.outbox.when_durable(lambda: self.outbox.send(sender, answer))
+            return
+        for offer in taken:
+            self.outbox.accept(sender, self.core.logs[offer.slot], offer.epoch)
+
+    def is_whole(self, message: Propose, taken: list[Offer]) -> bool:  # Seam.
+        """Say whether the number of a message may stand for all that is in it (rule SL8)."""
+        return message.number > 0 and len(taken) == len(message.offers)
+
+    def joins(self, log: SlotLog, ballot: Ballot, offer: Offer) -> bool:  # Seam.
+        """Say whether an offer continues this log without a hole, as is certain."""
+        if log.adopted == ballot:
+            return offer.first <= log.end + 1
+        return offer.first == log.end + 1 and log.last_ballot == offer.previous
+
+    def _append(self, log: SlotLog, ballot: Ballot, offer: Offer) -> None:
+        # Rows of our own reign that we hold already are acknowledged again without a write.
+        held = log.end + 1 - offer.first
+        rows = offer.rows[held:] if held else offer.rows
+        if rows:
+            self._extend(log, rows)
+        if log.adopted != ballot:
+            self._adopt_if_at_base(log, ballot, offer.base)
+        if offer.decided > log.decided:
+            self._learn_decided(log, ballot, offer.decided)
+
+    def _extend(self, log: SlotLog, rows: Sequence[Row]) -> None:
+        before = log.ballots
+        log.extend(rows)
+        self.outbox.store_rows(log, rows)
+        if log.ballots is not before:
+            self.outbox.save(log)
+
+    def _adopt_if_at_base(self, log: SlotLog, ballot: Ballot, base: int) -> None:
+        if log.adopted != ballot and log.end >= base:
+            log.adopted = ballot
+            if ballot_at(log.ballots, base + 1) != ballot:
+                log.ballots = ballot_added(log.ballots, ballot, base + 1)
+            self.outbox.save(log)
+
+    def adopt(self, sender: str, message: Adopt) -> None:
+        """Take away what the owner's log does not have, and go on from there (rule SL4)."""
+        log = self.core.logs.get(message.slot)
+        if log is None:
+            return
+        ballot = (message.epoch, sender)
+        if not self._promise(log, ballot):
+            self._refuse(sender, [(message.slot, message.epoch, log.promised)])
+            return
+        if not log.full or not self._fits(log, ballot, message):
+            self._gap(sender, log, message.epoch)
+            return
+        if not self.is_late(log, ballot):
+            self._cut(log, message.common)
+        rows = [row for row in message.rows if row.n > log.end]
+        if rows and rows[0].n == log.end + 1:
+            self._extend(log, rows)
+        if log.adopted != ballot:
+            log.ballots = ballots_until(message.ballots, log.end)
+            self.outbox.save(log)
+        self._adopt_if_at_base(log, ballot, message.base)
+        self._learn_decided(log, ballot, message.decided)
+        self.outbox.accept(sender, log, message.epoch)
+
+    def is_late(self, log: SlotLog, ballot: Ballot) -> bool:  # Seam.
+        """Say whether the log is of this reign already: a duplicate only extends, never cuts."""
+        return log.adopted == ballot
+
+    def _fits(self, log: SlotLog, ballot: Ballot, message: Adopt) -> bool:
+        """Say whether the logs are equal up to `common`, as the owner believes."""
+        if log.adopted == ballot:
+            return message.common <= log.end
+        shared = ballot_at(log.ballots, message.common) == ballot_at(
+            message.ballots, message.common
+        )
+        if message.common > log.end or not shared:
+            return False
+        if message.common < log.decided:
+            self.mark_faulty(log, f"slot {log.slot}: asked to undo what was decided")
+            return False
+        return True
+
+    def _cut(self, log: SlotLog, end: int) -> None:
+        if end < log.end:
+            self.core.counters["cut"] += 1
+            log.cut(end)
+            self.outbox.store(Truncate(log.slot, end))
+            self.outbox.save(log)
+
+    def mark_faulty(self, log: SlotLog, why: str) -> None:
+        """Let the slot abstain until its log has been replaced (rule P5)."""
+        depose(self.core, log)
+        log.full, log.copying = False, None
+        self.outbox.save(log)
+        self.core.counters["faulty"] += 1
+        self.outbox.emit(Alarm(why))
+
+    def copy(self, sender: str, message: Copy) -> None:
+        """Replace the log page by page; it proves nothing until the last page is in.
+
+        So pages in between need not be on the disk before the next one is asked for: they gather
+        and are stored many at a time, with one commit for all of them.
+        """
+        log = self.core.logs.get(message.slot)
+        if log is None:
+            return
+        ballot = (message.epoch, sender)
+        if not self._promise(log, ballot):
+            self._refuse(sender, [(message.slot, message.epoch, log.promised)])
+            return
+        if log.full:
+            # A late duplicate. Only a log of this reign may be counted.
+            if log.adopted == ballot:
+                self.outbox.accept(sender, log, message.epoch)
+            else:
+                self._gap(sender, log, message.epoch)
+            return
+        if message.after == 0 and log.copying != ballot:
+            log.clear(kept=message.kept, floor=message.floor)
+            log.copying, log.copied = ballot, 0
+            self.outbox.store(Erase(log.slot))
+            self.outbox.save(log)
+        elif log.copying != ballot or message.after != log.copied or not _is_of(log, message):
+            self._gap(sender, log, message.epoch)
+            return
+        self._lay(log, message)
+        if message.last:
+            log.full, log.copying = True, None
+            self.core.counters["copied"] += 1
+            self._store_gathered(log)
+            self._adopt_if_at_base(log, ballot, message.base)
+            self._learn_decided(log, ballot, message.decided)
+            self.outbox.accept(sender, log, message.epoch)
+            return
+        if self._has_gathered_enough(log):
+            self._store_gathered(log)
+        self._gap(sender, log, message.epoch)  # Not to be counted: asks for the next page.
+
+    def _lay(self, log: SlotLog, message: Copy) -> None:
+        """Add a page of a copy: first what is left below `kept`, then the log itself."""
+        base = [row for row in message.rows if row.n <= log.kept]
+        if base:
+            log.lay_base(base)
+        tail = message.rows[len(base) :]
+        if tail:
+            log.extend(tail)
+        if message.rows:
+            log.copied = message.rows[-1].n
+        log.gathered.extend(message.rows)
+        log.ballots = ballots_until(message.ballots, max(log.end, log.kept))
+
+    def _has_gathered_enough(self, log: SlotLog) -> bool:
+        """Say whether more pages of a copy should not wait in memory."""
+        config, rows = self.core.config, log.gathered
+        if len(rows) >= GATHERED_PAGES * config.sending.page_rows:
+            return True
+        return sum(len(row.state) for row in rows) >= config.sending.page_bytes
+
+    def _store_gathered(self, log: SlotLog) -> None:
+        rows, log.gathered = log.gathered, []
+        base = [row for row in rows if row.n <= log.kept]
+        if base:
+            self.outbox.store(Base(base))
+        if log.full:
+            self.outbox.store_rows(log, rows[len(base) :])
+        else:  # It may end within a batch: nobody is to read so far.
+            self.outbox.store_part(rows[len(base) :])
+        self.outbox.save(log)
+
+    def decide(self, sender: str, message: Decide) -> None:
+        """Learn how far the owner has decided; a hint for reads, nothing rests on it."""
+        for slot, epoch, decided in message.slots:
+            log = self.core.logs.get(slot)
+            if log is not None and not self.is_fenced(log, (epoch, sender)):
+                self._learn_decided(log, (epoch, sender), decided)
+
+    def _learn_decided(self, log: SlotLog, ballot: Ballot, decided: int) -> None:
+        until = min(decided, log.end)
+        if until > log.decided and log.adopted == ballot:
+            self.outbox.publish(log, log.decided, until)
+            log.decided = until
+            log.drop_stored()
+
+    # Answers
+
+    def _gap(self, sender: str, log: SlotLog, epoch: int) -> None:  # Seam.
+        self.core.counters["gaps"] += 1
+        end = log.end if log.copying is None else log.copied
+        copying = log.copying == (epoch, sender)
+        gap = Gap(log.slot, epoch, log.full, log.adopted, end, log.decided, log.ballots, copying)
+        # What is told must be durable, or a restart could make it untrue (see Adopt). Pages of a
+        # copy need not be: after a restart it is not `copying`, and the copy begins anew.
+        self.outbox.when_durable(lambda: self.outbox.send(sender, gap))
+
+    def _refuse(self, sender: str, slots: list[tuple[int, int, Ballot]]) -> None:
+        self.outbox.send(sender, Refused(slots))
+
+
+def _is_of(log: SlotLog, page: Copy) -> bool:
+    """Say whether a page fits those before it; if not, the copy has to begin anew.
+
+    What the owner let go of in between is in neither, and its floor would be missing here.
+    """
+    if (page.kept, page.floor) != (log.kept, log.floor):
+        log.copying = None
+    return log.copying is not None

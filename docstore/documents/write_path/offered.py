@@ -1,0 +1,60 @@
+"""Step 5 of the road, as its owner remembers it: which message offered what, until it is answered.
+
+A replica that took all of a message says so by the number of the message, instead of log by log.
+What that says is known here alone: each of its logs is durable there up to the last row offered,
+under the ballot that offered it, which is what the list would have said (rule SL8).
+
+What is not answered is forgotten after a while. That costs nothing but time: timers ask again
+for what was not acknowledged (rule O2).
+"""
+
+from collections.abc import Iterable, Sequence
+
+from docstore.documents.core import Core
+from docstore.documents.log import SlotLog
+from docstore.documents.reign import Reign
+from docstore.wire.messages import Offer, Propose
+
+REMEMBERED_S = 1.0
+"""And up to twice as long. A replica that takes longer was asked anew, by then, where it stands."""
+
+Reached = tuple[SlotLog, Reign, int]
+"""A log, the reign that offered its rows, and the n of the last of them."""
+
+
+class Offered:
+    """The messages of this start that may be acknowledged whole."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._last = 0
+        self._since = core.now
+        self._newer: dict[tuple[str, int], Sequence[Reached]] = {}
+        self._older: dict[tuple[str, int], Sequence[Reached]] = {}
+        """(Replica, number) -> what it has taken if it says so; those of before `_since`."""
+
+    def message(self, offers: Sequence[Offer], peers: Iterable[str]) -> Propose:  # Seam.
+        """Return a message to these peers: with a number of its own, if it says several things."""
+        if len(offers) == 1:
+            return Propose(offers)
+        self._last += 1
+        reached = [self._reached(offer) for offer in offers]
+        for peer in peers:
+            self._newer[peer, self._last] = reached
+        return Propose(offers, self.core.boot, self._last)
+
+    def _reached(self, offer: Offer) -> Reached:
+        log = self.core.logs[offer.slot]
+        assert log.reign is not None
+        return log, log.reign, offer.rows[-1].n
+
+    def taken(self, peer: str, number: int) -> Sequence[Reached]:
+        """Return what a replica has taken, once; nothing, of a message that was forgotten."""
+        message = (peer, number)
+        return self._newer.pop(message, None) or self._older.pop(message, ())
+
+    def tick(self) -> None:
+        """Forget what has waited for too long."""
+        if self.core.now - self._since >= REMEMBERED_S:
+            self._since = self.core.now
+            self._older, self._newer = self._newer, {}

@@ -1,0 +1,136 @@
+"""Step 4 of the road, for reads of the past: older versions come from the owner's own disk.
+
+In: a read that a quorum has confirmed. Out: an answer, once the disk holds all that was decided
+when the read came, or all that is of the instant that it asks for; the read handed back, if the log
+loses rows meanwhile.
+
+The same instant has the same answer for ever (rule R5). So the owner decides what is under way with
+a time up to that instant, and gives none to later rows; nor does any later owner.
+"""
+
+from collections.abc import Callable
+
+from docstore.documents.clients import Inflight, PastRead
+from docstore.documents.core import Core
+from docstore.documents.log import SlotLog
+from docstore.documents.reign import Reign
+from docstore.documents.write_path.decide import Decider
+from docstore.documents.write_path.offered import Reached
+from docstore.documents.write_path.past import (
+    KEPT_VERSIONS_MAX,
+    instant_of,
+    past_answer,
+    past_query,
+    trimmed_answer,
+    yet_to_come,
+)
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
+from docstore.storage.store import Corrupt, History, OfLog, Result
+
+
+def is_past(at_us: int, log: SlotLog, core: Core) -> bool:
+    """Say whether an instant is not later than the owner's clock, or a row of the slot."""
+    return at_us <= max(core.wall_now_us(), log.updated_us)
+
+
+class PastReads:
+    """Reads of versions that need not be in memory."""
+
+    def __init__(self, core: Core, decider: Decider) -> None:
+        self._core = core
+        self._outbox = core.outbox
+        self._decider = decider
+        decider.decided = self._read_past
+
+    def refusal(self, log: SlotLog, operation: Operation) -> Answer | None:
+        """Return why an instant is not answered for, if it is yet to come."""
+        at_us = instant_of(operation)
+        if not at_us or is_past(at_us, log, self._core):
+            return None
+        return yet_to_come(at_us, self._core.wall_now_us())
+
+    def read(self, log: SlotLog, reign: Reign, inflight: Inflight, first: int) -> None:
+        """Answer from what is decided by now, or will be of an instant that is past.
+
+        first: the first version that is shown.
+        """
+        at_us = instant_of(inflight.operation)
+        until = self.until(log, at_us) if at_us else log.decided
+        reign.clients.past_reads.append(PastRead(inflight, until, first))
+        self._read_past(log, reign)
+
+    def until(self, log: SlotLog, at_us: int) -> int:  # Seam.
+        """Return the last row that may be of an instant (rule R5)."""
+        return log.settled_at(at_us)
+
+    def stored(self, reached: list[Reached]) -> None:
+        """This node's own disk has come so far: count it, and read what waited for it."""
+        self._decider.own_disk(reached)
+        for log, reign, _ in reached:
+            if log.reign is reign and reign.clients.past_reads:
+                self._read_past(log, reign)
+
+    def _read_past(self, log: SlotLog, reign: Reign) -> None:
+        """Read older versions as soon as all that they see is decided, and on this disk.
+
+        Others may have decided a row before the own disk had it: too early, it would be missing.
+        """
+        waiting, reign.clients.past_reads = reign.clients.past_reads, []
+        for read in waiting:
+            # Rows that were taken back meanwhile are not waited for.
+            until = min(read.until, log.end)
+            if until <= log.decided and self.holds(log, until):
+                self._read_disk(log, read)
+            else:
+                reign.clients.past_reads.append(read)
+
+    def holds(self, log: SlotLog, until: int) -> bool:  # Seam.
+        """Say whether this node's own disk has come to row `until`."""
+        return log.durable >= until
+
+    def _read_disk(self, log: SlotLog, read: PastRead) -> None:
+        operation = read.inflight.operation
+
+        def found(rows: list[Row]) -> None:
+            answer = past_answer(operation.select, rows, read.first)
+            if answer.status == 404 and not rows and log.kept:
+                self._look_for_trimmed(log, read)
+            else:
+                self._tell_past(log, read.inflight, answer)
+
+        self._look_up(log, read.inflight, past_query(log.slot, operation, read.until), found)
+
+    def _look_for_trimmed(self, log: SlotLog, read: PastRead) -> None:
+        """Answer 410 for a version that was trimmed, 404 for one that never existed."""
+        operation = read.inflight.operation
+
+        def found(rows: list[Row]) -> None:
+            answer = trimmed_answer(operation.select, rows, read.first)
+            self._tell_past(log, read.inflight, answer)
+
+        everything = History(log.slot, operation.link, None, KEPT_VERSIONS_MAX, read.until)
+        self._look_up(log, read.inflight, everything, found)
+
+    def _tell_past(self, log: SlotLog, inflight: Inflight, answer: Answer) -> None:
+        epoch = self._decider.epoch_of(log.slot)
+        self._core.reply(inflight, answer._replace(owner=self._core.me, epoch=epoch))
+
+    def _look_up(
+        self, log: SlotLog, inflight: Inflight, query: OfLog, found: Callable[[list[Row]], None]
+    ) -> None:
+        """Ask the disk for the past; hand the read back if the log loses rows meanwhile.
+
+        What is missing then was taken from this replica, which has left the slot or is filled anew.
+        """
+        cuts = log.cuts
+
+        def answered(result: Result) -> None:
+            if isinstance(result, Corrupt):
+                self._core.corrupt(log)
+            if isinstance(result, Corrupt) or log.cuts != cuts:
+                self._core.reply(inflight, None)
+            else:
+                found(result)
+
+        self._outbox.read(query, answered)

@@ -1,0 +1,134 @@
+"""Step 5 of the road: what the turn brought goes to all replicas, the own disk side by side.
+
+In: the end of a turn. Out: one Persist and one Propose per peer, whatever the number of updates.
+
+Only followers that have everything before are offered the new rows at once; the others are
+being brought up to date (`catchup/catchup.py`) and will meet these rows on their way.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from docstore.documents import parts
+from docstore.documents.core import Core
+from docstore.documents.log import SlotLog
+from docstore.documents.reign import Reign
+from docstore.documents.write_path.offered import Offered, Reached
+from docstore.model.document import Row, ballot_at
+from docstore.wire.messages import Offer
+
+
+def offer_of(log: SlotLog, reign: Reign, first: int, rows: Sequence[Row]) -> Offer:
+    """Return the offer of rows that begin at `first`, with what they must follow."""
+    previous = ballot_at(log.ballots, first - 1)
+    epoch = reign.ballot[0]
+    return Offer(log.slot, epoch, reign.base, first, previous, log.decided, rows)
+
+
+def pages(rows: Sequence[Row], rows_max: int, bytes_max: int) -> list[Sequence[Row]]:
+    """Return the rows cut into messages of bounded size, in order; no rows give one page.
+
+    None ends within a batch (rule A2).
+    """
+    if len(rows) == 1 or (
+        len(rows) <= rows_max and sum(len(row.state) for row in rows) <= bytes_max
+    ):
+        return [rows]
+    result: list[Sequence[Row]] = []
+    while rows:
+        page, size = 0, 0
+        for row in rows[:rows_max]:
+            size += len(row.state)
+            if page and size > bytes_max:
+                break
+            page += 1
+        found = rows[:page] if page == len(rows) else parts.whole(rows[:page])
+        result.append(found)
+        rows = rows[len(found) :]
+    return result
+
+
+class Proposer:
+    """The owner's side of new rows."""
+
+    def __init__(
+        self, core: Core, offered: Offered, stored: Callable[[list[Reached]], None]
+    ) -> None:
+        self.core = core
+        self.outbox = core.outbox
+        self.offered = offered
+        self.stored = stored
+        """Called when a turn's rows are on this node's own disk, which then counts."""
+
+    def propose_all(self) -> None:
+        """Store and offer the rows of this turn (rule O2)."""
+        offers: dict[str, list[Offer]] = {}
+        reached: list[Reached] = []
+        for slot in self.core.logs.dirty:
+            log = self.core.logs[slot]
+            if log.reign is not None:
+                self._propose(log, log.reign, offers)
+                reached.append((log, log.reign, log.end))
+        self.core.logs.dirty.clear()
+        if reached:
+            self.outbox.when_durable(lambda: self.stored(reached))
+        self._send(offers)
+
+    def _propose(self, log: SlotLog, reign: Reign, offers: dict[str, list[Offer]]) -> None:
+        rows, reign.fresh = reign.fresh, []
+        assert rows
+        self.outbox.store_rows(log, rows)
+        first, end = rows[0].n, log.end
+        self._remember(reign, first)
+        offered: list[Offer] = []
+        for peer, follower in reign.followers.items():
+            if follower.sent != first - 1 or not self.core.peers[peer].linked:
+                continue
+            follower.sent, follower.sent_at = end, self.core.now
+            offered = offered or self._offers(log, reign, rows)
+            offers.setdefault(peer, []).extend(offered)
+
+    def _offers(self, log: SlotLog, reign: Reign, rows: Sequence[Row]) -> list[Offer]:
+        bounds = self.core.config.sending
+        found = pages(rows, bounds.page_rows, bounds.page_bytes)
+        return [offer_of(log, reign, page[0].n, page) for page in found]
+
+    def _remember(self, reign: Reign, first: int) -> None:
+        """Note whose operations these are: from now on they may take effect."""
+        for n, inflight in reversed(reign.clients.updates):
+            if n < first:
+                return
+            origin = (inflight.entry, inflight.boot)
+            self.core.proposed.note(origin, inflight.seq, inflight.oldest)
+
+    def _send(self, offers: dict[str, list[Offer]]) -> None:
+        """Send each peer its offers. Those that are offered the same are sent the same messages.
+
+        Links pack what is the same once.
+        """
+        alike: list[tuple[list[Offer], list[str]]] = []
+        for peer, offered in offers.items():
+            if alike and alike[-1][0] == offered:
+                alike[-1][1].append(peer)
+            else:
+                alike.append((offered, [peer]))
+        for offered, peers in alike:
+            for batch in self._bounded(offered):
+                message = self.offered.message(batch, peers)
+                for peer in peers:
+                    self.outbox.send(peer, message)
+
+    def _bounded(self, offers: list[Offer]) -> Iterator[list[Offer]]:
+        """Yield the offers of each message: of bounded size, so that no frame grows without limit.
+
+        A message has its own number: one may be taken, and the next one lost (rule SL8).
+        """
+        batch: list[Offer] = []
+        size = 0
+        for offer in offers:
+            more = sum([len(row.state) for row in offer.rows])
+            if batch and size + more > self.core.config.sending.page_bytes:
+                yield batch
+                batch, size = [], 0
+            batch.append(offer)
+            size += more
+        yield batch

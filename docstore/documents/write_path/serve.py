@@ -1,0 +1,338 @@
+"""Step 4 of the road, on the owner: one operation meets the newest state of its document.
+
+In: an operation, from a client of this node or from another node. Out: a row at the end of the
+slot's log (proposed when the turn ends), or an answer that waits until it may be given, or the
+operation handed back because this node does not own the slot (any more).
+
+The document's newest row is kept in memory while its slot is owned, and read from the disk when
+it is not there. Updates run one at a time per document, each on the outcome of the one before,
+decided or not (rule O1): the log decides them in order, so none can overtake.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from docstore.documents.clients import Inflight, Refusal
+from docstore.documents.core import Core
+from docstore.documents.document_cache import CachedDocument
+from docstore.documents.jobs import REPEATED, VERSIONS_READ_MAX, Written, jobs_of, judged
+from docstore.documents.log import SlotLog
+from docstore.documents.reign import Phase, Reign
+from docstore.documents.write_path import recall
+from docstore.documents.write_path.append import Appender
+from docstore.documents.write_path.confirm import Confirmer, Waiter
+from docstore.documents.write_path.decide import Decider
+from docstore.documents.write_path.handle import New, Outcome, Refused, Unchanged, handle
+from docstore.documents.write_path.past import first_shown, instant_of
+from docstore.documents.write_path.past_reads import PastReads
+from docstore.documents.write_path.together import AtomicBatches
+from docstore.model.document import Row
+from docstore.model.identity import fingerprint
+from docstore.model.operation import CURRENT, Answer, Operation
+from docstore.model.service import Service
+from docstore.storage.store import Corrupt, History, Newest, OfLog, Result
+
+OTHER_REIGN = Answer(412, "other-reign", "only the reign that it names may carry this out")
+NO_QUORUM = Answer(503, "no-quorum", "the owner does not hear a majority of the replicas")
+
+
+class Owner:
+    """The owner's side of operations."""
+
+    def __init__(self, core: Core, decider: Decider, confirmer: Confirmer) -> None:
+        self.core = core
+        self.outbox = core.outbox
+        self.decider = decider
+        self.confirmer = confirmer
+        self.past = PastReads(core, decider)
+        self.appender = Appender(core)
+        self.batches = AtomicBatches(core, self.appender, self)
+
+    def serve(self, inflight: Inflight) -> None:
+        """Take an operation, if this node owns its slot or is about to."""
+        log = self.core.logs.get(inflight.slot)
+        reign = log.reign if log else None
+        if self.core.now >= inflight.deadline:
+            return
+        if log is None or reign is None:
+            self.core.reply(inflight, None)
+        elif self._has_to_wait(reign, inflight.operation):
+            reign.clients.deferred.append(inflight)
+        elif self.core.lacks_quorum() and self.find(log, inflight) is None:
+            self.core.reply(inflight, NO_QUORUM)
+        else:
+            self.enter(log, reign, inflight)
+
+    def _has_to_wait(self, reign: Reign, operation: Operation) -> bool:
+        """Say whether the slot is opening, being given away, or stands still for a moment."""
+        if reign.phase is not Phase.OPEN or reign.closed_since is not None:
+            return True
+        return self.core.now < reign.updates_deferred_until and not operation.is_read
+
+    def opened(self, log: SlotLog, reign: Reign) -> None:
+        """Serve what waited for the reign to open, or to be given away after all."""
+        deferred, reign.clients.deferred = reign.clients.deferred, []
+        for inflight in deferred:
+            self.serve(inflight)
+
+    def enter(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
+        """Take an operation from the door, of a slot that this node owns."""
+        operation = inflight.operation
+        may_repeat = not operation.is_read and not self._is_new(inflight)
+        if may_repeat and self._is_repetition(log, reign, inflight):
+            return
+        if operation.verb == "BATCH":
+            self.batches.update(log, reign, inflight)
+            return
+        cached = reign.cache.get(operation.link)
+        if cached is not None:
+            self._meet(log, reign, cached, inflight)
+        else:
+            self._load(log, reign, inflight)
+
+    # Once, and only once
+
+    def _is_new(self, inflight: Inflight) -> bool:
+        """Say whether nobody can have made a row of it: this node has only just numbered it.
+
+        What it hands over again is a later attempt; and a key may have been used before.
+        """
+        is_first = inflight.attempt == 1 and inflight.entry == self.core.me
+        return is_first and not inflight.operation.key
+
+    def _is_repetition(self, log: SlotLog, reign: Reign, inflight: Inflight) -> bool:
+        """Deal with an operation that is in the log already, or may be (rule C1)."""
+        n = self.find(log, inflight)
+        if n is not None:
+            self.decider.answer_duplicate(log, reign, n, inflight)
+            return True
+        origin, seq, core = (inflight.entry, inflight.boot), inflight.seq, self.core
+        is_echo = log.operations.is_over(origin, seq) or core.proposed.is_over(origin, seq)
+        if is_echo or core.closed.has(origin, seq, inflight.attempt):
+            return True
+        operation = inflight.operation
+        is_older = inflight.attempt > 1 or core.proposed.has(origin, seq)
+        if not recall.is_known(log, operation, core.past_us(), is_older=is_older):
+            page = recall.next_page(log, operation.link, self.core.config)
+            if page is None:
+                self.core.reply(inflight, recall.TOO_DEEP)
+            else:
+                read_back = partial(log.operations.recall, operation.link)
+                self._read_first(log, reign, inflight, page, read_back)
+            return True
+        return bool(operation.key) and self._is_key_used(log, reign, inflight)
+
+    def find(self, log: SlotLog, inflight: Inflight) -> int | None:  # Seam.
+        """Return the row that this operation has already made, if it has."""
+        return log.operations.find((inflight.entry, inflight.boot), inflight.seq)
+
+    def _is_key_used(self, log: SlotLog, reign: Reign, inflight: Inflight) -> bool:
+        operation = inflight.operation
+        now_us = self.core.past_us()
+        use = log.operations.find_key(operation.link, operation.key, now_us)
+        if use is None:
+            if log.operations.has_room_for_key(operation.link, now_us):
+                return False
+            detail = "256 Idempotency-Keys of the last ten minutes on this document"
+            self.core.reply(inflight, Answer(429, "too-many-keys", detail))
+        elif use.fingerprint != fingerprint(operation):
+            detail = "this Idempotency-Key was used for another request"
+            self.core.reply(inflight, Answer(422, "key-reused", detail))
+        else:
+            self.decider.answer_duplicate(log, reign, use.n, inflight)
+        return True
+
+    # The document
+
+    def _read_first(
+        self,
+        log: SlotLog,
+        reign: Reign,
+        inflight: Inflight,
+        query: OfLog,
+        found: Callable[[list[Row]], None],
+    ) -> None:
+        """Read something of a document from the disk; what wants it waits, then enters anew.
+
+        One query at a time for each document: whoever comes while it is under way waits with the
+        others, and asks for what it still lacks when it has entered.
+        """
+        link = inflight.operation.link
+        if link in reign.clients.loading:
+            reign.clients.loading[link].append(inflight)
+            return
+        reign.clients.loading[link] = [inflight]
+
+        def answered(result: Result) -> None:
+            waiting = reign.clients.loading.pop(link, [])
+            if log.reign is not reign:
+                return  # Deposing it has handed them back.
+            if isinstance(result, Corrupt):
+                self.core.corrupt(log)
+                for each in waiting:
+                    self.core.reply(each, None)
+                return
+            found(result)
+            for each in waiting:
+                # From the door again: two attempts of one operation may have waited here.
+                self.enter(log, reign, each)
+            bytes_max = self.core.config.memory.cache_bytes_per_slot
+            reign.cache.keep_within(bytes_max, safe=min(log.decided, log.durable))
+
+        self.outbox.read(query, answered)
+
+    def _load(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
+        """Read a document's newest row."""
+        link = inflight.operation.link
+
+        def found(result: list[Row]) -> None:
+            reign.cache.load(link, result[0] if result else None)
+
+        self._read_first(log, reign, inflight, Newest(log.slot, link, log.end), found)
+
+    def _meet(self, log: SlotLog, reign: Reign, cached: CachedDocument, inflight: Inflight) -> None:
+        operation = inflight.operation
+        if operation.is_read:
+            refusal = self.past.refusal(log, operation)
+            if refusal is not None:
+                self.core.reply(inflight, refusal)
+                return
+            self._when_confirmed(log, reign, inflight, lambda: self._read(log, cached, inflight))
+            return
+        service = self.core.service_of(operation, reign.opened_as)
+        if service is None:
+            # The declaration is not known here yet, or may be old: the entry node asks again.
+            self.core.reply(inflight, None)
+            return
+        self._update(log, reign, cached, inflight, service)
+
+    def _update(
+        self,
+        log: SlotLog,
+        reign: Reign,
+        cached: CachedDocument,
+        inflight: Inflight,
+        service: Service,
+    ) -> None:
+        operation = inflight.operation
+        if operation.writer and cached.jobs is None:
+            self._load_jobs(log, reign, inflight)
+            return
+        outcome = self.outcome(log, reign, cached, operation, service)
+        if isinstance(outcome, New):
+            if not self.appender.finds_room(log, inflight):
+                return
+            inflight.created = not outcome.deleted and (
+                cached.newest is None or cached.newest.deleted
+            )
+            self._append(log, reign, cached, inflight, outcome)
+            return
+        if isinstance(outcome, Unchanged):
+            answer = self._answer(200, log, outcome.row)._replace(code=outcome.code)
+        else:
+            answer = outcome.answer
+        self.refuse(log, reign, inflight, answer, cached.newest.n if cached.newest else 0)
+
+    def refuse(
+        self, log: SlotLog, reign: Reign, inflight: Inflight, answer: Answer, n: int
+    ) -> None:
+        """Give an answer that rests on the state as of row n, once that may be told."""
+        answer = answer._replace(owner=self.core.me, epoch=reign.ballot[0])
+        origin = (inflight.entry, inflight.boot)
+        self.core.closed.note(origin, inflight.seq, inflight.attempt, inflight.oldest)
+        log.operations.forget(origin, inflight.oldest)
+        refusal = Refusal(inflight, answer, n)
+        self._when_confirmed(log, reign, inflight, lambda: self._refuse(log, reign, refusal))
+
+    def outcome(
+        self,
+        log: SlotLog,
+        reign: Reign,
+        cached: CachedDocument,
+        operation: Operation,
+        service: Service,
+    ) -> Outcome:
+        """Return what an update makes of its document, a bulk job's once for each batch."""
+        # What was decided from an owner's memory ends with its reign (rule F3).
+        if operation.reign and operation.reign != reign.ballot[0]:
+            self.core.counters["other_reign"] += 1
+            return Refused(OTHER_REIGN._replace(row=cached.newest))
+        if operation.writer and cached.jobs:
+            found = judged(cached.jobs, operation, fingerprint(operation))
+            if isinstance(found, Answer):
+                return Refused(found._replace(row=cached.newest))
+            if found is not None:
+                self.core.counters["job_repetitions"] += 1
+                assert cached.newest is not None
+                return Unchanged(cached.newest, REPEATED)
+        now_us = self.core.wall_now_us
+        return handle(cached.newest, operation, service, floor=log.floor, now_us=now_us)
+
+    def _load_jobs(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
+        """Look through a document's history for the jobs that wrote it.
+
+        All of it is on the disk: what this reign adds by a job, it adds once this is read.
+        """
+        link = inflight.operation.link
+
+        def found(rows: list[Row]) -> None:
+            cached = reign.cache.get(link)
+            if cached is not None:
+                cached.jobs = jobs_of(reversed(rows))
+
+        query = History(log.slot, link, None, VERSIONS_READ_MAX, log.end)
+        self._read_first(log, reign, inflight, query, found)
+
+    def _append(
+        self, log: SlotLog, reign: Reign, cached: CachedDocument, inflight: Inflight, new: New
+    ) -> None:
+        """Put the new version at the end of the log; it is proposed when the turn ends."""
+        operation = inflight.operation
+        identity = inflight.identity(new.version, new.fences)
+        if operation.writer:
+            job, batch, sequence = operation.writer
+            assert cached.jobs is not None
+            cached.jobs[job] = Written(batch, sequence, identity.fingerprint)
+        log.updated_us = self.appender.next_time(log)
+        row = self.appender.append(log, reign, cached, operation.link, new, identity)
+        reign.clients.updates.append((row.n, inflight))
+
+    def _refuse(self, log: SlotLog, reign: Reign, refusal: Refusal) -> None:
+        reign.clients.refusals.append(refusal)
+        self.decider.give_refusals(log, reign)
+
+    # Reads
+
+    def _when_confirmed(
+        self, log: SlotLog, reign: Reign, inflight: Inflight, then: Callable[[], None]
+    ) -> None:
+        lost, at_us = partial(self.core.reply, inflight, None), instant_of(inflight.operation)
+        self.confirmer.add(Waiter(log, reign.ballot, inflight.deadline, then, lost, at_us))
+
+    def _read(self, log: SlotLog, cached: CachedDocument, inflight: Inflight) -> None:
+        """Answer from what is decided."""
+        if inflight.operation.select == CURRENT:
+            self.core.reply(inflight, self._current(log, self.visible(cached)))
+            return
+        assert log.reign is not None
+        service = self.core.service_for(inflight.operation.link, log.reign.opened_as)
+        if service is None:  # As for an update: how many versions it shows is not known here.
+            self.core.reply(inflight, None)
+            return
+        self.past.read(log, log.reign, inflight, self.first_shown(cached, service))
+
+    def first_shown(self, cached: CachedDocument, service: Service) -> int:  # Seam.
+        """Return the first version that readers of the past may see (rule R4)."""
+        return first_shown(service, self.visible(cached))
+
+    def visible(self, cached: CachedDocument) -> Row | None:  # Seam.
+        """Return the version that readers may see: the newest decided one (rule R3)."""
+        return cached.decided
+
+    def _current(self, log: SlotLog, row: Row | None) -> Answer:
+        return self._answer(404 if row is None or row.deleted else 200, log, row)
+
+    def _answer(self, status: int, log: SlotLog, row: Row | None) -> Answer:
+        code = "not-found" if status == 404 else ""
+        epoch = self.decider.epoch_of(log.slot)
+        return Answer(status, code, row=row, owner=self.core.me, epoch=epoch)

@@ -1,0 +1,200 @@
+"""Step 4 of the road for a batch: the updates of several documents, all of them or none.
+
+All are judged on the newest versions of their documents before a row of any is made (rule A1), and
+all rows are made in one step, next to each other. So nobody ever has some of them: see `parts.py`.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
+
+from docstore.documents.clients import Inflight
+from docstore.documents.core import Core
+from docstore.documents.document_cache import CachedDocument
+from docstore.documents.log import SlotLog
+from docstore.documents.reign import Reign
+from docstore.documents.write_path.append import Appender
+from docstore.documents.write_path.handle import New, Outcome, Refused
+from docstore.model.batch import BYTES_MAX, CURRENT_BYTES_MAX, ROWS_MAX, updates_of
+from docstore.model.document import Row
+from docstore.model.identity import has_created
+from docstore.model.operation import Answer, Operation
+from docstore.model.service import Service
+from docstore.storage.store import Corrupt, Newest, Result
+
+ELSEWHERE = Answer(422, "several-slots", "documents of one batch share a partition key")
+TOO_LARGE = Answer(413, "too-large", f"a batch makes at most {BYTES_MAX} bytes in {ROWS_MAX} rows")
+TOO_MUCH = Answer(
+    413, "too-large", f"the documents of a batch have at most {CURRENT_BYTES_MAX} bytes as they are"
+)
+UNCHANGED = Answer(409, "unchanged", "it changes nothing, and a batch makes a version of each")
+
+
+class Owning(Protocol):
+    """What the owner of a slot does about one document."""
+
+    def enter(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
+        """Take an operation from the door."""
+
+    def outcome(
+        self, log: SlotLog, reign: Reign, cached: CachedDocument, operation: Operation,
+        service: Service,
+    ) -> Outcome:  # fmt: skip
+        """Return what an update makes of its document."""
+
+    def refuse(
+        self, log: SlotLog, reign: Reign, inflight: Inflight, answer: Answer, n: int
+    ) -> None:
+        """Give a refusal that rests on row n, once that may be told."""
+
+
+class AtomicBatches:
+    """The owner's side of batches."""
+
+    def __init__(self, core: Core, appender: Appender, owner: Owning) -> None:
+        self.core = core
+        self.outbox = core.outbox
+        self.appender = appender
+        self.owner = owner
+
+    def update(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
+        """Carry a batch out, or refuse it, or have read what it needs first."""
+        if self.core.now >= inflight.deadline:
+            return
+        updates = updates_of(inflight.operation)
+        if any(self.core.slot_of(each.link) != log.slot for each in updates):
+            self.core.reply(inflight, ELSEWHERE)
+            return
+        links = [each.link for each in updates]
+        if any(link not in reign.cache for link in links):
+            self._load(log, reign, inflight, links)
+            return
+        services = [self.core.service_of(each, reign.opened_as) for each in updates]
+        known = [each for each in services if each is not None]
+        if len(known) < len(updates):  # A declaration is not known yet: the entry asks again.
+            self.core.reply(inflight, None)
+            return
+        cached = [reign.cache[each.link] for each in updates]
+        if _current_bytes(cached) > CURRENT_BYTES_MAX:
+            self.owner.refuse(log, reign, inflight, TOO_MUCH, max(map(_newest_n, cached)))
+            return
+        outcomes = [
+            self.owner.outcome(log, reign, *each)
+            for each in zip(cached, updates, known, strict=True)
+        ]
+        refusal = self.refusal(cached, outcomes)
+        if refusal is not None:
+            answer, n = refusal
+            self.owner.refuse(log, reign, inflight, answer, n)
+        elif self.appender.finds_room(log, inflight):
+            new = [
+                (document, update.link, outcome)
+                for document, update, outcome in zip(cached, updates, outcomes, strict=True)
+                if isinstance(outcome, New)
+            ]
+            self._make(log, reign, inflight, new)
+
+    def refusal(  # Seam.
+        self, cached: Sequence[CachedDocument], outcomes: Sequence[Outcome]
+    ) -> tuple[Answer, int] | None:
+        """Return why nothing may be made of a batch, and the row on which that rests (rule A1)."""
+        for index, (document, outcome) in enumerate(zip(cached, outcomes, strict=True)):
+            if not isinstance(outcome, New):
+                answer = outcome.answer if isinstance(outcome, Refused) else UNCHANGED
+                statuses = [0] * len(outcomes)
+                statuses[index] = answer.status
+                return answer._replace(statuses=statuses), _newest_n(document)
+        sending = self.core.config.sending
+        size = sum(len(each.state) for each in outcomes if isinstance(each, New))
+        if len(outcomes) > min(ROWS_MAX, sending.page_rows) or size > BYTES_MAX:
+            return TOO_LARGE, max(map(_newest_n, cached))
+        return None
+
+    def _make(
+        self, log: SlotLog, reign: Reign, inflight: Inflight,
+        versions: Sequence[tuple[CachedDocument, str, New]],
+    ) -> None:  # fmt: skip
+        """Put the rows of a batch at the end of the log, all under one time (rule A3)."""
+        at_us, identity = self.appender.next_time(log), inflight.identity(0)
+        made = []
+        for index, (cached, link, new) in enumerate(versions):
+            is_born = not new.deleted and (cached.newest is None or cached.newest.deleted)
+            part = identity._replace(
+                created=is_born and new.version > 0, fences=new.fences, part=(index, len(versions))
+            )
+            log.updated_us = self.time_of(log, at_us)
+            made.append(self.appender.append(log, reign, cached, link, new, part))
+            # A key is remembered with the first document.
+            identity = identity._replace(key="", fingerprint=0)
+        inflight.made = made
+        reign.clients.updates.append((log.end, inflight))
+        self.core.counters["atomic_batches"] += 1
+
+    def time_of(self, log: SlotLog, at_us: int) -> int:  # Seam.
+        """Return the time of the next row of a batch: that of the batch (rule A3)."""
+        return at_us
+
+    # The documents
+
+    def _load(self, log: SlotLog, reign: Reign, inflight: Inflight, links: Sequence[str]) -> None:
+        """Read the newest rows of all documents of a batch that are not in memory, at once.
+
+        While one is read, whoever comes for it waits; if somebody reads one of them, so do we. None
+        is forgotten before the batch is judged, however large: they would take turns for ever.
+        """
+        loading = reign.clients.loading
+        missing = [link for link in links if link not in reign.cache]
+        busy = next((link for link in missing if link in loading), None)
+        if busy is not None:
+            loading[busy].append(inflight)
+            return
+        loading.update((link, []) for link in missing)
+        loading[missing[0]].append(inflight)
+        reign.cache.pin(links)
+        results: dict[str, Result] = {}
+
+        def found(link: str, result: Result) -> None:
+            results[link] = result
+            if len(results) == len(missing):
+                self._loaded(log, reign, results)
+                reign.cache.unpin(links)
+                bytes_max = self.core.config.memory.cache_bytes_per_slot
+                reign.cache.keep_within(bytes_max, safe=min(log.decided, log.durable))
+
+        with self.outbox.reading_together():
+            for link in missing:
+                self.outbox.read(Newest(log.slot, link, log.end), partial(found, link))
+
+    def _loaded(self, log: SlotLog, reign: Reign, results: dict[str, Result]) -> None:
+        """Go on with a batch, and with whoever came for its documents meanwhile."""
+        waiting = [each for link in results for each in reign.clients.loading.pop(link, [])]
+        if log.reign is not reign:
+            return  # Deposing it has handed them back.
+        if any(isinstance(each, Corrupt) for each in results.values()):
+            self.core.corrupt(log)
+            for inflight in waiting:
+                self.core.reply(inflight, None)
+            return
+        for link, rows in results.items():
+            assert not isinstance(rows, Corrupt)
+            reign.cache.load(link, rows[0] if rows else None)
+        for inflight in waiting:
+            self.owner.enter(log, reign, inflight)
+
+
+def _newest_n(document: CachedDocument) -> int:
+    """Return the row on which what is said of a document rests."""
+    return document.newest.n if document.newest else 0
+
+
+def _current_bytes(documents: Sequence[CachedDocument]) -> int:
+    """Return how large documents are that are not deleted."""
+    newest = [each.newest for each in documents]
+    return sum(len(row.state) for row in newest if row is not None and not row.deleted)
+
+
+def answer_of(made: Sequence[Row], copies: int, owner: str, epoch: int) -> Answer:
+    """Return what is told of a batch whose rows are decided."""
+    statuses = [201 if has_created(row) else 200 for row in made]
+    rows = [row._replace(state=b"") for row in made]
+    return Answer(200, rows=rows, replicas=copies, owner=owner, epoch=epoch, statuses=statuses)

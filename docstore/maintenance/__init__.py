@@ -1,0 +1,1 @@
+"""Background work of a node: repair, expiry, resync, backups, webhook delivery, declarations."""

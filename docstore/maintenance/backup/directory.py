@@ -1,0 +1,202 @@
+"""A chain of backups in a directory: 000001, 000002, ... and one that may be unfinished.
+
+    000001/manifest.json                 what is in it, written last
+    000001/slots-00000-00015             blocks, each behind its length in four bytes
+    000002.unfinished/plan.json          what is being written
+
+Whatever stands under its last name is whole and durable: files are written under another one,
+synced, and renamed, and so is the directory of a backup.
+"""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from docstore.maintenance.backup.manifest import Manifest, Part, unpack_manifest
+from docstore.reads.blocks import BadBackup
+
+MANIFEST, PLAN, LOCK = "manifest.json", "plan.json", ".lock"
+UNFINISHED, NEW = ".unfinished", ".new"
+LENGTH = 4
+BLOCK_BYTES_MAX = 1 << 28
+
+
+def numbered(directory: Path) -> list[tuple[int, Path]]:
+    """Return the whole backups of a directory, in order."""
+    found = [
+        each
+        for each in directory.iterdir()
+        if each.name.isascii() and each.name.isdecimal() and each.is_dir()
+    ]
+    return sorted((int(each.name), each) for each in found)
+
+
+def manifests_in(directory: Path) -> list[Manifest]:
+    """Return what the whole backups of a directory say of themselves. Raises BadBackup, OSError."""
+    manifests = []
+    for number, path in numbered(directory):
+        manifest = manifest_in(path / MANIFEST)
+        if manifest.number != number:
+            raise BadBackup(f"{path} holds backup {manifest.number}")
+        manifests.append(manifest)
+    return manifests
+
+
+def manifest_in(file: Path) -> Manifest:
+    """Return a manifest, or a plan. Raises BadBackup, OSError."""
+    try:
+        return unpack_manifest(file.read_bytes(), str(file))
+    except FileNotFoundError:
+        raise BadBackup(f"{file} is missing: this backup is not whole") from None
+
+
+def place_of(directory: Path, number: int) -> Path:
+    """Return where a backup lies once it is whole."""
+    return directory / f"{number:06}"
+
+
+def unfinished(directory: Path, number: int) -> Path:
+    """Return where a backup lies while it is written."""
+    return directory / f"{number:06}{UNFINISHED}"
+
+
+def part_name(first: int, last: int) -> str:
+    """Return the name of the file of some slots."""
+    return f"slots-{first:05}-{last:05}"
+
+
+def make(path: Path) -> None:
+    """Make a directory whose name is durable; those above it as well. Raises OSError."""
+    if not path.is_dir():
+        make(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+        sync(path.parent)
+
+
+def put(file: Path, content: bytes) -> None:
+    """Write a small file, or replace it: the old content or the new one is there."""
+    new = file.with_name(file.name + NEW)
+    with new.open("wb") as opened:
+        opened.write(content)
+        opened.flush()
+        os.fsync(opened.fileno())
+    new.replace(file)
+    sync(file.parent)
+
+
+def finish(directory: Path, manifest: Manifest) -> Path:
+    """Make an unfinished backup a whole one, now that all its parts are; return where it lies."""
+    path, place = unfinished(directory, manifest.number), place_of(directory, manifest.number)
+    put(path / MANIFEST, manifest.pack())
+    (path / PLAN).unlink(missing_ok=True)
+    path.replace(place)
+    sync(directory)
+    return place
+
+
+def sync(directory: Path) -> None:
+    """Make names in a directory durable."""
+    opened = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keep a second one from writing to a directory. Raises BadBackup."""
+    with (directory / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadBackup(f"{directory} is being written to by another backup") from None
+        yield
+
+
+class PartWriter:
+    """A file of blocks, under its last name once `finish` has returned; gone if it is not."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._new = file.with_name(file.name + NEW)
+        self._opened: IO[bytes]
+        self._sum = hashlib.sha256()
+        self.length = 0
+
+    def __enter__(self) -> Self:
+        """Open it. Raises OSError."""
+        self._opened = self._new.open("wb")
+        return self
+
+    def add(self, block: bytes) -> None:
+        """Write a block. Raises OSError."""
+        framed = len(block).to_bytes(LENGTH, "big") + block
+        self._opened.write(framed)
+        self._sum.update(framed)
+        self.length += len(framed)
+
+    @property
+    def sha256(self) -> str:
+        """Return the sum of what was written."""
+        return self._sum.hexdigest()
+
+    def finish(self) -> None:
+        """Make it durable. Raises OSError."""
+        self._opened.flush()
+        os.fsync(self._opened.fileno())
+        self._new.replace(self._file)
+        sync(self._file.parent)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it, and take back what is not finished."""
+        with suppress(OSError):  # What could not be flushed has been told of.
+            self._opened.close()
+        self._new.unlink(missing_ok=True)
+
+
+class PartReader:
+    """The blocks of a file, whose sum and length are known once all were read."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._sum = hashlib.sha256()
+        self.length = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the blocks. Raises BadBackup, OSError."""
+        try:
+            opened = self._file.open("rb")
+        except FileNotFoundError:
+            raise BadBackup(f"{self._file} is missing") from None
+        with opened:
+            while head := opened.read(LENGTH):
+                length = int.from_bytes(head, "big")
+                if len(head) < LENGTH or length > BLOCK_BYTES_MAX:
+                    raise BadBackup(f"{self._file} is not what was written, or is cut off")
+                block = opened.read(length)
+                if len(block) < length:
+                    raise BadBackup(f"{self._file} is cut off")
+                self._sum.update(head + block)
+                self.length += LENGTH + length
+                yield block
+
+    @property
+    def sha256(self) -> str:
+        """Return the sum of what was read."""
+        return self._sum.hexdigest()
+
+    def insist_on(self, part: Part) -> None:
+        """Raise BadBackup unless what was read is what was written."""
+        if (self.length, self.sha256) != (part.length, part.sha256):
+            raise BadBackup(f"{self._file} is not what was written: its sum is another one")

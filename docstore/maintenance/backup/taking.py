@@ -1,0 +1,316 @@
+"""A backup of a group that runs: its slots up to a cut, read from whichever replicas answer.
+
+Rows up to a cut never change, so each page may come from another replica, and what was interrupted
+goes on at the same cut. A named snapshot keeps the nodes from letting go of what is still to be
+read; it stays for the next backup, which reads on from this cut.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgpack
+import orjson
+
+from docstore import __version__
+from docstore.client import Client, ClientError, RequestFailed, Unreachable
+from docstore.client.requests import JSON
+from docstore.maintenance.backup import directory as places
+from docstore.maintenance.backup.directory import PartReader, PartWriter
+from docstore.maintenance.backup.manifest import Manifest, Part, insist_on_chain
+from docstore.maintenance.backup.verifying import PartCheck
+from docstore.reads.blocks import BadBackup, unpack_block
+
+ROWS, SNAPSHOTS = "/core/backup/rows", "/core/snapshots"
+PARTS = 64
+"""Files of a backup: what an interrupted one loses at the most is one of them."""
+IN_FLIGHT = 4
+ATTEMPTS = 8
+PAUSE_S = 0.25
+CUT_TIMEOUT_S, PAGE_TIMEOUT_S = 30.0, 60.0
+HOLD_S_MIN = 86_400.0
+"""For so long a snapshot is kept while a backup runs."""
+KINDS = ("log", "branches")
+ELSEWHERE = (404, 421, 425, 429)
+"""This node is of an earlier version, or cannot answer now or for these slots: another one can."""
+
+Tell = Callable[[Part], None]
+"""Told of each file that is there, those of an earlier run as well."""
+
+
+class BackupFailed(Exception):
+    """A backup cannot be taken, or not go on; what there is of it is not whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """How a backup is to be taken.
+
+    as_of: a barrier, latest, or a time. rows_per_second: 0 for as fast as it goes. hold_s: for so
+    long the group keeps the history that the next backup needs; 0: there will be none.
+    """
+
+    as_of: str = "barrier"
+    rows_per_second: float = 0.0
+    hold_s: float = 8 * 86_400.0
+
+
+async def take(client: Client, directory: Path, wanted: Wanted, tell: Tell) -> Manifest:
+    """Add a backup to a directory; return its manifest.
+
+    Raises BackupFailed, BadBackup, ClientError, OSError; whatever happens, what is not whole does
+    not look as if it were, and the next call goes on from it.
+    """
+    places.make(directory)
+    with places.locked(directory):
+        chain = places.manifests_in(directory)
+        if chain:
+            insist_on_chain(chain)
+        before = chain[-1] if chain else None
+        plan = await _planned(client, directory, wanted, before)
+        await _hold(client, plan, max(wanted.hold_s, HOLD_S_MIN))
+        parts = await _Taking(client, directory, wanted, plan, before, tell).run()
+        taken = plan.with_parts(parts)
+        insist_on_chain([*chain, taken])
+        places.finish(directory, taken)
+        await _let_go(client, taken, before, wanted.hold_s)
+        return taken
+
+
+async def _planned(
+    client: Client, directory: Path, wanted: Wanted, before: Manifest | None
+) -> Manifest:
+    """Return the plan of an unfinished backup, or a new one, at a cut of now."""
+    number = before.number + 1 if before else 1
+    unfinished = places.unfinished(directory, number)
+    if (unfinished / places.PLAN).exists():
+        plan = places.manifest_in(unfinished / places.PLAN)
+        if (plan.previous, plan.as_of) != (before.id if before else "", wanted.as_of):
+            raise BackupFailed(f"{unfinished} is of another backup, as of {plan.as_of}: remove it")
+        return plan
+    page = await _cut(client, wanted.as_of)
+    ends, epochs = page["ends"], page["epochs"]
+    if before is not None:
+        if page["clusterId"] != before.group:
+            found = page["clusterId"]
+            raise BackupFailed(f"this is group {found}, and {directory} is of {before.group}")
+        if any(now < then for now, then in zip(ends, before.ends, strict=True)):
+            raise BackupFailed(f"{wanted.as_of} is before the last backup in {directory}")
+    plan = Manifest(
+        id=secrets.token_hex(16), number=number, previous=before.id if before else "",
+        group=page["clusterId"], slots=len(ends), cut=page["cut"], ends=tuple(ends),
+        epoch=max(epochs), stored_protocol=await _stored_protocol(client), as_of=wanted.as_of,
+        began_us=time.time_ns() // 1000, docstore=__version__,
+    )  # fmt: skip
+    places.make(unfinished)
+    places.put(unfinished / places.PLAN, plan.pack())
+    return plan
+
+
+async def _cut(client: Client, as_of: str) -> dict[str, Any]:
+    """Return a cut, and where each slot stands at it. A barrier may take some attempts."""
+    path = f"/core/spark/plan?asOf={quote(as_of, safe='')}"
+    patience = {"Docstore-Timeout-Ms": f"{CUT_TIMEOUT_S * 1000:.0f}"}
+    _, _, content = await client.request("GET", path, headers=patience, wait_s=CUT_TIMEOUT_S)
+    page: dict[str, Any] = orjson.loads(content)
+    return page
+
+
+async def _stored_protocol(client: Client) -> int:
+    """Return which forms rows may have that were written before this is asked."""
+    page = await client.json("GET", "/core/node-groups/default")
+    return int(page["configuration"]["storedProtocol"])
+
+
+# The snapshot
+
+
+def _snapshot_of(manifest: Manifest) -> str:
+    return f"{SNAPSHOTS}/backup-{manifest.id}"
+
+
+async def _hold(client: Client, plan: Manifest, seconds: float) -> None:
+    """Have the group keep what this cut needs, for so long from now."""
+    until = int((time.time() + seconds) * 1e6)
+    page = {"cut": plan.cut, "documentExpirationTimeMicros": until}
+    await client.json("PUT", _snapshot_of(plan), page)
+
+
+async def _let_go(client: Client, taken: Manifest, before: Manifest | None, hold_s: float) -> None:
+    """Keep the history from this cut on for the next backup, and none before it.
+
+    The backup is whole by now; what nobody can be told ends when its time is over.
+    """
+    with suppress(ClientError):
+        if hold_s:
+            await _hold(client, taken, hold_s)
+        else:
+            await client.json("DELETE", _snapshot_of(taken))
+    with suppress(ClientError):
+        if before is not None:
+            await client.json("DELETE", _snapshot_of(before))
+
+
+# The rows
+
+
+class _Taking:
+    """Reads the slots of a plan, some files at a time."""
+
+    def __init__(
+        self,
+        client: Client,
+        directory: Path,
+        wanted: Wanted,
+        plan: Manifest,
+        before: Manifest | None,
+        tell: Tell,
+    ) -> None:
+        self._client = client
+        self._path = places.unfinished(directory, plan.number)
+        self._rate = wanted.rows_per_second
+        self._plan = plan
+        self._after: Sequence[int] = before.ends if before else ()
+        self._tell = tell
+        self._layout: Mapping[str, Any] = {}
+        self._unreachable: set[str] = set()
+        """URLs where nobody took a connection: not tried for each file anew."""
+        self._parts: list[Part] = []
+
+    async def run(self) -> list[Part]:
+        """Return the parts, all of which are there then."""
+        await self._look_around()
+        size = -(-self._plan.slots // PARTS)
+        firsts = iter(range(0, self._plan.slots, size))
+
+        async def work() -> None:
+            for first in firsts:
+                part = await self._part(first, min(size, self._plan.slots - first))
+                self._parts.append(part)
+                self._tell(part)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(IN_FLIGHT):
+                    group.create_task(work())
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None  # The first has ended the others.
+        return self._parts
+
+    async def _look_around(self) -> None:
+        """Learn who holds which slots. Raises BackupFailed if this is another group."""
+        self._layout = await self._client.json("GET", "/core/spark/layout")
+        found, group = self._layout["clusterId"], self._plan.group
+        if found != group:
+            raise BackupFailed(f"this is group {found}, and {self._path} is of {group}")
+
+    async def _part(self, first: int, slots: int) -> Part:
+        """Return a file: one that was there, or a new one, from whoever can give it."""
+        file = self._path / places.part_name(first, first + slots - 1)
+        if file.exists():
+            with suppress(BadBackup):  # Then it is written anew.
+                return self._found(file, first, slots)
+        last: Exception
+        for attempt in range(ATTEMPTS):
+            try:
+                return await self._written(file, first, slots, attempt)
+            except RequestFailed as error:
+                if error.status == 410:
+                    raise BackupFailed(
+                        f"{error.problem.get('detail')}: history that this backup needs was let"
+                        " go of; begin anew in an empty directory"
+                    ) from None
+                if error.status < 500 and error.status not in ELSEWHERE:
+                    raise
+                last = error
+            except (BadBackup, ClientError) as error:
+                last = error
+            await asyncio.sleep(PAUSE_S * attempt)
+            await self._look_around()
+        raise BackupFailed(f"slots {first} to {first + slots - 1} cannot be read: {last}")
+
+    def _found(self, file: Path, first: int, slots: int) -> Part:
+        """Return what an earlier run has written. Raises BadBackup."""
+        reader, check, rows = PartReader(file), self._check(first, slots), 0
+        for packed in reader:
+            block = unpack_block(packed)
+            check.add(block)
+            rows += block.rows
+        check.end()
+        return Part(file.name, first, slots, rows, reader.length, reader.sha256)
+
+    def _check(self, first: int, slots: int) -> PartCheck:
+        return PartCheck(first, slots, self._plan.ends, self._after)
+
+    async def _written(self, file: Path, first: int, slots: int, attempt: int) -> Part:
+        check, rows = self._check(first, slots), 0
+        with PartWriter(file) as writer:
+            for url, its in self._by_holder(range(first, first + slots), attempt).items():
+                ranges = [
+                    (slot, self._after[slot] if self._after else 0, self._plan.ends[slot])
+                    for slot in its
+                ]
+                for kind in KINDS:
+                    rows += await self._read(url, ranges, kind, writer, check)
+            check.end()
+            writer.finish()
+        return Part(file.name, first, slots, rows, writer.length, writer.sha256)
+
+    async def _read(
+        self,
+        url: str,
+        ranges: Sequence[tuple[int, int, int]],
+        kind: str,
+        writer: PartWriter,
+        check: PartCheck,
+    ) -> int:
+        """Write what a node has of some slots; return how many rows."""
+        asked: dict[str, Any] = {"ranges": ranges, "of": kind, "job": f"backup-{self._plan.id}"}
+        if self._rate:
+            asked["rowsPerSecond"] = self._rate / min(IN_FLIGHT, len(self._layout["nodes"]))
+        rows, after = 0, None
+        while True:
+            body = orjson.dumps({**asked, "after": after})
+            page = await self._page(url, body)
+            block = unpack_block(page["block"])
+            check.add(block)
+            if block.log or block.branches:
+                writer.add(page["block"])
+            rows, after = rows + block.rows, page["next"]
+            if after is None:
+                return rows
+
+    async def _page(self, url: str, body: bytes) -> dict[str, Any]:
+        """Return what a node answers. Raises ClientError."""
+        try:
+            _, _, content = await self._client.once(
+                url, "POST", ROWS, body, JSON, timeout_s=PAGE_TIMEOUT_S
+            )
+        except Unreachable:
+            self._unreachable.add(url)
+            raise
+        page: dict[str, Any] = msgpack.unpackb(content)
+        return page
+
+    def _by_holder(self, slots: Sequence[int], attempt: int) -> dict[str, list[int]]:
+        """Return the URL of a node -> the slots to be read there, others with each attempt.
+
+        In the end those are asked that the user has named, should the others not be reached.
+        """
+        nodes, replicas = self._layout["nodes"], self._layout["replicas"]
+        turn = slots[0] // len(slots) + attempt
+        found: dict[str, list[int]] = {}
+        for slot in slots:
+            its = [nodes[number] for number in replicas[slot]]
+            alive = [each["url"] for each in its if each["url"] and each["status"] == "ALIVE"]
+            urls = [url for url in alive if url not in self._unreachable]
+            if not urls or attempt >= ATTEMPTS // 2:
+                urls = self._client.urls
+            found.setdefault(urls[turn % len(urls)], []).append(slot)
+        return found

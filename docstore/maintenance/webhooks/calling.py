@@ -1,0 +1,205 @@
+"""One call of somebody else's server: where it may go, for how long, and how much it may answer.
+
+The socket is made here, for an address that the name has led to in that very moment: it is the one
+that is looked at and the one that is connected to, so that a name which leads elsewhere the next
+time gains nothing. No redirect is followed, no proxy asked, no cookie kept, nothing unpacked; the
+certificate has to be that of the URL's host.
+
+Challenges are made for whoever asks, and deliveries are owed: so each has connections, and threads
+for names, that the other one cannot take.
+"""
+
+import asyncio
+import secrets
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import aiohttp
+import orjson
+from aiohttp.abc import AbstractResolver
+from yarl import URL
+
+from docstore import SERVER
+from docstore.errors import DocstoreError, Unavailable
+from docstore.maintenance.webhooks.lookups import LookUps
+from docstore.subscriptions.events import Called
+from docstore.subscriptions.sealing import Seal, seal_in
+from docstore.subscriptions.settings import CallbackSettings
+from docstore.subscriptions.signing import message_id, signed
+from docstore.subscriptions.targets import CallbackRefused, Targets
+
+TIMEOUT_S = 5.0
+ANSWER_BYTES_MAX = 64 << 10
+CALLS_AT_ONCE = 16
+"""Of a node; others wait."""
+CHALLENGES_AT_ONCE, CHALLENGES_WAITING = 4, 8
+"""Beside them, and how many wait for their turn; whoever comes then is told to come later."""
+CHALLENGE_BYTES = 24
+JSON = "application/json"
+
+
+class NotAllowedError(OSError):
+    """An address that must not be called."""
+
+
+class TooManyChallenges(Unavailable):
+    """As many subscriptions are being made as this node challenges receivers for."""
+
+    code = "too-many-waiting"
+
+
+class Caller:
+    """Calls the receivers of subscriptions."""
+
+    def __init__(
+        self,
+        targets: Targets,
+        seal: Seal,
+        *,
+        resolver: AbstractResolver | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """seal: of the secrets of subscriptions.
+
+        resolver: of names; None: that of the system. tls: whom to believe; None: whom that does.
+        """
+        self._targets = targets
+        self.seal = seal
+        self._resolver = resolver
+        self._tls = tls
+        self._opened: list[aiohttp.ClientSession | LookUps] = []
+        self._challenges = asyncio.Semaphore(CHALLENGES_AT_ONCE)
+        self._challenged = 0
+        """Receivers that are, or wait for that."""
+
+    async def stop(self) -> None:
+        """End all calls."""
+        for each in self._opened:
+            await each.close()
+
+    async def prove(self, link: str, callback: str, secret: str) -> None:
+        """Have a receiver prove that it wants to be called: it is to answer with what it was sent.
+
+        Raises CallbackRefused, TooManyChallenges.
+        """
+        url = self._targets.url(callback)
+        if self._challenged >= CHALLENGES_AT_ONCE + CHALLENGES_WAITING:
+            raise TooManyChallenges("this node challenges as many receivers as it may")
+        self._challenged += 1
+        try:
+            async with self._challenges:
+                await self._challenge(link, url, secret)
+        finally:
+            self._challenged -= 1
+
+    async def _challenge(self, link: str, url: URL, secret: str) -> None:
+        challenge = secrets.token_urlsafe(CHALLENGE_BYTES)
+        body = orjson.dumps({"type": "challenge", "subscription": link, "challenge": challenge})
+        status, answer, why = await _post(self._to_challenge, url, body, secret)
+        if not 200 <= status < 300:
+            why = f"it answers {status}" if status else why
+            raise CallbackRefused(f"callback: it was challenged, and {why}")
+        if _challenge_in(answer) != challenge:
+            raise CallbackRefused("callback: it was challenged, and does not answer with that")
+
+    async def deliver(self, link: str, callback: str, sealed: str, body: bytes) -> Called:
+        """Send a receiver something; return what it has answered. sealed: the secret of `link`."""
+        try:
+            url, secret = self._targets.url(callback), self.seal.open(link, sealed)
+        except DocstoreError as error:
+            return Called(0, str(error))
+        status, _, why = await _post(self._to_deliver, url, body, secret)
+        return Called(status, why)
+
+    @cached_property
+    def _to_challenge(self) -> aiohttp.ClientSession:
+        return self._session(CHALLENGES_AT_ONCE)
+
+    @cached_property
+    def _to_deliver(self) -> aiohttp.ClientSession:
+        return self._session(CALLS_AT_ONCE)
+
+    def _session(self, at_once: int) -> aiohttp.ClientSession:
+        lookups = LookUps(at_once)
+        connector = aiohttp.TCPConnector(
+            limit=at_once,
+            resolver=self._resolver or lookups,
+            use_dns_cache=False,
+            ssl=self._tls or ssl.create_default_context(),
+            socket_factory=self._socket,
+        )
+        session = aiohttp.ClientSession(
+            connector=connector,
+            timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+            headers=_HEADERS,
+            skip_auto_headers=("Accept-Encoding",),
+        )
+        self._opened += [session, lookups]
+        return session
+
+    def _socket(self, found: tuple[Any, ...]) -> socket.socket:
+        """Return what a connection to an address is made with. Raises NotAllowedError."""
+        family, kind, protocol, _, address = found
+        if not self._targets.allow(address[0]):
+            raise NotAllowedError("its address is not allowed: see callback_networks")
+        return socket.socket(family, kind, protocol)
+
+
+def caller_of(settings: CallbackSettings) -> Caller | None:
+    """Return what calls by these settings, None if nobody is called. Raises BadConfig."""
+    return Caller(Targets(settings), seal_in(settings.key_file)) if settings.hosts else None
+
+
+_HEADERS: Mapping[str, str] = {"Content-Type": JSON, "Accept": JSON, "User-Agent": SERVER}
+
+
+async def _post(
+    session: aiohttp.ClientSession, url: URL, body: bytes, secret: str
+) -> tuple[int, bytes, str]:
+    """Return status and body of the answer, or 0 and why there is none.
+
+    An answer that is too long has no body.
+    """
+    head = signed(secret, message_id(body), int(time.time()), body)
+    try:
+        async with session.post(url, data=body, headers=head, allow_redirects=False) as response:
+            return response.status, await _bounded(response.content), ""
+    except TimeoutError:
+        return 0, b"", f"has no answer within {TIMEOUT_S:g} s"
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        return 0, b"", _told(error)
+
+
+async def _bounded(content: aiohttp.StreamReader) -> bytes:
+    """Return a body; nothing of one that is too long."""
+    body = b""
+    while chunk := await content.readany():
+        body += chunk
+        if len(body) > ANSWER_BYTES_MAX:
+            return b""
+    return body
+
+
+def _challenge_in(answer: bytes) -> object:
+    try:
+        said = orjson.loads(answer)
+    except ValueError:
+        return None
+    return said.get("challenge") if isinstance(said, dict) else None
+
+
+def _told(error: Exception) -> str:
+    """Return why there is no answer, without anything of the URL's path."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, NotAllowedError):
+        return str(cause)
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return "its certificate is not believed"
+    return f"there is no connection ({type(error).__name__})"

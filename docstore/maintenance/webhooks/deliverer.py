@@ -1,0 +1,382 @@
+"""Delivers the changes of all subscriptions whose documents this node owns.
+
+Each has a task, which is at one effect at a time. Whoever has a turn reads, and calls with what he
+has read: as many have one as a node may call (`calling.py`), and one of these reads. The others
+wait, so that however many there are costs the node's clients little, and its memory holds no more
+than what is being taken (and what WH9 lets each keep). News wake only those whose path they are at.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import assert_never
+
+import structlog
+
+from docstore.beside.view import GroupView
+from docstore.errors import DocstoreError, Unavailable
+from docstore.maintenance.upkeep.background import Background
+from docstore.maintenance.webhooks.calling import CALLS_AT_ONCE, Caller
+from docstore.maintenance.webhooks.reading import Reading
+from docstore.model import json
+from docstore.model.document import Row, tag_of
+from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.service import LINEARIZABLE, State
+from docstore.reads.scans.feed import Feed
+from docstore.runtime.stepping import clock
+from docstore.services.subscriptions import SUBSCRIPTIONS, Phase, Subscription, read_subscription
+from docstore.storage.store import Store
+from docstore.subscriptions.delivery import Delivery
+from docstore.subscriptions.effects import Call, Confirm, Effect, Leave, Read, Save, Wait
+from docstore.subscriptions.events import (
+    Began,
+    Called,
+    Came,
+    Confirmed,
+    Event,
+    HistoryGone,
+    Saved,
+    Unchanged,
+    Unread,
+    Unsaved,
+    Woken,
+)
+
+BELOW = f"{SUBSCRIPTIONS}/"
+LOOK_S = 0.5
+"""Between two looks for subscriptions that nobody delivers yet."""
+DELIVERED_AT_ONCE = 1_000
+READS_AT_ONCE = 1
+RESTS = 2
+"""After a read that found nothing nobody reads for so many times as long as it took."""
+TIMEOUT_S = 5.0
+NEWS_S = 1.0
+
+Tag = tuple[int, int]
+"""Of a version of a document: epoch and number."""
+MayRead = Callable[[str, str], bool]
+"""(user, path) -> whether he may read all of it now."""
+
+log = structlog.get_logger("docstore.subscriptions")
+
+
+class Deliverer:
+    """Everything that a node delivers."""
+
+    def __init__(
+        self,
+        me: str,
+        view: GroupView,
+        store: Store,
+        submit: Callable[[Operation, float], "asyncio.Future[Answer]"],
+        feed: Feed,
+        reading: Reading,
+        caller: Caller,
+        may_read: MayRead,
+        *,
+        retry_s: float,
+        rng: Random,
+    ) -> None:
+        """me: this node. submit: carries an operation to its owner. retry_s, rng: see Delivery."""
+        self.counters: Counter[str] = Counter()
+        self._me = me
+        self._view = view
+        self._store = store
+        self._submit = submit
+        self._feed = feed
+        self._reading = reading
+        self._caller = caller
+        self._may_read = may_read
+        self._retry_s = retry_s
+        self._rng = rng
+        self._reads = asyncio.Semaphore(READS_AT_ONCE)
+        self._turns = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._leaves = False
+        self._seen = -1
+        self._looked: dict[int, int] = {}
+        self._reigns = -1
+        self._fresh: set[str] = set()
+        """Links of subscriptions that may have to be delivered."""
+        self._running: dict[str, _Run] = {}
+        self._looking = Background("subscriptions", self._look)
+        self._listening = Background("news of subscriptions", self._listen)
+
+    def start(self) -> None:
+        """Begin to look for what is to be delivered."""
+        self._looking.start()
+        self._listening.start()
+
+    def noticed(self, row: Row) -> None:
+        """Hear of a decided row of a subscription."""
+        about = None if row.deleted else read_subscription(row.state)
+        is_active = about is not None and about.phase is Phase.ACTIVE
+        run = self._running.get(row.link)
+        if run is None:
+            if is_active:
+                self._fresh.add(row.link)
+        elif is_active:
+            run.is_wanted = True
+        else:
+            run.leave()
+
+    def drain(self) -> None:
+        """Take up no more, and say how far each has come once its call is over."""
+        self._leaves = True
+        for run in self._running.values():
+            run.leave()
+
+    async def stop(self) -> None:
+        """End all of it where it is."""
+        self.drain()
+        await self._looking.stop()
+        await self._listening.stop()
+        tasks = [each.task for each in self._running.values() if each.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._caller.stop()
+
+    def metrics(self) -> dict[str, float]:
+        """Return gauges: how many are delivered, and for how long the slowest lags."""
+        since = [run.delivery.behind_since for run in self._running.values()]
+        lags_s = [clock() - each for each in since if each is not None]
+        return {
+            "docstore_subscriptions_active": float(len(self._running)),
+            "docstore_subscriptions_lag_seconds": max(lags_s, default=0.0),
+        }
+
+    # What there is
+
+    async def _look(self) -> None:
+        await asyncio.sleep(LOOK_S)
+        reigns = self._view.reigns
+        if reigns != self._reigns:
+            found = await self._store.below(BELOW, self._view.owned())
+            self._fresh.update(row.link for row in found)
+            self._reigns = reigns
+        for each in self._running.values():
+            if not self._view.owns(each.link):
+                each.leave()
+        fresh, self._fresh = self._fresh, set()
+        for link in fresh:
+            run = self._running.get(link)
+            if run is not None:  # Which may be ending, for the slot was another node's meanwhile.
+                run.is_wanted = True
+            elif not self._view.owns(link) or self._leaves:
+                continue
+            elif len(self._running) < DELIVERED_AT_ONCE:
+                self._begin(link)
+            else:
+                self._fresh.add(link)
+
+    async def _listen(self) -> None:
+        """Wake those that wait for news, whenever there may be some."""
+        if not self._running:
+            await asyncio.sleep(LOOK_S)
+        elif await self._feed.news(self._seen, NEWS_S):
+            self._seen = self._feed.seen()
+            touched = await self._touched()
+            for run in self._running.values():
+                if touched is None or run.about is None or run.about.path in touched:
+                    run.hear()
+
+    async def _touched(self) -> set[str] | None:
+        """Return the paths at or below which there is something new, None if it is not known."""
+        try:
+            links = await self._feed.touched(self._looked)
+        except DocstoreError:
+            return None
+        return None if links is None else {path for link in links for path in _up_from(link)}
+
+    def _begin(self, link: str) -> None:
+        run = self._running[link] = _Run(link, Delivery(self._retry_s, self._rng))
+        run.task = asyncio.get_running_loop().create_task(self._deliver(run))
+        run.task.add_done_callback(lambda task: self._ended(run, task))
+
+    def _ended(self, run: "_Run", task: "asyncio.Task[None]") -> None:
+        del self._running[run.link]
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            log.error("delivering failed", subscription=run.link, exc_info=error)
+        if run.is_wanted or error is not None:  # Perhaps there is more to do: the document says it.
+            self._fresh.add(run.link)
+
+    # One of them
+
+    async def _deliver(self, run: "_Run") -> None:
+        try:
+            found = await self._document(run.link)
+        except DocstoreError as error:
+            log.info("a subscription could not be read", subscription=run.link, error=str(error))
+            run.is_wanted = True
+            return
+        if found is None:
+            return
+        run.about, run.tag = found
+        run.is_wanted |= run.about.phase is Phase.ACTIVE
+        effect = run.delivery.step(Began(run.about), clock())
+        while not isinstance(effect, Leave):
+            if isinstance(effect, Read | Confirm) and not run.leaves:
+                async with self._turns:
+                    effect = await self._turn(run, run.about, effect)
+            else:
+                effect = await self._next(run, run.about, effect)
+
+    async def _turn(self, run: "_Run", about: Subscription, effect: Effect) -> Effect:
+        """Call with what there is, confirmed only now: what was before a long wait is old."""
+        while isinstance(effect, Read | Confirm):
+            effect = await self._next(run, about, effect)
+        return await self._next(run, about, effect) if isinstance(effect, Call) else effect
+
+    async def _next(self, run: "_Run", about: Subscription, effect: Effect) -> Effect:
+        if run.leaves and isinstance(effect, Read | Confirm):  # A backlog is for whoever comes.
+            event: Event = Woken(leaves=True)
+        else:
+            event = await self._perform(run, about, effect)
+        return run.delivery.step(event, clock())
+
+    async def _perform(self, run: "_Run", about: Subscription, effect: Effect) -> Event:
+        match effect:
+            case Read():
+                run.has_heard = False
+                try:
+                    async with self._reads:
+                        return await self._read(about, effect)
+                except DocstoreError as error:
+                    return Unread(str(error))
+            case Confirm():
+                return await self._confirmed(run, about)
+            case Call():
+                return await self._called(run, about, effect)
+            case Save():
+                return await self._saved(run, effect)
+            case Wait():
+                return await self._woken(run, effect)
+            case Leave():
+                raise AssertionError("nothing is to be done")
+            case _:
+                assert_never(effect)
+
+    async def _read(self, about: Subscription, effect: Read) -> Came | HistoryGone:
+        began = clock()
+        found = await self._reading.read(about, effect.mark, effect.rows)
+        if isinstance(found, Came) and not found.rows:  # Looking in vain costs a third of a core.
+            await asyncio.sleep(RESTS * (clock() - began))
+        return found
+
+    async def _document(self, link: str) -> tuple[Subscription, Tag] | None:
+        """Return what the document says, None if it is gone, or another node's.
+
+        Raises Unavailable when nobody answers.
+        """
+        answer = await self._submit(Operation(verb="GET", link=link), TIMEOUT_S)
+        if answer.status >= 500:
+            raise Unavailable(answer.detail)
+        row = answer.row
+        if not answer.is_success or row is None or answer.owner != self._me:
+            return None
+        about = read_subscription(row.state)
+        return (about, tag_of(row, LINEARIZABLE)) if about is not None else None
+
+    async def _confirmed(self, run: "_Run", about: Subscription) -> Event:
+        try:
+            found = await self._document(run.link)
+        except DocstoreError as error:
+            return Unread(str(error))
+        is_over = 0 < about.expires_us <= self._view.past_us()
+        is_same = found is not None and found[1] == run.tag and not is_over
+        return Confirmed(is_same, self._may_read(about.user, about.path))
+
+    async def _called(self, run: "_Run", about: Subscription, effect: Call) -> Called:
+        body = _body(run.link, effect)
+        called = await self._caller.deliver(run.link, about.callback, about.sealed, body)
+        self.counters["calls"] += 1
+        if 200 <= called.status < 300:
+            self.counters["changes"] += effect.lines.count(b"\n")
+        else:
+            self.counters["failures"] += 1
+        return called
+
+    async def _saved(self, run: "_Run", effect: Save) -> Saved | Unsaved | Unchanged:
+        answer = await self._change(run.link, effect.change, run.tag)
+        if answer.status == Unavailable.status and not answer.unknown:
+            return Unchanged()
+        if not answer.is_success or answer.row is None:
+            found = read_subscription(answer.row.state) if answer.row is not None else None
+            if answer.row is not None and found is not None and found.mark == effect.since:
+                # Paused, or resumed: what was taken is to be said all the same.
+                await self._change(run.link, effect.change, tag_of(answer.row, LINEARIZABLE))
+            return Unsaved()
+        run.tag = tag_of(answer.row, LINEARIZABLE)
+        if effect.change["kind"] != "AdvanceRequest":
+            log.warning("nothing is delivered any more", subscription=run.link,
+                        why=effect.change["why"])  # fmt: skip
+        return Saved()
+
+    async def _change(self, link: str, change: State, tag: Tag) -> Answer:
+        """Change a document, on condition that it is of this version."""
+        operation = Operation(
+            verb="PATCH", link=link, body=json.dump(change), media="handler",
+            conditions=Conditions(match=[tag]),
+        )  # fmt: skip
+        return await self._submit(operation, TIMEOUT_S)
+
+    async def _woken(self, run: "_Run", effect: Wait) -> Woken:
+        run.bell.clear()
+        run.wants_news = effect.for_news
+        if not run.leaves and not (run.wants_news and run.has_heard):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(effect.until - clock()):
+                    await run.bell.wait()
+        return Woken(run.leaves)
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """One subscription that is being delivered. tag: of the version of the document as known.
+
+    is_wanted: it was active, or its slot came to this node, since this has begun; or nobody knows.
+    has_heard: there may be something that the last read did not see.
+    """
+
+    link: str
+    delivery: Delivery
+    task: "asyncio.Task[None] | None" = None
+    about: Subscription | None = None
+    is_wanted: bool = False
+    tag: Tag = (0, 0)
+    has_heard: bool = False
+    wants_news: bool = False
+    leaves: bool = False
+    bell: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def hear(self) -> None:
+        """Note that there may be news, and go on if that is what it waits for."""
+        self.has_heard = True
+        if self.wants_news:
+            self.bell.set()
+
+    def leave(self) -> None:
+        """Go on, to say how far it has come and end."""
+        self.leaves = True
+        self.bell.set()
+
+
+def _up_from(link: str) -> Iterator[str]:
+    """Yield a path and those above it."""
+    while link:
+        yield link
+        link = link.rpartition("/")[0]
+
+
+def _body(link: str, call: Call) -> bytes:
+    """Return what is sent. next: where a feed goes on behind it."""
+    kind = "changes" if call.mark.replay is None else "documents"
+    said = {"type": kind, "subscription": link, "next": call.until.position}
+    lines = b",".join(call.lines.splitlines())
+    return json.dump(said)[:-1] + b',"changes":[' + lines + b"]}"

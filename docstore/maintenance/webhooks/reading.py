@@ -1,0 +1,132 @@
+"""What a subscription is to tell: first the documents as they are, if asked for, then changes.
+
+The documents are those of a cut (`reads/scans/queries.py`), read page by page whatever is written
+meanwhile, and what comes behind that cut is the feed of the same path. So a receiver has first the
+state, and then each change to it, none of them missing and none twice.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import orjson
+
+from docstore.errors import SnapshotGone
+from docstore.model import document_members
+from docstore.model.document import Row
+from docstore.model.service import LINEARIZABLE
+from docstore.query.cut import Cut, unpack_part
+from docstore.reads.listings import Listings
+from docstore.reads.scans.feed import Feed, Wanted
+from docstore.reads.scans.queries import Queries
+from docstore.reads.scans.scanner import Scans
+from docstore.services.registry import FACTORIES, Registry
+from docstore.services.subscriptions import Mark, Replay, Subscription
+from docstore.subscriptions.events import Came, HistoryGone
+
+TIMEOUT_S = 10.0
+
+
+class Positions(Protocol):
+    """Makes tokens of cuts, sealed ones where users are known, and takes them back."""
+
+    async def packing(self, timeout_s: float, *, reads_all: bool) -> Callable[[Cut], str]:
+        """Return the function that packs cuts for a reader. Raises Unavailable."""
+
+    async def opened(self, text: str, timeout_s: float) -> str:
+        """Decrypt a sealed token; return any other as it is. Raises BadRequest, Unavailable."""
+
+
+class Reading:
+    """Reads for all subscriptions of a node."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        scans: Scans,
+        queries: Queries,
+        listings: Listings,
+        registry: Registry,
+        positions: Positions,
+    ) -> None:
+        self._feed = feed
+        self._scans = scans
+        self._queries = queries
+        self._listings = listings
+        self._registry = registry
+        self._positions = positions
+
+    async def read(self, about: Subscription, mark: Mark, rows: int) -> Came | HistoryGone:
+        """Return what stands behind a mark. Raises DocstoreError: Unavailable, most of all."""
+        cut = unpack_part(await self._positions.opened(mark.position, TIMEOUT_S))
+        pack = await self._positions.packing(TIMEOUT_S, reads_all=not about.user)
+        if cut.cluster != self._scans.cluster:  # The same numbers are of other rows here.
+            why = "its position is of the group whose backup this one is made of"
+            return await self._gone(why, pack)
+        try:
+            if mark.replay is not None:
+                return await self._documents(about, cut, mark, mark.replay, rows)
+            stretch = await self._feed.read(Wanted(f"{about.path}/", about.where), cut, rows)
+        except SnapshotGone as error:
+            return await self._gone(str(error), pack)
+        until = Mark(pack(stretch.until) if stretch.until != cut else mark.position)
+        return Came(stretch.lines, stretch.rows, until)
+
+    async def _gone(self, why: str, pack: Callable[[Cut], str]) -> HistoryGone:
+        return HistoryGone(why, pack(await self._scans.earliest(TIMEOUT_S)))
+
+    async def _documents(
+        self, about: Subscription, cut: Cut, mark: Mark, replay: Replay, rows: int
+    ) -> Came:
+        """Return some documents of a cut, behind one of them."""
+        path = about.path
+        if not replay.factory:
+            replay = Replay((await self._factories(path))[0])
+        is_document = replay.factory != path and not replay.factory.startswith(f"{path}/")
+        quoted = path.replace("'", "''")
+        asked = {
+            "prefix": f"{replay.factory}/", "where": about.where, "versions": "latest",
+            "filter": f"documentSelfLink in ('{quoted}')" if is_document else "",
+            "deleted": False, "orderBy": "",
+        }  # fmt: skip
+        after = (replay.link, replay.version) if replay.link else None
+        found, place = await self._queries.find(asked, cut, after, rows, TIMEOUT_S)
+        wanted = [(slot, link, version) for link, version, slot in found]
+        read = await self._queries.read(wanted, cut, TIMEOUT_S) if wanted else []
+        if len(read) < len(found):
+            place = (read[-1].link, read[-1].version)
+        if place is not None:
+            until: Replay | None = Replay(replay.factory, *place)
+        else:
+            until = _behind(replay.factory, await self._factories(path))
+        return Came(b"".join(map(_line, read)), len(read), Mark(mark.position, until))
+
+    async def _factories(self, path: str) -> list[str]:
+        """Return the factory of what is at a path, and those below it whose documents have logs."""
+        declared = await self._listings.all(FACTORIES, level=LINEARIZABLE, timeout_s=TIMEOUT_S)
+        for _, _, row in declared:
+            if row is not None:
+                self._registry.publish(row)
+        service_at = self._registry.service_at
+        below = [
+            each
+            for each in sorted(self._registry.declared())
+            if each.startswith(f"{path}/")
+            and (service := service_at(each)) is not None
+            and service.options.level == LINEARIZABLE
+        ]
+        return [path if service_at(path) is not None else path.rpartition("/")[0], *below]
+
+
+def _behind(factory: str, factories: Sequence[str]) -> Replay | None:
+    """Return the beginning of the factory that comes next, None behind the last one."""
+    first, *below = factories
+    left = below if factory == first else [each for each in below if each > factory]
+    return Replay(left[0]) if left else None
+
+
+def _line(row: Row) -> bytes:
+    """Return a document as its last change would be in a feed."""
+    said: dict[str, Any] = {"slot": row.slot, "seq": row.n}
+    said |= {each.name: getattr(row, each.column) for each in document_members.COLUMNS}
+    said |= {"deleted": row.deleted, "body": orjson.Fragment(row.state)}
+    return orjson.dumps(said) + b"\n"

@@ -1,0 +1,56 @@
+"""What a node takes from its clients: the settings name it, the server holds them to it.
+
+A file of its own, so that who reads settings need not import a server.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from docstore.model.settings import integer, seconds
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+"""What is logged: lines of this level and of those after it. debug: every request as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of what clients may send, and for how long."""
+
+    body_bytes_max: int = 1 << 20
+    """Of a request's body after decompression, and of a document's state."""
+
+    header_line_bytes_max: int = 8190
+    """Of the request line, and of each header; wider where a group's tokens need it."""
+
+    head_bytes_max: int = 32_768
+    """Of the request line and all headers together, as wide again for two such tokens."""
+
+    headers_max: int = 100
+
+    connections_max: int = 10_000
+
+    connections_per_address_max: int = 1_000
+
+    keepalive_timeout_s: float = 75.0
+    """Silence between two requests; more than the usual 60 s of proxies, so that they close."""
+
+    first_request_timeout_s: float = 10.0
+    """From the connection to the end of the first request's headers."""
+
+    body_timeout_s: float = 30.0
+
+    send_timeout_s: float = 60.0
+    """For so long a client may take nothing of what is written to it."""
+
+
+def limits_of(settings: Mapping[str, Any]) -> Limits:
+    """Return the limits that the settings say. Raises BadConfig."""
+    chosen: dict[str, Any] = {}
+    for each in fields(Limits):
+        if each.name in settings:
+            if each.name.endswith("_s"):
+                chosen[each.name] = seconds(settings, each.name, 1.0)
+            else:
+                chosen[each.name] = integer(settings[each.name], each.name, 1, 1 << 40)
+    return Limits(**chosen)

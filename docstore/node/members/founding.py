@@ -1,0 +1,292 @@
+"""How a node comes to know its group: stored, told by a member, or founded with the others.
+
+A founder shows its store id in every Hello. When it has seen those of all founders it stores
+configuration 1 and takes part. A node that joins has no founders; it belongs to the group whose
+member dials it and shows a configuration in which this very disk stands. A node whose id is
+there with another disk is not the member that promised: the disk is unknown, holds nothing, counts
+for nothing, and says so until an operator has it replaced (rule M4).
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+
+import structlog
+
+from docstore.config import Config
+from docstore.documents.membership.reconfigure import founding_writes
+from docstore.errors import BadConfig, DiskFull
+from docstore.maintenance.restored import Restored, insist_on_founding
+from docstore.model.address import Address
+from docstore.ownership.configuration import (
+    FIRST_PROTOCOL,
+    NODE_ID,
+    Configuration,
+    Founder,
+    cluster_id_of,
+    found,
+    is_node_id,
+    unpack_configuration,
+    unpack_registered,
+)
+from docstore.storage.store import Recovered, Store
+from docstore.wire.link_messages import PROTOCOL, Hello
+
+ROOM_PAUSE_S = 0.5
+"""On a full disk it is tried again so often to store the configuration."""
+
+log = structlog.get_logger("docstore.node.members.founding")
+
+
+class Founding:
+    """What this node knows of its group before it can take part, and what it shows of itself."""
+
+    def __init__(
+        self,
+        config: Config,
+        me: str,
+        recovered: Recovered,
+        *,
+        learnt: Callable[[bytes], None],
+        outdated: Callable[[int], None],
+        restored: Restored | None = None,
+    ) -> None:
+        """learnt: told of a configuration that a member counts by and that is later than ours.
+
+        outdated: told when a peer has met a later life of our disk than this one. restored: of
+        what our disk was made, if it was not empty at first.
+        Raises BadConfig.
+        """
+        self._config = config
+        self._me = me
+        self._recovered = recovered
+        stored = recovered.configuration
+        self.current: Configuration | None = unpack_registered(stored).decided if stored else None
+        self._was_stored = self.current is not None
+        if self.current is not None:
+            self._insist_on_founded(self.current)
+        if restored is not None and not self._was_stored:
+            insist_on_founding(config, restored)
+            log.info("this disk was restored", backup=restored.backup, group=restored.group)
+        self._restored = restored
+        self._learnt = learnt
+        self._outdated = outdated
+        self._life = secrets.randbits(63)
+        self._lives: dict[str, tuple[int, int]] = {}
+        """Store id -> (boot, life): its latest start that this process has met."""
+        self._founders = self._bootstrap()
+        self._stores = {me: (recovered.store_id, config.zone)}
+        self._changed = asyncio.Event()
+        self._is_unknown_disk = False
+        self._has_room = True
+
+    def _insist_on_founded(self, configuration: Configuration) -> None:
+        """Raise BadConfig if a setting says another value than the one that the group has."""
+        for key in sorted(self._config.founded):
+            said, has = getattr(self._config, key), getattr(configuration, key)
+            if said != has:
+                raise BadConfig(
+                    f"{key}: the group was founded with {has or 'all'}, which does not change, and"
+                    f" not with {said or 'all'}: leave the setting out, or found another group"
+                )
+        mine = configuration.member(self._me)
+        if mine is not None and self._config.zone not in ("", mine.zone):
+            log.warning("this node stays in the zone in which it came in", zone=mine.zone)
+
+    def _bootstrap(self) -> tuple[Founder, ...]:
+        if self._config.join or self._config.standby:
+            return ()
+        return self._config.bootstrap or (Founder(self._me, *self._config.advertise),)
+
+    @property
+    def cluster_id(self) -> str:
+        """Return the identity of the group that this node belongs to or founds, "" for none."""
+        if self.current is not None:
+            return self.current.cluster_id
+        return cluster_id_of(self._founders, self._origin) if self._founders else ""
+
+    @property
+    def _origin(self) -> str:
+        return self._restored.backup if self._restored else ""
+
+    @property
+    def _stored_protocol(self) -> int:
+        return self._restored.stored_protocol if self._restored else FIRST_PROTOCOL
+
+    @property
+    def scheme(self) -> str:
+        """Return http or https: how the group's nodes are reached by clients."""
+        return self._config.tls.scheme
+
+    @property
+    def has_group(self) -> bool:
+        """Say whether this node has found its place."""
+        return self.current is not None
+
+    def others(self) -> dict[str, Address]:
+        """Return where the other members, or founders, are reached over HTTP."""
+        if self.current is not None:
+            return self.current.others(self._me)
+        return {each.id: each.address for each in self._founders if each.id != self._me}
+
+    def request(self) -> dict[str, object]:
+        """Return what this node asks of a group that it wants to join."""
+        config = self._config
+        member = {
+            "id": self._me,
+            "storeId": self._recovered.store_id,
+            "address": config.url,
+            "zone": config.zone,
+            "observer": config.observer,
+        }
+        if config.replaces:
+            return {"kind": "ReplaceMemberRequest", "id": config.replaces, "member": member}
+        return {"kind": "AddMemberRequest", "member": member}
+
+    def hello(self, peer: str) -> Hello:
+        """Return how this node introduces itself."""
+        packed = self.current.pack() if self.current else b""
+        return Hello(
+            PROTOCOL, self.cluster_id, self._me, self._recovered.store_id,
+            self._recovered.boot, peer, self._config.zone, packed, self._life, self._seen(peer),
+        )  # fmt: skip
+
+    def _seen(self, peer: str) -> tuple[str, int, int]:
+        member = self.current.member(peer) if self.current else None
+        if member is None:
+            return ("", 0, 0)
+        return (member.store_id, *self._lives.get(member.store_id, (0, 0)))
+
+    def admit(self, hello: Hello) -> str | None:
+        """Say why a peer is refused; learn from it what we lack.
+
+        A disk that was put back from an older copy has forgotten promises. Every start counts
+        itself and draws a number, so who has met a later start of a disk, or the same one with
+        another number, knows the copy and tells it.
+        """
+        disk, boot, life = hello.seen
+        if disk == self._recovered.store_id and _is_later((boot, life), self._own_life):
+            self._outdated(boot)
+            return "our own disk is an older copy"
+        known = self._lives.get(hello.store_id, (0, 0))
+        if _is_later(known, (hello.boot, hello.life)):
+            return "an older copy of its disk"
+        why_not = self._judge(hello)
+        if why_not is None:
+            self._lives[hello.store_id] = (hello.boot, hello.life)
+        return why_not
+
+    @property
+    def _own_life(self) -> tuple[int, int]:
+        return (self._recovered.boot, self._life)
+
+    def _judge(self, hello: Hello) -> str | None:
+        if self.cluster_id and hello.cluster_id != self.cluster_id:
+            return "another cluster"
+        if hello.receiver not in ("", self._me):
+            return f"it looks for {hello.receiver}"
+        told = unpack_configuration(hello.configuration) if hello.configuration else None
+        newest = max((each.stored_protocol for each in (told, self.current) if each), default=0)
+        if hello.protocol < newest:  # Rule M7.
+            return f"it speaks protocol {hello.protocol}, the group stores what {newest} has added"
+        if self.current is None:
+            return self._learn(hello, told)
+        if told is not None and told.id > self.current.id:
+            self._learnt(hello.configuration)
+        member = self.current.member(hello.sender)
+        if member is None:
+            return "not a member"
+        if member.store_id != hello.store_id:
+            return "not the disk that the configuration names: unknown"
+        return None
+
+    def _learn(self, hello: Hello, told: Configuration | None) -> str | None:
+        founders = {founder.id for founder in self._founders}
+        if told is not None:
+            sender, mine = told.member(hello.sender), told.member(self._me)
+            if sender is None or sender.store_id != hello.store_id:
+                return "not a member of the group that it names"
+            if mine is None or mine.store_id != self._recovered.store_id:
+                if not self._is_unknown_disk and founders:
+                    log.warning("this disk is not the one the group was founded with")
+                self._is_unknown_disk = bool(founders)
+                return "this node is no member of it"
+            self.current = told
+        elif hello.sender not in founders:
+            return "not a founder"
+        self._stores[hello.sender] = (hello.store_id, hello.zone)
+        self._changed.set()
+        return None
+
+    async def configuration(self, store: Store) -> Configuration:
+        """Return the group's configuration once this node may take part; it is then stored.
+
+        Raises BadConfig.
+        """
+        if self._was_stored and self.current is not None:
+            return self.current
+        while True:
+            decided = self.current or (None if self._is_unknown_disk else self._found())
+            if decided is not None:
+                self._insist_on_founded(decided)
+                await self._stored(store, decided)
+                self.current = decided
+                return decided
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _stored(self, store: Store, decided: Configuration) -> None:
+        """Return once it is stored: when there is room, on a disk that is full."""
+        while True:
+            try:
+                await store.commit(founding_writes(decided, self._me, self._recovered.slots))
+            except DiskFull:
+                self._has_room = False
+                await asyncio.sleep(ROOM_PAUSE_S)
+            else:
+                self._has_room = True
+                return
+
+    def _found(self) -> Configuration | None:
+        if not self._founders:
+            return None
+        return found(
+            self._founders,
+            self._stores,
+            slots=self._config.slots,
+            points_per_node=self._config.points_per_node,
+            replication_factor=self._config.replication_factor,
+            reads=self._config.reads,
+            origin=self._origin,
+            stored_protocol=self._stored_protocol,
+        )
+
+    def why_not(self) -> str:
+        """Say what keeps this node from taking part."""
+        if self._is_unknown_disk:
+            return "an unknown disk: it is not a member's; have it replaced"
+        if not self._has_room:
+            return "no room to store the group's configuration: the disk is full"
+        if not self._founders:
+            return "waiting to be taken into a group"
+        missing = sorted({each.id for each in self._founders} - set(self._stores))
+        return f"waiting for founders {', '.join(missing)}" if missing else "joining the group"
+
+
+def identity(config: Config, recovered: Recovered) -> str:
+    """Return this node's id: as configured, as stored, or made now and stored. Raises BadConfig."""
+    path = config.data / "node-id"
+    stored = path.read_text(errors="replace").strip() if path.exists() else ""
+    if stored and not is_node_id(stored):
+        raise BadConfig(f"node_id: {path} holds {stored[:80]!r}, no id of a node: {NODE_ID}")
+    wanted = config.node_id or stored or f"n-{recovered.store_id[:8]}"
+    if stored and stored != wanted:
+        raise BadConfig(f"node_id: this data directory belongs to node {stored}, not {wanted}")
+    if not stored:
+        path.write_text(wanted + "\n")
+    return wanted
+
+
+def _is_later(known: tuple[int, int], met: tuple[int, int]) -> bool:
+    """Say whether a start that is known shows one that is met to be of an older copy."""
+    return known[0] > met[0] or (known[0] == met[0] and known[1] not in (0, met[1]))

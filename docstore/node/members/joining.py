@@ -1,0 +1,84 @@
+"""A node without a group asks to be taken into one, until a member has connected to it.
+
+It asks over HTTP, since it may not speak on the nodes' links yet. What it learns that way is
+only that it was heard: it believes it belongs to the group when a member dials it and shows a
+configuration in which its own disk stands (`founding.py`).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from docstore.client import ClientError
+from docstore.errors import BadRequest, Conflict
+from docstore.model.address import parse_url
+from docstore.node.members.over_http import OverHttp
+
+PAUSE_S = 1.0
+PATIENCE_S = 15.0
+"""More than a member's own patience with a change, so that it can say what it waited for."""
+
+log = structlog.get_logger("docstore.node.members.joining")
+
+
+class Joining:
+    """The asking, in the background."""
+
+    def __init__(
+        self,
+        request: Callable[[], dict[str, Any]],
+        has_group: Callable[[], bool],
+        over_http: OverHttp,
+    ) -> None:
+        self._request = request
+        self._over_http = over_http
+        self._has_group = has_group
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, urls: Sequence[str]) -> None:
+        """Ask these members, one after the other, until this node belongs to the group."""
+        if self._task is not None:
+            self._task.cancel()
+        self._task = asyncio.get_running_loop().create_task(self._ask_all(urls))
+
+    def start_by(self, asked: Mapping[str, Any]) -> None:
+        """Begin because an operator asks for it. Raises BadRequest, Conflict."""
+        url = asked.get("memberGroupReference")
+        if not isinstance(url, str):
+            raise BadRequest("memberGroupReference is http(s)://HOST:PORT of a member")
+        try:
+            parse_url(url)
+        except ValueError as error:
+            raise BadRequest(f"memberGroupReference: {error}") from None
+        if self._has_group():
+            raise Conflict("this node belongs to a group already; start it anew with --standby")
+        self.start([url.rstrip("/")])
+
+    async def stop(self) -> None:
+        """Give up."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _ask_all(self, urls: Sequence[str]) -> None:
+        said = ""
+        while not self._has_group():
+            for url in urls:
+                why = await self._ask(url)
+                if not why:
+                    break
+                if why != said:
+                    log.warning("not taken in yet", member=url, why=why)
+                said = why
+            await asyncio.sleep(PAUSE_S)
+
+    async def _ask(self, url: str) -> str:
+        """Ask one member; return why not, "" when it took us in."""
+        try:
+            async with self._over_http.by(url, PATIENCE_S) as client:
+                await client.json("PATCH", "/core/node-groups/default", self._request())
+        except ClientError as error:
+            return str(error)
+        return ""

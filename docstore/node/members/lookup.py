@@ -1,0 +1,94 @@
+"""Where the links and the membership of other nodes are: each says so itself, over HTTP.
+
+What is known of another member is where it is reached over HTTP: the founders' list says so, or
+the configuration. Its other ports are its own affair, and may be others after its next start; so
+nobody guesses them, and no disk keeps them. A node asks each of the others again and again until
+the one that it means has answered, once. Whoever moves later tells all by gossip (`membership.py`).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import structlog
+
+from docstore.client import ClientError
+from docstore.model.address import Address, parse_address
+from docstore.node.members.over_http import OverHttp
+
+PAUSE_S = (0.05, 1.0)
+PATIENCE_S = 3.0
+
+log = structlog.get_logger("docstore.node.members.lookup")
+
+
+class Located(NamedTuple):
+    """Where a node's links arrive, and where its membership talks."""
+
+    peer: Address
+    gossip: Address
+
+
+class Lookup:
+    """The asking, in the background. located: called with a member and where it said that it is."""
+
+    def __init__(self, located: Callable[[str, Located], None], over_http: OverHttp) -> None:
+        self._located = located
+        self._over_http = over_http
+        self._asked: dict[str, tuple[Address, asyncio.Task[None]]] = {}
+        self._has_stopped = False
+
+    def look_for(self, others: Mapping[str, Address]) -> None:
+        """Locate these members, and no others any more; not again who is where it was."""
+        for member, (address, asking) in list(self._asked.items()):
+            if others.get(member) != address:
+                asking.cancel()
+                del self._asked[member]
+        loop = asyncio.get_running_loop()
+        for member, address in others.items():
+            if member not in self._asked and not self._has_stopped:
+                asking = loop.create_task(self._ask(member, address))
+                self._asked[member] = (address, asking)
+
+    async def stop(self) -> None:
+        """Give up, for good: the group may change while this node stops."""
+        self._has_stopped = True
+        asking = [task for _, task in self._asked.values()]
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    async def _ask(self, member: str, address: Address) -> None:
+        """Ask until the member answers."""
+        pause_s, pause_s_max = PAUSE_S
+        said = ""
+        while True:
+            try:
+                located = _located_by(await management_page(address, self._over_http), member)
+            except (ClientError, OSError, ValueError) as error:  # A TimeoutError is an OSError.
+                if str(error) != said:
+                    log.info("not located yet", member=member, at=str(address), why=str(error))
+                said = str(error)
+            else:
+                self._located(member, located)
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, pause_s_max)
+
+
+async def management_page(at: Address, over_http: OverHttp) -> Any:
+    """Return what the node at this address says of itself. Raises ClientError, TimeoutError."""
+    async with asyncio.timeout(PATIENCE_S), over_http.at(at, PATIENCE_S) as client:
+        return await client.json("GET", "/core/management")
+
+
+def _located_by(page: Any, member: str) -> Located:
+    """Return where the node says that it is. Raises ValueError when it is another one."""
+    try:
+        name, addresses = page["id"], page["addresses"]
+        peer, gossip = parse_address(addresses["peer"]), parse_address(addresses["gossip"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no page of a node: {error!r}") from None
+    if name != member:
+        raise ValueError(f"node {name} answers there")
+    return Located(peer, gossip)

@@ -1,1 +1,0 @@
-"""How a replica that lags, or has nothing, comes to hold the log of its owner."""

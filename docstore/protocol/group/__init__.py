@@ -1,1 +1,0 @@
-"""Who the members are: one configuration, chosen by vote, changed step by step."""

@@ -1,1 +1,0 @@
-"""What is old is let go of: versions, tombstones, keys of repetition; not what snapshots need."""

@@ -1,1 +1,0 @@
-"""The road of an operation: forward, serve, handle, propose, learn, decide; and what is read."""

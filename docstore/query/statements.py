@@ -1,0 +1,257 @@
+"""A page of a scan as one SQL statement. Pure.
+
+Pages go on after a cursor: (slot, link) in a snapshot, (slot, link, version) with all versions,
+(slot, n) in a log; a search goes on behind a place in its order. The slots of the page, with their
+bounds, are a table of their own (`spans`), so that every page is the same statement, and SQLite
+walks one index from the cursor on.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from docstore.query.aggregates import Grouping
+from docstore.query.ordering import Order, Place, link_of
+from docstore.query.request import Scan
+from docstore.query.scans_columns import COLUMNS
+
+SPANS = "CREATE TEMP TABLE spans (slot INTEGER PRIMARY KEY, after INTEGER, until INTEGER)"
+CLEAR_SPANS = "DELETE FROM temp.spans"
+FILL_SPANS = (
+    "INSERT INTO temp.spans SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'),"
+    " json_extract(value, '$[2]') FROM json_each(?)"
+)
+GONE = (
+    "SELECT k.slot, s.kept, coalesce((SELECT h.updated_us FROM history h WHERE h.slot = k.slot"
+    " AND h.n > s.kept ORDER BY h.n LIMIT 1), 0) FROM temp.spans k JOIN main.slots s"
+    " ON s.slot = k.slot WHERE s.kept > {bound} AND k.until > k.after LIMIT 1"
+)
+GONE_FROM_SNAPSHOT, GONE_FROM_LOG = GONE.format(bound="k.until"), GONE.format(bound="k.after")
+"""A slot whose rows are let go of beyond what is asked: (slot, kept, time of the first row left).
+
+A snapshot needs kept <= until: what a row up to there superseded may be gone, nothing else. A
+stretch of the log needs kept <= after, or nothing in it at all.
+"""
+VERSIONS_AND_LINKS = (
+    "SELECT (SELECT count(*) FROM history WHERE slot = ?1),"
+    " (SELECT count(*) FROM current WHERE slot = ?1)"
+)
+NEWEST_TIMES = (
+    "SELECT k.slot, coalesce((SELECT h.updated_us FROM history h WHERE h.slot = k.slot"
+    " AND h.n <= k.until ORDER BY h.n DESC LIMIT 1), 0) FROM temp.spans k"
+)
+"""When the last row of each slot was written that a scan sees."""
+LINK_AT = (
+    "SELECT link FROM current WHERE deleted = 0 AND link >= ? AND link < ?"
+    " ORDER BY link LIMIT 1 OFFSET ?"
+)
+"""The live link up to which there are about so many: little enough for one look."""
+SHORT = (
+    "SELECT k.slot FROM temp.spans k WHERE (SELECT count(*) FROM history h WHERE h.slot = k.slot"
+    " AND h.n > k.after AND h.n <= k.until) <> k.until - k.after LIMIT 1"
+)
+"""A slot of a log with a hole where there must be none."""
+
+
+SLOT_MAX = 65_535
+
+
+class Cursor(NamedTuple):
+    """After which row a page goes on: none of slot -1."""
+
+    slot: int = -1
+    link: str = ""
+    position: int = -1
+    """The version in a snapshot of all versions, n in a log."""
+
+
+class Statement(NamedTuple):
+    """SQL with question marks and what they stand for."""
+
+    sql: str
+    parameters: tuple[Any, ...]
+
+
+def page(
+    scan: Scan, after: Cursor, rows: int, columns: Sequence[str], last: int = SLOT_MAX
+) -> Statement:
+    """Return the statement for up to `rows` rows behind a cursor, of slots up to `last`.
+
+    Its columns are those asked for, and behind them those of `positions` that are not among them.
+    """
+    every = list(dict.fromkeys([*columns, *positions(scan)]))
+    chosen = ", ".join(f"{COLUMNS[name].sql} AS c{number}" for number, name in enumerate(every))
+    return _select(Statement(chosen, ()), scan, after, rows, last)
+
+
+def grouped(grouping: Grouping, scan: Scan, after: Cursor, rows: int) -> Statement:
+    """Return the statement for the partial results of the documents that `page` would give."""
+    values = grouping.values
+    chosen = ", ".join(f"{each.sql} AS v{number}" for number, each in enumerate(values)) or "1"
+    parameters = tuple(path for each in values for path in each.parameters)
+    documents = _select(Statement(chosen, parameters), scan, after, rows)
+    return Statement(grouping.sql(documents.sql), documents.parameters)
+
+
+def found(
+    scan: Scan, order: Order, after: Place | None, rows: int, within: tuple[str, str]
+) -> Statement:
+    """Return the statement for up to `rows` rows behind a place, as `query/ordering.py` has them.
+
+    within: the first link that is looked at, and the first one behind all of them.
+    """
+    chosen = Statement(order.columns, order.parameters)
+    every = _matching(chosen, scan, Cursor(), within)
+    behind, parameters = order.behind(after) if after is not None else ("1", ())
+    sql = (
+        f"SELECT * FROM ({every.sql}) WHERE {behind}"  # noqa: S608 - our own words
+        f" ORDER BY {order.terms} LIMIT {int(rows)}"
+    )
+    return Statement(sql, (*every.parameters, *parameters))
+
+
+def stretch(scan: Scan, after: Place | None) -> tuple[str, str]:
+    """Return the links that a search has still to look at in their order: from, and before."""
+    first, beyond = bounds(scan)
+    if after is None:
+        return first, beyond
+    link = link_of(after)
+    return max(first, link + "\x00" if scan.latest else link), beyond
+
+
+def _select(
+    chosen: Statement, scan: Scan, after: Cursor, rows: int, last: int = SLOT_MAX
+) -> Statement:
+    """Return the statement that takes what is chosen of each row of a page."""
+    every = _matching(chosen, scan, after, bounds(scan), last)
+    order = "k.slot, h.n" if scan.is_log else "k.slot, h.link, h.version"
+    if scan.latest and not scan.is_log:
+        order = "k.slot, c.link"
+    return every._replace(sql=f"{every.sql} ORDER BY {order} LIMIT {int(rows)}")
+
+
+def _matching(
+    chosen: Statement, scan: Scan, after: Cursor, within: tuple[str, str], last: int = SLOT_MAX
+) -> Statement:
+    """Return the statement that takes what is chosen of each row that fits, in no order."""
+    if scan.is_log:
+        source, parameters = _log(scan, after, within)
+    elif scan.latest:
+        source, parameters = _newest(after, within)
+    else:
+        source, parameters = _every(after, within)
+    if not scan.deleted:
+        source += " AND h.deleted = 0"
+    if not scan.nested:
+        source += f" AND instr(substr(h.link, {len(scan.prefix) + 1}), '/') = 0"
+    source += f" AND k.slot <= {int(last)} AND {scan.where.sql}"
+    sql = f"SELECT {chosen.sql} FROM temp.spans k {source}"  # noqa: S608 - our own words
+    return Statement(sql, (*chosen.parameters, *parameters, *scan.where.parameters))
+
+
+def sweep(
+    scan: Scan, after: Cursor, rows: int, columns: Sequence[str], last: int = SLOT_MAX
+) -> Statement:
+    """Return the statement for the next rows of a snapshot with what they superseded, by link.
+
+    One walk along one index, where `page` looks each document up twice: for slots in which most
+    documents have one version. Its columns are `swept`; the conditions on newest versions, that
+    they are the newest and no tombstones, are for the caller.
+    """
+    first, beyond = bounds(scan)
+    chosen = ", ".join(COLUMNS[name].sql for name in swept(columns))
+    sql = (
+        f"SELECT {chosen} FROM temp.spans k CROSS JOIN history h ON h.slot = k.slot"  # noqa: S608
+        " AND h.link > CASE k.slot WHEN ? THEN ? ELSE ? END AND h.link < ?"
+        f" WHERE k.slot >= ? AND k.slot <= {int(last)} AND h.n + 0 <= k.until"
+        f" AND instr(substr(h.link, {len(scan.prefix) + 1}), '/') = 0"
+        f" ORDER BY k.slot, h.link, h.version LIMIT {int(rows)}"
+    )
+    return Statement(sql, (after.slot, after.link, _before(first), beyond, after.slot))
+
+
+def swept(columns: Sequence[str]) -> list[str]:
+    """Return the columns of a sweep: those asked for, and what it takes to choose among rows."""
+    return list(dict.fromkeys([*columns, "slot", "documentSelfLink", "deleted"]))
+
+
+def positions(scan: Scan) -> tuple[str, str, str]:
+    """Return the columns that make a cursor of a row."""
+    return ("slot", "documentSelfLink", "seq" if scan.is_log else "documentVersion")
+
+
+def cursor_at(scan: Scan, columns: Sequence[str]) -> list[int]:
+    """Return where in a page's columns its cursor stands."""
+    every = list(dict.fromkeys([*columns, *positions(scan)]))
+    return [every.index(name) for name in positions(scan)]
+
+
+def bounds(scan: Scan) -> tuple[str, str]:
+    """Return the first link that a scan can find, and the first one behind all of them."""
+    if scan.where.links is not None:
+        inside = [link for link in scan.where.links if link.startswith(scan.prefix)]
+        return (min(inside), max(inside) + "\x00") if inside else (scan.prefix, scan.prefix)
+    narrow = scan.where.prefix.startswith(scan.prefix)
+    prefix = scan.where.prefix if narrow else scan.prefix
+    return prefix, _behind(prefix)
+
+
+def _newest(after: Cursor, within: tuple[str, str]) -> tuple[str, tuple[Any, ...]]:
+    """Find each link by its pointer, and step back from it where it is beyond the cut."""
+    first, beyond = within
+    source = (
+        "CROSS JOIN current c ON c.slot = k.slot"
+        " AND c.link > CASE k.slot WHEN ? THEN ? ELSE ? END AND c.link < ?"
+        " CROSS JOIN history h ON h.slot = c.slot AND h.link = c.link AND h.version ="
+        " CASE WHEN c.n <= k.until THEN c.version ELSE (SELECT max(y.version) FROM history y"
+        " WHERE y.slot = c.slot AND y.link = c.link AND y.n + 0 <= k.until) END"
+        " WHERE k.slot >= ?"
+    )
+    return source, (after.slot, after.link, _before(first), beyond, after.slot)
+
+
+def _every(after: Cursor, within: tuple[str, str]) -> tuple[str, tuple[Any, ...]]:
+    first, beyond = within
+    source = (
+        "CROSS JOIN history h ON h.slot = k.slot"
+        " AND h.link >= CASE k.slot WHEN ? THEN ? ELSE ? END AND h.link < ?"
+        " WHERE k.slot >= ? AND h.n + 0 <= k.until"
+        " AND NOT (h.slot = ? AND h.link = ? AND h.version <= ?)"
+    )
+    return source, (
+        after.slot, after.link, first, beyond, after.slot, after.slot, after.link, after.position,
+    )  # fmt: skip
+
+
+def _log(scan: Scan, after: Cursor, within: tuple[str, str]) -> tuple[str, tuple[Any, ...]]:
+    first, beyond = within
+    source = (
+        "CROSS JOIN history h INDEXED BY history_n ON h.slot = k.slot"
+        " AND h.n > CASE k.slot WHEN ? THEN ? ELSE k.after END AND h.n <= k.until"
+        " WHERE k.slot >= ? AND (h.link >= ? AND h.link < ? OR h.link = ?)"
+    )
+    if scan.latest:
+        source += (
+            " AND NOT EXISTS (SELECT 1 FROM history y WHERE y.slot = h.slot AND y.link = h.link"
+            " AND y.version > h.version AND y.n + 0 <= k.until)"
+        )
+    itself = scan.prefix[:-1] if scan.nested else ""  # No link is empty.
+    return source, (after.slot, after.position, after.slot, first, beyond, itself)
+
+
+def _before(link: str) -> str:
+    """Return a text that is smaller than `link`, with no link that matters in between."""
+    if not link or link[-1] == "\x00":
+        return link[:-1]
+    before = ord(link[-1]) - 1
+    # Surrogates are no characters of their own.
+    return link[:-1] + chr(0xD7FF if 0xD800 <= before < 0xE000 else before) + "\U0010ffff"
+
+
+def _behind(prefix: str) -> str:
+    """Return the first text behind all that begin with `prefix`."""
+    for at in range(len(prefix) - 1, -1, -1):
+        if prefix[at] < "\U0010ffff":
+            following = ord(prefix[at]) + 1
+            # Surrogates are no characters of their own.
+            return prefix[:at] + chr(0xE000 if 0xD800 <= following < 0xE000 else following)
+    return "\U0010ffff"

@@ -1,0 +1,187 @@
+"""Queries over a whole group: who has what is asked, and their answers are put together.
+
+A query is of a cut (`query/cut.py`), so that its pages fit together whatever is written meanwhile.
+Each slot is looked at once, where its owner is or on another copy that has come to the cut; a copy
+that does not answer is left for the next one, and what nobody looks at is an error: no answer is a
+part of one that looks whole.
+
+A page first finds where documents stand, which is small, puts what copies have found in order, and
+then reads the documents that the page has room for.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import takewhile
+from typing import Any
+
+from docstore.documents.view.replica import ReplicaView
+from docstore.errors import BadRequest, NoQuorum, SnapshotGone, Unavailable
+from docstore.model.document import Row
+from docstore.model.slots import slot_of
+from docstore.query.aggregates import Totals
+from docstore.query.cut import Cut
+from docstore.query.ordering import Order, Place, parse_order, place_of
+from docstore.query.request import condition_of
+from docstore.reads.scans.searches import Asked, Spans, Stretch, insist_on_few
+from docstore.runtime.links.rpc import Rpc
+from docstore.wire.requests import (
+    FindDocuments,
+    FromCopy,
+    ReadVersions,
+    ToCopy,
+    TotalDocuments,
+)
+
+AGAIN_S = 0.1
+
+
+class Queries:
+    """The node that is asked. Who has the documents: `searches.py`."""
+
+    def __init__(self, view: ReplicaView, rpc: Rpc) -> None:
+        self._view = view
+        self._members = view.members
+        self._rpc = rpc
+
+    @property
+    def group(self) -> str:
+        """Return the name of the group."""
+        return self._members.configuration.cluster_id
+
+    async def find(
+        self, asked: Asked, cut: Cut, after: Place | None, limit: int, timeout_s: float
+    ) -> Stretch:
+        """Return where the next documents stand behind a place: up to `limit`, in order.
+
+        Raises SnapshotGone, Unavailable.
+        """
+        order = parse_order(asked["orderBy"])
+        answers = await self._from_copies(
+            self._spans(asked, cut),
+            lambda spans, left_s: FindDocuments(asked, after, limit, spans, left_s),
+            timeout_s,
+        )
+        return merged(order, [Stretch(*answer) for answer in answers], limit)
+
+    async def totals(self, totals: Totals, asked: Asked, cut: Cut, timeout_s: float) -> None:
+        """Add up aggregates of all documents. Raises BadRequest, SnapshotGone, Unavailable."""
+        answers = await self._from_copies(
+            self._spans(asked, cut),
+            lambda spans, left_s: TotalDocuments(asked, spans, left_s),
+            timeout_s,
+        )
+        for documents, groups in answers:
+            totals.documents += documents
+            for keys, functions in groups:
+                totals.put(tuple(keys), functions)
+            insist_on_few(totals)
+
+    async def read(
+        self, wanted: Sequence[tuple[int, str, int]], cut: Cut, timeout_s: float
+    ) -> list[Row]:
+        """Return the first of these versions, (slot, link, version): one at least, in their order.
+
+        Raises SnapshotGone, Unavailable.
+        """
+        ends = cut.by_slot()
+        spans = {slot: ends[slot][1] for slot, _, _ in wanted}
+
+        def request(spans: Spans, left_s: float) -> ReadVersions:
+            slots = {slot for slot, _ in spans}
+            return ReadVersions([each for each in wanted if each[0] in slots], spans, left_s)
+
+        answers = await self._from_copies(spans, request, timeout_s)
+        rows = {(row[4], row[5]): Row(*row) for answer in answers for row in answer}
+        # A copy has its first ones first, so that what has come is without a gap up to here.
+        came = takewhile(rows.__contains__, ((link, version) for _, link, version in wanted))
+        return [rows[each] for each in came]
+
+    def _spans(self, asked: Asked, cut: Cut) -> dict[int, int]:
+        """Return slot -> up to which row, of the slots in which there can be something."""
+        ends = {slot: n for slot, (_, n) in cut.by_slot().items() if n > 0}
+        links = condition_of(asked).links
+        if links is None:
+            return ends
+        slots = {slot_of(link, cut.slots) for link in links}
+        return {slot: n for slot, n in ends.items() if slot in slots}
+
+    async def _from_copies(
+        self, spans: Mapping[int, int], request: Callable[[Spans, float], ToCopy], timeout_s: float
+    ) -> list[Any]:
+        """Return what copies answer, each slot once. Raises what they say, and Unavailable."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        left, answers = dict(spans), []
+        tried: dict[int, set[str]] = defaultdict(set)
+        gone: dict[int, str] = {}
+        while left:
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                raise self._unanswered(len(left))
+            asked = self._by_copy(left, tried)
+            found = await asyncio.gather(
+                *(self._ask(copy, slots, left, request, left_s) for copy, slots in asked.items())
+            )
+            for (copy, slots), answer in zip(asked.items(), found, strict=True):
+                if answer is not None and not answer.problem:
+                    answers.append(answer.answer)
+                    for slot in slots:
+                        del left[slot]
+                    continue
+                if answer is not None and answer.problem != SnapshotGone.code:
+                    raise BadRequest(answer.answer)
+                for slot in slots:
+                    tried[slot].add(copy)
+                    if answer is not None:
+                        gone[slot] = answer.answer
+            if left and not asked:  # Nobody is left to be asked: begin again.
+                if why := next((gone[slot] for slot in left if slot in gone), ""):
+                    raise SnapshotGone(why)
+                tried.clear()
+                await asyncio.sleep(AGAIN_S)
+        return answers
+
+    def _unanswered(self, slots: int) -> Unavailable:
+        if self._members.lacks_quorum:
+            return NoQuorum("this node does not hear a majority of the members")
+        return Unavailable(f"{slots} slots were not looked at in time: ask again, for less, or with"
+                           " more time")  # fmt: skip
+
+    async def _ask(
+        self, copy: str, slots: Iterable[int], ends: Mapping[int, int],
+        request: Callable[[Spans, float], ToCopy], left_s: float,
+    ) -> FromCopy | None:  # fmt: skip
+        asked = request([(slot, ends[slot]) for slot in slots], left_s)
+        return await self._rpc.call_while(
+            copy, asked, left_s, is_lost=lambda: not self._members.is_alive(copy)
+        )
+
+    def _by_copy(self, slots: Iterable[int], tried: Mapping[int, set[str]]) -> dict[str, list[int]]:
+        """Return node -> slots to be looked at there; without those that nobody is left for."""
+        copies: dict[str, list[int]] = {}
+        for slot in slots:
+            copy = self._copy_of(slot, tried.get(slot, frozenset()))
+            if copy:
+                copies.setdefault(copy, []).append(slot)
+        return copies
+
+    def _copy_of(self, slot: int, tried: set[str] | frozenset[str]) -> str:
+        """Return who is asked for a slot: first the owner, who has come to any cut."""
+        copies = [self._view.owners.owner_of(slot), *self._members.placement.replicas(slot)]
+        fit = (each for each in copies if each and each not in tried and self._rpc.reaches(each))
+        return next(fit, "")
+
+
+def merged(order: Order, stretches: Sequence[Stretch], limit: int) -> Stretch:
+    """Return what several have found, as far as none of them can have more in between."""
+    found = [row for each in stretches for row in each.found]
+    ends = [(*each.until, -1) for each in stretches if each.until is not None]
+    order.sort(ends)
+    found += ends[:1]
+    order.sort(found)
+    if ends:
+        found = list(takewhile(lambda row: row is not ends[0], found))
+    if len(found) > limit:
+        return Stretch(found[:limit], place_of(found[limit - 1]))
+    return Stretch(found, place_of(ends[0]) if ends else None)

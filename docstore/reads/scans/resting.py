@@ -1,0 +1,139 @@
+"""Pages of snapshots cut out of segments: a slot that nobody writes to is read once, as a whole.
+
+A slot is at rest when its newest row is not of the last seconds. Who asks for the bodies of its
+documents then is the one who reads it whole and keeps it; all later pages are cut out of that,
+whichever columns they want. A slot that is being written to is read page by page from the file, as
+its segment would be out of date before it had been of use.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from docstore.model import document_members
+from docstore.query.request import EVERYTHING, Scan
+from docstore.query.statements import Cursor
+from docstore.reads.scans.segments import Key, Segments
+
+COLUMNS = (*document_members.COLUMN_NAMES, "slot", "seq", "body")
+"""Of a segment: those of a table unless somebody says otherwise."""
+BEHIND = "\U0010ffff"
+"""Greater than any link."""
+
+Span = tuple[int, int]
+"""(slot, until)."""
+
+
+class Slots(Protocol):
+    """The file, slot by slot."""
+
+    def is_at_rest(self, scan: Scan, slot: int) -> bool:
+        """Say whether nothing has been written to a slot lately, as far as a scan sees it."""
+
+    def whole(self, scan: Scan, run: Sequence[Span], rows: int) -> dict[int, pa.RecordBatch]:
+        """Return by slot all that a scan sees, with COLUMNS; nothing if that is far over `rows`.
+
+        run: slots between which the scan has no other.
+        """
+
+
+def behind_slot(slot: int) -> Cursor:
+    """Return the cursor behind all documents of a slot, whichever they are."""
+    return Cursor(slot, BEHIND)
+
+
+class Cutting(NamedTuple):
+    """A page in pieces: how many rows, behind what the next page goes on, and the rows."""
+
+    rows: int
+    following: Cursor | None
+    pieces: Sequence[pa.RecordBatch]
+
+
+class Resting:
+    """The slots of a file that are at rest."""
+
+    def __init__(self, segments: Segments, slots: Slots) -> None:
+        self._segments = segments
+        self._slots = slots
+
+    def page(self, scan: Scan, after: Cursor, rows: int, columns: Sequence[str]) -> Cutting | None:
+        """Return the next rows, up to a slot that is not at rest; None if there are none before."""
+        pieces: list[pa.RecordBatch] = []
+        read: dict[int, pa.RecordBatch] = {}
+        found, following = 0, after
+        left = _left(scan, after)
+        for place, span in enumerate(left):
+            slot = span[0]
+            documents = read.get(slot)
+            if documents is None:
+                documents = self._kept(scan, span)
+            if documents is None:
+                read = self._read(scan, left[place:], rows - found, rows)
+                documents = read.get(slot)
+            if documents is None:
+                return Cutting(found, following, pieces) if found else None
+            if slot == after.slot:
+                documents = _behind(documents, after.link)
+            piece = documents.slice(0, rows - found)
+            pieces.append(piece.select(columns))
+            found += piece.num_rows
+            if found == rows:
+                return Cutting(found, Cursor(slot, piece.column(0)[-1].as_py()), pieces)
+            following = behind_slot(slot)
+        return Cutting(found, None, pieces)
+
+    def last_written(self, scan: Scan, after: Cursor) -> int:
+        """Return the last of the slots to be read from the file before another one is at rest."""
+        first, *others = _left(scan, after)
+        written = takewhile(lambda span: not self._has(scan, span), others)
+        return [first, *written][-1][0]
+
+    def _has(self, scan: Scan, span: Span) -> bool:
+        return self._kept(scan, span) is not None or self._may_read(scan, span[0])
+
+    def _kept(self, scan: Scan, span: Span) -> pa.RecordBatch | None:
+        slot, until = span
+        return self._segments.get(Key(slot, scan.prefix, until))
+
+    def _may_read(self, scan: Scan, slot: int) -> bool:
+        """Say whether a slot is to be read as a whole, by a scan that wants about all of it."""
+        return "body" in scan.columns and self._slots.is_at_rest(scan, slot)
+
+    def _read(
+        self, scan: Scan, left: Sequence[Span], room: int, rows: int
+    ) -> dict[int, pa.RecordBatch]:
+        """Read the next slots, as many as there is room for but one at least, and keep them."""
+        run: list[Span] = []
+        for slot, until in left:
+            room -= until
+            is_wanted = not run or (room >= 0 and self._kept(scan, (slot, until)) is None)
+            if not is_wanted or not self._may_read(scan, slot):
+                break
+            run.append((slot, until))
+        read = self._slots.whole(scan, run, rows) if run else {}
+        for slot, until in run[: len(read)]:
+            self._segments.put(Key(slot, scan.prefix, until), read[slot])
+        return read
+
+
+def is_of_segments(scan: Scan) -> bool:
+    """Say whether a scan is of what segments hold: newest versions, whole, and not by condition."""
+    is_plain = scan.latest and not scan.is_log and not scan.deleted and not scan.direct
+    return is_plain and scan.where is EVERYTHING and set(scan.columns) <= set(COLUMNS)
+
+
+def _left(scan: Scan, after: Cursor) -> list[Span]:
+    """Return the slots behind a cursor."""
+    begun = after.slot + (after.link == BEHIND)
+    return [(slot, until) for slot, _, until in scan.spans if slot >= begun]
+
+
+def _behind(documents: pa.RecordBatch, link: str) -> pa.RecordBatch:
+    """Return the documents behind a link."""
+    links = documents.column(0)
+    at = bisect_right(range(len(links)), link, key=lambda place: links[place].as_py())
+    return documents.slice(at)

@@ -1,0 +1,360 @@
+"""Scans and feeds on this node: where slots stand, and whether this copy can serve them.
+
+A cut is made of what the owners have decided, each asked after a strong read in every slot of its
+own, so that whatever was acknowledged before is in it. Any replica serves a slot whose own disk
+has come to the cut; a read of it is the same rows everywhere.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from docstore.documents.events import SlotCorrupted
+from docstore.documents.parts import span_of
+from docstore.documents.view.replica import LogView
+from docstore.errors import BadRequest, Conflict, NoQuorum, NotFound, SnapshotGone, Unavailable
+from docstore.model import json
+from docstore.model.document import ballot_at
+from docstore.model.operation import Operation
+from docstore.model.slots import from_bitmap
+from docstore.query.cut import Cut, cut_of, is_token, unpack_cut, unpack_part
+from docstore.query.names import moment_of
+from docstore.query.request import Scan
+from docstore.reads.scans.barrier import Barrier
+from docstore.reads.scans.pool import PROCESSES, ScanPool
+from docstore.runtime.driver import Driver
+from docstore.runtime.links.rpc import Rpc
+from docstore.services.registry import SNAPSHOTS
+from docstore.storage.store import After, Corrupt, LastBefore, Rows, Store
+from docstore.wire.requests import FindPositions, SlotPosition
+
+POLL_S = 0.02
+FOLLOW_S = 2.0
+"""So long the node's file may take to have what is durable; it does not lie behind by more."""
+ASK_AGAIN_S = 0.1
+
+
+class Scans:
+    """Both sides of a cut, and the pages of a scan."""
+
+    def __init__(
+        self, driver: Driver, store: Store, rpc: Rpc, file: Path, segments_bytes: int
+    ) -> None:
+        self._driver = driver
+        self._view = driver.view
+        self._members, self._owners = driver.view.members, driver.view.owners
+        self._store = store
+        self._rpc = rpc
+        self._pool = ScanPool(file, PROCESSES, segments_bytes)
+        self.counters: Counter[str] = Counter()
+        self._barrier = Barrier(driver, rpc, self._confirmed)
+        rpc.serve(FindPositions, self._positions_here)
+
+    @property
+    def slots(self) -> int:
+        """Return how many slots the group has."""
+        return self._members.slots
+
+    async def stop(self) -> None:
+        """End the scanning processes."""
+        await self._pool.stop()
+
+    # Cuts
+
+    @property
+    def cluster(self) -> str:
+        """Return the name of the group."""
+        return self._members.configuration.cluster_id
+
+    async def cut(self, as_of: str, timeout_s: float) -> Cut:
+        """Return the cut of "latest", of a "barrier", of a time (ISO 8601), or of a token.
+
+        Only the token of a feed gives one that is not whole.
+
+        Raises BadRequest, Conflict, SnapshotGone, Unavailable.
+        """
+        if is_token(as_of):
+            cut = unpack_part(as_of)
+            self._check(cut)
+            return cut
+        if as_of == "barrier":
+            stood = await self._barrier.cut(self.slots, timeout_s)
+            found = {slot: (each.last_epoch, each.n) for slot, each in stood.items()}
+            return cut_of(self.cluster, self.slots, found)
+        at_us = None if as_of == "latest" else moment_of(as_of)
+        if at_us is None and as_of != "latest":
+            return await self._named(as_of, timeout_s)
+        positions = await self.positions(at_us, timeout_s)
+        gone = {slot: each.first_us for slot, each in positions.items() if each.n < each.kept}
+        if gone:  # Of all of them the one that says from when on there is a cut.
+            slot = max(gone, key=gone.__getitem__)
+            raise _gone(slot, gone[slot])
+        found = {slot: (each.epoch, each.n) for slot, each in positions.items()}
+        return cut_of(self.cluster, self.slots, found)
+
+    async def earliest(self, timeout_s: float) -> Cut:
+        """Return from where each slot has history, as a feed begins there. Raises Unavailable."""
+        positions = await self.positions(None, timeout_s)
+        kept = {slot: (each.epoch, each.kept) for slot, each in positions.items()}
+        return cut_of(self.cluster, self.slots, kept)
+
+    async def _named(self, name: str, timeout_s: float) -> Cut:
+        """Return the cut of a named snapshot."""
+        link = f"{SNAPSHOTS}/{name}"
+        answer = await self._driver.submit(Operation(verb="GET", link=link), timeout_s)
+        if answer.status == 404 or answer.row is None:
+            raise NotFound(f"{name[:80]!r} is no time, and there is no snapshot of this name")
+        if not answer.is_success:
+            raise Unavailable(answer.detail)
+        cut = unpack_cut(str(json.load(answer.row.state).get("cut", "")))
+        self._check(cut)
+        return cut
+
+    async def positions(self, at_us: int | None, timeout_s: float) -> dict[int, SlotPosition]:
+        """Return where every slot stands, as its owner says. Raises Unavailable by the deadline.
+
+        NoQuorum at once: nobody's word would be confirmed.
+        at_us: where it stood at that moment.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        found: dict[int, SlotPosition] = {}
+        while len(found) < self.slots:
+            if self._members.lacks_quorum:
+                raise NoQuorum("this node does not hear a majority of the members")
+            asked = self._owners.owners_of([n for n in range(self.slots) if n not in found])
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                missing = self.slots - len(found)
+                raise Unavailable(f"{missing} of {self.slots} slots have no owner that answers")
+            answers = await asyncio.gather(
+                *(self._ask(owner, slots, at_us, left_s) for owner, slots in asked.items())
+            )
+            before = len(found)
+            for answer in answers:
+                found.update({each.slot: each for each in answer})
+            if len(found) == before:
+                await asyncio.sleep(min(ASK_AGAIN_S, max(0.0, left_s)))
+        return found
+
+    async def _ask(
+        self, owner: str, slots: Sequence[int], at_us: int | None, timeout_s: float
+    ) -> list[SlotPosition]:
+        asked = FindPositions(self._view.bitmap(slots), at_us, timeout_s)
+        try:
+            return await self._rpc.call(owner, asked, timeout_s)
+        except Unavailable:
+            return []
+
+    async def _positions_here(self, asked: FindPositions) -> list[SlotPosition]:
+        """Answer for the slots that are ours, after a read that a quorum has confirmed."""
+        slots, at_us = list(from_bitmap(asked.slots)), asked.at_us
+        index = await self._driver.read_index(slots, asked.timeout_s, at_us or 0)
+        ends = {slot: n for slot, (_, n) in index.items() if slot in self._view.logs}
+        epochs = {slot: ballot_at(self._view.logs[slot].ballots, n)[0] for slot, n in ends.items()}
+        if at_us is not None:
+            ends = await self._back(ends, at_us)
+        firsts = await self._first_times(list(ends))
+        # A slot may have left this node meanwhile: then it is asked for elsewhere.
+        return [
+            SlotPosition(slot, epochs[slot], end, log.kept, firsts.get(slot, 0))
+            for slot, end in ends.items()
+            if (log := self._view.logs.get(slot)) is not None
+        ]
+
+    async def _confirmed(self, slots: Sequence[int], timeout_s: float) -> list[int]:
+        """Return those that are ours, as a quorum has confirmed after this was called."""
+        index = await self._driver.read_index(slots, timeout_s)
+        return [slot for slot in index if self._owners.owns(slot)]
+
+    async def _back(self, ends: Mapping[int, int], at_us: int) -> dict[int, int]:
+        """Return the last row of each slot that is not younger than a moment."""
+        await self._driver.stored()
+        queries = [LastBefore(slot, at_us + 1, n) for slot, n in ends.items()]
+        results = await self._store.read(queries)
+        found: dict[int, int] = {}
+        for (slot, _), result in zip(ends.items(), results, strict=True):
+            if isinstance(result, Corrupt):
+                raise Unavailable(f"slot {slot} is damaged here, and is being repaired")
+            log = self._view.logs.get(slot)
+            if log is not None:
+                found[slot] = result[0].n if result else max(0, log.kept - 1)
+        return found
+
+    async def _first_times(self, slots: Sequence[int]) -> dict[int, int]:
+        """Return when the first row was written that is still there, for slots that lost some."""
+        logs = self._view.logs
+        slots = [slot for slot in slots if logs[slot].kept]
+        asked = [After(slot, logs[slot].kept, logs[slot].end, 1) for slot in slots]
+        results = await self._store.read(asked) if asked else []
+        return {
+            slot: result[0].updated_us
+            for slot, result in zip(slots, results, strict=True)
+            if isinstance(result, list) and result
+        }
+
+    # Where everything is
+
+    def layout(self) -> dict[str, Any]:
+        """Return for each slot its owner and its replicas, by the numbers of nodes."""
+        placement = self._members.placement
+        names = list(self._members.configuration.names)
+        numbers = {name: number for number, name in enumerate(names)}
+        return {
+            "nodes": names,
+            "configuration": self._members.configuration.id,
+            "clusterId": self._members.configuration.cluster_id,
+            "owners": [
+                numbers.get(self._owners.owner_of(slot) or "", -1) for slot in range(self.slots)
+            ],
+            "replicas": [
+                [numbers[each] for each in placement.replicas(slot) if each in numbers]
+                for slot in range(self.slots)
+            ],
+        }
+
+    # This copy
+
+    async def arrived(self, scan: Scan, timeout_s: float) -> tuple[list[int], list[int]]:
+        """Wait until this copy has what a scan asks for.
+
+        Returns the slots that are not here at all, and those that did not arrive in time. What has
+        arrived is waited for until it is in the file, which the scanning processes read themselves.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        elsewhere = [slot for slot, _, _ in scan.spans if not self._is_here(slot)]
+        while True:
+            late = [
+                slot
+                for slot, _, until in scan.spans
+                if self._is_here(slot) and not self._has(slot, until)
+            ]
+            if not late or elsewhere or loop.time() >= deadline:
+                return elsewhere, late or await self._not_in_file(scan)
+            await asyncio.sleep(POLL_S)
+
+    async def _not_in_file(self, scan: Scan) -> list[int]:  # Seam.
+        """Wait until the file has what a scan asks for; return the slots where it never came."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + FOLLOW_S
+        behind = self._store.behind
+        while True:
+            late = [slot for slot, _, until in scan.spans if until >= behind(slot)]
+            if not late or loop.time() >= deadline:
+                return late
+            self._store.hurry()
+            await asyncio.sleep(POLL_S)
+
+    def shown(self, slot: int) -> int:
+        """Return up to which row of a slot scanning processes find what is decided here."""
+        until, behind = self._view.readable_until(slot), self._store.behind(slot)
+        if until >= behind:
+            self._store.hurry()
+        return min(until, behind - 1)
+
+    async def batch_end(self, slot: int, n: int) -> int:
+        """Return the last row of the atomic batch that a row is of, or the row itself."""
+        [result] = await self._store.read([Rows(slot, n, n)])
+        return n if isinstance(result, Corrupt) or not result else span_of(result[0])[1]
+
+    async def page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Return one page of a scan, as `reads/scans/worker.py` answers it.
+
+        Raises BadRequest, SnapshotGone, Unavailable.
+        """
+        # Each of them means that what was kept of slots may be wrong.
+        damages = self._view.counters["faulty"]
+        slots = _slots_of(question)
+        fields, payload = await self._ask_process({**question, "damages": damages}, slots)
+        self.counters["pages"] += 1
+        self.counters["bytes"] += len(payload)
+        self.counters["rows"] += 0 if question["skipped"] else fields.get("rows", 0)
+        self.counters["slots"] += len(slots)
+        return fields, payload
+
+    async def look(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Return what a search finds, as `reads/scans/worker.py` answers it.
+
+        Raises BadRequest, SnapshotGone, Unavailable.
+        """
+        found = await self._ask_process(question, _slots_of(question))
+        self.counters["searches"] += 1
+        return found
+
+    async def stored(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Return a page of rows as they lie on disk, as `reads/scans/stored.py` has them.
+
+        Raises BadRequest, SnapshotGone, Unavailable.
+        """
+        fields, payload = await self._ask_process(question, _slots_of(question))
+        self.counters["stored_rows"] += fields["rows"]
+        self.counters["stored_bytes"] += len(payload)
+        return fields, payload
+
+    async def _ask_process(
+        self, question: dict[str, Any], slots: Sequence[int]
+    ) -> tuple[dict[str, Any], bytes]:
+        """Return what a scanning process answers, if these slots are here all the while.
+
+        It reads the file alone: rows that are taken from this copy meanwhile, since it leaves the
+        slot or is filled anew, would be missing from an answer that looks whole.
+        """
+        before = self._standing(slots)
+        fields, payload = await self._pool.ask(question)
+        if None in before or self._standing(slots) != before:
+            raise Unavailable("slots have left this copy: ask another one")
+        if fields.get("error") == "damaged":
+            self._driver.feed(SlotCorrupted(fields["slot"]))
+        _insist_found(fields)
+        return fields, payload
+
+    def _standing(self, slots: Sequence[int]) -> list[tuple[LogView, int] | None]:
+        """Return for each slot what changes when rows are taken from it; None: it is not here."""
+        logs = self._view.logs
+        return [(logs[slot], logs[slot].cuts) if self._is_here(slot) else None for slot in slots]
+
+    def _is_here(self, slot: int) -> bool:
+        log = self._view.logs.get(slot)
+        return log is not None and log.full
+
+    def _has(self, slot: int, until: int) -> bool:
+        log = self._view.logs[slot]
+        return min(log.decided, log.durable) >= until
+
+    def _check(self, cut: Cut) -> None:
+        """Refuse a cut of another group. Raises BadRequest, Conflict."""
+        if cut.cluster != self.cluster:
+            raise Conflict("this cut is of another group")
+        if cut.slots != self.slots:
+            raise BadRequest(f"this cut has {cut.slots} slots, the group has {self.slots}")
+
+
+def _slots_of(question: Mapping[str, Any]) -> list[int]:
+    return [span[0] for span in question["cut" if "cut" in question else "ranges"]]
+
+
+def _insist_found(fields: Mapping[str, Any]) -> None:
+    """Raise the error that a page's answer is, if it is one."""
+    match fields.get("error"):
+        case None:
+            return
+        case "trimmed":
+            raise _gone(fields["slot"], fields["firstTimeMicros"])
+        case "malformed":
+            raise BadRequest(fields["detail"])
+        case "damaged":
+            raise Unavailable(f"slot {fields['slot']} is damaged here, and is being repaired")
+        case code:
+            raise Unavailable(f"the scan failed: {code} {fields.get('detail', '')}")
+
+
+def _gone(slot: int, first_us: int) -> SnapshotGone:
+    """Return the error for what was let go of. first_us: when the row behind it was written."""
+    if not first_us:
+        return SnapshotGone(f"slot {slot} is kept from its newest row on")
+    first = datetime.fromtimestamp(first_us / 1e6, UTC).isoformat()
+    return SnapshotGone(f"slot {slot} is kept from {first} on")

@@ -1,0 +1,200 @@
+"""What a copy answers to a query: where its documents stand, totals of them, and they themselves.
+
+In the order of links a search looks at some at a time, and may say how far it has come instead of
+going on; in any other order it must look at everything.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from docstore.errors import BadRequest, SnapshotGone, Unavailable
+from docstore.model.document import Row
+from docstore.query.aggregates import INT64_MAX, Grouping, Totals, grouping_of
+from docstore.query.ordering import Found, Order, Place, parse_order, place_of
+from docstore.query.request import Scan
+from docstore.reads.scans.scanner import Scans
+from docstore.runtime.links.rpc import Rpc
+from docstore.storage.store import Corrupt, Result, Store, Version
+from docstore.wire.requests import (
+    FindDocuments,
+    FromCopy,
+    ReadVersions,
+    TotalDocuments,
+)
+
+FIRST_LINKS, LINKS_AT_ONCE = 256, 16_384
+"""Looked at in one go in the order of links: few at first, and never so many that others wait."""
+SLOTS_AT_ONCE = 128
+"""Bounds what one look may have to go through."""
+BYTES_MAX = 4 << 20
+"""Of what a copy finds, about: an answer has to fit into a frame of a link."""
+LOOK_S = 4.0
+"""So long a copy looks for a page's rows in the order of links before it says how far it is."""
+CATCH_UP_S = 2.0
+"""So long a copy is waited for that has not come to the cut."""
+GROUPS_MAX = 10_000
+VERSIONS_AT_ONCE = 16
+"""Read in one go: each may be as large as documents are."""
+ROWS_AT_ONCE = 4_096
+
+Asked = Mapping[str, Any]
+"""Members of a scan's request, without its slots."""
+Spans = Sequence[tuple[int, int]]
+"""(slot, up to which row)."""
+
+
+_Asked = FindDocuments | TotalDocuments | ReadVersions
+
+
+class Stretch(NamedTuple):
+    """Where some documents stand. until: up to which place these are all; None: there is none."""
+
+    found: list[Found]
+    until: Place | None
+
+
+class Searches:
+    """The side of those that have the documents."""
+
+    def __init__(
+        self, rpc: Rpc, store: Store, scans: Scans, damaged: Callable[[int], None]
+    ) -> None:
+        """damaged: takes a slot in which a row is not what was written."""
+        self._store = store
+        self._scans = scans
+        self._damaged = damaged
+        rpc.serve(FindDocuments, self._find_here)
+        rpc.serve(TotalDocuments, self._total_here)
+        rpc.serve(ReadVersions, self._read_here)
+
+    async def _find_here(self, asked: FindDocuments) -> FromCopy:
+        order = parse_order(asked.asked["orderBy"])
+        if order.is_by_link:
+            return await self._answer(asked, lambda: self._find_by_link(asked))
+        return await self._answer(asked, lambda: self._find_in_order(asked, order))
+
+    async def _total_here(self, asked: TotalDocuments) -> FromCopy:
+        return await self._answer(asked, lambda: self._total(asked))
+
+    async def _read_here(self, asked: ReadVersions) -> FromCopy:
+        return await self._answer(asked, lambda: self._read(asked))
+
+    async def _answer(self, asked: _Asked, work: Callable[[], Awaitable[Any]]) -> FromCopy:
+        """Return an answer, or why there is none. Raises Unavailable: another copy may have it."""
+        spans = tuple((slot, 0, n) for slot, n in asked.spans)
+        wait_s = min(CATCH_UP_S, asked.left_s)
+        elsewhere, late = await self._scans.arrived(Scan("/", spans, ()), wait_s)
+        if elsewhere or late:
+            raise Unavailable("this copy has not come so far")
+        try:
+            return FromCopy("", await work())
+        except (BadRequest, SnapshotGone) as error:
+            return FromCopy(error.code, str(error))
+
+    async def _find_by_link(self, asked: FindDocuments) -> Stretch:
+        """Look at more and more, until there are enough rows or it takes long."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + min(LOOK_S, asked.left_s / 2)
+        found: list[Found] = []
+        place, size, links = asked.after, 0, FIRST_LINKS + 2 * asked.limit
+        while True:
+            rows, links = min(asked.limit - len(found), ROWS_AT_ONCE), min(links, LINKS_AT_ONCE)
+            more, place, more_bytes = await self._look(asked, asked.spans, place, rows, links)
+            links *= 2
+            found += more
+            size += more_bytes
+            is_enough = len(found) >= asked.limit or size > BYTES_MAX
+            if place is None or is_enough or loop.time() >= until:
+                return Stretch(found, place)
+
+    async def _find_in_order(self, asked: FindDocuments, order: Order) -> Stretch:
+        """Look at everything, and keep the first rows of it."""
+        found: list[Found] = []
+        limit, is_all = asked.limit, True
+        for part in _parts(asked):
+            more, until, more_bytes = await self._look(asked, part, asked.after, limit)
+            found += more
+            order.sort(found)
+            limit = max(1, min(limit, BYTES_MAX * len(more) // (more_bytes + 1) or limit))
+            is_all = is_all and until is None and len(found) <= limit
+            del found[limit:]
+        return Stretch(found, None if is_all else place_of(found[-1]))
+
+    async def _look(
+        self, asked: FindDocuments, spans: Spans, after: Place | None, rows: int, links: int = 0
+    ) -> tuple[list[Found], Place | None, int]:
+        """Return rows, up to which place these are all, and how many bytes they have."""
+        fields, payload = await self._scans.look(
+            {**asked.asked, "cut": spans, "after": after, "rows": rows, "links": links}
+        )
+        return [tuple(row) for row in orjson.loads(payload)], fields["until"], len(payload)
+
+    async def _total(self, asked: TotalDocuments) -> tuple[int, list[Any]]:
+        totals = Totals(_grouping(asked.asked))
+        for part in _parts(asked):
+            after: list[Any] | None = [-1, "", -1]
+            while after is not None:
+                fields, payload = await self._scans.page(
+                    {**asked.asked, "cut": part, "columns": (), "format": "ndjson",
+                     "compression": "", "after": after, "rows": ROWS_AT_ONCE, "schema": False,
+                     "skipped": False}
+                )  # fmt: skip
+                for line in payload.splitlines():
+                    totals.add(orjson.loads(line))
+                insist_on_few(totals)
+                after = fields["next"]
+        for found in totals.groups.values():
+            if any(isinstance(each, int) and abs(each) > INT64_MAX for each in found):
+                raise BadRequest("a sum does not fit into 64 bits; cast to double")
+        return totals.documents, [(list(keys), found) for keys, found in totals.groups.items()]
+
+    async def _read(self, asked: ReadVersions) -> list[tuple[Any, ...]]:
+        """Return the first of the wanted versions: one at least, and as many as fit."""
+        ends = dict(asked.spans)
+        wanted = [Version(slot, link, version, ends[slot]) for slot, link, version in asked.wanted]
+        rows: list[tuple[Any, ...]] = []
+        size = 0
+        while len(rows) < len(wanted) and size < BYTES_MAX:
+            part = wanted[len(rows) : len(rows) + VERSIONS_AT_ONCE]
+            for version, found in zip(part, await self._store.read(part), strict=True):
+                row = self._row(version, found)
+                rows.append(tuple(row))
+                size += len(row.state)
+        return rows
+
+    def _row(self, version: Version, found: Result) -> Row:
+        """Return the row that the disk has found."""
+        if isinstance(found, Corrupt):
+            self._damaged(version.slot)
+            raise Unavailable(f"slot {version.slot} is damaged here, and is being repaired")
+        if not found:
+            raise SnapshotGone(f"version {version.version} of {version.link} was let go of")
+        return found[0]
+
+
+def _grouping(asked: Asked) -> Grouping:
+    grouping = grouping_of(asked.get("aggregates", ""), asked.get("groupBy", ""))
+    assert grouping is not None
+    return grouping
+
+
+def insist_on_few(totals: Totals) -> None:
+    """Refuse more groups than an answer should have. Raises BadRequest."""
+    if len(totals.groups) > GROUPS_MAX:
+        raise BadRequest(f"more than {GROUPS_MAX} groups: ask for some of them, by a condition")
+    values = (each for keys, found in totals.groups.items() for each in (*keys, *found))
+    if sum(len(each) for each in values if isinstance(each, str)) > BYTES_MAX:
+        raise BadRequest("the texts of all groups are too long: ask for some of them")
+
+
+def _parts(asked: FindDocuments | TotalDocuments) -> Iterator[Spans]:
+    """Yield slots, some at a time. Raises Unavailable when the time is over."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + asked.left_s
+    for first in range(0, len(asked.spans), SLOTS_AT_ONCE):
+        if loop.time() >= deadline:
+            raise Unavailable("the time is over")
+        yield asked.spans[first : first + SLOTS_AT_ONCE]

@@ -1,0 +1,173 @@
+"""Rows as they lie on disk, each checked against its checksum: what a backup is made of.
+
+Of the log of some slots from a cursor on, in the order of (slot, n), or of the versions at levels 1
+and 2, in that of (slot, link, version, arrival).
+"""
+
+from collections import defaultdict
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from docstore.errors import BadRequest, Picklable
+from docstore.model.document import Row
+from docstore.query.request import Spans, spans_of
+from docstore.reads.blocks import Block, Branch, Stretch, pack_block
+from docstore.storage import packing
+from docstore.storage.store import SlotRecord
+
+LOG, BRANCHES = "log", "branches"
+ROWS_MAX = 8192
+BYTES_MAX = 4 << 20
+"""A page ends behind the row that makes it longer."""
+
+COLUMNS = len(Row._fields) + 1
+"""Those of a row, and its checksum."""
+_FIELDS = ", ".join(Row._fields)
+_LOG = (
+    f"SELECT {_FIELDS}, checksum FROM (SELECT h.* FROM temp.spans k"  # noqa: S608 - our own words
+    " CROSS JOIN history h INDEXED BY history_n ON h.slot = k.slot"
+    " AND h.n > CASE k.slot WHEN ?1 THEN ?2 ELSE k.after END AND h.n <= k.until"
+    " WHERE k.slot >= ?1 ORDER BY k.slot, h.n)"
+)
+_BRANCHES = (
+    f"SELECT {_FIELDS}, checksum, standing FROM (SELECT b.* FROM temp.spans k"  # noqa: S608
+    " CROSS JOIN branches b INDEXED BY branches_of ON b.slot = k.slot"
+    " WHERE k.slot >= ?1 AND (b.slot, b.link, b.version, b.n) > (?1, ?2, ?3, ?4)"
+    " ORDER BY b.slot, b.link, b.version, b.n)"
+)
+_RECORDS = (
+    "SELECT s.* FROM temp.spans k CROSS JOIN main.slots s ON s.slot = k.slot WHERE k.slot >= ?1"
+)
+_HELD = "SELECT count(*) FROM history INDEXED BY history_n WHERE slot = ? AND n <= ?"
+GONE = (
+    "SELECT k.slot, s.kept, coalesce((SELECT h.updated_us FROM history h WHERE h.slot = k.slot"
+    " AND h.n > s.kept ORDER BY h.n LIMIT 1), 0) FROM temp.spans k JOIN main.slots s"
+    " ON s.slot = k.slot WHERE s.kept > CASE k.after WHEN 0 THEN k.until ELSE k.after END"
+    " AND k.until > k.after LIMIT 1"
+)
+"""A slot whose rows are let go of beyond what is asked, as in `query/statements.py`. What is read
+from the beginning may have holes up to the cut: whatever was superseded there."""
+START: dict[str, list[Any]] = {LOG: [-1, -1], BRANCHES: [-1, "", -1, -1]}
+
+
+class Asked(NamedTuple):
+    """A page of rows. spans: (slot, after, until). after: the cursor."""
+
+    of: str
+    spans: Spans
+    after: Sequence[Any]
+    rows: int
+
+
+class Damaged(Picklable):
+    """A row or a record is not what was written."""
+
+    def __init__(self, slot: int) -> None:
+        super().__init__(f"slot {slot}")
+        self.slot = slot
+
+
+class Reader(Protocol):
+    """A connection to the file, whose table `spans` says which slots are asked for."""
+
+    def each(self, sql: str, parameters: Sequence[Any]) -> Generator[tuple[Any, ...], None, None]:
+        """Yield the rows of a statement, as they are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowPage:
+    """Rows as a block, and behind which of them the next page begins; None behind the last."""
+
+    block: bytes
+    rows: int
+    following: list[Any] | None
+
+
+def asked_of(question: dict[str, Any]) -> Asked:
+    """Return what is asked, checked. Raises BadRequest."""
+    of, after = question.get("of", LOG), question.get("after")
+    if of not in START:
+        raise BadRequest(f"of is one of {', '.join(START)}")
+    after = START[of] if after is None else after
+    shapes = [type(each) for each in START[of]]
+    if not isinstance(after, list) or [type(each) for each in after] != shapes:
+        raise BadRequest("after is what the page before has as next")
+    rows = question.get("rows", ROWS_MAX)
+    if type(rows) is not int or not 0 < rows <= ROWS_MAX:
+        raise BadRequest(f"rows is a whole number from 1 to {ROWS_MAX}")
+    unknown = sorted(question.keys() - {"of", "after", "rows", "ranges"})
+    if unknown:
+        raise BadRequest(f"there is no member {unknown[0][:40]!r}")
+    spans = spans_of(question.get("ranges"), 3)
+    if not spans:
+        raise BadRequest("ranges names no slot")
+    return Asked(of, spans, after, rows)
+
+
+def page(reader: Reader, asked: Asked) -> RowPage:
+    """Return the next rows. Raises Damaged."""
+    return _of_log(reader, asked) if asked.of == LOG else _of_branches(reader, asked)
+
+
+def _of_log(reader: Reader, asked: Asked) -> RowPage:
+    found, is_end = _taken(reader, _LOG, asked)
+    rows: dict[int, list[Row]] = {}
+    for row, _ in found:
+        rows.setdefault(row.slot, []).append(row)
+    first, last = asked.after[0], asked.spans[-1][0] if is_end else found[-1][0].slot
+    records = _records(reader, first)
+    stretches = [
+        _stretch(reader, records[slot], slot, rows.get(slot, ()))
+        for slot, _, _ in asked.spans
+        if first <= slot <= last
+    ]
+    following = None if is_end else [last, found[-1][0].n]
+    return RowPage(pack_block(Block(log=stretches)), len(found), following)
+
+
+def _stretch(reader: Reader, record: SlotRecord, slot: int, rows: Sequence[Row]) -> Stretch:
+    held = 0
+    if record.kept:
+        with closing(reader.each(_HELD, [slot, record.kept])) as lines:
+            [(held,)] = lines
+    return Stretch(slot, record.kept, record.floor, held, rows)
+
+
+def _of_branches(reader: Reader, asked: Asked) -> RowPage:
+    found, is_end = _taken(reader, _BRANCHES, asked)
+    branches = [Branch(row, standing) for row, [standing] in found]
+    following = None
+    if not is_end:
+        last = branches[-1].row
+        following = [last.slot, last.link, last.version, last.n]
+    return RowPage(pack_block(Block(branches=branches)), len(found), following)
+
+
+def _taken(reader: Reader, sql: str, asked: Asked) -> tuple[list[tuple[Row, list[Any]]], bool]:
+    """Return rows with what stands behind their checksums, and whether these are the last."""
+    taken: list[tuple[Row, list[Any]]] = []
+    size = 0
+    with closing(reader.each(sql, asked.after)) as lines:
+        for columns in lines:
+            row = packing.row_of(columns[:COLUMNS])
+            if row is None:
+                raise Damaged(columns[0])
+            taken.append((row, list(columns[COLUMNS:])))
+            size += len(row.state)
+            if len(taken) >= asked.rows or size >= BYTES_MAX:
+                return taken, False
+    return taken, True
+
+
+def _records(reader: Reader, first: int) -> Mapping[int, SlotRecord]:
+    """Return slot -> its record, that of a new one where there is none yet."""
+    records: defaultdict[int, SlotRecord] = defaultdict(lambda: SlotRecord(-1))
+    with closing(reader.each(_RECORDS, [first])) as lines:
+        for columns in lines:
+            record = packing.record_of(columns)
+            if record is None:
+                raise Damaged(columns[0])
+            records[record.slot] = record
+    return records

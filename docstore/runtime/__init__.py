@@ -1,0 +1,1 @@
+"""The shells that run the machines: drivers, links to other nodes, TLS, traces and logs."""

@@ -1,0 +1,92 @@
+"""What a node's clients can ask of sessions, wherever a document is owned. A shell."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from docstore.beside.view import View
+from docstore.runtime.sessions_driver import SessionsDriver
+from docstore.runtime.stepping import clock
+from docstore.services.leases import LEASES
+from docstore.wire.sessions_messages import Reply
+
+AGAIN_S = 0.05
+"""Between two attempts to find the owners of leases."""
+STOPPING = Reply(0, 503, "stopping", "this node stops: ask another one", None)
+NO_OWNER = Reply(0, 503, "no-owner", "no owner has confirmed it in time", None)
+NO_QUORUM = Reply(0, 503, "no-quorum", "a majority of the members is not heard", None)
+
+
+@dataclass(slots=True)
+class KeptAlive:
+    """What became of leases that were to be kept alive.
+
+    alive: id -> time to live in ms. ended, missing: ids. why: nothing is known of the others.
+    """
+
+    alive: dict[str, int] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    """Of which no owner has said anything in time: nothing is proven."""
+    why: Reply = NO_OWNER
+
+
+class SessionBackend:
+    """The sessions of one node, as its HTTP face sees them."""
+
+    def __init__(self, driver: SessionsDriver, view: View) -> None:
+        self._driver = driver
+        self._view = view
+        self._ends: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def call(self, link: str, kind: str, argument: Any, timeout_s: float) -> Reply:
+        """Ask the owner of a document something that may be asked twice, see `messages.Call`."""
+        asking = self._driver.call(link, kind, argument, timeout_s)
+        try:
+            # Whoever waits for something does not wait on a node that stops.
+            await asyncio.wait((asking, self._ends), return_when=asyncio.FIRST_COMPLETED)
+            return STOPPING if self._ends.done() or asking.cancelled() else asking.result()
+        finally:
+            asking.cancel()
+
+    async def keep_alive(self, ids: Iterable[str], timeout_s: float) -> KeptAlive:
+        """Keep leases alive, those of one owner in one call."""
+        kept, deadline = KeptAlive(unknown=list(ids)), clock() + timeout_s
+        while kept.unknown:
+            await self._keep_alive_once(kept, deadline - clock())
+            if clock() + AGAIN_S >= deadline or self._ends.done():
+                break
+            if kept.unknown:
+                await asyncio.sleep(AGAIN_S)
+        if kept.unknown and self._view.lacks_quorum:
+            kept.why = NO_QUORUM
+        return kept
+
+    async def _keep_alive_once(self, kept: KeptAlive, timeout_s: float) -> None:
+        """Ask each owner about the leases of which nothing is known."""
+        by_owner: defaultdict[str, list[str]] = defaultdict(list)
+        for each in kept.unknown:
+            by_owner[self._view.owner_of(f"{LEASES}/{each}")].append(each)
+        calls = [
+            self.call(f"{LEASES}/{ids[0]}", "keep-alive", tuple(ids), timeout_s)
+            for ids in by_owner.values()
+        ]
+        kept.unknown = []
+        for ids, reply in zip(by_owner.values(), await asyncio.gather(*calls), strict=True):
+            if reply.result is None:
+                kept.unknown += ids
+                kept.why = reply
+            else:
+                alive, ended, missing, again = reply.result
+                kept.alive |= alive
+                kept.ended += ended
+                kept.missing += missing
+                kept.unknown += again
+
+    def end(self) -> None:
+        """Let nobody wait here any more."""
+        if not self._ends.done():
+            self._ends.set_result(None)

@@ -1,0 +1,95 @@
+"""Links with TLS: a peer is the node that its certificate names, or it is nobody.
+
+Whoever has no certificate of ours does not come through the handshake. Who has one, and says in its
+Hello that it is another node, is hung up on before anything is answered.
+"""
+
+import asyncio
+import ssl
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from docstore.runtime.tls.accepting import CLOSE_S, Entrance, TlsServer, in_words, listen
+from docstore.runtime.tls.credentials import Credentials, Stranger
+from docstore.runtime.tls.strangers import Strangers
+
+HANDSHAKES_MAX = 256
+"""Those that may stand half-way at the same time, each an open file."""
+HANDSHAKE_S = 2.0
+
+
+class Certified:
+    """What links do with the certificates of peers."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self.counters: Counter[str] = Counter()
+        self._credentials = credentials
+        self._strangers = Strangers("peer", self._count)
+        self._half_way = 0
+
+    async def listen(
+        self, protocol: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> TlsServer:
+        """Let peers come. Raises OSError when the port is taken."""
+        entrance = Entrance(
+            context=self._accepting, protocol=protocol, failed=self._strangers.tell,
+            enter=self._enter, leave=self._leave, patience_s=HANDSHAKE_S,
+        )  # fmt: skip
+        return await listen(entrance, host, port)
+
+    def dialling(self) -> dict[str, Any]:
+        """Return what a connection is made with."""
+        context = self._credentials.contexts.dialling
+        return {"ssl": context, "ssl_handshake_timeout": HANDSHAKE_S,
+                "ssl_shutdown_timeout": CLOSE_S}  # fmt: skip
+
+    def is_of(self, transport: asyncio.BaseTransport, node: str) -> bool:
+        """Say whether a node is at the other side of a connection, by what is believed now.
+
+        The files may have changed since its handshake, even since that of one just made.
+        """
+        shown: ssl.SSLObject = transport.get_extra_info("ssl_object")
+        try:
+            nodes = self._credentials.nodes_of(shown.getpeercert())
+        except Stranger as why:
+            self.turned_away(_address(transport), str(why))
+            return False
+        leaf = shown.getpeercert(binary_form=True) or b""
+        if node not in nodes:
+            why_not = f"its certificate is of {', '.join(sorted(nodes))}, not of {node}"
+        elif not self._credentials.still_knows(leaf, shown.context):
+            why_not = f"the CA that {node} was known by has gone"
+        else:
+            return True
+        self.turned_away(_address(transport), why_not)
+        return False
+
+    def turned_away(self, address: str, why: str) -> None:
+        """Count one who is no peer of ours."""
+        self._strangers.tell(address, why)
+
+    def failed(self, peer: str, error: OSError) -> None:
+        """Count one whom we have dialled if it is no peer of ours, or says that we are none."""
+        if isinstance(error, ssl.SSLError):
+            self.turned_away(peer, in_words(error))
+
+    def _count(self) -> None:
+        self.counters["certificates_refused"] += 1
+
+    def _accepting(self) -> ssl.SSLContext:
+        context = self._credentials.contexts.accepting
+        assert context is not None
+        return context
+
+    def _enter(self, address: str) -> str:
+        self._half_way += 1
+        return "too many are half-way" if self._half_way > HANDSHAKES_MAX else ""
+
+    def _leave(self, address: str) -> None:
+        self._half_way -= 1
+
+
+def _address(transport: asyncio.BaseTransport) -> str:
+    found = transport.get_extra_info("peername")
+    return str(found[0]) if found else ""

@@ -1,0 +1,274 @@
+"""The two ends of a connection between nodes: the dialler writes, the node that accepted reads.
+
+Only greetings, which ask whether the connection carries anything, are answered on it.
+"""
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from docstore.runtime.links.framed import Framed
+from docstore.runtime.links.refusals import Refusals
+from docstore.wire.frames import Packed, pack_frame, pack_hello, unpack_frame
+from docstore.wire.link_messages import Greeting, Hello, Message, OfLinks, Relayed
+from docstore.wire.versions import Spoken
+
+SEND_BUFFER_BYTES_MAX = 64 << 20
+HELLO_TIMEOUT_S = 2.0
+SILENCE_MAX_S = 5.0
+"""A peer's heartbeats come five times a second: one that is silent for longer has vanished."""
+
+
+@dataclass(slots=True)
+class PeerEvents:
+    """Callbacks from the links to the node. All are called in the event loop.
+
+    hello: gives the opening frame to show to a peer ("" while its id is not known).
+    admit: says why a peer's Hello is refused, None if it is welcome.
+    """
+
+    hello: Callable[[str], Hello]
+    admit: Callable[[Hello], str | None]
+    received: Callable[[str, Message, int], None]
+    linked: Callable[[str], None]
+    lost: Callable[[str], None]
+
+
+class Links(Protocol):
+    """All links of the node, as one of them sees them."""
+
+    events: PeerEvents
+    spoken: Spoken
+    counters: Counter[str]
+    configuration: int
+    inbound: "dict[Inbound, None]"
+    outbound: "dict[str, Outbound]"
+    ways: "dict[str, Outbound | Detour]"
+    refusals: Refusals
+    of_links: "Callable[[Inbound, OfLinks], None]"
+    """Takes what a peer says to the links themselves."""
+
+    def deliver(self, peer: str, configuration: int, messages: Sequence[Message | OfLinks]) -> None:
+        """Hand over what a peer has said."""
+
+    def dialled(self) -> Collection[str]:
+        """Return the peers that this node keeps connections to."""
+
+    def hears(self, peer: str) -> bool:
+        """Say whether a connection from a peer is open."""
+
+    def silenced(self, peer: str) -> None:
+        """Learn that the last connection from a peer has broken."""
+
+    def proposal(self, peer: str) -> int:
+        """Return the protocol to be proposed to a peer."""
+
+    def propose(self, peer: str, protocol: int) -> None:
+        """Propose another protocol with the next dial."""
+
+    def is_proved(self, connection: Framed, node: str) -> bool:
+        """Say whether a node is at the other end, as far as TLS can tell."""
+
+    def failed(self, peer: str, error: OSError) -> None:
+        """Learn why a dial failed."""
+
+
+class Inbound(Framed):
+    """A connection that a peer dialled: we read, and it is how we hear that peer."""
+
+    def __init__(self, links: "Links") -> None:
+        super().__init__()
+        self._links = links
+        self._loop = asyncio.get_running_loop()
+        self._heard_at = self._loop.time()
+        self._watch = self._loop.call_later(HELLO_TIMEOUT_S, self._time_up)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Join the connections to be closed in the end."""
+        super().connection_made(transport)
+        self._links.inbound[self] = None
+
+    def hello(self, hello: Hello) -> None:
+        """Admit the peer or close."""
+        if not self._links.is_proved(self, hello.sender):
+            self.close()
+            return
+        events, spoken = self._links.events, self._links.spoken
+        knows = hello.protocol in spoken
+        why_not = events.admit(hello) if knows else f"it proposes protocol {hello.protocol}"
+        if why_not:
+            self._links.refusals.tell(hello.sender, why_not)
+        else:
+            self._links.refusals.admitted(hello.sender)
+            self._watch.cancel()
+            self._watch = self._loop.call_later(SILENCE_MAX_S, self._still_there)
+            self.peer = hello.sender
+        assert self.transport is not None
+        self.protocol = hello.protocol if knows else spoken.greatest
+        answer = events.hello(hello.sender)._replace(protocol=self.protocol)
+        self.transport.write(pack_hello(answer))
+        if why_not:
+            self.transport.close()
+
+    def frame(self, body: bytearray) -> None:
+        """Hand over the messages, one after the other."""
+        if self.peer is None:
+            return
+        self._heard_at = self._loop.time()
+        configuration, messages = unpack_frame(body)
+        of_links = spoken(messages)
+        if of_links is None:
+            self._links.deliver(self.peer, configuration, messages)
+        else:
+            self._links.of_links(self, of_links)
+
+    def say(self, message: OfLinks) -> None:
+        """Answer on this connection."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(pack_frame(0, [message], self.protocol))
+
+    @property
+    def silent_s(self) -> float:
+        """Return for how long nothing has come."""
+        return self._loop.time() - self._heard_at
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """A peer that we heard on this connection is not heard any more."""
+        self._watch.cancel()
+        self._links.inbound.pop(self, None)
+        if self.peer is not None and not self._links.hears(self.peer):
+            self._links.silenced(self.peer)
+
+    def _time_up(self) -> None:
+        self.close()
+
+    def _still_there(self) -> None:
+        """Close a connection that is half open, so that the peer dials anew when it can."""
+        silent_s = self.silent_s
+        if silent_s >= SILENCE_MAX_S:
+            self._links.counters["links_silent"] += 1
+            self.close()
+            return
+        self._watch = self._loop.call_later(SILENCE_MAX_S - silent_s, self._still_there)
+
+
+class Outbound(Framed):
+    """A connection that we dialled: we write."""
+
+    def __init__(self, links: "Links", peer: str) -> None:
+        super().__init__()
+        self._links = links
+        self.peer: str = peer
+        self.protocol = links.proposal(peer)
+        loop = asyncio.get_running_loop()
+        self.welcomed: asyncio.Future[bool] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self.queue: list[Message] = []
+        self.unanswered = 0
+        """Greetings since the last answer."""
+        self.reaches: Mapping[str, int] = {}
+        """Nodes that the peer reaches -> in which protocol, as it said last."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Open with our Hello; let the kernel give up on a peer that acknowledges nothing."""
+        super().connection_made(transport)
+        assert self.transport is not None
+        if not self._links.is_proved(self, self.peer):
+            self.close()
+            return
+        raw = transport.get_extra_info("socket")
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENCE_MAX_S * 1000))
+        hello = self._links.events.hello(self.peer)._replace(protocol=self.protocol)
+        self.transport.write(pack_hello(hello))
+
+    def hello(self, hello: Hello) -> None:
+        """Check that the node that answers is the peer, and speaks our protocol."""
+        events = self._links.events
+        is_meant = hello.sender == self.peer
+        if is_meant and hello.protocol != self.protocol:
+            self._links.counters["dials_refused"] += 1
+            self._links.propose(self.peer, hello.protocol)
+        fits = is_meant and hello.protocol == self.protocol
+        if not self.welcomed.done():
+            self.welcomed.set_result(fits and events.admit(hello) is None)
+
+    def frame(self, body: bytearray) -> None:
+        """Note that the peer hears us, and which nodes it reaches."""
+        answer = spoken(unpack_frame(body)[1])
+        if isinstance(answer, Greeting):
+            self.unanswered, self.reaches = 0, dict(answer.reaches)
+
+    def hang_up(self) -> None:
+        """Close once what was written has left."""
+        if self.transport is not None:
+            self.transport.close()
+
+    def flush(self, packed: Packed) -> None:
+        """Write what this turn had to say, as one frame. packed: the frames of the turn."""
+        messages, self.queue = self.queue, []
+        if self._has_room(len(messages)):
+            self._write(packed.frame(self._links.configuration, messages, self.protocol))
+
+    def say(self, message: OfLinks) -> None:
+        """Write to the links at the other end."""
+        if self._has_room(1):
+            self._write(pack_frame(0, [message], self.protocol))
+
+    def _has_room(self, messages: int) -> bool:
+        """Say whether messages can be written; those that cannot are dropped."""
+        if self.transport is None or self.transport.is_closing():
+            return False
+        if self.transport.get_write_buffer_size() > SEND_BUFFER_BYTES_MAX:
+            self._links.counters["messages_dropped"] += messages
+            return False
+        return True
+
+    def _write(self, frame: bytes) -> None:
+        assert self.transport is not None
+        self._links.counters["frames_sent"] += 1
+        self._links.counters["bytes_sent"] += len(frame)
+        self.transport.write(frame)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wake the task that dialled."""
+        if isinstance(exc, OSError) and not self.welcomed.done():
+            self._links.failed(self.peer, exc)
+        if not self.welcomed.done():
+            self.welcomed.set_result(False)
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+
+class Detour:
+    """Sends messages to a peer through a relay, in the place of a connection."""
+
+    def __init__(self, links: "Links", peer: str, relay: Outbound, protocol: int) -> None:
+        self._links = links
+        self.peer, self.relay, self.protocol = peer, relay, protocol
+        self.queue: list[Message] = []
+        self.doubts = 0
+        """Looks in a row that did not find it open."""
+
+    def is_open(self) -> bool:
+        """Say whether frames reach the peer, as the relay has said last."""
+        is_linked = self._links.outbound.get(self.relay.peer) is self.relay
+        return is_linked and self.relay.unanswered <= 1 and self.peer in self.relay.reaches
+
+    def flush(self, packed: Packed) -> None:
+        """Send what this turn had to say, as one frame. packed: the frames of the turn."""
+        messages, self.queue = self.queue, []
+        if messages:
+            frame = packed.frame(self._links.configuration, messages, self.protocol)
+            self._links.counters["frames_by_relay"] += 1
+            self.relay.say(Relayed("", self.peer, frame[4:]))
+
+
+def spoken(messages: Sequence[Message | OfLinks]) -> OfLinks | None:
+    """Return what a frame says to the links themselves, if that is what it says."""
+    if messages and isinstance(messages[0], Greeting | Relayed):
+        return messages[0]
+    return None

@@ -1,0 +1,134 @@
+"""Ways around a connection that carries nothing: through one node that reaches the peer (rule E4).
+
+The dialler of a connection greets its peer on it five times a second, and the peer answers on the
+same connection with the peers that it reaches itself. A connection whose greetings are not answered
+for most of a second is closed, if another node reaches the peer: what is said to the peer goes
+through that node until the peer answers a dial. The machines see a link that was lost and made.
+
+The relay passes a frame on as it is, with the name of the peer that it came from; it passes on only
+what that peer says itself, and only on a connection of its own, so no frame goes through two nodes.
+It may be overtaken by what the peer says on a connection that it has made again, as on any network.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from docstore.runtime.links.connections import Detour, Inbound, Links, Outbound
+from docstore.wire.frames import unpack_frame
+from docstore.wire.link_messages import Greeting, OfLinks, Relayed
+from docstore.wire.versions import RELAYS
+
+GREETING_S = 0.2
+MISSED_MAX = 2
+"""Greetings without an answer on a connection that is good enough for a relay."""
+UNANSWERED_MAX = 4
+"""Greetings without an answer after which a connection carries nothing."""
+SILENT_S = 0.5
+"""A connection that has brought nothing for so long has lost what a relay brings."""
+SETTLED_S = 1.0
+"""After a connection has broken, what others say of the peer is older than that for as long."""
+
+
+class Detours:
+    """Chooses a relay for each peer without a connection that answers, and relays frames."""
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+        self._loop = asyncio.get_running_loop()
+        self._broken: dict[str, float] = {}
+        """Peer -> when a connection to it broke that had carried what was said."""
+        self._timer = self._loop.call_later(GREETING_S, self._tick)
+
+    def stop(self) -> None:
+        """Stop greeting."""
+        self._timer.cancel()
+
+    def _tick(self) -> None:
+        self._timer = self._loop.call_later(GREETING_S, self._tick)
+        greeting = self.greeting()
+        for peer, connection in list(self._links.outbound.items()):
+            if connection.protocol < RELAYS:
+                continue
+            connection.unanswered += 1
+            connection.say(greeting)
+            if connection.unanswered > UNANSWERED_MAX and self._relay_to(peer):
+                self._links.counters["links_unanswered"] += 1
+                connection.close()
+        for peer in tuple(self._links.dialled()):
+            self.choose(peer)
+
+    def greeting(self) -> Greeting:
+        """Return what is said on each connection."""
+        return Greeting([(peer, each.protocol) for peer, each in self._answering().items()])
+
+    def _answering(self) -> Mapping[str, Outbound]:
+        return {
+            peer: connection
+            for peer, connection in self._links.outbound.items()
+            if connection.protocol >= RELAYS and connection.unanswered <= MISSED_MAX
+        }
+
+    def _relay_to(self, peer: str) -> tuple[Outbound, int] | None:
+        """Return a connection to a node that reaches a peer, and the protocol that both speak."""
+        for relay in self._answering().values():
+            if relay.peer != peer and peer in relay.reaches:
+                return relay, min(relay.protocol, relay.reaches[peer])
+        return None
+
+    def broken(self, connection: "Outbound") -> None:
+        """Note that a connection of ours has closed."""
+        if connection.unanswered <= UNANSWERED_MAX:
+            self._broken[connection.peer] = self._loop.time()
+        self.choose(connection.peer)
+
+    def choose(self, peer: str) -> None:
+        """Find a relay to a peer without a connection of ours, or drop one that has failed."""
+        links = self._links
+        way = links.ways.get(peer)
+        if peer in links.outbound:
+            return
+        if isinstance(way, Detour):
+            way.doubts = 0 if way.is_open() else way.doubts + 1
+            if way.doubts <= MISSED_MAX:
+                return
+            links.ways.pop(peer)
+            links.events.lost(peer)
+        settled = self._loop.time() - self._broken.get(peer, float("-inf")) >= SETTLED_S
+        found = self._relay_to(peer) if settled else None
+        if found is not None:
+            links.counters["detours"] += 1
+            links.ways[peer] = Detour(links, peer, *found)
+            links.events.linked(peer)
+
+    # As the relay, and as the receiver
+
+    def said(self, connection: Inbound, message: OfLinks) -> None:
+        """Take what a peer says to the links themselves."""
+        if isinstance(message, Greeting):
+            connection.say(self.greeting())
+        elif not message.source:
+            self._pass_on(connection, message)
+        else:
+            self._take(message)
+
+    def _pass_on(self, connection: Inbound, message: Relayed) -> None:
+        onward = self._links.outbound.get(message.receiver)
+        if onward is None or onward.protocol < RELAYS or connection.peer is None:
+            self._links.counters["relays_dropped"] += 1
+            return
+        self._links.counters["relayed"] += 1
+        onward.say(message._replace(source=connection.peer))
+
+    def _take(self, message: Relayed) -> None:
+        links, source = self._links, message.source
+        if source not in links.dialled() or links.refusals.is_refused(source):
+            links.counters["relays_dropped"] += 1
+            return
+        own = [each for each in links.inbound if each.peer == source]
+        if own and all(each.silent_s >= SILENT_S for each in own):
+            for each in own:
+                each.peer = None
+                each.close()
+            links.silenced(source)  # Before it is heard again.
+        configuration, messages = unpack_frame(message.frame)
+        links.deliver(source, configuration, messages)

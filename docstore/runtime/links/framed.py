@@ -1,0 +1,70 @@
+"""A connection as frames: a byte stream that is cut into them; the first is a Hello."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from typing import cast
+
+import structlog
+
+from docstore.wire.frames import FRAME_BYTES_MAX, unpack_hello
+from docstore.wire.link_messages import Hello
+
+log = structlog.get_logger("docstore.runtime.links.peers")
+
+
+class Framed(asyncio.Protocol, ABC):
+    """Cuts a byte stream into frames; the first is a Hello."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.peer: str | None = None
+        """Whom we believe to be at the other end; None before that is known."""
+        self.protocol = 0
+        """Of the connection; 0 until it is known."""
+        self._buffer = bytearray()
+        self._hello_seen = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Remember the transport."""
+        self.transport = cast(asyncio.Transport, transport)  # uvloop has a class of its own.
+
+    def data_received(self, data: bytes) -> None:
+        """Deliver the frames that are complete; garbage closes the connection."""
+        buffer = self._buffer
+        buffer += data
+        start = 0
+        try:
+            while len(buffer) - start >= 4:
+                size = int.from_bytes(buffer[start : start + 4], "big")
+                if size > FRAME_BYTES_MAX:
+                    raise ValueError(f"a frame of {size} bytes")
+                if len(buffer) - start - 4 < size:
+                    break
+                self._deliver(buffer[start + 4 : start + 4 + size])
+                start += 4 + size
+        except (ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
+            log.warning("peer link closed: malformed frame", error=repr(error)[:200])
+            self.close()
+            return
+        if start:
+            del buffer[:start]
+
+    def _deliver(self, body: bytearray) -> None:
+        if self._hello_seen:
+            self.frame(body)
+        else:
+            self._hello_seen = True
+            self.hello(unpack_hello(body))
+
+    @abstractmethod
+    def hello(self, hello: Hello) -> None:
+        """Take the peer's opening frame."""
+
+    @abstractmethod
+    def frame(self, body: bytearray) -> None:
+        """Take a frame of messages."""
+
+    def close(self) -> None:
+        """Drop the connection, with whatever is on its way."""
+        if self.transport is not None:
+            self.transport.abort()

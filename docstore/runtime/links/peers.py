@@ -1,0 +1,241 @@
+"""Links between nodes: one ordered TCP connection per direction and pair, frames of messages.
+
+Each node dials every other. What it dials it writes on; what it accepted it reads from. Both
+sides open with Hello, so that nobody speaks to another cluster, another node or another disk
+than it thinks. What one loop turn had to say to a peer leaves as one frame at the end of the
+turn. A peer that does not read fast enough loses messages beyond a bound; the protocol's timers
+repair that. A peer whose connection carries nothing is reached through another (`detours.py`).
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import cast
+
+import structlog
+
+from docstore.runtime.links.certified import Certified
+from docstore.runtime.links.connections import (
+    HELLO_TIMEOUT_S,
+    Detour,
+    Inbound,
+    Outbound,
+    PeerEvents,
+)
+from docstore.runtime.links.detours import Detours
+from docstore.runtime.links.framed import Framed
+from docstore.runtime.links.refusals import Refusals
+from docstore.runtime.tls.accepting import TlsServer
+from docstore.wire.frames import Packed
+from docstore.wire.link_messages import Message, OfLinks
+from docstore.wire.versions import Spoken
+
+DIAL_PAUSE_S = (0.05, 1.0)
+
+log = structlog.get_logger("docstore.runtime.links.peers")
+
+
+class PeerLinks:
+    """All links of one node."""
+
+    def __init__(
+        self,
+        events: PeerEvents,
+        spoken: Spoken = Spoken(),  # noqa: B008
+        certified: Certified | None = None,
+    ) -> None:
+        """certified: with TLS; None: in plain text."""
+        self.events = events
+        self.spoken = spoken
+        self.counters: Counter[str] = certified.counters if certified else Counter()
+        self._certified = certified
+        self.configuration = 0
+        """Id of the configuration that this node counts by; every frame carries it."""
+        self.inbound: dict[Inbound, None] = {}
+        self.refusals = Refusals()
+        self.outbound: dict[str, Outbound] = {}
+        """Peer -> the connection that this node has dialled."""
+        self.ways: dict[str, Outbound | Detour] = {}
+        """Peer -> what takes messages to it: that connection, or a relay."""
+        self._detours = Detours(self)
+        self.of_links: Callable[[Inbound, OfLinks], None] = self._detours.said
+        self._dialling: dict[str, asyncio.Task[None]] = {}
+        self._addresses: dict[str, tuple[str, int]] = {}
+        self._wake: dict[str, asyncio.Event] = {}
+        self._proposals: dict[str, int] = {}
+        """Peers that did not know the greatest protocol of ours -> what is proposed to them."""
+        self._full: dict[Outbound | Detour, None] = {}
+        """Ways with something to say, in the order in which they got it."""
+        self._server: asyncio.Server | TlsServer | None = None
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen for peers. Raises OSError when the port is taken."""
+        if self._certified is not None:
+            self._server = await self._certified.listen(lambda: Inbound(self), host, port)
+            return
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: Inbound(self), host, port)
+
+    def connect(self, peer: str, address: tuple[str, int]) -> None:
+        """Keep a connection to the peer at this address, from now on; may be called again."""
+        self._addresses[peer] = address
+        if peer not in self._dialling:
+            self._wake[peer] = asyncio.Event()
+            self._dialling[peer] = asyncio.get_running_loop().create_task(self._dial(peer))
+        self._wake[peer].set()
+
+    def disconnect(self, peer: str) -> None:
+        """Dial a node no more, and close what stands to it."""
+        self._addresses.pop(peer, None)
+        self._wake.pop(peer, None)
+        task = self._dialling.pop(peer, None)
+        if task is not None:
+            task.cancel()
+        way, outbound = self.ways.pop(peer, None), self.outbound.pop(peer, None)
+        if way is not None:
+            way.flush(Packed())
+            self._full.pop(way, None)
+        if outbound is not None:
+            outbound.hang_up()
+
+    def send(self, peer: str, message: Message) -> None:
+        """Put a message into the frame that leaves at the end of this turn, or drop it."""
+        way = self.ways.get(peer)
+        if way is None:
+            self.counters["messages_unsent"] += 1
+            return
+        way.queue.append(message)
+        self._full[way] = None
+
+    def deliver(self, peer: str, configuration: int, messages: Sequence[Message | OfLinks]) -> None:
+        """Hand over what a peer has said, one message after the other."""
+        received = self.events.received
+        for message in cast(Sequence[Message], messages):
+            received(peer, message, configuration)
+
+    def flush(self) -> None:
+        """Let the frames of this turn leave."""
+        packed = Packed()
+        for way in self._full:
+            way.flush(packed)
+        self._full.clear()
+
+    def is_linked(self, peer: str) -> bool:
+        """Say whether we can write to a peer."""
+        return peer in self.ways
+
+    def dialled(self) -> Collection[str]:
+        """Return the peers that this node keeps connections to."""
+        return self._addresses.keys()
+
+    def protocol_of(self, peer: str) -> int:
+        """Return the protocol in which a peer that is linked is spoken to."""
+        return self.ways[peer].protocol
+
+    def end_before(self, protocol: int) -> None:
+        """Close connections of earlier protocols; they are dialled anew, and admitted or not."""
+        for connection in [*self.inbound, *self.outbound.values()]:
+            if connection.protocol < protocol:
+                connection.close()
+
+    def is_proved(self, connection: Framed, node: str) -> bool:
+        """Say whether a node is at the other end, as far as TLS can tell: without it, it may be."""
+        assert connection.transport is not None
+        return self._certified is None or self._certified.is_of(connection.transport, node)
+
+    def failed(self, peer: str, error: OSError) -> None:
+        """Say why TLS with a peer failed, if it was that; the peer may just not be there."""
+        if self._certified is not None:
+            self._certified.failed(peer, error)
+
+    def judge_again(self) -> None:
+        """Hang up on those that would not be let in any more by what is believed now."""
+        for each in [*self.inbound, *self.outbound.values()]:
+            if self._certified is None or each.peer is None or each.transport is None:
+                continue
+            if not self._certified.is_of(each.transport, each.peer):
+                each.close()
+
+    def hears(self, peer: str) -> bool:
+        """Say whether a connection from a peer stands."""
+        return any(each.peer == peer for each in self.inbound)
+
+    def proposal(self, peer: str) -> int:
+        """Return the protocol to be proposed to a peer."""
+        return self._proposals.get(peer, self.spoken.greatest)
+
+    def propose(self, peer: str, protocol: int) -> None:
+        """Propose another protocol to a peer with the next dial, if we speak it."""
+        if protocol in self.spoken:
+            self._proposals[peer] = protocol
+        else:
+            log.warning("peer speaks no protocol of ours", peer=peer, protocol=protocol)
+
+    def silenced(self, peer: str) -> None:
+        """The last connection from a peer has broken."""
+        self.events.lost(peer)
+        if peer in self.ways:
+            self.events.linked(peer)
+        if peer in self._wake:
+            self._wake[peer].set()
+
+    async def stop(self) -> None:
+        """Close everything; nothing is told to the node any more."""
+        self._detours.stop()
+        for task in self._dialling.values():
+            task.cancel()
+        await asyncio.gather(*self._dialling.values(), return_exceptions=True)
+        if self._server is not None:
+            self._server.close()
+        for connection in [*self.inbound, *self.outbound.values()]:
+            if isinstance(connection, Inbound):
+                connection.peer = None
+            connection.close()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def _dial(self, peer: str) -> None:
+        """Dial, hold, and dial again when it breaks, with a pause that grows and jitters."""
+        pause_s = DIAL_PAUSE_S[0]
+        while True:
+            outbound = await self._open(peer)
+            if outbound is not None:
+                pause_s = DIAL_PAUSE_S[0]
+                way = self.ways.get(peer)
+                if isinstance(way, Detour) and not way.is_open():
+                    self.events.lost(peer)  # And so is what was said on it.
+                self.outbound[peer] = self.ways[peer] = outbound
+                self.events.linked(peer)
+                await outbound.closed
+                del self.outbound[peer], self.ways[peer]
+                self._proposals.pop(peer, None)  # It may come back upgraded.
+                self._full.pop(outbound, None)
+                self.events.lost(peer)
+                self._detours.broken(outbound)
+            self._wake[peer].clear()
+            try:
+                async with asyncio.timeout(pause_s * (0.5 + random.random())):
+                    await self._wake[peer].wait()
+            except TimeoutError:
+                pause_s = min(pause_s * 2, DIAL_PAUSE_S[1])
+
+    async def _open(self, peer: str) -> Outbound | None:
+        """Return a connection on which the peer has welcomed us, or None."""
+        host, port = self._addresses[peer]
+        loop = asyncio.get_running_loop()
+        outbound: Outbound | None = None
+        tls = self._certified.dialling() if self._certified else {}
+        try:
+            async with asyncio.timeout(HELLO_TIMEOUT_S):
+                _, outbound = await loop.create_connection(
+                    lambda: Outbound(self, peer), host, port, **tls
+                )
+                if await outbound.welcomed:
+                    return outbound
+        except (OSError, TimeoutError) as error:
+            self.counters["dials_failed"] += 1
+            self.failed(peer, error)
+        if outbound is not None:
+            outbound.close()
+        return None

@@ -1,0 +1,108 @@
+"""The shell around the session machine: as `docstore/runtime/streams_driver.py`, without a disk."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, assert_never
+
+from docstore.beside.asking import Ask, Survey
+from docstore.model.document import Row
+from docstore.runtime.documents import Documents, Errands
+from docstore.runtime.links.peers import PeerLinks
+from docstore.runtime.stepping import Requests, Stepping, clock
+from docstore.runtime.trace.context import TRACEPARENT
+from docstore.runtime.trace.of_sessions import TABLE
+from docstore.sessions.effects import Confirm, Give, Send, SessionEffect
+from docstore.sessions.events import Asked, Confirmed, SessionEvent, Surveyed, Tick, TurnEnded
+from docstore.sessions.machine import Sessions
+from docstore.wire.sessions_messages import Reply
+
+ReadIndex = Callable[[Sequence[int], float], Awaitable[Mapping[int, tuple[int, int]]]]
+"""(slots, timeout in s) -> slot -> (epoch, decided), of those that this node is sure to own."""
+
+
+class SessionsDriver(Stepping[SessionEvent, SessionEffect]):
+    """Runs one session machine against a real clock and real links."""
+
+    def __init__(
+        self,
+        machine: Sessions,
+        links: PeerLinks,
+        *,
+        documents: Documents,
+        read_index: ReadIndex,
+        broken: Callable[[BaseException], None],
+    ) -> None:
+        """read_index: as `Driver.read_index`. broken: called when the disk has failed."""
+        super().__init__(machine, links, TABLE)
+        self.machine = machine
+        self._read_index = read_index
+        self._confirming: set[asyncio.Task[None]] = set()
+        self._requests = Requests[Reply](self.loop)
+        self._errands = Errands(documents, self.feed, self._surveyed, broken)
+
+    async def stop(self) -> None:
+        """Answer nobody any more."""
+        self.end()
+        for task in self._confirming:
+            task.cancel()
+        await asyncio.gather(*self._confirming, return_exceptions=True)
+        await self._errands.stop()
+        self._requests.cancel()
+
+    @property
+    def in_flight(self) -> int:
+        """Return for how many calls somebody still waits."""
+        return self._requests.in_flight
+
+    def call(
+        self, link: str, kind: str, argument: Any, timeout_s: float
+    ) -> "asyncio.Future[Reply]":
+        """Ask the owner of a document, see `messages.Call`; the machine keeps the deadline."""
+        if self.stopped:
+            return self._requests.refused()
+        number = self._requests.next_number()
+        future = self._requests.wait(number)
+        self.feed(Asked(number, link, kind, argument, clock() + timeout_s, TRACEPARENT.get()))
+        return future
+
+    def perform(self, event: SessionEvent) -> None:
+        """Step the machine, and perform what it asks in order."""
+        for effect in self.step(event):
+            match effect:
+                case Send(to, message):
+                    self.links.send(to, message)
+                case Give(request, reply):
+                    self._requests.answer(request, reply)
+                case Ask():
+                    self._errands.ask(effect)
+                case Survey():
+                    self._errands.survey(effect)
+                case Confirm():
+                    self.loop.call_soon(self._confirm, effect)
+                case _:
+                    assert_never(effect)
+
+    def end_turn(self) -> None:
+        """Let the machine say what it gathered in this turn."""
+        if self.machine.wants_turn:
+            self.feed(TurnEnded())
+
+    def tick(self) -> None:
+        """Say that time has passed."""
+        self.feed(Tick())
+
+    def _confirm(self, effect: Confirm) -> None:
+        task = self.loop.create_task(self._confirmed(effect))
+        self._confirming.add(task)
+        task.add_done_callback(self._confirming.discard)
+
+    async def _confirmed(self, effect: Confirm) -> None:
+        """Have a majority say that the slots of these documents are still ours."""
+        core = self.machine.core
+        slots = {link: core.view.slot_of(link) for link in effect.links}
+        found = await self._read_index(list(slots.values()), effect.timeout_s)
+        owners = {link: (core.me, found[slot][0]) for link, slot in slots.items() if slot in found}
+        self.feed(Confirmed(effect.token, owners))
+
+    def _surveyed(self, token: int, rows: Sequence[Row]) -> None:
+        self.feed(Surveyed(token, rows))

@@ -1,0 +1,231 @@
+"""How a pure machine runs against a real clock: feed an event, perform the list, flush the turn.
+
+One thread, run to completion: while a list is performed no other event is looked at. What was said
+in one turn of the loop leaves together at its end, without a delay.
+"""
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextvars import Context
+from typing import Generic, Protocol, TypeVar, cast
+
+import structlog
+
+from docstore.runtime.links.peers import PeerLinks
+from docstore.runtime.trace.brief import Table
+from docstore.runtime.trace.dumping import Causes, dump
+from docstore.runtime.trace.recorder import Recorder
+
+E = TypeVar("E")
+E_contra = TypeVar("E_contra", contravariant=True)
+F = TypeVar("F")
+F_co = TypeVar("F_co", covariant=True)
+T = TypeVar("T")
+
+TICK_S = 0.05
+
+log = structlog.get_logger("docstore.runtime.stepping")
+
+
+def clock() -> float:
+    """Return the machines' clock: monotonic, and not standing still while the machine sleeps.
+
+    A lease must run out in that time as well.
+    """
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Machine(Protocol[E_contra, F_co]):
+    """What is driven. Pure: time is told, and what it wants done is returned."""
+
+    def step(self, event: E_contra, now: float) -> Sequence[F_co]:
+        """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
+
+
+class Stepping(ABC, Generic[E, F]):
+    """The part of a driver that is the same for every machine."""
+
+    def __init__(self, machine: Machine[E, F], links: PeerLinks, table: Table) -> None:
+        """table: what is kept of the machine's steps."""
+        self.loop = asyncio.get_running_loop()
+        self.links = links
+        self.recorder = Recorder(table)
+        self._dumps = Causes()
+        self._of_nobody = Context()
+        """In which a turn ends: it is no single request's."""
+        self.stopped = False
+        self._machine = machine
+        self._turn_planned = False
+        self._performing = False
+        self._ticker: asyncio.TimerHandle | None = None
+
+    @abstractmethod
+    def perform(self, event: E) -> None:
+        """Step the machine, and perform what it asks in order."""
+
+    def step(self, event: E) -> Sequence[F]:
+        """Step the machine, and keep what it was told and what it asks for."""
+        now = clock()
+        try:
+            effects = self._machine.step(event, now)
+        except Exception as error:
+            self._tell(event, f"the machine failed: {error!r}"[:200])
+            raise
+        try:
+            self.recorder.note(now, event, effects)
+        except Exception as error:  # noqa: BLE001 - what cannot be kept must not stop what happens
+            self._cannot_keep(error)
+        return effects
+
+    def alarm(self, effect: F, what: str) -> None:
+        """Tell the operator of what must never happen, and what this node did before."""
+        log.error("alarm", what=what)
+        self._tell(effect, what)
+
+    def _tell(self, last: E | F, why: str) -> None:
+        """Put the last steps into the log, once for each cause. The machine's work goes on."""
+        try:
+            self.recorder.consider(clock(), last, ())
+            if self._dumps.is_first(why):
+                dump(log.error, why, [self.recorder])
+        except Exception as error:  # noqa: BLE001 - effects wait to be performed
+            self._cannot_keep(error)
+
+    def _cannot_keep(self, error: Exception) -> None:
+        why = f"a step cannot be kept: {error!r}"[:200]
+        if self._dumps.is_first(why):
+            log.error(why)
+
+    @abstractmethod
+    def tick(self) -> None:
+        """Feed the event that says that time has passed."""
+
+    @abstractmethod
+    def end_turn(self) -> None:
+        """Let the machine end its turn, if it has something to say then."""
+
+    def after_turn(self) -> None:
+        """Begin what waits for the end of a turn, after the frames have left."""
+
+    def start(self) -> None:
+        """Begin to tick."""
+        self._tick()
+
+    def end(self) -> None:
+        """Feed nothing any more."""
+        self.stopped = True
+        if self._ticker is not None:
+            self._ticker.cancel()
+
+    def feed_later(self, event: E) -> None:
+        """Give the machine an event that comes out of the middle of another one's list."""
+        self.loop.call_soon(self.feed, event)
+
+    def feed(self, event: E) -> None:
+        """Give the machine an event and perform what it asks, in order.
+
+        Not to be called while a list is performed: what it asks would overtake the rest.
+        """
+        if self.stopped:
+            return
+        assert not self._performing
+        self._performing = True
+        try:
+            self.perform(event)
+        finally:
+            self._performing = False
+        if not self._turn_planned:
+            self._turn_planned = True
+            self.loop.call_soon(self._end_turn, context=self._of_nobody)
+
+    def _end_turn(self) -> None:
+        self.end_turn()
+        self._turn_planned = False
+        self.links.flush()
+        self.after_turn()
+
+    def _tick(self) -> None:
+        self.tick()
+        self.recorder.trim()
+        if not self.stopped:
+            self._ticker = self.loop.call_later(TICK_S, self._tick)
+
+
+class Requests(Generic[T]):
+    """Requests of this node's clients that wait for the machine's answer. It keeps deadlines."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._next = 1
+        self._waiting: dict[int, asyncio.Future[T] | _Batch[T]] = {}
+
+    @property
+    def in_flight(self) -> int:
+        """Return for how many somebody still waits."""
+        return sum(not waiting.done() for waiting in self._waiting.values())
+
+    def next_number(self, count: int = 1) -> int:
+        """Return a number for a request; the first one for so many."""
+        first = self._next
+        self._next += count
+        return first
+
+    def wait(self, number: int) -> "asyncio.Future[T]":
+        """Return a future for the answer to a request."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._waiting[number] = future
+        return future
+
+    def wait_batch(self, first: int, count: int) -> "asyncio.Future[list[T]]":
+        """Return a future for the answers to so many requests, in their order."""
+        batch = _Batch[T](first, count, self._loop.create_future())
+        self._waiting.update(dict.fromkeys(range(first, first + count), batch))
+        return batch.all
+
+    def refused(self) -> "asyncio.Future[T]":
+        """Return a future that nobody will answer, since the machine runs no more."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        future.cancel()
+        return future
+
+    def answer(self, number: int, answer: T) -> None:
+        """Answer a request, if somebody still waits for it."""
+        waiting = self._waiting.pop(number)
+        if isinstance(waiting, _Batch):
+            waiting.answer(number, answer)
+        elif not waiting.done():
+            waiting.set_result(answer)
+
+    def cancel(self) -> None:
+        """Leave everybody without an answer."""
+        for waiting in self._waiting.values():
+            waiting.cancel()
+
+
+class _Batch(Generic[T]):
+    """Requests whose answers are wanted together."""
+
+    __slots__ = ("_answers", "_first", "_missing", "all")
+
+    def __init__(self, first: int, count: int, every: "asyncio.Future[list[T]]") -> None:
+        self.all = every
+        self._first = first
+        self._missing = count
+        self._answers: list[T | None] = [None] * count
+
+    def answer(self, number: int, answer: T) -> None:
+        """Keep one; the last one completes them."""
+        self._answers[number - self._first] = answer
+        self._missing -= 1
+        if not self._missing and not self.all.done():
+            self.all.set_result(cast(list[T], self._answers))
+
+    def done(self) -> bool:
+        """Say whether nobody waits any more."""
+        return self.all.done()
+
+    def cancel(self) -> None:
+        """Leave who waits without an answer."""
+        self.all.cancel()

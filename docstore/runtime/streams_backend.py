@@ -1,0 +1,346 @@
+"""What a node's clients can ask of streams, wherever the partition is led. A shell.
+
+Records go through the machine, which knows how to forward what must not happen twice. Reads and
+figures are asked of other nodes over `runtime/links/rpc.py`: they may be asked for again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from docstore.beside.view import View
+from docstore.errors import Unavailable
+from docstore.model import json
+from docstore.model.document import Row
+from docstore.model.operation import Answer, Operation
+from docstore.model.streams_batch import is_of, place_of
+from docstore.runtime.links.rpc import Rpc
+from docstore.runtime.stepping import clock
+from docstore.runtime.streams_driver import StreamsDriver
+from docstore.runtime.trace.context import TRACEPARENT
+from docstore.streams.effects import Begun, Figures, Led, Outcome, Problem, Records
+from docstore.streams.events import (
+    CommandAsked,
+    FetchAsked,
+    FiguresAsked,
+    LeaderAsked,
+    ProduceAsked,
+)
+from docstore.streams.replica_set import STREAMS, incarnation_of
+from docstore.streams.requests import NoSuchTopic, Sent, Wanted
+from docstore.streams.topic import Topic, topic_of
+from docstore.wire.requests import (
+    CommandPartition,
+    FetchRecords,
+    ReadFigures,
+)
+from docstore.wire.streams_messages import Produced
+
+TOPIC_KNOWN_S = 5.0
+"""How long what a topic says is believed. A partition more is noticed so much later."""
+TOPIC_ASKED_S = 0.5
+"""What the produce of a record can do without is asked for that long."""
+TOPICS_KNOWN_MAX = 10_000
+WAIT_AT_ONCE_S = 5.0
+"""How long a leader lets one question wait: its sender may have gone meanwhile."""
+AGAIN_S = 0.02
+FIGURES_S = 1.0
+"""A leader that does not say its figures within that is shown without."""
+NOT_YET = "not-committed-yet"
+NOT_SURE = frozenset({"no-leader", "not-leader"})
+"""Reads that were refused so may be asked for again, of the next leader."""
+
+
+class StreamBackend:
+    """The streams of one node, as its HTTP face sees them."""
+
+    def __init__(
+        self,
+        me: str,
+        driver: StreamsDriver,
+        view: View,
+        rpc: Rpc,
+        submit: Callable[[Operation, float], Awaitable[Answer]],
+    ) -> None:
+        """submit: carries an operation on a document to its owner."""
+        self._me = me
+        self._driver = driver
+        self._view = view
+        self._rpc = rpc
+        self._submit = submit
+        self._topics: dict[str, tuple[Topic, float]] = {}
+        self._ends: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        rpc.serve(FetchRecords, self._fetch_for)
+        rpc.serve(ReadFigures, self._figures_for)
+        rpc.serve(CommandPartition, self._command_for)
+
+    # Topics
+
+    def known_topic(self, name: str) -> Topic | None:
+        """Return what a topic said a moment ago, or last while the group has no majority."""
+        known = self._topics.get(name)
+        is_known = known is not None and (clock() < known[1] or self._view.lacks_quorum)
+        return known[0] if known is not None and is_known else None
+
+    async def topic_or_last(self, name: str, partition: int | None, timeout_s: float) -> Topic:
+        """Return what a topic says, or said last while its owner does not answer.
+
+        partition: the one that the caller names. Of a topic that this node never read, it is taken
+        for granted: the leader knows whether it exists. Raises NoSuchTopic, and Unavailable where
+        the number of partitions is needed and was never read.
+        """
+        last = self._topics.get(name)
+        is_needed = last is None and partition is None
+        try:
+            return await self.topic(name, timeout_s if is_needed else TOPIC_ASKED_S)
+        except Unavailable:
+            if last is not None:
+                self._topics[name] = (last[0], clock() + TOPIC_KNOWN_S)
+                return last[0]
+            if partition is None:
+                raise
+            return Topic(name=name, incarnation="", partitions=partition + 1)
+
+    async def topic(self, name: str, timeout_s: float) -> Topic:
+        """Return what a topic says. Raises NoSuchTopic, Unavailable."""
+        answer = await self._submit(Operation(verb="GET", link=f"{STREAMS}/{name}"), timeout_s)
+        if answer.status == 404:
+            self._topics.pop(name, None)
+            raise NoSuchTopic(f"there is no topic {name}")
+        if answer.row is None or not answer.is_success:
+            raise Unavailable(f"it is not known whether there is a topic {name}: {answer.detail}")
+        return self._learn(name, answer.row)
+
+    def _learn(self, name: str, row: Row) -> Topic:
+        if len(self._topics) >= TOPICS_KNOWN_MAX:
+            del self._topics[next(iter(self._topics))]
+        topic = topic_of(json.load(row.state))
+        self._topics[name] = (topic, clock() + TOPIC_KNOWN_S)
+        return topic
+
+    def noticed(self, row: Row) -> None:
+        """Learn of a topic's document that was decided."""
+        factory, _, name = row.link.rpartition("/")
+        if factory == STREAMS and (known := self._topics.pop(name, None)) and not row.deleted:
+            self._topics[name] = (known[0], 0.0)  # What it said last, for when it cannot be read.
+
+    @property
+    def members(self) -> int:
+        """Return how many members hold data."""
+        return len(self._view.members)
+
+    # Records
+
+    async def produce(self, link: str, sent: Sent, timeout_s: float) -> Produced | Problem:
+        """Append records to a partition; return where they are, or why they are not."""
+        asked = ProduceAsked(
+            self._driver.next_request(), link, sent.acks, clock() + timeout_s,
+            sent.producer, sent.flags, sent.records, sent.body,
+        )  # fmt: skip
+        outcome = await self._driver.request(asked)
+        assert isinstance(outcome, Produced | Problem)
+        return outcome
+
+    async def fetch(
+        self, link: str, wanted: Wanted, *, wait_s: float, timeout_s: float, of: str = ""
+    ) -> Records | Problem:
+        """Return records of a partition from its leader; none once `wait_s` is over.
+
+        timeout_s: how long to look for a leader, and to wait for what the token names.
+        of: the incarnation that the position is of, "" for the present one.
+        """
+        now = clock()
+        until, give_up = now + wait_s, now + timeout_s
+        refresh = False
+        while True:
+            left_s = min(max(0.0, until - clock()), WAIT_AT_ONCE_S)
+            once = self._fetch_once(link, wanted, left_s, give_up, refresh=refresh)
+            outcome = await (self._unless_ended(once) if left_s else once)
+            if of and (there := await self._incarnation(link, outcome, give_up)) not in ("", of):
+                return _recreated(of, there)
+            if isinstance(outcome, Records):
+                of = outcome.incarnation
+                if outcome.until > outcome.offset or clock() >= until:
+                    return outcome
+                wanted = wanted._replace(origin=("offset", outcome.offset))
+                refresh = False
+            elif outcome.code == NOT_YET and clock() + AGAIN_S < give_up:
+                await self._until_committed(link, wanted, give_up)
+            elif outcome.code not in NOT_SURE or clock() + AGAIN_S >= give_up:
+                return outcome
+            else:
+                refresh = True
+                await asyncio.sleep(AGAIN_S)
+
+    async def _incarnation(self, link: str, outcome: Records | Problem, deadline: float) -> str:
+        """Return which incarnation an outcome is of, "" for one of none."""
+        if isinstance(outcome, Records):
+            return outcome.incarnation
+        if outcome.status not in (410, 416):
+            return ""
+        led = await self.leader(link, deadline, refresh=True)
+        return incarnation_of(led.name) if isinstance(led, Led) else ""
+
+    async def _until_committed(self, link: str, wanted: Wanted, give_up: float) -> None:
+        """Wait until what the token names is committed, or for as long as one question may take."""
+        first = wanted._replace(origin=("beginning", 0), bytes_max=1)
+        wait_s = min(give_up - clock(), WAIT_AT_ONCE_S)
+        once = self._fetch_once(link, first, wait_s, give_up, refresh=False)
+        outcome = await self._unless_ended(once)
+        if isinstance(outcome, Problem):  # Of which kind the next question tells.
+            await asyncio.sleep(AGAIN_S)
+
+    async def _unless_ended(
+        self, once: Coroutine[Any, Any, Records | Problem]
+    ) -> Records | Problem:
+        """Wait for an answer, but not on a node that stops: whoever waits goes elsewhere."""
+        asking = asyncio.ensure_future(once)
+        try:
+            await asyncio.wait((asking, self._ends), return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.result()
+            return Problem(503, "stopping", "this node stops: ask another one")
+        finally:
+            asking.cancel()
+
+    def end(self) -> None:
+        """Let nobody wait for records here any more."""
+        if not self._ends.done():
+            self._ends.set_result(None)
+
+    async def _fetch_once(
+        self, link: str, wanted: Wanted, wait_s: float, give_up: float, *, refresh: bool
+    ) -> Records | Problem:
+        if wanted.stale:
+            outcome = await self._fetch_here(link, wanted, wait_s)
+            if isinstance(outcome, Records) or outcome.code not in NOT_SURE:
+                return outcome
+        led = await self.leader(link, give_up, refresh=refresh)
+        if isinstance(led, Problem):
+            return led
+        if led.leader in ("", self._me):
+            return await self._fetch_here(link, wanted._replace(stale=False), wait_s)
+        wanted = wanted._replace(stale=False, trace=TRACEPARENT.get())
+        asked = FetchRecords(link, wait_s, *wanted)
+        try:
+            found = await self._rpc.call(led.leader, asked, wait_s + WAIT_AT_ONCE_S)
+        except Unavailable as error:
+            return Problem(503, "no-leader", str(error))
+        outcome = _fetched(found)
+        if isinstance(outcome, Records):
+            outcome.incarnation = incarnation_of(led.name)
+            if outcome.batches and not is_of(outcome.batches[0], place_of(led.name)):
+                return Problem(503, "not-leader", "the topic was made again: its leader is another")
+        return outcome
+
+    async def leader(self, link: str, deadline: float, *, refresh: bool) -> Led | Problem:
+        """Return who leads a partition, as far as this node knows."""
+        asked = LeaderAsked(self._driver.next_request(), link, deadline, refresh)
+        outcome = await self._driver.request(asked)
+        assert isinstance(outcome, Led | Problem)
+        return outcome
+
+    async def _fetch_here(self, link: str, wanted: Wanted, wait_s: float) -> Records | Problem:
+        asked = FetchAsked(
+            self._driver.next_request(), link, wanted.origin, wanted.isolation, wanted.bytes_max,
+            clock() + wait_s if wait_s > 0 else 0.0, wanted.token, wanted.stale, wanted.trace,
+        )  # fmt: skip
+        outcome = await self._driver.request(asked)
+        assert isinstance(outcome, Records | Problem)
+        return outcome
+
+    async def _fetch_for(self, asked: FetchRecords) -> tuple[Any, ...]:
+        kind, where = asked.origin
+        wanted = Wanted((kind, where), *asked.packed()[3:])
+        return _plain(await self._fetch_here(asked.link, wanted, asked.wait_s))
+
+    # Figures and commands
+
+    async def figures(self, links: Sequence[str]) -> Mapping[str, Mapping[str, object]]:
+        """Return link -> live figures, of the partitions whose leader answers."""
+        found: dict[str, Mapping[str, Any]] = {}
+        members = [
+            each
+            for each in self._view.members
+            if self._rpc.reaches(each) and self._view.is_alive(each)
+        ]
+        asking = (self._figures_of(member, links) for member in members)
+        for figures in await asyncio.gather(*asking):
+            for link, each in figures.items():
+                if link not in found or found[link]["epoch"] < each["epoch"]:
+                    found[link] = each  # The other one does not know yet that it leads no more.
+        return found
+
+    async def _figures_of(self, member: str, links: Sequence[str]) -> Mapping[str, Any]:
+        try:
+            found = await self._rpc.call(member, ReadFigures(tuple(links)), FIGURES_S)
+        except Unavailable:
+            return {}
+        return dict(found)
+
+    async def _figures_for(self, asked: ReadFigures) -> Mapping[str, Mapping[str, object]]:
+        number = self._driver.next_request()
+        outcome = await self._driver.request(FiguresAsked(number, asked.links))
+        assert isinstance(outcome, Figures)
+        return outcome.partitions
+
+    async def command(
+        self, link: str, command: tuple[str, object], timeout_s: float
+    ) -> Begun | Problem:
+        """Have a partition's controller begin what an operator wants."""
+        deadline = clock() + timeout_s
+        while True:
+            owner = self._view.owner_of(link)
+            try:
+                if not owner:
+                    raise Unavailable("the partition's document has no owner now")
+                request = CommandPartition(link, command)
+                found = await self._rpc.call(owner, request, deadline - clock())
+            except Unavailable as error:
+                found = _plain(Problem(503, "no-controller", str(error)))
+            outcome = _commanded(found)
+            is_refused = isinstance(outcome, Problem) and outcome.code == "no-controller"
+            if not is_refused or clock() + AGAIN_S >= deadline:
+                return outcome
+            await asyncio.sleep(AGAIN_S)
+
+    async def _command_for(self, asked: CommandPartition) -> tuple[Any, ...]:
+        kind, value = asked.command
+        event = CommandAsked(self._driver.next_request(), asked.link, (kind, value))
+        return _plain(await self._driver.request(event))
+
+
+def _plain(outcome: Outcome) -> tuple[Any, ...]:
+    """Return an outcome as plain values, for a frame."""
+    match outcome:
+        case Records():
+            return (
+                "records", outcome.batches, outcome.offset, outcome.until, outcome.high,
+                outcome.end, outcome.start, outcome.epoch, outcome.stale_us, outcome.owner,
+            )  # fmt: skip
+        case Problem():
+            more = dict(outcome.more)
+            return "problem", outcome.status, outcome.code, outcome.detail, outcome.unknown, more
+        case Begun():
+            return ("begun",)
+        case _:
+            raise AssertionError(outcome)
+
+
+def _fetched(found: Any) -> Records | Problem:
+    kind, *fields = found
+    return Records(*fields) if kind == "records" else Problem(*fields)
+
+
+def _recreated(of: str, there: str) -> Problem:
+    """Return the refusal of a position in a topic that was deleted and made again."""
+    detail = (
+        f"the position is of incarnation {of} of the topic, which was deleted; the topic of this"
+        f" name has incarnation {there} now, and offsets of its own from 0 on"
+    )
+    return Problem(410, "topic-recreated", detail, more={"incarnation": there})
+
+
+def _commanded(found: Any) -> Begun | Problem:
+    kind, *fields = found
+    return Begun() if kind == "begun" else Problem(*fields)

@@ -1,0 +1,124 @@
+"""Certificates as they stand in files, read for what OpenSSL keeps to itself: whose, how long."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from docstore.errors import BadConfig
+from docstore.runtime.tls.identity import Identity, identities
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a certificate says."""
+
+    nodes: frozenset[Identity]
+    hosts: tuple[str, ...]
+    serial: int
+    begins: datetime
+    ends: datetime
+
+    def refuse_untimely(self, setting: str, path: Path, now: datetime) -> None:
+        """Raise BadConfig unless it is valid now."""
+        if now >= self.ends:
+            raise BadConfig(f"{setting}: {path} has expired on {day(self.ends)}")
+        if now < self.begins:
+            raise BadConfig(f"{setting}: {path} is not valid before {day(self.begins)}")
+
+
+def day(moment: datetime) -> str:
+    """Return a moment as people are told it."""
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def certificate_in(setting: str, path: Path) -> Certificate:
+    """Return what the first certificate of a file says. Raises BadConfig."""
+    try:
+        return described(certificates_in(setting, path)[0])
+    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+        raise BadConfig(f"{setting}: {path}: {error}") from None
+
+
+def certificates_in(setting: str, path: Path) -> list[x509.Certificate]:
+    """Return the certificates of a file, one at least. Raises BadConfig."""
+    try:
+        return x509.load_pem_x509_certificates(path.read_bytes())
+    except OSError as error:
+        raise BadConfig(f"{setting}: {path}: {error.strerror}") from None
+    except ValueError:
+        raise BadConfig(f"{setting}: {path} holds no certificate in PEM") from None
+
+
+def described(found: x509.Certificate) -> Certificate:
+    """Return what a certificate says."""
+    uris: list[str] = []
+    hosts: list[str] = []
+    try:
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        pass
+    else:
+        uris = names.get_values_for_type(x509.UniformResourceIdentifier)
+        hosts = names.get_values_for_type(x509.DNSName)
+        hosts += [str(each) for each in names.get_values_for_type(x509.IPAddress)]
+    return Certificate(
+        identities(uris), tuple(hosts), found.serial_number,
+        found.not_valid_before_utc, found.not_valid_after_utc,
+    )  # fmt: skip
+
+
+def is_issued_by(leaf: bytes, authorities: Iterable[x509.Certificate]) -> bool:
+    """Say whether one of some CAs has signed a certificate (DER), with nobody in between."""
+    certificate = x509.load_der_x509_certificate(leaf)
+    for each in authorities:
+        try:
+            certificate.verify_directly_issued_by(each)
+        except (ValueError, TypeError, InvalidSignature):
+            continue
+        return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """Who is let in no more: certificates by their serial numbers, and nodes by any of theirs."""
+
+    serials: frozenset[int] = frozenset()
+    nodes: frozenset[Identity] = frozenset()
+
+
+def _serial(text: str) -> int:
+    """Return the number that is written in hex. Raises ValueError."""
+    digits = text.replace(":", "")
+    if not set(digits) <= set("0123456789abcdefABCDEFxX"):
+        raise ValueError(text)
+    return int(digits, 16)
+
+
+def revoked_in(path: Path) -> Revoked:
+    """Return what a file says, a serial number in hex or a node's URI on each line.
+
+    `#` begins a remark. Raises BadConfig.
+    """
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise BadConfig(f"tls_revoked_file: {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadConfig(f"tls_revoked_file: {path} is no text") from None
+    serials: set[int] = set()
+    nodes: set[Identity] = set()
+    for number, line in enumerate(lines, 1):
+        text = line.partition("#")[0].strip()
+        named = identities([text])
+        try:
+            serials |= {_serial(text)} if text and not named else set()
+        except ValueError:
+            why = "neither a number in hex nor a node's URI"
+            raise BadConfig(f"tls_revoked_file: {path}, line {number}: {why}") from None
+        nodes |= named
+    return Revoked(frozenset(serials), frozenset(nodes))

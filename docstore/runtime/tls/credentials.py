@@ -1,0 +1,216 @@
+"""The certificates and CAs that a node uses, reloaded whenever their files change.
+
+A node looks at the files twice a second, and at SIGHUP. It reads those that were the same for two
+looks, so that none is half written. Files that cannot be used are logged, and the former ones stay
+in use. New connections use the new ones. Open links are judged again: a peer that has been revoked,
+or whose CA is no longer there, is disconnected.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import structlog
+from cryptography import x509
+
+from docstore.errors import BadConfig
+from docstore.runtime.tls.certificates import (
+    Certificate,
+    Revoked,
+    certificate_in,
+    certificates_in,
+    day,
+    is_issued_by,
+    revoked_in,
+)
+from docstore.runtime.tls.contexts import Contexts, contexts_of
+from docstore.runtime.tls.identity import Identity, identities
+from docstore.runtime.tls.secret_files import warn_of_open
+from docstore.runtime.tls.settings import TlsFiles
+
+LOOK_S = 0.5
+"""Between two looks at the files."""
+SOON = timedelta(days=14)
+WARN_AGAIN = timedelta(days=1)
+
+log = structlog.get_logger("docstore.tls")
+
+
+class Stranger(Exception):
+    """A certificate that is no node's of this group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The files, as they were when they were read."""
+
+    contexts: Contexts
+    ends: datetime
+    """When the first of our own certificates expires."""
+    group: str = ""
+    """Of the nodes that are let in: that of our own certificate."""
+    authorities: frozenset[x509.Certificate] = frozenset()
+    revoked: Revoked = field(default_factory=Revoked)
+
+
+class Credentials:
+    """What this node shows and believes. changed: called when links are to be judged again."""
+
+    def __init__(self, files: TlsFiles, me: str) -> None:
+        """Raises BadConfig when something is not there, or of no use."""
+        self._files = files
+        self._me = me
+        self._seen = self._state()
+        self._loaded = _load(files, me)
+        self._outdated: frozenset[x509.Certificate] = frozenset()
+        self._said = ""
+        self.changed: Callable[[], None] = lambda: None
+        self._warned = datetime.now(UTC)
+        self._warn()
+
+    @property
+    def contexts(self) -> Contexts:
+        """What OpenSSL is told from now on."""
+        return self._loaded.contexts
+
+    def clients(self) -> ssl.SSLContext:
+        """Return what a client is served with that comes now."""
+        assert self._loaded.contexts.clients is not None
+        return self._loaded.contexts.clients
+
+    def asking(self) -> ssl.SSLContext | None:
+        """Return what another node is asked over https with; None: as the system does."""
+        return self._loaded.contexts.asking
+
+    @property
+    def expires_s(self) -> float:
+        """When our certificate expires, in seconds since 1970; the first, if there are two."""
+        return self._loaded.ends.timestamp()
+
+    def nodes_of(self, certificate: object) -> frozenset[str]:
+        """Return the ids of the nodes that a peer's certificate is of. Raises Stranger.
+
+        certificate: as `ssl.SSLSocket.getpeercert` returns it, which OpenSSL has verified.
+        """
+        if not isinstance(certificate, dict) or not certificate:
+            raise Stranger("it shows no certificate")
+        names = certificate.get("subjectAltName", ())
+        found = identities(value for kind, value in names if kind == "URI")
+        serial = str(certificate.get("serialNumber", ""))
+        revoked = self._loaded.revoked
+        if int(serial, 16) in revoked.serials or found & revoked.nodes:
+            raise Stranger(f"its certificate {serial} has been revoked")
+        nodes = frozenset(each.node for each in found if each.group == self._loaded.group)
+        if not nodes:
+            said = ", ".join(sorted(map(str, found))) or "no node at all"
+            raise Stranger(f"its certificate names {said}, and no node of {self._loaded.group}")
+        return nodes
+
+    def still_knows(self, leaf: bytes, context: ssl.SSLContext) -> bool:
+        """Say whether a certificate (DER) that a context has verified would be by these files.
+
+        Only looked at if it was by earlier files, and a CA has gone since: who was known by another
+        one between is to come again.
+        """
+        contexts = self._loaded.contexts
+        if context in (contexts.accepting, contexts.dialling) or not self._outdated:
+            return True
+        return is_issued_by(leaf, self._loaded.authorities)
+
+    def reload(self) -> None:
+        """Take the files as they are now, if they can be used."""
+        self._seen = self._state()
+        try:
+            loaded = _load(self._files, self._me)
+            self._refuse_forgetting(loaded.revoked)
+        except BadConfig as error:
+            if str(error) != self._said:
+                log.warning("certificates are not reloaded", why=str(error))
+            self._said = str(error)
+            return
+        self._said = ""
+        gone = self._loaded.authorities - loaded.authorities
+        self._loaded, self._outdated = loaded, gone
+        log.info("certificates are reloaded", expires=day(loaded.ends))
+        self._warn()
+        self.changed()
+
+    def _refuse_forgetting(self, revoked: Revoked) -> None:
+        """Refuse an empty list where there was one: `cp` empties a file before it fills it."""
+        path = self._files.revoked
+        if self._loaded.revoked != Revoked() == revoked and path and not path.stat().st_size:
+            raise BadConfig(
+                f"tls_revoked_file: {path} is empty: a remark (#) says that it is meant"
+            )
+
+    async def watch(self) -> None:
+        """Reload whenever a file has changed, for ever."""
+        before = self._seen
+        while True:
+            await asyncio.sleep(LOOK_S)
+            state = self._state()
+            is_written, before = state == before, state
+            if is_written and (self._said or state != self._seen):
+                self.reload()
+            elif datetime.now(UTC) - self._warned >= WARN_AGAIN:
+                self._warn()
+
+    def _state(self) -> list[tuple[int, ...]]:
+        """Return what tells that a file is another one, or says something else."""
+        states: list[tuple[int, ...]] = []
+        for path in self._files.paths:
+            try:
+                stat = path.stat()
+            except OSError:
+                states.append((0,))
+            else:
+                states.append((stat.st_ino, stat.st_mtime_ns, stat.st_size))
+        return states
+
+    def _warn(self) -> None:
+        """Say what an operator should do something about."""
+        ends, self._warned = self._loaded.ends, datetime.now(UTC)
+        if ends - self._warned < SOON:
+            is_over = ends <= self._warned
+            log.warning(
+                "the certificate has expired" if is_over else "the certificate expires soon",
+                on=day(ends),
+            )
+        pairs = {self._files.clients, self._files.peers}
+        warn_of_open(pair.key for pair in pairs if pair is not None)
+
+
+def _load(files: TlsFiles, me: str) -> Loaded:
+    """Read all files. Raises BadConfig."""
+    own: dict[str, Certificate] = {}
+    now = datetime.now(UTC)
+    for pair in (files.clients, files.peers):
+        if pair is not None and pair.setting not in own:
+            own[pair.setting] = certificate_in(pair.setting, pair.cert)
+            own[pair.setting].refuse_untimely(pair.setting, pair.cert, now)
+    contexts = contexts_of(files)
+    ends = min(each.ends for each in own.values())
+    if files.peers is None or files.ca is None:
+        return Loaded(contexts, ends)
+    setting = files.peers.setting
+    return Loaded(
+        contexts,
+        ends,
+        _group_of(own[setting].nodes, me, f"{setting}: {files.peers.cert}"),
+        frozenset(certificates_in("tls_ca_file", files.ca)),
+        revoked_in(files.revoked) if files.revoked else Revoked(),
+    )
+
+
+def _group_of(nodes: frozenset[Identity], me: str, where: str) -> str:
+    """Return the group in which a certificate names us. Raises BadConfig."""
+    groups = {each.group for each in nodes if each.node == me}
+    if len(groups) == 1:
+        return groups.pop()
+    said = ", ".join(sorted(map(str, nodes))) or "no node"
+    if groups:
+        raise BadConfig(f"{where} names {me} in more than one group: {said}")
+    raise BadConfig(f"{where} names {said}, not {me}: it needs a URI such as"
+                    f" {Identity('spiffe://cluster/GROUP', me)}")  # fmt: skip

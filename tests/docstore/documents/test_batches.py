@@ -1,0 +1,104 @@
+"""What a client sent together: one event, and everything else as if each had come alone."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from docstore.documents.effects import Read, Respond
+from docstore.documents.events import BatchRequested, QueriesAnswered
+from docstore.documents.timing import WaitingBounds
+from docstore.documents.write_path.forward import NO_ROOM
+from docstore.model.operation import Operation
+from docstore.storage.store import Corrupt, Newest, NewestOfMany
+from tests.docstore.documents.trio import Trio
+
+FIRST = 1000
+
+
+def puts(*links: str) -> list[Operation]:
+    return [Operation(verb="PUT", link=link, body=b'{"n":1}', creates=True) for link in links]
+
+
+class Loaded(Trio):
+    """A group whose owner is loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        assert self.run_until(self.owner, 10)
+
+    @property
+    def core(self) -> Any:
+        return self.replicas[self.owner()].core
+
+    def load(self, name: str, operations: Sequence[Operation]) -> dict[int, tuple[int, int | None]]:
+        """Return place -> (status, version), once each is answered."""
+        before = len(self.answers)
+        self.feed(name, BatchRequested(FIRST, operations, self.now + 5))
+        assert self.run_until(lambda: len(self.answers) == before + len(operations), 6)
+        told = [respond for _, respond in self.answers[before:]]
+        return {
+            each.request - FIRST: (each.answer.status, each.answer.row and each.answer.row.version)
+            for each in told
+        }
+
+
+def test_a_batch_is_looked_up_at_once_and_each_is_answered() -> None:
+    group = Loaded()
+    links = [f"/t/{number}" for number in range(5)]
+    found = group.load(group.owner(), puts(*links))
+    assert found == dict.fromkeys(range(5), (201, 0))
+    assert [type(query) for query in group.queries] == [NewestOfMany]
+    assert group.load(group.owner(), puts(*links)) == dict.fromkeys(range(5), (200, 1))
+    assert len(group.queries) == 1, "they are in the cache"
+
+
+def test_operations_on_one_document_follow_each_other() -> None:
+    group = Loaded()
+    found = group.load(group.owner(), puts("/t/a", "/t/b", "/t/a", "/t/a"))
+    assert found == {0: (201, 0), 1: (201, 0), 2: (200, 1), 3: (200, 2)}
+
+
+def test_a_batch_that_comes_in_elsewhere_is_forwarded_and_answered() -> None:
+    group = Loaded()
+    entry = next(name for name in group.replicas if name != group.owner())
+    found = group.load(entry, puts("/t/a", "/t/b", "/t/c", "/t/d"))
+    assert found == dict.fromkeys(range(4), (201, 0))
+    assert [type(query) for query in group.queries] == [NewestOfMany]
+
+
+def test_what_there_is_no_room_for_is_refused_and_the_rest_goes_on() -> None:
+    group = Loaded()
+    core = group.core
+    core.config = replace(core.config, waiting=WaitingBounds(operations_max=2))
+    found = group.load(group.owner(), puts("/t/a", "/t/b", "/t/c", "/t/d"))
+    assert found == {0: (201, 0), 1: (201, 0), 2: (503, None), 3: (503, None)}
+    refused = [each for _, each in group.answers if each.answer is NO_ROOM]
+    assert [each.request for each in refused] == [FIRST + 2, FIRST + 3]
+
+
+def test_a_look_up_that_meets_damage_is_made_for_each_alone() -> None:
+    group = Loaded()
+    replica, links = group.replicas[group.owner()], ["/t/a", "/t/b", "/t/c", "/t/d"]
+    asked = replica.step(BatchRequested(FIRST, puts(*links), group.now + 5), group.now)
+    [look_up] = [effect for effect in asked if isinstance(effect, Read)]
+    assert isinstance(look_up.query, NewestOfMany)
+    assert [link for _, link, _ in look_up.query.asked] == links
+    again = replica.step(QueriesAnswered([(look_up.token, Corrupt(-1))]), group.now)
+    reads = [effect for effect in again if isinstance(effect, Read)]
+    assert [each.query for each in reads] == [Newest(0, link, 0) for link in links]
+    assert not any(isinstance(effect, Respond) for effect in again)
+    rest = [(each.token, []) for each in reads[1:]]
+    replica.step(QueriesAnswered(rest), group.now)
+    assert len(group.core.logs[0].reign.fresh) == 3, "the sound ones go on"
+    replica.step(QueriesAnswered([(reads[0].token, Corrupt(0))]), group.now)
+    assert not replica.core.logs[0].full, "and the damaged one's slot abstains"
+
+
+def test_a_document_that_is_there_is_gone_on_from() -> None:
+    group = Loaded()
+    owner = group.owner()
+    group.load(owner, puts("/t/a", "/t/b"))
+    group.core.logs[0].reign.cache.clear()
+    found = group.load(owner, puts("/t/b", "/t/new", "/t/a", "/t/newer"))
+    assert found == {0: (200, 1), 1: (201, 0), 2: (200, 1), 3: (201, 0)}
+    assert isinstance(group.queries[-1], NewestOfMany)

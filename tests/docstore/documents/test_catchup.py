@@ -1,0 +1,140 @@
+"""A replica that is filled while its disk is slower than the owner's patience."""
+
+import pytest
+
+from docstore.documents.catchup import copying
+from docstore.documents.write_path.learn import GATHERED_PAGES
+from docstore.storage.store import Rows
+from docstore.wire.messages import Copy, Propose
+from tests.docstore.documents.trio import CONFIG, NAMES, Trio
+
+ROWS = 40
+EVERYTHING = Rows(0, 1, ROWS + 1, 1 << 20)
+
+
+@pytest.fixture
+def trio() -> Trio:
+    trio = Trio()
+    assert trio.run_until(trio.owner, 10)
+    trio.write(ROWS)
+    assert trio.run_until(lambda: trio.replicas[trio.owner()].core.logs[0].decided >= ROWS, 10)
+    return trio
+
+
+def victim_of(trio: Trio) -> str:
+    return next(name for name in NAMES if name != trio.owner())
+
+
+def test_a_disk_slower_than_our_patience_is_filled_page_after_page(trio: Trio) -> None:
+    victim = victim_of(trio)
+    trio.sync_s[victim] = 5 * CONFIG.sending.resend_interval_s
+    trio.damage(victim)
+    assert trio.run_until(lambda: trio.is_whole(victim), 120)
+    pages = ROWS // CONFIG.sending.page_rows
+    # None is sent from the beginning again; a few are on their way twice.
+    assert pages <= trio.sent[victim, Copy] <= 2 * pages
+
+
+def test_pages_of_a_copy_are_stored_many_at_a_time(trio: Trio) -> None:
+    victim = victim_of(trio)
+    before = trio.stored[victim]
+    trio.damage(victim)
+    assert trio.run_until(lambda: trio.is_whole(victim), 10)
+    at_once = GATHERED_PAGES * CONFIG.sending.page_rows
+    # The last one may have a row that was written meanwhile.
+    assert trio.stored[victim] - before <= ROWS // at_once + 2
+
+
+def test_large_documents_do_not_gather_in_memory(trio: Trio) -> None:
+    victim, owner = victim_of(trio), trio.replicas[trio.owner()].core.logs[0]
+    page = CONFIG.sending.page_bytes // 2
+    trio.write(8, b"x" * page)
+    assert trio.run_until(lambda: owner.decided >= ROWS + 8, 10)
+    trio.damage(victim)
+    before = trio.stored[victim]
+    assert trio.run_until(lambda: trio.is_whole(victim), 10)
+    # Two of these rows are as much as may wait; by their number all eight could.
+    at_once = GATHERED_PAGES * CONFIG.sending.page_rows
+    assert trio.stored[victim] - before >= ROWS // at_once + 8 // 2
+
+
+def test_what_a_copy_has_gathered_is_lost_with_the_process(trio: Trio) -> None:
+    """Asked for more, the new process has nothing to go on from: the copy begins anew."""
+    victim = victim_of(trio)
+    trio.damage(victim)
+    log = trio.replicas[victim].core.logs[0]
+    assert trio.run_until(lambda: len(log.gathered) >= CONFIG.sending.page_rows, 5)
+    trio.restart(victim)
+    assert not trio.replicas[victim].core.logs[0].full
+    assert trio.run_until(lambda: trio.is_whole(victim), 20)
+    owned, held = (trio.disks[name].answer(EVERYTHING) for name in (trio.owner(), victim))
+    assert held == owned
+    assert isinstance(held, list)
+    assert len(held) == ROWS + 1
+
+
+def test_pages_that_are_lost_are_sent_again(trio: Trio) -> None:
+    victim = victim_of(trio)
+    trio.damage(victim)
+    trio.lost = 0.2
+    assert trio.run_until(lambda: trio.is_whole(victim), 60)
+
+
+def test_damage_in_the_middle_of_a_copy_begins_it_anew(trio: Trio) -> None:
+    victim = victim_of(trio)
+    trio.damage(victim)
+    assert trio.run_until(lambda: trio.replicas[victim].core.logs[0].copied >= ROWS // 2, 5)
+    before = trio.sent[victim, Copy]
+    trio.damage(victim)
+    assert trio.run_until(lambda: trio.is_whole(victim), 20)
+    assert trio.sent[victim, Copy] >= before + ROWS // CONFIG.sending.page_rows
+
+
+def test_pages_of_before_and_after_a_trim_are_not_put_together(trio: Trio) -> None:
+    """The owner holds its trimming back while it copies; should it not, nothing may be mixed."""
+    victim = victim_of(trio)
+    trio.damage(victim)
+    log = trio.replicas[victim].core.logs[0]
+    assert trio.run_until(lambda: log.copied >= ROWS // 2, 5)
+    owners = trio.replicas[trio.owner()].core.logs[0]
+    owners.floor += 3
+    before = trio.sent[victim, Copy]
+    assert trio.run_until(lambda: trio.is_whole(victim), 20)
+    assert log.floor == owners.floor
+    assert trio.sent[victim, Copy] >= before + ROWS // CONFIG.sending.page_rows
+
+
+def test_what_somebody_waits_for_does_not_stand_in_line(
+    trio: Trio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "ROWS_A_TICK", 0)
+    victim = victim_of(trio)
+    trio.damage(victim)
+    assert not trio.run_until(lambda: trio.is_whole(victim), 3)
+    # Now there is no majority without it.
+    trio.cut_off = {name for name in NAMES if name not in (victim, trio.owner())}
+    trio.write(1)
+    assert trio.run_until(lambda: trio.is_whole(victim), 3)
+
+
+def test_who_stands_in_line_is_not_asked_again(trio: Trio, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "ROWS_A_TICK", 0)
+    victim = victim_of(trio)
+    trio.damage(victim)
+    assert not trio.run_until(lambda: trio.is_whole(victim), 1)
+    before = trio.sent[victim, Propose]
+    assert not trio.run_until(lambda: trio.is_whole(victim), 5)
+    assert trio.sent[victim, Propose] == before
+
+
+def test_a_copy_whose_last_answer_is_lost_is_over_all_the_same(trio: Trio) -> None:
+    victim = victim_of(trio)
+    trio.sync_s[victim] = CONFIG.sending.resend_interval_s / 2
+    trio.damage(victim)
+    log = trio.replicas[victim].core.logs[0]
+    assert trio.run_until(lambda: log.full, 20)
+    trio.cut_off = {victim}  # What it says now, that it has all of it, is heard by nobody.
+    trio.write(1)
+    assert not trio.run_until(lambda: trio.is_whole(victim), 1)
+    trio.cut_off = set()
+    assert trio.run_until(lambda: trio.is_whole(victim), 5)

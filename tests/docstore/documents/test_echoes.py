@@ -1,0 +1,178 @@
+"""A frame that comes twice: what an owner says of the second one clears no doubt (rule C3)."""
+
+import pytest
+
+from docstore.documents.clients import Inflight
+from docstore.documents.effects import Effect, Read
+from docstore.documents.events import (
+    DiskFilled,
+    DrainAsked,
+    Event,
+    QueriesAnswered,
+    Received,
+    TurnEnded,
+)
+from docstore.documents.operations import Operations
+from docstore.documents.replica import Replica
+from docstore.documents.timing import ReplicaConfig
+from docstore.model.operation import Answer, Operation
+from docstore.ownership.configuration import first_registered
+from docstore.storage.store import Recovered
+from docstore.testing.simulation.world import World
+from docstore.wire.messages import (
+    Accepted,
+    Answered,
+    Confirm,
+    Confirmed,
+    Forward,
+    Forwarded,
+    Prepare,
+)
+from tests.docstore.documents.test_replica import ALL_SLOTS, founded, opened, sends
+from tests.sim.cluster import Cluster
+from tests.sim.process import Process
+
+PUT = Operation(verb="PUT", link="/t/a", body=b"{}", creates=True)
+FRAME = Forward([Forwarded(9, 5, 5, 1, 3000, PUT.packed())])
+DEPOSED = Received("n3", Prepare(5, ALL_SLOTS))
+FULL = DiskFilled(Recovered("n1", 1, first_registered(founded("n1", "n2", "n3")).pack()))
+
+
+def answers(effects: list[Effect]) -> list[tuple[int, int | None, bool]]:
+    """Return (sequence number, status, whether it was proposed) of what is handed back."""
+    handed_back = [message for _, message in sends(effects) if isinstance(message, Answered)]
+    return [
+        (seq, answer and answer.status, proposed)
+        for message in handed_back
+        for seq, _, answer, proposed in message.answers
+    ]
+
+
+def appended() -> Replica:
+    """Return an owner that has put the operation at the end of its log, in this turn."""
+    machine = opened()
+    asked = machine.step(Received("n2", FRAME), 0.6)
+    found = [(effect.token, []) for effect in asked if isinstance(effect, Read)]
+    machine.step(QueriesAnswered(found), 0.6)
+    return machine
+
+
+@pytest.mark.parametrize("end", [DEPOSED, FULL], ids=["deposed", "disk full"])
+def test_an_echo_of_what_was_proposed_is_not_given_back_as_if_it_were_not(end: Event) -> None:
+    machine = appended()
+    machine.step(TurnEnded(), 0.6)
+    # What it says now is lost; then the same frame comes once more.
+    assert answers(machine.step(end, 0.8)) == [(5, None, True)]
+    assert answers(machine.step(Received("n2", FRAME), 0.9)) == [(5, None, True)]
+
+
+def test_an_echo_of_what_was_refused_is_not_applied_to_a_log_that_was_filled_anew() -> None:
+    machine = opened()
+    machine.step(Received("n2", Accepted([(0, 1, 0)])), 0.6)
+    change = Operation(verb="PATCH", link="/t/a", body=b"{}")
+    frame = Forward([Forwarded(9, 5, 5, 1, 3000, change.packed())])
+    asked = machine.step(Received("n2", frame), 0.6)
+    found = [(effect.token, []) for effect in asked if isinstance(effect, Read)]
+    machine.step(QueriesAnswered(found), 0.6)
+    [confirm, *_] = [
+        each for _, each in sends(machine.step(TurnEnded(), 0.6)) if type(each) is Confirm
+    ]
+    assert answers(machine.step(Received("n2", Confirmed(confirm.round, ())), 0.7)) == [
+        (5, 404, False)
+    ]
+    # A checksum failed, and the log came back from another replica: with the document, by now.
+    log = machine.core.logs[0]
+    log.operations = Operations()
+    log.reign.cache.clear()
+    assert machine.step(Received("n2", frame), 0.8) == []
+
+
+def test_what_was_not_proposed_yet_is_given_back_as_such() -> None:
+    assert answers(appended().step(DEPOSED, 0.6)) == [(5, None, False)]
+
+
+def test_what_nobody_asks_for_any_more_is_forgotten() -> None:
+    proposed = opened().core.proposed
+    for seq in range(100):
+        proposed.note(("n2", 9), seq, max(0, seq - 3))
+    assert [seq for seq in range(100) if proposed.has(("n2", 9), seq)] == [96, 97, 98, 99]
+    assert [seq for seq in range(100) if not proposed.is_over(("n2", 9), seq)] == [96, 97, 98, 99]
+    assert not proposed.has(("n3", 9), 99)
+    assert not proposed.is_over(("n3", 9), 0)
+    proposed.note(("n3", 9), 5, 7)  # A peer that contradicts itself does no harm.
+    assert not proposed.has(("n3", 9), 5)
+
+
+HandedBack = list[tuple[int | None, bool]]
+
+
+def weaker() -> tuple[World, Cluster, list[Process]]:
+    """Return a group of level 2, those first who execute its operations first."""
+    world = World(1)
+    cluster = Cluster(world, 3, factor=None, slots=1, config=ReplicaConfig(), changes=False)
+    cluster.network.weather.loss = cluster.network.weather.straggle = 0.0
+    for process in cluster.processes.values():
+        process.level = 2  # From the next start on.
+        process.crash()
+        cluster.start(process.name)
+    world.run(4.0)
+    order = cluster.processes["n0"].replica.core.placement.replicas(0)
+    return world, cluster, [cluster.processes[name] for name in order]
+
+
+def handed_back_by(process: Process) -> HandedBack:
+    """Return a list that (status, whether it was proposed) of each operation will join."""
+    handed_back: HandedBack = []
+    core, reply = process.replica.core, process.replica.core.reply
+
+    def noted(inflight: Inflight, answer: Answer | None, *, proposed: bool = False) -> None:
+        handed_back.append((answer and answer.status, proposed))
+        reply(inflight, answer, proposed=proposed)
+
+    core.reply = noted  # type: ignore[method-assign]
+    return handed_back
+
+
+def frame(entry: Process, attempt: int) -> Received:
+    """Return an operation of level 2 as its entry node forwards it."""
+    operation = Operation(verb="PUT", link="/t/a", body=b'{"log":[]}', creates=True, level=2)
+    return Received(entry.name, Forward([Forwarded(9, 5, 5, attempt, 30_000, operation.packed())]))
+
+
+def test_an_echo_of_what_was_executed_clears_no_doubt_either() -> None:
+    world, _, (owner, _, entry) = weaker()
+    handed_back = handed_back_by(owner)
+    owner.feed(frame(entry, 1))
+    world.run(world.now + 1.0)
+    assert handed_back == [(201, False)]
+    owner.feed(DrainAsked())  # From here on it is another node's to execute.
+    owner.feed(frame(entry, 1))
+    assert handed_back[1:] == [(None, True)]
+
+
+def test_what_was_given_back_is_not_executed_by_an_echo_of_it() -> None:
+    world, cluster, (first, second, entry) = weaker()
+    handed_back = handed_back_by(second)
+    second.feed(frame(entry, 1))
+    assert handed_back == [(None, False)]
+    cluster.crash(first.name)
+    world.run(world.now + 4.0)
+    second.feed(frame(entry, 1))
+    world.run(world.now + 1.0)
+    assert handed_back[1:] == []
+    second.feed(frame(entry, 2))  # Another attempt is no echo.
+    world.run(world.now + 1.0)
+    assert handed_back[1:] == [(201, False)]
+
+
+def test_what_another_node_has_executed_is_not_executed_on_top_of_it() -> None:
+    world, cluster, (first, second, entry) = weaker()
+    first.feed(frame(entry, 2))
+    world.run(world.now + 1.0)
+    cluster.crash(first.name)
+    world.run(world.now + 4.0)
+    handed_back = handed_back_by(second)
+    second.feed(frame(entry, 1))  # Late, or held until this node had followed the others.
+    world.run(world.now + 1.0)
+    assert handed_back == [(201, False)]
+    assert second.replica.core.counters["executed"] == 0

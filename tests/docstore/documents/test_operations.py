@@ -1,0 +1,198 @@
+"""What a log remembers of operations, and when it forgets: not too early, not never (rule C1)."""
+
+import itertools
+from random import Random
+from typing import Any
+
+import pytest
+
+from docstore.documents import operations
+from docstore.documents.events import Requested
+from docstore.documents.operations import (
+    KEY_LIFE_US,
+    KEYS_PER_LINK_MAX,
+    UNREAD_MAX,
+    Closed,
+    Operations,
+)
+from docstore.model.document import Row
+from docstore.model.identity import Identity
+from docstore.model.operation import ANY_TOMBSTONE, Operation
+from tests.docstore.documents.trio import NAMES, Trio
+
+ORIGIN = ("n2", 9)
+MINUTE_US = 60 * 1_000_000
+
+
+def row(n: int, key: str, *, link: str = "/t/a", at_us: int = 0, seq: int | None = None) -> Row:
+    identity = Identity(*ORIGIN, n if seq is None else seq, 0, key, 7)
+    return Row(
+        0, n, 1, "n1", link, n, "PUT", at_us, False, b"", identity.pack(), b"", b"{}"
+    )  # fmt: skip
+
+
+def noted(*rows: Row) -> Operations:
+    found = Operations()
+    for each in rows:
+        found.note(each)
+    return found
+
+
+def keys_of(found: Operations, *links: str) -> list[bool]:
+    """Return for each link whether the key that is named like it is known, at the instant 0."""
+    return [found.find_key(link, link, 0) is not None for link in links]
+
+
+def test_keys_are_forgotten_after_ten_minutes_and_no_earlier() -> None:
+    found = noted(
+        *(row(n, f"/t/{n}", link=f"/t/{n}", at_us=n * MINUTE_US) for n in range(4))
+    )  # fmt: skip
+    found.forget_keys(KEY_LIFE_US + MINUTE_US)
+    assert keys_of(found, "/t/0", "/t/1", "/t/2", "/t/3") == [False, False, True, True]
+    found.forget_keys(KEY_LIFE_US + 3 * MINUTE_US)
+    assert keys_of(found, "/t/2", "/t/3") == [False, False]
+    assert not found._keys, "a link without a key takes memory all the same"
+
+
+def test_a_key_that_is_used_again_lives_as_long_as_its_last_use() -> None:
+    found = noted(row(1, "k"), row(2, "k", at_us=KEY_LIFE_US))
+    found.forget_keys(KEY_LIFE_US)
+    again = found.find_key("/t/a", "k", KEY_LIFE_US)
+    assert again is not None
+    assert again.n == 2
+    found.forget_keys(2 * KEY_LIFE_US)
+    assert found.find_key("/t/a", "k", 0) is None
+
+
+def test_older_rows_that_are_read_later_leave_with_the_younger_ones() -> None:
+    found = noted(row(2, "young", at_us=MINUTE_US), row(1, "old"))
+    found.forget_keys(KEY_LIFE_US + MINUTE_US)
+    assert not found._keys
+
+
+def test_keys_of_rows_that_leave_the_log_leave_with_them() -> None:
+    found = noted(row(1, "kept"), row(2, "cut", link="/t/b"))
+    found.cut(1)
+    assert found.find_key("/t/a", "kept", 0) is not None
+    assert found.find_key("/t/b", "cut", 0) is None
+    found.note(row(2, "cut", link="/t/b", at_us=MINUTE_US))  # Another row, under another owner.
+    found.forget_keys(KEY_LIFE_US)
+    assert found.find_key("/t/b", "cut", 0) is not None
+
+
+def test_a_link_has_room_for_keys_again_when_the_old_ones_are_over() -> None:
+    found = noted(*(row(n, f"k{n}", at_us=n) for n in range(KEYS_PER_LINK_MAX)))
+    assert not found.has_room_for_key("/t/a", KEY_LIFE_US - 1)
+    assert found.has_room_for_key("/t/a", KEY_LIFE_US)
+    assert found.find_key("/t/a", "k1", 0) is not None
+
+
+def test_refusals_are_forgotten_by_the_next_refusal() -> None:
+    closed = Closed()
+    for seq in range(1000):
+        closed.note(ORIGIN, seq, 1, max(0, seq - 3))
+    assert list(closed._of[ORIGIN]) == [996, 997, 998, 999]
+    assert closed.has(ORIGIN, 5, 1)
+    assert closed.has(ORIGIN, 998, 1)
+    assert not closed.has(ORIGIN, 998, 2)
+    assert not closed.has(ORIGIN, 1000, 1)
+
+
+def test_rows_are_forgotten_when_their_entry_node_says_so() -> None:
+    found = noted(row(1, "", seq=5))
+    assert found.find(ORIGIN, 5) == 1
+    found.forget(ORIGIN, 6)
+    assert found.find(ORIGIN, 5) is None
+    assert found.is_over(ORIGIN, 5)
+
+
+def test_all_replicas_forget_keys_where_nobody_writes_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operations, "KEY_LIFE_US", 5_000_000)
+    trio = Trio()
+    assert trio.run_until(trio.owner, 10)
+    trio.run_until(lambda: False, 0.2)  # By now all have looked at the wall clock.
+    for number in range(20):
+        asked = Operation(
+            verb="PUT", link=f"/t/{number}", body=b"{}", creates=True, key=f"k{number}"
+        )
+        trio.feed(trio.owner(), Requested(number, asked, trio.now + 10))
+    assert trio.run_until(lambda: len(trio.answers) == 20, 10)
+
+    def known() -> list[int]:
+        logs = [trio.replicas[name].core.logs[0] for name in NAMES]
+        return [len(log.operations._keys) for log in logs]
+
+    assert trio.run_until(lambda: known() == [20, 20, 20], 2), known()
+    assert trio.run_until(lambda: known() == [0, 0, 0], 10), known()
+
+
+@pytest.mark.parametrize("floor", [-1, 7])
+def test_a_retry_is_told_what_the_first_attempt_was_told(floor: int) -> None:
+    trio = Trio()
+    assert trio.run_until(trio.owner, 10)
+    for name in NAMES:  # Tombstones that are gone: their versions will never be given again.
+        trio.replicas[name].core.logs[0].floor = floor
+    numbers = itertools.count(1)
+
+    def once(asked: Operation) -> tuple[int, int]:
+        number = next(numbers)
+        trio.feed(trio.owner(), Requested(number, asked, trio.now + 10))
+        assert trio.run_until(lambda: len(trio.answers) == number, 10)
+        answer = trio.answers[-1][1].answer
+        assert answer.row is not None
+        return answer.status, answer.row.version
+
+    def told(verb: str, key: str, **more: Any) -> tuple[int, int]:
+        """Ask twice under one key; return what both were told: the status and the version."""
+        asked = Operation(verb=verb, link="/t/a", body=b'{"n":1}', key=key, **more)
+        first = once(asked)
+        assert once(asked) == first
+        return first
+
+    assert told("PUT", "new", creates=True) == (201, floor + 1)
+    assert told("PUT", "changed", creates=True) == (200, floor + 2)
+    assert told("DELETE", "gone") == (200, floor + 3)
+    assert told("PUT", "again", creates=True) == (201, floor + 4)
+    assert told("DELETE", "gone again") == (200, floor + 5)
+    assert told("POST", "once more", recreate_below=ANY_TOMBSTONE) == (201, floor + 6)
+
+
+def test_what_waits_unread_is_bounded_and_found_all_the_same() -> None:
+    found = Operations()
+    for n in range(1, 3 * UNREAD_MAX):
+        found.note(row(n, ""))
+        assert len(found._unread) < UNREAD_MAX
+    assert [found.find(ORIGIN, n) for n in (1, UNREAD_MAX, 3 * UNREAD_MAX - 1)] == [
+        1, UNREAD_MAX, 3 * UNREAD_MAX - 1,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_when_rows_are_read_makes_no_difference(seed: int) -> None:
+    rng, late, at_once, end = Random(seed), Operations(), Operations(), 0
+    for _ in range(300):
+        if rng.random() < 0.9:
+            end += 1
+            entry, seq = rng.choice(NAMES), rng.randrange(end, end + 5)
+            oldest, key = max(0, seq - rng.randrange(1, 8)), rng.choice(("", "", "k", "l"))
+            made = Identity(entry, 9, seq, oldest, key, 7)
+            one = row(end, "", link=rng.choice(("/t/a", "/t/b")))._replace(operation=made.pack())
+            for each in (late, at_once):
+                each.note(one)
+            at_once._read()
+        else:
+            end = rng.randrange(end, end - min(end, 4) - 1, -1)
+            for each in (late, at_once):
+                each.cut(end)
+        if rng.random() < 0.1:
+            assert _known(late, end) == _known(at_once, end)
+    assert _known(late, end) == _known(at_once, end)
+
+
+def _known(found: Operations, end: int) -> list[Any]:
+    """Return all that anybody may ask."""
+    operations = [((name, 9), seq) for name in NAMES for seq in range(end + 6)]
+    keys = [found.find_key(link, key, 0) for link in ("/t/a", "/t/b") for key in ("k", "l")]
+    return [found.is_over(*each) or found.find(*each) for each in operations] + keys

@@ -1,0 +1,74 @@
+"""How far slots are decided: said only of what this node owns, as a quorum confirms afterwards."""
+
+from dataclasses import replace
+
+from docstore.documents.events import ReadIndexAsked, Requested
+from docstore.model.operation import Operation
+from tests.docstore.documents.trio import NAMES, Trio
+
+PUT = Operation(verb="PUT", link="/t/1", body=b'{"n":1}', creates=True)
+
+
+def opened() -> Trio:
+    """Return three replicas of one slot, with an owner that has decided one row."""
+    trio = Trio()
+    assert trio.run_until(trio.owner, 10)
+    trio.feed(trio.owner(), Requested(1, PUT, trio.now + 10))
+    assert trio.run_until(lambda: trio.answers, 1)
+    return trio
+
+
+def ask(trio: Trio, name: str, number: int, patience_s: float = 5.0) -> None:
+    trio.feed(name, ReadIndexAsked(number, [0, 7], trio.now + patience_s))
+
+
+def test_the_owner_says_how_far_its_slot_is_decided() -> None:
+    trio = opened()
+    owner = trio.owner()
+    log = trio.replicas[owner].core.logs[0]
+    ask(trio, owner, 1)
+    assert 1 not in trio.indexes  # Nobody has confirmed anything yet.
+    assert trio.run_until(lambda: 1 in trio.indexes, 1)
+    assert trio.indexes[1] == {0: (log.promised[0], log.decided)}
+
+
+def test_what_was_decided_while_the_question_was_out_is_in_the_answer() -> None:
+    trio = opened()
+    owner = trio.owner()
+    log = trio.replicas[owner].core.logs[0]
+    before = log.decided
+    trio.feed(owner, Requested(2, replace(PUT, body=b'{"n":2}'), trio.now + 10))
+    assert trio.run_until(lambda: log.decided > before, 1)
+    ask(trio, owner, 1)
+    assert trio.run_until(lambda: 1 in trio.indexes, 1)
+    assert trio.indexes[1][0][1] == before + 1
+
+
+def test_who_does_not_own_the_slot_says_nothing_of_it() -> None:
+    trio = opened()
+    other = next(name for name in NAMES if name != trio.owner())
+    ask(trio, other, 1)
+    assert trio.indexes == {1: {}}
+
+
+def test_without_a_quorum_nothing_is_said_and_that_by_the_deadline() -> None:
+    trio = opened()
+    owner = trio.owner()
+    trio.cut_off.add(owner)
+    ask(trio, owner, 1, patience_s=0.5)
+    assert not trio.run_until(lambda: 1 in trio.indexes, 0.45)
+    assert trio.run_until(lambda: 1 in trio.indexes, 0.2)
+    assert trio.indexes[1] == {}
+
+
+def test_an_owner_that_was_replaced_meanwhile_says_nothing() -> None:
+    trio = opened()
+    owner = trio.owner()
+    trio.cut_off.add(owner)
+    ask(trio, owner, 1, patience_s=60.0)
+    others = [name for name in NAMES if name != owner]
+    reign = trio.replicas[owner].core.logs[0].promised
+    assert trio.run_until(lambda: trio.replicas[others[0]].core.logs[0].promised > reign, 10)
+    trio.cut_off.clear()
+    assert trio.run_until(lambda: 1 in trio.indexes, 5)
+    assert trio.indexes[1] == {}

@@ -1,0 +1,180 @@
+"""After a restart: a retry finds what its first attempt has made, or is told that nobody knows."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from docstore.documents.events import Received
+from docstore.documents.operations import KEY_LIFE_US
+from docstore.documents.timing import MemoryBounds
+from docstore.model.operation import Operation
+from docstore.storage.store import History
+from docstore.wire.messages import Answered, Forward, Forwarded
+from tests.docstore.documents.trio import NAMES, Trio
+
+ONCE, BUSY, NEVER = "/t/once", "/t/0", "/t/never"
+"""A document with one version, one that is written to all the time, and one that is not there."""
+BOOT, FIRST = 9, 1000
+"""Of the entry nodes; and the operation that all begins with."""
+
+
+def asked(seq: int, attempt: int, link: str, key: str = "") -> Forwarded:
+    """Return an operation as its entry node sends it, for the first time or again."""
+    operation = Operation(verb="PUT", link=link, body=b'{"n":1}', key=key, creates=True)
+    return Forwarded(BOOT, seq, 0, attempt, 60_000, operation.packed())
+
+
+class Group(Trio):
+    """A group that is asked for operations by a member that does not own the slot."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        assert self.run_until(self.owner, 10)
+        self.told: dict[int, tuple[int, int | None]] = {}
+        """Sequence -> (status, version) of the answer."""
+
+    @property
+    def log(self) -> Any:
+        """The slot at its owner."""
+        return self.replicas[self.owner()].core.logs[0]
+
+    @property
+    def pages(self) -> list[History]:
+        """What was read back of documents."""
+        return [query for query in self.queries if isinstance(query, History)]
+
+    def feed(self, name: str, event: Any) -> None:
+        """Look at what the entry node is told."""
+        if isinstance(event, Received) and isinstance(event.message, Answered):
+            for seq, _, answer, *_ in event.message.answers:
+                assert answer is not None
+                self.told[seq] = (answer.status, answer.row and answer.row.version)
+        super().feed(name, event)
+
+    def ask(self, *frames: Forwarded) -> list[tuple[int, int | None]]:
+        """Return what is answered to operations that come together, as (status, version)."""
+        owner = self.owner()
+        entry = "n2" if owner != "n2" else "n3"
+        seqs = [frame.seq for frame in frames]
+        for seq in seqs:
+            self.told.pop(seq, None)
+        self.feed(owner, Received(entry, Forward(list(frames))))
+        assert self.run_until(lambda: all(seq in self.told for seq in seqs), 5)
+        return [self.told[seq] for seq in seqs]
+
+    def begin_anew(self) -> None:
+        """Have every process die, and others take their places; the owner is the same."""
+        before = self.owner()
+        for name in self.replicas:
+            self.restart(name)
+        assert self.run_until(lambda: not self.owner(), 1)
+        assert self.run_until(self.owner, 10)
+        assert self.owner() == before
+        self.queries.clear()
+
+    def bound(self, rows: int) -> None:
+        """Have documents be read back so far only."""
+        core = self.replicas[self.owner()].core
+        core.config = replace(core.config, memory=MemoryBounds(recall_rows=rows))
+
+
+def restarted(first: Forwarded, later: int) -> Group:
+    """Return a group that did an operation, then others to `BUSY`, and has begun anew."""
+    group = Group()
+    assert group.ask(first) == [(201, 0)]
+    group.ask(*(asked(seq, 1, BUSY) for seq in range(later)))
+    group.begin_anew()
+    return group
+
+
+def let_pass(group: Group, passed_us: int) -> None:
+    """Have all wall clocks jump ahead, and be heard."""
+    group.ahead_us.update(dict.fromkeys(NAMES, passed_us))
+    group.run_until(lambda: False, 0.5)
+
+
+def test_a_retry_finds_its_row_however_much_came_after_it_in_the_slot() -> None:
+    group = restarted(asked(FIRST, 1, ONCE), later=300)
+    group.bound(10)
+    assert group.ask(asked(FIRST, 2, ONCE)) == [(201, 0)]
+    assert group.log.end == 301
+    assert len(group.pages) == 1
+
+
+def test_a_retry_finds_its_row_among_many_versions_of_its_document() -> None:
+    group = restarted(asked(FIRST, 1, BUSY), later=100)
+    assert group.ask(asked(FIRST, 2, BUSY)) == [(201, 0)]
+    assert group.log.end == 101
+    assert len(group.pages) == 26  # Of four rows.
+
+
+def test_the_newest_versions_are_looked_at_first() -> None:
+    group = restarted(asked(FIRST, 1, ONCE), later=100)
+    assert group.ask(asked(98, 2, BUSY)) == [(200, 98)]
+    assert len(group.pages) == 1
+
+
+@pytest.mark.parametrize(
+    ("link", "answer"), [(ONCE, (200, 1)), (BUSY, (200, 30)), (NEVER, (201, 0))]
+)
+def test_what_has_not_happened_is_done_when_all_is_read(link: str, answer: Any) -> None:
+    group = restarted(asked(FIRST, 1, ONCE), later=30)
+    assert group.ask(asked(FIRST + 1, 2, link)) == [answer]
+    assert group.log.end == 32
+
+
+def test_retries_that_come_together_are_read_for_together() -> None:
+    group = restarted(asked(FIRST, 1, BUSY), later=20)
+    retries = [asked(FIRST, 2, BUSY), asked(7, 2, BUSY), asked(7, 3, BUSY), asked(50, 2, BUSY)]
+    assert group.ask(*retries) == [(201, 0), (200, 8), (200, 8), (200, 21)]
+    assert group.log.end == 22
+    assert len({page.before for page in group.pages}) == len(group.pages)
+
+
+def test_what_may_lie_deeper_is_not_done_again() -> None:
+    group = restarted(asked(FIRST, 1, BUSY), later=40)
+    group.bound(10)
+    assert group.ask(asked(FIRST, 2, BUSY)) == [(504, None)]
+    assert sum(page.limit for page in group.pages) == 10
+    assert group.ask(asked(FIRST + 1, 2, BUSY)) == [(504, None)]
+    assert group.log.end == 41
+
+
+def test_a_row_that_was_stamped_by_a_slow_clock_is_found_all_the_same() -> None:
+    group = restarted(asked(FIRST, 1, BUSY), later=40)
+    # To the owner, all of them are of yesterday.
+    let_pass(group, 86_400_000_000)
+    group.bound(10)
+    assert group.ask(asked(FIRST, 2, BUSY)) == [(504, None)]
+
+
+def test_a_key_is_known_after_a_restart() -> None:
+    group = restarted(asked(FIRST, 1, BUSY, "key"), later=40)
+    assert group.ask(asked(FIRST, 1, BUSY, "key")) == [(201, 0)]
+    assert group.log.end == 41
+
+
+def test_a_key_that_may_have_been_used_deeper_is_not_taken_for_new() -> None:
+    group = restarted(asked(FIRST, 1, BUSY, "key"), later=40)
+    group.bound(10)
+    assert group.ask(asked(FIRST + 1, 1, BUSY, "key")) == [(504, None)]
+    assert group.log.end == 41
+
+
+def test_a_key_is_not_looked_for_among_rows_that_are_older_than_keys_live() -> None:
+    group = restarted(asked(FIRST, 1, BUSY, "key"), later=40)
+    group.bound(10)
+    let_pass(group, KEY_LIFE_US)
+    assert group.ask(asked(FIRST + 1, 1, BUSY, "key")) == [(200, 41)]
+    assert len(group.pages) == 1
+
+
+def test_of_two_uses_of_a_key_the_later_one_counts() -> None:
+    group = Group()
+    assert group.ask(asked(1, 1, BUSY, "key")) == [(201, 0)]
+    let_pass(group, KEY_LIFE_US)
+    assert group.ask(asked(2, 1, BUSY, "key")) == [(200, 1)]
+    group.begin_anew()
+    assert group.ask(asked(3, 1, BUSY, "key")) == [(200, 1)]
+    assert group.log.end == 2

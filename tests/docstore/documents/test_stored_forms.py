@@ -1,0 +1,189 @@
+"""Nothing is stored in a form that some member does not read, whoever comes back in what version.
+
+The protocols here are made up: 17 and 18 have each added to what is stored.
+"""
+
+from random import Random
+from unittest.mock import patch
+
+import pytest
+
+from docstore.documents.events import LinkMade
+from docstore.documents.membership import notices, replication, stored_forms
+from docstore.documents.timing import ReplicaConfig
+from docstore.errors import StoreBroken
+from docstore.ownership import configuration as configurations
+from docstore.ownership.configuration import (
+    FIRST_PROTOCOL,
+    Configuration,
+    MemberEntry,
+    first_registered,
+    unpack_configuration,
+    unpack_registered,
+)
+from docstore.testing.simulation.world import World
+from docstore.wire.link_messages import PROTOCOL
+from tests.sim.cluster import Cluster
+from tests.sim.process import Process
+
+FORMS = (17, 18)
+OLD, NEW = 16, 18
+NAMES = ("n0", "n1", "n2", "s0", "s1")
+
+
+@pytest.fixture(autouse=True)
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_forms, "FORMS", FORMS)
+    monkeypatch.setattr(configurations, "PROTOCOL", NEW)
+
+
+class Mixed(Cluster):
+    """A group whose nodes are of several versions, linked as `founding.py` admits them."""
+
+    def __init__(self, world: World, size: int, protocols: dict[str, int]) -> None:
+        self.protocols = protocols
+        self.unread: list[str] = []
+        """What a node was told, or found, that its version does not read."""
+        config = ReplicaConfig()
+        super().__init__(
+            world, size, factor=3, slots=2, config=config, changes=True, prepare=self._watch
+        )
+
+    def _watch(self, process: Process) -> None:
+        process.after_step = self._look
+
+    def _look(self, process: Process) -> None:
+        latest = process.replica.register.stored.latest
+        for each in (process.replica.core.configuration, latest):
+            if each.stored_protocol > self.protocols[process.name]:
+                self.unread.append(f"{process.name} got {each.id} at {self.world.now}")
+
+    def stored(self, name: str) -> int:
+        """Return up to which protocol a node stores."""
+        return self.processes[name].replica.core.configuration.stored_protocol
+
+    def link(self, here: str, there: str) -> None:
+        protocol = min(self.protocols[here], self.protocols[there])
+        if protocol >= max(self.stored(here), self.stored(there)):
+            self.processes[here].feed(LinkMade(there, protocol))
+
+    def restart(self, name: str, protocol: int) -> None:
+        """Have a node come back in another version, unless its disk is not for that."""
+        self.crash(name)
+        kept = self.processes[name].disk.configuration
+        assert kept is not None
+        registered = unpack_registered(kept)
+        if max(registered.decided.stored_protocol, registered.latest.stored_protocol) <= protocol:
+            self.protocols[name] = protocol
+        self.world.after(0.4, self.start, name)
+
+
+def storm(seed: int) -> Mixed:
+    """Play a minute in which nodes come back in versions drawn at random, then in the newest."""
+    world, rng = World(seed), Random(seed)
+    size = rng.choice((3, 3, 4, 5))
+    group = Mixed(world, size, {f"{kind}{n}": OLD for kind in "ns" for n in range(size + 2)})
+    for until in range(2, 30):
+        world.run(until + rng.random())
+        name = rng.choice(group.names)
+        if group.processes[name].up:
+            group.restart(name, rng.choice((OLD, 17, 17, NEW, NEW)))
+    for number, name in enumerate(group.names):
+        world.run(40.0 + number)
+        group.restart(name, NEW)
+    world.run(60.0)
+    return group
+
+
+QUICK = 4
+SEEDS = [
+    *range(QUICK),
+    *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(QUICK, 30)),
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_some_member_does_not_read_is_not_stored(seed: int) -> None:
+    group = storm(seed)
+    assert group.unread == []
+    assert {group.stored(name) for name in group.names} == {NEW}
+
+
+def one_by_one(seed: int) -> tuple[Mixed, list[int]]:
+    """Bring three nodes to later versions; return what was stored before each."""
+    world = World(seed)
+    group = Mixed(world, 3, dict.fromkeys(NAMES, OLD))
+    before = []
+    for number, name in enumerate(group.names):
+        world.run(5.0 * number + 5)
+        before.append(max(map(group.stored, group.names)))
+        group.restart(name, 17 if name == "n1" else NEW)
+    world.run(25.0)
+    return group, before
+
+
+def test_the_form_goes_up_when_the_last_member_reads_it_and_all_say_so() -> None:
+    group, before = one_by_one(1)
+    assert before == [FIRST_PROTOCOL] * 3
+    configuration = group.configuration
+    assert [configuration.stores(protocol) for protocol in (16, 17, 18)] == [True, True, False]
+    assert {group.stored(each) for each in group.names} == {17}
+    group.restart("n1", NEW)
+    group.world.run(35.0)
+    assert {group.stored(each) for each in group.names} == {18}
+
+
+def test_a_build_that_asks_only_some_stores_what_others_do_not_read() -> None:
+    with patch.object(stored_forms, "_is_read_by_all", lambda form, read: form <= max(read)):
+        assert any(one_by_one(seed)[1] != [FIRST_PROTOCOL] * 3 for seed in range(8))
+
+
+def back_meanwhile(seed: int) -> Mixed:
+    """Have a node come back in the earlier version between the leader's offer and its word."""
+    world = World(seed)
+    group = Mixed(world, 3, {**dict.fromkeys(NAMES, NEW), "n2": OLD})
+    world.run(5.0)
+    group.restart("n2", NEW)
+
+    def look(process: Process) -> None:
+        Mixed._look(group, process)
+        latest = process.replica.register.stored.latest
+        if group.protocols["n2"] == NEW and latest.stored_protocol == NEW and process.name != "n2":
+            group.protocols["n2"] = OLD
+            world.after(0.0, group.crash, "n2")
+            world.after(0.001, group.start, "n2")
+
+    for process in group.processes.values():
+        process.after_step = look
+    world.run(20.0)
+    return group
+
+
+def test_who_comes_back_in_an_earlier_version_is_not_told_what_it_cannot_read() -> None:
+    for seed in range(5):
+        group = back_meanwhile(seed)
+        assert group.unread == []
+        assert (group.stored("n0"), group.stored("n2")) == (NEW, FIRST_PROTOCOL)
+    told = [patch.object(each, "may_tell", lambda *_: True) for each in (replication, notices)]
+    with told[0], told[1]:
+        assert any(back_meanwhile(seed).unread for seed in range(5))
+
+
+def configuration(stored_protocol: int) -> Configuration:
+    members = tuple(MemberEntry(name, f"disk of {name}", "host", 7000) for name in "abc")
+    return Configuration(1, "c", 16, 8, None, members, stored_protocol=stored_protocol)
+
+
+def test_before_a_form_is_allowed_the_configuration_is_that_of_the_first_version() -> None:
+    assert configuration(FIRST_PROTOCOL).pack() == configuration(0).pack()
+    assert len(configuration(17).pack()) == len(configuration(FIRST_PROTOCOL).pack()) + 1
+    for each in (configuration(17), configuration(FIRST_PROTOCOL)):
+        assert unpack_configuration(each.pack()) == each
+
+
+def test_a_version_that_does_not_read_what_is_stored_does_not_start() -> None:
+    kept = first_registered(configuration(NEW + 1)).pack()
+    what = rf"what protocol {NEW + 1} has added, and this version reads up to {NEW}: start the"
+    with pytest.raises(StoreBroken, match=what):
+        unpack_registered(kept)
+    assert PROTOCOL < NEW  # Of this version, which stores nothing that was added.

@@ -1,0 +1,66 @@
+"""Slots without an owner: for a moment nobody minds, and for longer a node is not ready."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from docstore.documents.events import DrainAsked, ViewChanged
+from docstore.documents.timing import LeadershipTimes
+from tests.docstore.documents.trio import NAMES, TICK_S, Trio
+
+PATIENCE_S = LeadershipTimes().vacant_after_s
+
+
+@pytest.fixture
+def trio() -> Trio:
+    return Trio()
+
+
+def vacant(trio: Trio, *names: str) -> list[int]:
+    return [trio.replicas[name].liveness.vacancies.lasting() for name in names or NAMES]
+
+
+def seen(trio: Trio, seconds: float, *names: str) -> Iterator[bool]:
+    """Yield, for so long, whether somebody finds the slot vacant."""
+    until = trio.now + seconds
+    while trio.now < until:
+        trio.run_until(lambda: False, TICK_S / 10)
+        yield any(vacant(trio, *names))
+
+
+def test_a_node_that_has_just_begun_knows_no_owner(trio: Trio) -> None:
+    assert vacant(trio) == [1, 1, 1]
+    assert trio.run_until(trio.owner, 10)
+    assert trio.run_until(lambda: not any(vacant(trio)), 1)
+
+
+def test_a_slot_that_is_handed_over_is_never_missed(trio: Trio) -> None:
+    assert trio.run_until(lambda: not any(vacant(trio)), 10)
+    left = trio.owner()
+    trio.feed(left, DrainAsked())
+    assert not any(seen(trio, 10))
+    assert trio.owner() not in ("", left)
+
+
+def test_a_slot_whose_owner_was_lost_is_missed_before_it_may_be_replaced(trio: Trio) -> None:
+    """By those that nobody takes over from: two of three are cut off."""
+    assert trio.run_until(lambda: not any(vacant(trio)), 10)
+    left, lost = trio.owner(), trio.now
+    other, last = (name for name in NAMES if name != left)
+    trio.cut_off |= {left, other}
+    timeout_s = LeadershipTimes().owner_timeout_s
+    assert trio.run_until(lambda: vacant(trio, last) == [1], 10)
+    assert timeout_s + PATIENCE_S <= trio.now - lost < timeout_s + PATIENCE_S + 0.5
+    trio.cut_off.clear()
+    assert trio.run_until(lambda: not any(vacant(trio)), 10)
+
+
+def test_who_is_believed_dead_owns_nothing(trio: Trio) -> None:
+    """Membership may know it sooner than the silence on a link shows it."""
+    assert trio.run_until(lambda: not any(vacant(trio)), 10)
+    owner, lost = trio.owner(), trio.now
+    other = next(name for name in NAMES if name != owner)
+    trio.cut_off |= set(NAMES)
+    trio.feed(other, ViewChanged(frozenset()))
+    assert trio.run_until(lambda: vacant(trio, other) == [1], 10)
+    assert PATIENCE_S <= trio.now - lost < PATIENCE_S + 0.2

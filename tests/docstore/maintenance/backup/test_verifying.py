@@ -1,0 +1,222 @@
+"""A chain of backups is whole, or somebody is told which file is not, and why."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from docstore.maintenance.backup.directory import (
+    PartWriter,
+    locked,
+    manifest_in,
+    manifests_in,
+    place_of,
+    put,
+    unfinished,
+)
+from docstore.maintenance.backup.verifying import verify
+from docstore.reads.blocks import BadBackup, Block, Coverage, Stretch, pack_block, unpack_block
+from tests.docstore.maintenance.backup.chains import Chain
+from tests.docstore.storage.logs import Author
+
+FILES = ["manifest.json", "slots-00000-00003", "slots-00004-00007"]
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Chain:
+    """Three backups: rows in slots 1 and 6, then in 1, then none."""
+    chain, author = Chain(tmp_path / "backups"), Author()
+    first = [author.row(slot, f"/a/{slot}-{n}") for slot in (1, 6) for n in range(5)]
+    chain.add([*first, author.row(1, "/a/1-0", deleted=True)])
+    chain.add([author.row(1, "/a/1-0"), author.row(1, "/a/new")])
+    chain.add([])
+    return chain
+
+
+def told(directory: Path) -> str:
+    """Return why a directory is not whole; it must not be."""
+    with pytest.raises(BadBackup) as error:
+        verify(directory)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def changed(file: Path, change: Callable[[bytes], bytes]) -> None:
+    file.write_bytes(change(file.read_bytes()))
+
+
+def test_a_chain_is_whole(chain: Chain) -> None:
+    read: list[tuple[int, str]] = []
+    found = verify(
+        chain.directory, lambda manifest, part: read.append((manifest.number, part.name))
+    )
+    assert found == chain.taken
+    assert [each.rows for each in found] == [11, 2, 0]
+    assert read == [(number, name) for number in (1, 2, 3) for name in FILES[1:]]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_bit_may_be_flipped(chain: Chain, name: str) -> None:
+    file = place_of(chain.directory, 1) / name
+    whole = file.read_bytes()
+    for at in range(0, len(whole), max(1, len(whole) // 40)):
+        put(file, whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        assert str(file) in told(chain.directory)
+    put(file, whole)
+    verify(chain.directory)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_file_may_be_cut_off(chain: Chain, name: str) -> None:
+    file = place_of(chain.directory, 2) / name
+    whole = file.read_bytes()
+    for length in (0, 3, len(whole) // 2, len(whole) - 1):
+        put(file, whole[:length])
+        assert str(file) in told(chain.directory)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_file_may_be_missing(chain: Chain, name: str) -> None:
+    file = place_of(chain.directory, 2) / name
+    file.unlink()
+    assert f"{file} is missing" in told(chain.directory)
+
+
+def test_a_block_that_is_there_twice_is_noticed(chain: Chain) -> None:
+    file = place_of(chain.directory, 1) / FILES[1]
+    changed(file, lambda whole: whole + whole)
+    assert "row 1 follows on 6" in told(chain.directory)
+
+
+def test_no_backup_may_be_missing_between_two(chain: Chain) -> None:
+    place_of(chain.directory, 2).rename(chain.directory / "elsewhere")
+    assert "backup 3 stands where number 2 should" in told(chain.directory)
+
+
+def test_later_backups_may_be_left_out(chain: Chain) -> None:
+    place_of(chain.directory, 3).rename(chain.directory / "elsewhere")
+    assert [each.number for each in verify(chain.directory)] == [1, 2]
+
+
+def test_a_backup_of_another_chain_is_noticed(chain: Chain, tmp_path: Path) -> None:
+    other, author = Chain(tmp_path / "other"), Author()
+    other.add([author.row(1, "/b/1")])
+    other.add([author.row(1, "/b/2")])
+    place_of(chain.directory, 2).rename(chain.directory / "elsewhere")
+    place_of(other.directory, 2).rename(place_of(chain.directory, 2))
+    assert "backup 2 ends before the one before it" in told(chain.directory)
+
+
+def test_a_manifest_may_not_be_edited(chain: Chain) -> None:
+    file = place_of(chain.directory, 2) / "manifest.json"
+    page = json.loads(file.read_bytes())
+    page["previous"] = "0" * 32
+    file.write_text(json.dumps(page))
+    assert f"{file} is not what was written" in told(chain.directory)
+
+
+def test_a_format_of_a_later_version_is_named(chain: Chain) -> None:
+    file = place_of(chain.directory, 1) / "manifest.json"
+    changed(file, lambda whole: whole.replace(b'"format": 1', b'"format": 2'))
+    assert "has format 2; this version reads 1" in told(chain.directory)
+
+
+@pytest.mark.parametrize("left", [[], ["unfinished"]])
+def test_what_is_not_whole_is_none(tmp_path: Path, left: list[str]) -> None:
+    for name in left:
+        (tmp_path / f"000001.{name}").mkdir()
+    assert "holds no whole backup" in told(tmp_path)
+    assert "holds no whole backup" in told(tmp_path / "nowhere")
+
+
+def test_a_backup_may_not_lie_under_anothers_number(chain: Chain) -> None:
+    place_of(chain.directory, 3).rename(chain.directory / "4")
+    with pytest.raises(BadBackup, match="holds backup 3"):
+        manifests_in(chain.directory)
+
+
+def test_a_file_that_is_not_finished_leaves_nothing(tmp_path: Path) -> None:
+    with PartWriter(tmp_path / "slots") as writer:
+        writer.add(b"half")
+        assert list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_do_not_write_to_one_directory(tmp_path: Path) -> None:
+    with locked(tmp_path), pytest.raises(BadBackup, match="by another backup"), locked(tmp_path):
+        pass
+    with locked(tmp_path):
+        pass
+
+
+def test_a_plan_is_read_as_it_was_written(chain: Chain) -> None:
+    plan = chain.taken[0].with_parts([])
+    path = unfinished(chain.directory, 9)
+    path.mkdir()
+    put(path / "plan.json", plan.pack())
+    assert manifest_in(path / "plan.json") == plan
+
+
+def test_rows_are_unpacked_as_they_were_packed() -> None:
+    author = Author()
+    rows = [author.row(3, "/a/b", state=b'{"x":"\xc3\xa4"}'), author.row(3, "/a/b", deleted=True)]
+    block = unpack_block(pack_block(Block(log=[Stretch(3, 7, 2, 1, rows)])))
+    assert [tuple(each) for each in block.log] == [(3, 7, 2, 1, rows)]
+    assert block.rows == 2
+    with pytest.raises(BadBackup):
+        unpack_block(b"no block")
+
+
+def covered(after: int, until: int, *stretches: tuple[int, int, list[int]]) -> tuple[int, int]:
+    """Hold rows of some numbers against a slot. stretches: (kept, floor, numbers)."""
+    held = sum(n <= kept for kept, _, numbers in stretches for n in numbers)
+    return covered_of(after, until, *((kept, floor, held, its) for kept, floor, its in stretches))
+
+
+def covered_of(
+    after: int, until: int, *stretches: tuple[int, int, int, list[int]]
+) -> tuple[int, int]:
+    """The same. stretches: (kept, floor, held, numbers)."""
+    coverage = Coverage(0, after, until)
+    row = Author().row(0, "/a/b")
+    for kept, floor, held, numbers in stretches:
+        coverage.add(Stretch(0, kept, floor, held, [row._replace(n=n) for n in numbers]))
+    return coverage.end()
+
+
+def test_a_slot_is_covered_without_a_hole() -> None:
+    assert covered(0, 0) == (0, -1)
+    assert covered(0, 3, (0, -1, [1, 2]), (0, -1, [3])) == (0, -1)
+    assert covered(4, 6, (9, 9, [5]), (0, -1, [6])) == (0, -1)
+    # Up to what is kept there are holes, maybe up to the cut itself.
+    assert covered(0, 9, (7, 5, [2, 6]), (7, 5, [8, 9])) == (7, 5)
+    assert covered(0, 9, (9, 5, [2, 6])) == (9, 5)
+
+
+def test_a_tombstone_that_goes_between_two_pages_is_missed() -> None:
+    with pytest.raises(BadBackup, match="history was let go of while it was read"):
+        covered_of(0, 9, (7, 5, 3, [2]), (7, 5, 2, [6, 8, 9]))
+    with pytest.raises(BadBackup, match="2 rows instead of 3 up to 7"):
+        covered_of(0, 9, (7, 5, 3, [2]), (7, 5, 3, [6, 8, 9]))
+
+
+@pytest.mark.parametrize(
+    ("after", "until", "stretches", "why"),
+    [
+        (0, 3, [(0, -1, [1, 3])], "row 3 follows on 1"),
+        (0, 3, [(0, -1, [2, 3])], "row 2 follows on 0"),
+        (4, 6, [(0, -1, [6])], "row 6 follows on 4"),
+        (0, 2, [(0, -1, [1, 1, 2])], "row 1 follows on 1"),
+        (0, 2, [(0, -1, [1, 2, 3])], "row 3 follows on 2"),
+        (0, 3, [(0, -1, [1, 2])], "rows end at 2 instead of 3"),
+        (4, 6, [(6, 5, [5])], "rows end at 5 instead of 6"),
+        (0, 9, [(7, 5, [2, 6, 9])], "row 9 follows on 6"),
+        (0, 9, [(3, 5, [2, 4]), (7, 6, [8, 9])], "history was let go of while it was read"),
+    ],
+)
+def test_a_hole_is_noticed(
+    after: int, until: int, stretches: list[tuple[int, int, list[int]]], why: str
+) -> None:
+    with pytest.raises(BadBackup, match=f"slot 0: {why}"):
+        covered(after, until, *stretches)

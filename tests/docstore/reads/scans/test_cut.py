@@ -1,0 +1,99 @@
+"""Tokens of cuts: what is packed is unpacked, small, and whatever else comes in is refused."""
+
+import base64
+import random
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docstore.errors import BadRequest
+from docstore.model import json
+from docstore.query.cut import NUMBER_MAX, Cut, is_token, unpack_cut, unpack_part
+
+CLUSTER = "efcca1667e846b4dac2ea3aa068d0d55"
+OF_BEFORE = (
+    "eNoNxzkOgDAMBMC_bL1FnMM5voIojBM-gESD-DtMNw9uDCEcA-t0N1Gtq2U98jSPy5JZ0DbDLAXEwtiEiZGy"
+    "E9e_QKnMoSv7_n4xihP2"
+)
+numbers = st.integers(0, NUMBER_MAX) | st.integers(0, 300)
+
+
+def crowded(slots: int, rows: int) -> Cut:
+    """Return a cut of a group with so many rows in a slot, more or less, as hashes deal them."""
+    dealt = random.Random(slots)
+    return Cut(CLUSTER, tuple((3, int(dealt.gauss(rows, rows**0.5))) for _ in range(slots)))
+
+
+@given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=40), st.text(max_size=40))
+def test_a_cut_comes_back_as_it_was(positions: list[tuple[int, int]], cluster: str) -> None:
+    cut = Cut(cluster, tuple(positions))
+    assert unpack_cut(cut.pack()) == cut
+    for slot, position in enumerate(positions):
+        alone = cut.only(slot)
+        assert unpack_part(alone.pack()) == alone
+        assert alone.by_slot() == {slot: position}
+
+
+def test_tokens_of_before_are_understood() -> None:
+    cut = unpack_cut(OF_BEFORE)
+    assert cut == Cut(CLUSTER, ((1, 0), (3, 17), (2, 4096), (1, 9)))
+    assert is_token(OF_BEFORE)
+    assert unpack_cut(cut.pack()).by_slot() == cut.by_slot()
+
+
+@pytest.mark.parametrize(
+    ("slots", "rows", "characters"),
+    [(1024, 1_000, 1_500), (4096, 1_000, 5_200), (4096, 100_000, 7_500), (65_536, 1_000, 80_000)],
+)
+def test_a_token_has_some_two_characters_a_slot(slots: int, rows: int, characters: int) -> None:
+    cut = crowded(slots, rows)
+    token = cut.pack()
+    assert len(token) < characters
+    assert unpack_cut(token).positions == cut.positions
+
+
+def test_the_token_of_one_slot_is_short_and_no_cut_of_a_group() -> None:
+    token = crowded(65_536, 1_000).only(4711).pack()
+    assert len(token) < 100
+    assert is_token(token)
+    with pytest.raises(BadRequest, match="one document"):
+        unpack_cut(token)
+
+
+def test_a_cut_moves_only_in_slots_of_its_own() -> None:
+    cut = Cut("c", ((1, 1), (1, 2), (1, 3)))
+    assert cut.moved({1: (2, 9)}).positions == ((1, 1), (2, 9), (1, 3))
+    assert cut.only(1).moved({0: (7, 7), 1: (2, 9)}).by_slot() == {1: (2, 9)}
+
+
+def deflated(value: object) -> str:
+    return base64.urlsafe_b64encode(zlib.compress(json.dump(value))).decode()
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "", "~", "~~", "~AAAA", "eN", "eNo", "eN!!", "~" + "A" * 2_000_000, OF_BEFORE[:-8],
+        Cut("c", ((1, 1), (2, 300))).pack()[:-4], Cut("c", ((1, 1),)).pack() + "AAAA",
+        deflated({"v": 2, "c": "c", "e": [1], "s": [1]}), deflated([]),
+        deflated({"v": 1, "c": "c", "e": [1], "s": [1, 2]}),
+        deflated({"v": 1, "c": "c", "e": [-1], "s": [True]}),
+        deflated({"v": 1, "c": "c", "e": 7, "s": 7}),
+    ],
+)  # fmt: skip
+def test_what_is_no_token_is_refused(token: str) -> None:
+    with pytest.raises(BadRequest):
+        unpack_part(token)
+
+
+@given(st.binary(max_size=80))
+def test_bytes_that_nobody_packed_are_refused_or_a_cut(garbage: bytes) -> None:
+    deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    packed = base64.urlsafe_b64encode(deflate.compress(garbage) + deflate.flush())
+    try:
+        cut = unpack_part("~" + packed.decode().rstrip("="))
+    except BadRequest:
+        return
+    assert 0 < len(cut.positions) <= cut.slots

@@ -1,0 +1,158 @@
+"""Links that are held: what one node says to another goes through one that reaches it (rule E4)."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from itertools import permutations
+
+import pytest
+
+from docstore.errors import Unavailable
+from docstore.runtime.links import detours
+from docstore.runtime.links.connections import Detour
+from docstore.runtime.links.rpc import Rpc
+from docstore.wire.link_messages import Relayed
+from docstore.wire.messages import HandOver
+from docstore.wire.requests import ReadPage
+from docstore.wire.versions import RELAYS, Spoken
+from tests.chaos.proxy import Link, Proxy
+from tests.compat.test_versions import Node, listening, until
+
+NEW = Spoken()
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detours, "GREETING_S", 0.02)
+    monkeypatch.setattr(detours, "SILENT_S", 0.05)
+
+
+@asynccontextmanager
+async def group(*nodes: Node) -> AsyncIterator[Mapping[tuple[str, str], Link]]:
+    """Connect nodes with each other, each by its own proxy; yield the directed links."""
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(30.0):
+        proxies: dict[tuple[str, str], Proxy] = {}
+        ports, stop = {}, asyncio.Event()
+
+        async def serve(node: Node, ready: asyncio.Event) -> None:
+            async with listening(node) as port:
+                ports[node.name] = port
+                ready.set()
+                await stop.wait()
+
+        for node in nodes:
+            ready = asyncio.Event()
+            tasks.create_task(serve(node, ready))
+            await ready.wait()
+        try:
+            for one, other in permutations(nodes, 2):
+                proxy = Proxy(ports[other.name], random.Random(1))
+                proxies[one.name, other.name] = proxy
+                await proxy.start()
+                one.links.connect(other.name, ("127.0.0.1", proxy.port))
+            await until(lambda: all(len(node.linked) == len(nodes) - 1 for node in nodes))
+            yield {pair: proxy.link for pair, proxy in proxies.items()}
+        finally:
+            stop.set()
+            for proxy in proxies.values():
+                await proxy.stop()
+
+
+def word(number: int) -> HandOver:
+    return HandOver(bytes([number]))
+
+
+def say(node: Node, peer: str, number: int) -> None:
+    node.links.send(peer, word(number))
+    node.links.flush()
+
+
+def is_on_a_detour(node: Node, peer: str) -> bool:
+    return isinstance(node.links.ways.get(peer), Detour)
+
+
+async def test_what_a_held_link_does_not_carry_arrives_through_another_node() -> None:
+    a, b, c = Node("a", NEW), Node("b", NEW), Node("c", NEW)
+    async with group(a, b, c) as links:
+        links["a", "b"].frozen = True
+        await until(lambda: is_on_a_detour(a, "b"))
+        # As a link that was lost and made: what was under way is asked for again.
+        assert (a.lost, a.linked.count("b"), a.links.is_linked("b")) == (["b"], 2, True)
+        for number in range(3):
+            say(a, "b", number)
+        say(b, "a", 9)
+        await until(lambda: len(b.heard) == 3 and len(a.heard) == 1)
+        # Once each, in order, and as said by the one who says it.
+        assert b.heard == [("a", word(number)) for number in range(3)]
+        assert a.heard == [("b", word(9))]
+        assert c.heard == []
+        await until(lambda: "a" in b.lost)
+        links["a", "b"].frozen = False
+        await until(lambda: not is_on_a_detour(a, "b"))
+        relayed = c.links.counters["relayed"]
+        say(a, "b", 4)
+        await until(lambda: b.heard[-1] == ("a", word(4)))
+        assert c.links.counters["relayed"] == relayed
+
+
+async def test_a_frame_goes_through_one_node_at_most() -> None:
+    a, b, c, d = Node("a", NEW), Node("b", NEW), Node("c", NEW), Node("d", NEW)
+    async with group(a, b, c, d) as links:
+        # Only d reaches b, and a reaches only c: no single node is between a and b.
+        for pair in (("a", "b"), ("c", "b"), ("a", "d")):
+            links[pair].frozen = True
+        await until(lambda: is_on_a_detour(c, "b") and is_on_a_detour(a, "d"))
+        await until(lambda: "b" not in a.links.outbound["c"].reaches)
+        assert not is_on_a_detour(a, "b")
+        # What comes by a relay is never passed on.
+        a.links.outbound["c"].say(Relayed("", "b", b""))
+        await until(lambda: c.links.counters["relays_dropped"] == 1)
+        assert d.links.counters["relays_dropped"] == b.links.counters["relays_dropped"] == 0
+
+
+async def test_nothing_is_taken_from_a_relay_that_its_source_may_not_say_itself() -> None:
+    a, b, c = Node("a", NEW), Node("b", NEW), Node("c", NEW)
+    async with group(a, b, c) as links:
+        links["a", "b"].frozen = True
+        await until(lambda: is_on_a_detour(a, "b"))
+        b.links.refusals.tell("a", "it is on another disk")
+        say(a, "b", 1)
+        await until(lambda: b.links.counters["relays_dropped"] == 1)
+        # Nor is it from a node that this one does not know.
+        c.links.outbound["b"].say(Relayed("x", "b", b""))
+        await until(lambda: b.links.counters["relays_dropped"] == 2)
+        assert b.heard == []
+
+
+async def test_nodes_of_before_neither_relay_nor_are_greeted() -> None:
+    a, b, c = Node("a", NEW), Node("b", NEW), Node("c", Spoken(5, RELAYS - 1))
+    async with group(a, b, c) as links:
+        links["a", "b"].frozen = True
+        await until(lambda: a.links.outbound["b"].unanswered > detours.UNANSWERED_MAX)
+        assert not is_on_a_detour(a, "b")
+        assert a.links.outbound["c"].unanswered == 0
+        say(a, "c", 1)
+        await until(lambda: c.heard == [("a", word(1))])
+        assert a.lost == []
+
+
+async def test_a_node_that_has_ended_is_lost_at_once_whatever_others_said_of_it() -> None:
+    a, b, c = Node("a", NEW), Node("b", NEW), Node("c", NEW)
+    async with group(a, b, c):
+        await until(lambda: "b" in a.links.outbound["c"].reaches)
+        await b.links.stop()
+        await until(lambda: "b" in a.lost and "b" not in a.links.outbound["c"].reaches)
+        assert not a.links.is_linked("b")
+        assert a.links.counters["detours"] == 0
+
+
+async def test_a_call_ends_as_soon_as_the_link_of_its_answer_is_lost() -> None:
+    a, b = Node("a", NEW), Node("b", NEW)
+    rpc = Rpc("a", a.links)
+    async with group(a, b):
+        asking = asyncio.create_task(rpc.call("b", ReadPage("/core/management"), 60.0))
+        await until(lambda: len(b.heard) == 1)
+        rpc.link_lost("b")
+        with pytest.raises(Unavailable, match="the connection to node b broke"):
+            await asking

@@ -1,0 +1,24 @@
+"""Peers that are refused are told of once, however often they dial."""
+
+from structlog.testing import capture_logs
+
+from docstore.runtime.links.refusals import PEERS_MAX, Refusals
+
+
+def test_a_refused_peer_is_told_of_until_something_changes() -> None:
+    refusals = Refusals()
+    with capture_logs() as lines:
+        for _ in range(3):
+            refusals.tell("n4", "another cluster")
+        refusals.tell("n4", "it proposes protocol 1")
+        refusals.admitted("n4")
+        refusals.tell("n4", "it proposes protocol 1")
+    told = [line["why"] for line in lines]
+    assert told == ["another cluster", "it proposes protocol 1", "it proposes protocol 1"]
+
+
+def test_names_from_outside_take_no_more_than_their_room() -> None:
+    refusals = Refusals()
+    for number in range(3 * PEERS_MAX):
+        refusals.tell(f"n{number}", "another cluster")
+    assert len(refusals._told) <= PEERS_MAX

@@ -1,0 +1,36 @@
+"""Requests between the nodes' services: what is packed comes out equal, also in another version."""
+
+import dataclasses
+from typing import Any
+
+import msgpack
+import pytest
+
+from docstore.wire.requests import Request
+from tests.compat.golden import request_kinds
+from tests.compat.samples import filled
+
+KINDS = request_kinds()
+
+
+def test_every_request_has_a_name_of_its_own() -> None:
+    names = [each.name for each in KINDS]
+    assert len(names) == len(set(names)) >= 15
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_request_comes_out_of_a_frame_as_it_went_in(kind: type[Request[Any]]) -> None:
+    request = filled(kind)
+    packed = msgpack.unpackb(msgpack.packb(request.packed()))
+    again = kind.unpacked(packed)
+    assert msgpack.packb(again.packed()) == msgpack.packb(request.packed())
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [each for each in KINDS if len(dataclasses.fields(each)) > 1],
+    ids=lambda kind: kind.name,
+)
+def test_what_a_later_version_adds_is_ignored(kind: type[Request[Any]]) -> None:
+    request = filled(kind)
+    assert kind.unpacked([*request.packed(), "of a later version"]) == request
