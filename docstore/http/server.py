@@ -100,12 +100,11 @@ class HttpServer:
         self._limits = limits
         self.metrics = HttpMetrics()
         self._ending = Ending(self.metrics)
-        large = LargeBodies()
+        large, timeout_s = LargeBodies(), limits.body_timeout_s
         self._documents = Documents(backend, large, state_bytes_max=limits.body_bytes_max)
         self._core = CorePages(backend, self._documents, self.metrics)
         self._selectors = SelectorPages(backend)
-        quotas, timeout_s = Quotas(backend), limits.body_timeout_s
-        positions = Positions(backend.submit)
+        quotas, positions = Quotas(backend), Positions(backend.submit)
         self._bulk = Bulk(backend, quotas, large, state_bytes_max=limits.body_bytes_max,
                           timeout_s=timeout_s)  # fmt: skip
         self._plain = PlainRequests(self._documents, self._guard, access, self._ending,
