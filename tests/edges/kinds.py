@@ -1,0 +1,37 @@
+"""What a node's trace calls events, effects and messages, and what it names of them."""
+
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any
+
+from docstore.trace import of_documents, of_sessions, of_streams
+from docstore.trace.brief import Kind, Table
+
+RANKS = ("occasion", "routine", "repeated", "turn")
+TABLES: dict[str, Table] = {
+    "documents": of_documents.TABLE,
+    "sessions": of_sessions.TABLE,
+    "streams": of_streams.TABLE,
+}
+
+
+def kinds() -> str:
+    """Return a line for each kind of each machine: its rank, facts and items."""
+    lines = {
+        f"{machine}: {kind.name} {RANKS[shape.rank]} ({' '.join(kind.facts)})"
+        f" [{' '.join(kind.items)}]"
+        for machine, table in TABLES.items()
+        for shape in table.values()
+        if shape is not None
+        for kind in _kinds_of(shape.take)
+    }
+    return "".join(f"{line}\n" for line in sorted(lines))
+
+
+def _kinds_of(take: Callable[..., Any]) -> Iterator[Kind]:
+    """Yield the kinds that a function returns: those that it names, or holds."""
+    assert isinstance(take, FunctionType)
+    held = [cell.cell_contents for cell in take.__closure__ or ()]
+    held += [part for each in held if isinstance(each, tuple) for part in each]
+    named = [take.__globals__.get(name) for name in take.__code__.co_names]
+    yield from (each for each in (*held, *named) if isinstance(each, Kind))
