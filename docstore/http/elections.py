@@ -38,6 +38,7 @@ from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, Service
 from docstore.ownership.by_store import Candidate, Turns
+from docstore.services.leases import lease_link
 from docstore.services.turns import (
     CAMPAIGNS,
     ELECTIONS,
@@ -162,6 +163,9 @@ class ElectionPages:
         media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
         if kind == CAMPAIGNS[path]:
             return await self._campaign(request, operation, service, asked)
+        lease = asked.get("lease")
+        if isinstance(lease, str):  # It withdraws what stands under that lease.
+            authority_of(request).insist("PATCH", lease_link(lease))
         answer = await self._backend.submit(operation, timeout_s)
         return self._documents.reply(request, answer, service, media)
 
