@@ -65,7 +65,13 @@ def _turns(state: State, may_read: Readable) -> State:
         each if each is None or may_read(each["lease"]) else each | {"lease": None}
         for each in (state.get("holder"), *state.get("queue", ()))
     )
-    return state | {"holder": holder, "queue": queue}
+    shown = state | {"holder": holder, "queue": queue}
+    if "past" in state:
+        shown["past"] = [
+            [name, lease if may_read(lease) else None, number]
+            for name, lease, number in state["past"]
+        ]
+    return shown
 
 
 def _is_readable(link: object, may_read: Readable) -> bool:

@@ -73,7 +73,9 @@ async def test_pages_name_only_documents_that_their_reader_may_read(
         assert status == 200, told
     held = {"candidate": "c", "lease": "/tenant2/lease", "value": None}
     states = {
-        "/core/locks/x": {"holder": held, "token": 1, "queue": [held], "graceMs": 0},
+        "/core/locks/x": {"holder": held, "token": 1, "queue": [], "graceMs": 0},
+        "/core/locks/y": {"holder": None, "token": 1, "queue": [held], "graceMs": 0},
+        "/core/locks/z": {"holder": None, "queue": [], "past": [["c", "/tenant2/lease", 1]]},
         "/core/groups/g": {"format": 1, "topics": {"theirs": 1}, "members": [["theirs"]]},
         "/core/spark/dead/d": {"job": "j", "link": "/tenant2/a", "row": '{"theirs":7}'},
         "/core/spark/jobs/j": {"job": "j", "path": "/tenant2", "theirs": 7},
@@ -104,6 +106,35 @@ async def test_pages_name_only_documents_that_their_reader_may_read(
         assert (await asker.ask("watcher", "POST", "/core/query-tasks", query))[0] == 404
         hook = b'{"callback": "https://hooks.example/"}'
         assert (await asker.ask("watcher", "POST", f"{prefix}/subscriptions", hook))[0] == 404
+
+
+RIVAL = """
+[roles.rival]
+"/core/locks" = "write"
+"/core/leases/own" = "write"
+[users.rival]
+tokens = ["{}"]
+roles = ["rival"]
+"""
+
+
+@pytest.mark.parametrize("named", ["theirs", "/core/leases/theirs"])
+async def test_a_candidate_is_withdrawn_by_who_may_write_its_lease(
+    asker: Asker, authenticator: Authenticator, node: SingleNode, named: str
+) -> None:
+    await asker.ask("operator", "POST", "/core/locks", b'{"name": "x"}')
+    head = node.histories["/core/locks/x"][-1]
+    leases = {name: f"/core/leases/{name}" for name in ("own", "theirs")}
+    queue = [{"candidate": name, "lease": link, "value": 0} for name, link in leases.items()]
+    state = {"holder": queue[1], "token": 1, "queue": queue[:1], "graceMs": 0, "vacant": ""}
+    node.histories["/core/locks/x"] = [head._replace(state=json.dumps(state).encode())]
+    authenticator.use(rules_of(rules_text() + RIVAL.format(digest("rival"))))
+    for user, name, status in (
+        ("rival", named, 403), ("rival", "own", 200), ("operator", named, 200)
+    ):  # fmt: skip
+        asked = {"kind": "ReleaseRequest", "lease": name, "candidate": name.rpartition("/")[2]}
+        answer = await asker.ask(user, "PATCH", "/core/locks/x", json.dumps(asked).encode())
+        assert answer[0] == status, answer
 
 
 async def test_positions_of_a_part_tell_nothing_and_hold_at_every_node(
