@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
-from docstore.trace import of_documents, of_sessions, of_streams
-from docstore.trace.brief import Kind, Table
+from docstore.runtime.trace import of_documents, of_sessions, of_streams
+from docstore.runtime.trace.brief import Kind, Table
 
 RANKS = ("occasion", "routine", "repeated", "turn")
 TABLES: dict[str, Table] = {

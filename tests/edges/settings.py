@@ -7,8 +7,8 @@ from typing import Any
 
 from docstore.cli.serve_flags import parser
 from docstore.config import KEYS, parse
+from docstore.documents.timing import ReplicaConfig
 from docstore.errors import BadConfig
-from docstore.protocol.timing import ReplicaConfig
 from docstore.sessions.timing import SessionsConfig
 from docstore.streams.timing import StreamsConfig
 from gossip.config import Config as GossipConfig
