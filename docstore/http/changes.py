@@ -30,7 +30,6 @@ from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.parameters import check_parameters
-from docstore.http.positions import Positions
 from docstore.http.reply import Reply, header_lines, streamed
 from docstore.http.waits import waiting
 from docstore.model import json
@@ -38,6 +37,7 @@ from docstore.model.service import Service
 from docstore.query.cut import CHARACTERS_A_SLOT, Cut
 from docstore.query.names import insist_on_past
 from docstore.query.where import parse
+from docstore.reads.positions import Positions
 from docstore.reads.scans.feed import Stretch, Wanted
 from docstore.services.registry import FACTORIES, declaration_link
 

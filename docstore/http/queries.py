@@ -24,7 +24,6 @@ from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.listing import PAGE_BYTES_MAX
 from docstore.http.parameters import check_parameters
-from docstore.http.positions import Positions
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, stitched
 from docstore.model import json
@@ -37,6 +36,7 @@ from docstore.query.cut import Cut
 from docstore.query.names import insist_on_past
 from docstore.query.ordering import Found, place_of
 from docstore.query.selection import parse_selection, selected
+from docstore.reads.positions import Positions
 
 QUERY_TASKS = "/core/query-tasks"
 METHODS = "GET, HEAD, OPTIONS, POST"

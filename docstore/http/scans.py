@@ -34,7 +34,6 @@ from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.parameters import check_parameters
-from docstore.http.positions import Positions
 from docstore.http.quotas import READS, Quotas
 from docstore.http.reply import Reply, streamed
 from docstore.http.representation import page_reply
@@ -42,6 +41,7 @@ from docstore.model import json
 from docstore.query.cut import Cut
 from docstore.query.names import insist_on_past
 from docstore.query.request import Scan, scan_of
+from docstore.reads.positions import Positions
 from docstore.reads.scans.pool import has_arrow
 
 ARROW_TYPE = "application/vnd.apache.arrow.stream"

@@ -36,7 +36,6 @@ from docstore.http.methods import FACTORY_METHODS, READ_METHODS, allowed, check_
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
 from docstore.http.parameters import check_parameters, check_selection
 from docstore.http.plain import PlainRequests
-from docstore.http.positions import Positions
 from docstore.http.queries import METHODS as QUERY_METHODS
 from docstore.http.queries import QUERY_TASKS, QueryPages, is_query
 from docstore.http.quotas import Quotas
@@ -55,6 +54,7 @@ from docstore.model.limits import Limits
 from docstore.model.paths import SUFFIXES, canonical
 from docstore.model.principals import USERS
 from docstore.model.service import Service
+from docstore.reads.positions import Positions
 from docstore.runtime.tls.accepting import TlsServer, listen
 from docstore.runtime.trace.context import LENGTH, TRACEPARENT
 from docstore.services.leases import LEASES

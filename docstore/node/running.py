@@ -12,7 +12,6 @@ from docstore.config import database_in
 from docstore.documents.events import DrainAsked, LinkLost, LinkMade, SlotCorrupted
 from docstore.documents.replica import Replica
 from docstore.documents.timing import LeadershipTimes, ReplicaConfig, Retention
-from docstore.http.positions import Positions
 from docstore.maintenance.announcing import Announcing
 from docstore.maintenance.declaring import Declaring
 from docstore.maintenance.upkeep.expiring import Expiring
@@ -30,6 +29,7 @@ from docstore.reads.availability import Availability
 from docstore.reads.listings import Listings
 from docstore.reads.local import declarations
 from docstore.reads.owners import Owners
+from docstore.reads.positions import Positions
 from docstore.reads.scans.feed import Feed
 from docstore.reads.scans.queries import Queries
 from docstore.reads.scans.scanner import Scans

@@ -26,7 +26,7 @@ from docstore.model import json
 BEGINS, BEGAN = "~", "eN"
 """How tokens begin: those of today, and those of before, deflated JSON in base64."""
 SEALED = "~~"
-"""How a token begins that only nodes can read (`http/positions.py`)."""
+"""How a token begins that only nodes can read (`reads/positions.py`)."""
 
 TOKEN_CHARACTERS_MAX = 1 << 20
 CHARACTERS_A_SLOT = 4

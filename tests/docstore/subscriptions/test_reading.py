@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from docstore.http.positions import Positions
 from docstore.maintenance.webhooks.reading import Reading
 from docstore.query.cut import SEALED, Cut
+from docstore.reads.positions import Positions
 from docstore.reads.scans.feed import Stretch, Wanted
 from docstore.services.subscriptions import Mark, Replay
 from docstore.subscriptions.events import Came, HistoryGone

@@ -8,8 +8,8 @@ import pytest
 from docstore.access.authenticator import Authenticator
 from docstore.access.rules import rules_of
 from docstore.errors import BadRequest
-from docstore.http.positions import Positions
 from docstore.query.cut import Cut, unpack_part
+from docstore.reads.positions import Positions
 from tests.docstore.access.tokens import digest
 from tests.docstore.http.access.conftest import Asker, rules_text
 from tests.docstore.http.single import SingleNode
