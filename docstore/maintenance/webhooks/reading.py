@@ -6,7 +6,7 @@ state, and then each change to it, none of them missing and none twice.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
@@ -16,6 +16,7 @@ from docstore.model.document import Row
 from docstore.model.service import LINEARIZABLE
 from docstore.query.cut import Cut, unpack_part
 from docstore.reads.listings import Listings
+from docstore.reads.positions import Positions
 from docstore.reads.scans.feed import Feed, Wanted
 from docstore.reads.scans.queries import Queries
 from docstore.reads.scans.scanner import Scans
@@ -24,16 +25,6 @@ from docstore.services.subscriptions import Mark, Replay, Subscription
 from docstore.subscriptions.events import Came, HistoryGone
 
 TIMEOUT_S = 10.0
-
-
-class Positions(Protocol):
-    """Makes tokens of cuts, sealed ones where users are known, and takes them back."""
-
-    async def packing(self, timeout_s: float, *, reads_all: bool) -> Callable[[Cut], str]:
-        """Return the function that packs cuts for a reader. Raises Unavailable."""
-
-    async def opened(self, text: str, timeout_s: float) -> str:
-        """Decrypt a sealed token; return any other as it is. Raises BadRequest, Unavailable."""
 
 
 class Reading:
