@@ -427,3 +427,9 @@ def test_what_the_lists_name_exists() -> None:
     named = [path for path in (*PARTS, *WORLDLY_BUT) if not path.endswith("*")]
     missing = [path for path in named if not (ROOT / path).exists()]
     assert not missing, f"named here, but not in the tree: {missing}"
+
+
+def test_the_page_on_architecture_shows_the_floors() -> None:
+    page = (ROOT / "docs/architecture.md").read_text("utf-8").split("```")[1]
+    shown = [line[:35].split() for line in page.strip("\n").splitlines()]
+    assert shown == [line.split() for line in FLOORS.strip().splitlines()]
