@@ -1,15 +1,18 @@
-"""What holds for every test: the examples of Hypothesis, and who plays what.
+"""What holds for every test: the examples of Hypothesis, how nodes start, and who plays what.
 
 A failure here must be a failure everywhere, so the seed of Hypothesis is fixed and no time limit
 applies to a single example. To search wider: HYPOTHESIS_PROFILE=search.
 """
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from docstore.client import local
+from tests.fork_server import SERVER
 from tests.side_by_side import InPortions, turn_of
 
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
@@ -19,6 +22,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 # aiohttp reads the machine's certificates when it is imported: a tenth of each start of a node, of
 # which there are hundreds, and none of them speaks TLS to anybody whom such a certificate proves.
 os.environ.setdefault("SSL_CERT_FILE", os.devnull)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_nodes() -> Iterator[None]:
+    """Groups of nodes start their nodes by forks of a process that has imported all they need."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local, "launch", SERVER.launch)
+        yield
+    SERVER.stop()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from docstore.model.tokens import with_token
 
@@ -144,13 +144,13 @@ class LocalCluster:
         assert node.process is None
         node.data.mkdir(parents=True, exist_ok=True)
         with (node.data / "log.txt").open("ab") as log:
-            node.process = subprocess.Popen(
+            node.process = launch(
                 [
                     sys.executable, *node.command, "serve", "--data", str(node.data),
                     "--listen", node.url.partition("://")[2], "--node-id", node.name,
                     *self._tls(node), *node.flags, *self._settings,
                 ],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                log,
             )  # fmt: skip
 
     def kill(self, node: LocalNode) -> None:
@@ -208,6 +208,13 @@ class LocalCluster:
                 return int(answer.status) == 200
         except (urllib.error.URLError, OSError):
             return False
+
+
+def launch(command: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own that prints to the log."""
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+    )
 
 
 def claim_ports() -> socket.socket:

@@ -2,18 +2,14 @@
 
 import json
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 from docstore.runtime.tls.authority import make_authority
+from tests.fork_server import SERVER
 
 
 def certs(*arguments: str) -> tuple[int, str, str]:
-    ended = subprocess.run(
-        [sys.executable, "-m", "docstore", "certs", *arguments],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    ended = SERVER.run("certs", *arguments)
     return ended.returncode, ended.stdout, ended.stderr
 
 

@@ -16,6 +16,7 @@ from typer.main import get_command
 from docstore import __version__
 from docstore.cli.app import app
 from docstore.client import LocalCluster
+from tests.fork_server import SERVER
 from tests.source import names
 from tests.test_tidy import NODES_PARTS
 
@@ -48,10 +49,7 @@ def node() -> Iterator[str]:
 
 def docstore(*arguments: str) -> tuple[int, str, str]:
     """Run a command; return its exit code, its output and its errors."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "docstore", *arguments],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    ended = SERVER.run(*arguments)
     return ended.returncode, ended.stdout, ended.stderr
 
 

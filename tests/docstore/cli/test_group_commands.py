@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from docstore.cli.group import _insist_on_made
 from docstore.cli.terminal import CommandFailed
 from docstore.client import LocalCluster
 from tests.docstore.watching import page_of, until
+from tests.fork_server import SERVER
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +28,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "docstore", *arguments],
-        capture_output=True, text=True, timeout=180, check=False,
-    )  # fmt: skip
+    return SERVER.run(*arguments, timeout_s=180)
 
 
 def docstore(*arguments: str) -> tuple[int, str]:

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 
 from docstore.cli.load import BadFile, Plan, links_of, read_rows
 from docstore.client import LocalCluster
+from tests.fork_server import SERVER
 
 ROWS = [
     {"title": "Heat", "year": 1995, "href": "Heat"},
@@ -127,14 +126,8 @@ def cluster() -> Iterator[LocalCluster]:
 def docstore(cluster: LocalCluster, cache: Path, *arguments: str) -> tuple[int, str, str]:
     """Run a command against the group; return exit code, output and errors."""
     urls = [part for url in cluster.urls for part in ("--url", url)]
-    ended = subprocess.run(
-        [sys.executable, "-m", "docstore", *arguments, *urls],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-        env={**os.environ, "XDG_CACHE_HOME": str(cache), "COLUMNS": "200"},
-    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "COLUMNS": "200"}
+    ended = SERVER.run(*arguments, *urls, environment=environment, timeout_s=180)
     return ended.returncode, ended.stdout, ended.stderr
 
 

@@ -17,6 +17,7 @@ from docstore.client import Client, LocalCluster, Lost, RequestFailed
 from docstore.client.elections import State
 from docstore.client.local import LocalNode
 from tests.docstore.watching import until
+from tests.fork_server import SERVER
 
 TTL_S = 2.0
 
@@ -375,10 +376,7 @@ async def test_a_command_ends_with_the_killed_process_that_led(
 
 
 def test_an_election_is_shown(group: LocalCluster) -> None:
-    shown = subprocess.run(
-        [sys.executable, "-m", "docstore", "election", "show", "l01", "--url", group.urls[0]],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    shown = SERVER.run("election", "show", "l01", "--url", group.urls[0])
     assert shown.returncode == 0, shown.stderr
     assert "nobody" in shown.stdout
     assert "l01, token" in shown.stdout

@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -18,6 +17,7 @@ import pytest
 from docstore.client import Client, Differs, LocalCluster, RequestFailed
 from docstore.ownership.configuration import EXTENDED
 from tests.docstore.access.tokens import digest
+from tests.fork_server import SERVER
 
 GROUP = "/core/node-groups/default"
 SOON_S = 5.0
@@ -149,10 +149,7 @@ def _command(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command as somebody in a terminal does."""
     kept = {name: value for name, value in os.environ.items() if "DOCSTORE" not in name}
-    return subprocess.run(
-        [sys.executable, "-m", "docstore", *arguments, "--url", cluster.urls[0]],
-        env=kept | environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    return SERVER.run(*arguments, "--url", cluster.urls[0], environment=kept | environment)
 
 
 async def _says_who(operator: Client, urls: Sequence[str]) -> bool:
@@ -352,10 +349,8 @@ def test_status_does_not_say_of_nodes_what_they_did_not_tell(
     cluster: LocalCluster, notes: str
 ) -> None:
     for token, ready in (("operator", "yes"), ("ann", "?")):
-        told = subprocess.run(
-            [sys.executable, "-m", "docstore", "status", "--url", cluster.urls[0]],
-            env=os.environ | {"DOCSTORE_TOKEN": token}, capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        told = _command(cluster, "status", DOCSTORE_TOKEN=token)
+        assert told.returncode == 0, told.stderr
         row = next(line for line in told.stdout.splitlines() if " n1 " in line)
         assert row.split("│")[4].strip() == ready
 

@@ -2,22 +2,16 @@
 
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from docstore.client import LocalCluster
+from tests.fork_server import SERVER
 
 
 def _serve(*flags: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "docstore", "serve", *flags],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    return SERVER.run("serve", *flags)
 
 
 @pytest.mark.parametrize(

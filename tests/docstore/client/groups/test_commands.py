@@ -9,17 +9,13 @@ from typing import Any
 
 from docstore.client import Client, LocalCluster
 from tests.docstore.client.groups.conftest import until
+from tests.fork_server import SERVER
 
 
 async def docstore(group: LocalCluster, *arguments: str) -> tuple[int, str, str]:
     """Run a command; return its exit code, its output and its errors."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "docstore", *arguments, "--url", group.urls[0],
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    out, errors = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, out.decode(), errors.decode()
+    ended = await asyncio.to_thread(SERVER.run, *arguments, "--url", group.urls[0])
+    return ended.returncode, ended.stdout, ended.stderr
 
 
 async def shown(group: LocalCluster, *arguments: str) -> Any:

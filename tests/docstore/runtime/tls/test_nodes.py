@@ -37,6 +37,7 @@ from tests.docstore.runtime.tls.papers import (
 )
 from tests.docstore.runtime.tls.test_links import hello_of
 from tests.docstore.watching import until as wait
+from tests.fork_server import SERVER
 
 GROUP = "/core/node-groups/default"
 OUT_S = 5.0
@@ -116,10 +117,7 @@ def cluster_ca(cluster: LocalCluster) -> Path:
 def docstore(*arguments: str, cacert: Path | None = None) -> tuple[int, str, str]:
     """Run a command, with a CA to believe by its option."""
     more = ["--cacert", str(cacert)] if cacert else []
-    ended = subprocess.run(
-        [sys.executable, "-m", "docstore", *arguments, *more],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    ended = SERVER.run(*arguments, *more)
     return ended.returncode, ended.stdout, ended.stderr
 
 
