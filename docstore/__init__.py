@@ -43,7 +43,7 @@ have it on disk. Each partition is a document, whose updates choose its leader:
                          streams/follower.py <- Append / Acked -> high watermark -> 200
 
 Leases, locks, elections, roles and consumer groups are in `sessions/`. What these machines share as
-clients of documents is in `beside/`.
+clients of documents is in `machines/`.
 
 Each package has a floor and imports lower floors only: docs/architecture.md draws them, and a test
 enforces them. A machine is pure: `step(event, now) -> effects`, without clock, socket or task.

@@ -31,7 +31,7 @@ NEVER_ANSWERED = {
 }
 
 FAMILIES = {
-    "docstore/beside": ("streams", "sessions"),
+    "docstore/machines": ("streams", "sessions"),
     "docstore/documents/eventual": ("protocol",),
     "docstore/runtime/links": ("peer",),
     "docstore/documents": ("protocol",),

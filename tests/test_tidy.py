@@ -35,8 +35,8 @@ FLOORS = """
     sessions subscriptions
     services pipeline
     streams service.py
-    beside
     documents testing
+    machines
     ownership
     access query storage wire
     model
@@ -227,9 +227,8 @@ def the_replica_is_seen_by_its_alphabets(source: Source) -> Iterator[str]:
 
 
 def machines_see_the_group_by_one_window(source: Source) -> Iterator[str]:
-    """They are clients of documents: one file holds all that they know of the replica."""
-    machine = source.is_under("docstore/streams", "docstore/sessions", "docstore/beside")
-    if not machine or source.path == "docstore/beside/view.py":
+    """They are clients of documents: `machines/view.py` says all that they know of the replica."""
+    if not source.is_under("docstore/streams", "docstore/sessions"):
         return
     for line, name in source.imports:
         if names(name, "docstore.documents"):

@@ -149,8 +149,8 @@ BAD: list[tuple[Rule, str, str]] = [
 GOOD: list[tuple[Rule, str, str]] = [
     (
         machines_see_the_group_by_one_window,
-        "docstore/beside/view.py",
-        "import docstore.documents",
+        "docstore/streams/x.py",
+        "import docstore.machines.view",
     ),
     (only_node_meets_gossip, "docstore/node/members/membership.py", "from gossip import Agent"),
     (only_node_meets_gossip, "docstore/config.py", "from gossip.config import Config"),

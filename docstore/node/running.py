@@ -6,12 +6,12 @@ Made when the group is known (`members/founding.py`), and ended after the last a
 import random
 from collections.abc import Callable
 
-from docstore.beside.asking import Noticed
-from docstore.beside.view import GroupView
 from docstore.config import database_in
 from docstore.documents.events import DrainAsked, LinkLost, LinkMade, SlotCorrupted
 from docstore.documents.replica import Replica
 from docstore.documents.timing import LeadershipTimes, ReplicaConfig, Retention
+from docstore.documents.view.group import GroupView
+from docstore.machines.asking import Noticed
 from docstore.maintenance.announcing import Announcing
 from docstore.maintenance.declaring import Declaring
 from docstore.maintenance.upkeep.expiring import Expiring

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from docstore.beside.view import View
+from docstore.machines.view import View
 from docstore.runtime.sessions_driver import SessionsDriver
 from docstore.runtime.stepping import clock
 from docstore.services.leases import LEASES

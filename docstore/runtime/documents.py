@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from docstore.beside.asking import Ask, Survey, Told
-from docstore.beside.view import GroupView
+from docstore.documents.view.group import GroupView
 from docstore.errors import StoreBroken
+from docstore.machines.asking import Ask, Survey, Told
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.storage.store import Store

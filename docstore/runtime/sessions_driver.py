@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, assert_never
 
-from docstore.beside.asking import Ask, Survey
+from docstore.machines.asking import Ask, Survey
 from docstore.model.document import Row
 from docstore.runtime.documents import Documents, Errands
 from docstore.runtime.links.peers import PeerLinks

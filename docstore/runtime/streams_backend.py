@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from docstore.beside.view import View
 from docstore.errors import Unavailable
+from docstore.machines.view import View
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation

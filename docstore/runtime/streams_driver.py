@@ -16,8 +16,8 @@ from typing import assert_never
 
 import structlog
 
-from docstore.beside.asking import Ask, Survey
 from docstore.errors import DiskFull, StoreBroken
+from docstore.machines.asking import Ask, Survey
 from docstore.model.document import Row
 from docstore.model.streams_batch import Header
 from docstore.runtime.documents import Documents, Errands

@@ -17,7 +17,7 @@ or of any other call, and the file of each step:
 `reconciling.py` and `services/assigning.py` compute a group's next state. The
 other side of the wire, as pure, is `holder.py` for leases and `member.py` for groups and roles.
 
-What is overdue is ended by an update of the document that names the reign (`beside/updates.py`).
+What is overdue is ended by an update of the document that names the reign (`machines/updates.py`).
 
 The rules that comments cite (S3, H1, G2 ...), and why the whole is safe: `docs/rules.md`.
 """

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
-from docstore.beside.updates import Updates
+from docstore.machines.updates import Updates
 from docstore.model.document import Row
 from docstore.services.sessions_groups import Group, read_group
 from docstore.sessions.calling import Served

@@ -4,8 +4,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
-from docstore.beside.asking import Ask
-from docstore.beside.view import View
+from docstore.machines.asking import Ask
+from docstore.machines.view import View
 from docstore.model.operation import Answer, Operation
 from docstore.sessions.effects import Confirm, Give, Send, SessionEffect
 from docstore.sessions.timing import SessionsConfig

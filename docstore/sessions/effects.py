@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from docstore.beside.asking import Ask, Survey
+from docstore.machines.asking import Ask, Survey
 from docstore.wire.sessions_messages import Calling, Reply
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from docstore.beside.asking import Noticed, Told
+from docstore.machines.asking import Noticed, Told
 from docstore.model.document import Row
 from docstore.wire.sessions_messages import Calling
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from docstore.beside.updates import Updates
+from docstore.machines.updates import Updates
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.services.leases import LEASES, Lease, Phase, read_lease

@@ -9,9 +9,9 @@ reads and changes as a client. This file only dispatches; each rule has its own 
 from random import Random
 from typing import assert_never
 
-from docstore.beside.asking import Noticed, Told
-from docstore.beside.updates import Updates
-from docstore.beside.view import View
+from docstore.machines.asking import Noticed, Told
+from docstore.machines.updates import Updates
+from docstore.machines.view import View
 from docstore.model.document import Row
 from docstore.services.sessions_groups import GROUPS, ROLES
 from docstore.services.turns import ELECTIONS, LOCKS

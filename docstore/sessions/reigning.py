@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Protocol
 
-from docstore.beside.asking import Survey
-from docstore.beside.updates import Tag, tag_of
+from docstore.machines.asking import Survey
+from docstore.machines.updates import Tag, tag_of
 from docstore.model.document import Row
 from docstore.sessions.calling import Served
 from docstore.sessions.core import NEVER, Core

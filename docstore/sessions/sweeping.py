@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from docstore.beside.updates import tag_of
+from docstore.machines.updates import tag_of
 from docstore.model import json
 from docstore.model.document import LEASE, Row
 from docstore.model.fences import OF_THE_STORE

@@ -9,8 +9,8 @@ here, by the owner's clock, and in full again under a new reign. So a promotion 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from docstore.beside.updates import Updates
 from docstore.errors import DocstoreError
+from docstore.machines.updates import Updates
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.service import Refusal

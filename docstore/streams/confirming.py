@@ -9,7 +9,7 @@ names this epoch and this node nobody else has led until then, and the refusal i
 from collections.abc import Callable
 from functools import partial
 
-from docstore.beside.updates import Updates
+from docstore.machines.updates import Updates
 from docstore.model.operation import Answer
 from docstore.streams.core import Core
 from docstore.streams.leading import Leading, Leads, Pending

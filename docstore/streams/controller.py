@@ -6,9 +6,9 @@ where there is none. It acts by conditional updates alone, so one that has been 
 
 from collections.abc import Callable, Sequence
 
-from docstore.beside.asking import Survey
-from docstore.beside.reading import Reading
-from docstore.beside.updates import Updates, tag_of
+from docstore.machines.asking import Survey
+from docstore.machines.reading import Reading
+from docstore.machines.updates import Updates, tag_of
 from docstore.model.document import Row
 from docstore.ownership.by_lag import LED
 from docstore.streams.core import NEVER, Core

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from docstore.beside.asking import Ask
-from docstore.beside.view import View
+from docstore.machines.asking import Ask
+from docstore.machines.view import View
 from docstore.model.operation import Answer, Operation
 from docstore.streams.effects import Alarm, Give, Outcome, Send, StreamEffect
 from docstore.streams.timing import StreamsConfig

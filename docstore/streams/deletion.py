@@ -6,7 +6,7 @@ it finds no document when it looks for it.
 
 from functools import partial
 
-from docstore.beside.updates import Updates
+from docstore.machines.updates import Updates
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core

@@ -6,7 +6,7 @@ those of partitions that were asked for here, or whose documents came by.
 
 from collections.abc import Callable
 
-from docstore.beside.updates import Tag, Updates, tag_of
+from docstore.machines.updates import Tag, Updates, tag_of
 from docstore.model.document import Row
 from docstore.model.operation import Answer
 from docstore.ownership.by_lag import LED

@@ -1,6 +1,6 @@
 """What a controller does for its partitions and topics beside elections, each in its own file."""
 
-from docstore.beside.updates import Updates
+from docstore.machines.updates import Updates
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core
 from docstore.streams.deletion import Deletion

@@ -7,7 +7,7 @@ promise, an acknowledgement) is sent only after `Kept` has come back.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from docstore.beside.asking import Ask, Survey
+from docstore.machines.asking import Ask, Survey
 from docstore.storage.partitions import PartitionQuery, PartitionWrite
 from docstore.wire.streams_messages import Produced, Streaming
 

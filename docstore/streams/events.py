@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from docstore.beside.asking import Noticed, Told
+from docstore.machines.asking import Noticed, Told
 from docstore.model.document import Row
 from docstore.storage.partitions import PartitionResult
 from docstore.wire.streams_messages import Streaming

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from docstore.beside.updates import Tag
+from docstore.machines.updates import Tag
 from docstore.streams.core import NEVER
 from docstore.streams.replica_set import ReplicaSet, partition_name
 from docstore.wire.streams_messages import Standing

@@ -7,7 +7,7 @@ asked for, until it is known that the document will never say so (rules RC2 and 
 
 from dataclasses import replace
 
-from docstore.beside.updates import Updates
+from docstore.machines.updates import Updates
 from docstore.model.document import NO_BALLOT, Row
 from docstore.ownership.by_lag import with_added, without
 from docstore.streams.core import Core

@@ -6,7 +6,7 @@ what is committed (`high_watermark.py`), what followers are sent (`catchup.py`) 
 (`retention.py`).
 """
 
-from docstore.beside.updates import Updates
+from docstore.machines.updates import Updates
 from docstore.streams.appending import Appending
 from docstore.streams.catchup import CatchUp
 from docstore.streams.confirming import Confirming

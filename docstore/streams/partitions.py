@@ -10,9 +10,9 @@ each rule has its own file, named in `docstore/streams/__init__.py`.
 from random import Random
 from typing import Protocol, assert_never
 
-from docstore.beside.asking import Noticed, Told
-from docstore.beside.updates import Updates, tag_of
-from docstore.beside.view import View
+from docstore.machines.asking import Noticed, Told
+from docstore.machines.updates import Updates, tag_of
+from docstore.machines.view import View
 from docstore.model.document import Row
 from docstore.storage.partitions import StreamsRecovered
 from docstore.streams.acknowledgements import Acknowledgements

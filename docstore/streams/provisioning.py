@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from docstore.beside.reading import Reading
-from docstore.beside.updates import Tag, Updates, tag_of
+from docstore.machines.reading import Reading
+from docstore.machines.updates import Tag, Updates, tag_of
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.ownership.by_hash import Placed

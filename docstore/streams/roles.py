@@ -5,7 +5,7 @@ own replica of its slot, told by a controller or leader, or read. A replica that
 or whose leader does not answer, reads it.
 """
 
-from docstore.beside.updates import Updates
+from docstore.machines.updates import Updates
 from docstore.model.operation import Answer
 from docstore.ownership.by_lag import LED
 from docstore.streams.core import Core

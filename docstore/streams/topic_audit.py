@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import replace
 from functools import partial
 
-from docstore.beside.updates import Updates
+from docstore.machines.updates import Updates
 from docstore.model.operation import Answer
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core

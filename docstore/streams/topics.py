@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from docstore.beside.updates import Updates
+from docstore.machines.updates import Updates
 from docstore.model.operation import Answer
 from docstore.streams.core import Core
 from docstore.streams.replica_set import STREAMS

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import msgpack
 
-from docstore.beside.asking import Ask, Noticed, Survey, Told
-from docstore.beside.view import View
+from docstore.machines.asking import Ask, Noticed, Survey, Told
+from docstore.machines.view import View
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.storage.partition_ledger import PartitionLedger

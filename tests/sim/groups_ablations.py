@@ -6,7 +6,7 @@ Where two rules stand behind each other, the second line is taken away with the 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from docstore.beside import updates
+from docstore.machines import updates
 from docstore.model import json
 from docstore.model.operation import Answer, Operation
 from docstore.services import groups as group_service

@@ -245,7 +245,7 @@ def _identity(key: str, fences: Sequence[Fence]) -> bytes:
 
 
 class RegisterView:
-    """What one node knows of the group (`docstore/beside/view.py`)."""
+    """What one node knows of the group (`docstore/machines/view.py`)."""
 
     zones: Mapping[str, str] = {}
     leavers: frozenset[str] = frozenset()

@@ -6,7 +6,7 @@ from docstore.documents.replica import Replica
 
 
 class ReplicaView:
-    """A node's view of its group (`docstore/beside/view.py`)."""
+    """A node's view of its group (`docstore/machines/view.py`)."""
 
     def __init__(self, replica: Replica) -> None:
         self._core = replica.core

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from docstore.beside.updates import Updates
 from docstore.documents.write_path import handle
+from docstore.machines.updates import Updates
 from docstore.model.fences import passed
 from docstore.ownership import by_store
 from docstore.sessions import holder

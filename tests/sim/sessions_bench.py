@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from docstore.beside.view import View
+from docstore.machines.view import View
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service, ServiceOptions

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import msgpack
 
-from docstore.beside.asking import Ask, Noticed, Survey, Told
+from docstore.machines.asking import Ask, Noticed, Survey, Told
 from docstore.model.document import Row
 from docstore.model.operation import Answer
 from docstore.sessions.core import Owners

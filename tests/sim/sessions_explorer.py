@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from docstore.beside.asking import Ask, Noticed, Survey, Told
 from docstore.documents.write_path.handle import Refused, Unchanged, handle
+from docstore.machines.asking import Ask, Noticed, Survey, Told
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.services.groups import GroupService

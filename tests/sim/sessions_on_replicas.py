@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from docstore.beside.view import View
 from docstore.documents.events import DrainAsked, ReadIndexAsked, Requested
 from docstore.documents.reign import Phase
 from docstore.documents.timing import LeadershipTimes, ReplicaConfig
+from docstore.machines.view import View
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.sessions.core import Owners

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from docstore.beside import updates
-from docstore.beside.updates import Updates
+from docstore.machines import updates
+from docstore.machines.updates import Updates
 from docstore.model.operation import Answer
 from docstore.ownership import by_lag
 from docstore.storage.partitions import StreamsRecovered

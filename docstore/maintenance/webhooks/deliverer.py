@@ -16,7 +16,7 @@ from typing import assert_never
 
 import structlog
 
-from docstore.beside.view import GroupView
+from docstore.documents.view.group import GroupView
 from docstore.errors import DocstoreError, Unavailable
 from docstore.maintenance.upkeep.background import Background
 from docstore.maintenance.webhooks.calling import CALLS_AT_ONCE, Caller

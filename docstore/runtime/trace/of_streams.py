@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from docstore.beside.asking import Ask, Noticed, Survey, Told
+from docstore.machines.asking import Ask, Noticed, Survey, Told
 from docstore.runtime.trace.brief import (
     OCCASION,
     REPEATED,

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from docstore.beside.asking import Ask, Noticed, Survey, Told
 from docstore.documents.write_path.handle import Refused, Unchanged, handle
+from docstore.machines.asking import Ask, Noticed, Survey, Told
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation

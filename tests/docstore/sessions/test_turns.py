@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from docstore.beside.asking import Noticed
+from docstore.machines.asking import Noticed
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgpack
 
-from docstore.beside.asking import Ask, Noticed, Survey, Told
 from docstore.documents.write_path.handle import Refused, Unchanged, handle
+from docstore.machines.asking import Ask, Noticed, Survey, Told
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation

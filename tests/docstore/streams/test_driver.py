@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from docstore.beside.view import GroupView
+from docstore.documents.view.group import GroupView
 from docstore.documents.view.replica import ReplicaView
 from docstore.errors import DiskFull
 from docstore.model import json

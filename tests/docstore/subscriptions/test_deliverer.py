@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 from cryptography.fernet import Fernet, MultiFernet
 
-from docstore.beside.view import GroupView
 from docstore.documents.clients import DISK_FULL
+from docstore.documents.view.group import GroupView
 from docstore.maintenance.webhooks import deliverer as module
 from docstore.maintenance.webhooks.calling import Caller
 from docstore.maintenance.webhooks.deliverer import Deliverer

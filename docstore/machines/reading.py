@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from docstore.beside.updates import Updates
-from docstore.beside.view import View
+from docstore.machines.updates import Updates
+from docstore.machines.view import View
 from docstore.model.document import Row
 from docstore.model.operation import Answer
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from docstore.beside.asking import Asker
+from docstore.machines.asking import Asker
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation

@@ -1,65 +1,9 @@
-"""What a machine beside the replica may know of the group: the only file that looks at it."""
+"""The group as the replica of a running node knows it: the view of streams and sessions."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 from docstore.documents.view.replica import ReplicaView
 from docstore.ownership.configuration import Stage
-
-
-class View(Protocol):
-    """The group, as this node sees it. Nothing of it is ever counted."""
-
-    @property
-    def members(self) -> tuple[str, ...]:
-        """Return the ids of all members, in their order."""
-
-    @property
-    def leavers(self) -> frozenset[str]:
-        """Return the members that are on their way out."""
-
-    @property
-    def zones(self) -> dict[str, str]:
-        """Return member -> zone, "" for none."""
-
-    @property
-    def reigns(self) -> int:
-        """Return a number that changes whenever this node has begun to own slots."""
-
-    @property
-    def lacks_quorum(self) -> bool:
-        """Say whether a majority of the members is not heard."""
-
-    @property
-    def is_draining(self) -> bool:
-        """Say whether this node gives everything away, and takes no more."""
-
-    def is_alive(self, node: str) -> bool:
-        """Say whether a node is heard. False for strangers; True for this one."""
-
-    def is_linked(self, node: str) -> bool:
-        """Say whether a connection to a node stands."""
-
-    def may_own(self, node: str) -> bool:
-        """Say whether a node is heard, and has not just yielded."""
-
-    def owns(self, link: str) -> bool:
-        """Say whether this node owns the slot of a document: then it is its controller."""
-
-    def reign_of(self, link: str) -> int:
-        """Return the epoch under which this node owns the slot of a document, 0 if it does not."""
-
-    def owner_of(self, link: str) -> str:
-        """Return who owns the slot of a document as far as is known, "" if nobody does."""
-
-    def slot_of(self, link: str) -> int:
-        """Return the slot of a document."""
-
-    def wall_now_us(self) -> int:
-        """Return the time to stamp with, in microseconds since 1970."""
-
-    def past_us(self) -> int:
-        """Return an instant that is past for sure, in microseconds since 1970: to delete by."""
 
 
 class GroupView:
