@@ -20,7 +20,7 @@ FORM = re.compile(
     r"# (\d{4}\. \S.*: \S.*)\n\nStatus: (accepted|replaced by \d{4})\nDate: 20\d\d-\d\d-\d\d\n\n"
     r"## Context\n\n\S[\s\S]*\n## Decision\n\n\S[\s\S]*\n## Consequences\n\n\S[\s\S]*"
 )
-TO_BE_WRITTEN = {"tests/docstore/protocol/test_times.py"}
+TO_BE_WRITTEN = {"tests/docstore/documents/test_times.py"}
 """By the reader of CONTRIBUTING.md."""
 
 
