@@ -62,7 +62,7 @@ check: $(STAMP) ## Lint, format, types and the house rules, in under a minute.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict gossip docstore
-	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_tidy_classes.py tests/test_tidy_can_fail.py tests/test_dependencies.py tests/test_seams.py tests/test_rules.py tests/test_pages.py
+	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_tidy_classes.py tests/test_tidy_can_fail.py tests/test_dependencies.py tests/test_seams.py tests/test_rules.py tests/test_pages.py tests/test_plain_english.py
 
 .PHONY: fix
 fix: $(STAMP) ## Format, and repair what the linter can repair safely.
