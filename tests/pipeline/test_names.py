@@ -32,7 +32,7 @@ def test_names_are_quoted_wherever_they_are_read(cluster: LocalCluster) -> None:
         pipeline.drop_snapshot(stage.url, name)
 
 
-@pytest.mark.parametrize("name", ["latest", "2026", "2026-11-20", "eNd", "~d"])
+@pytest.mark.parametrize("name", ["latest", "2026", "2026-11-20", "~d"])
 def test_a_name_that_means_something_else_is_not_made(cluster: LocalCluster, name: str) -> None:
     url = cluster.urls[0]
     with pytest.raises(GroupError, match="a snapshot cannot be called"):

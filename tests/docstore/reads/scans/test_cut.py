@@ -9,14 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docstore.errors import BadRequest
-from docstore.model import json
 from docstore.query.cut import NUMBER_MAX, Cut, is_token, unpack_cut, unpack_part
 
 CLUSTER = "efcca1667e846b4dac2ea3aa068d0d55"
-OF_BEFORE = (
-    "eNoNxzkOgDAMBMC_bL1FnMM5voIojBM-gESD-DtMNw9uDCEcA-t0N1Gtq2U98jSPy5JZ0DbDLAXEwtiEiZGy"
-    "E9e_QKnMoSv7_n4xihP2"
-)
 numbers = st.integers(0, NUMBER_MAX) | st.integers(0, 300)
 
 
@@ -34,13 +29,6 @@ def test_a_cut_comes_back_as_it_was(positions: list[tuple[int, int]], cluster: s
         alone = cut.only(slot)
         assert unpack_part(alone.pack()) == alone
         assert alone.by_slot() == {slot: position}
-
-
-def test_tokens_of_before_are_understood() -> None:
-    cut = unpack_cut(OF_BEFORE)
-    assert cut == Cut(CLUSTER, ((1, 0), (3, 17), (2, 4096), (1, 9)))
-    assert is_token(OF_BEFORE)
-    assert unpack_cut(cut.pack()).by_slot() == cut.by_slot()
 
 
 @pytest.mark.parametrize(
@@ -68,19 +56,11 @@ def test_a_cut_moves_only_in_slots_of_its_own() -> None:
     assert cut.only(1).moved({0: (7, 7), 1: (2, 9)}).by_slot() == {1: (2, 9)}
 
 
-def deflated(value: object) -> str:
-    return base64.urlsafe_b64encode(zlib.compress(json.dump(value))).decode()
-
-
 @pytest.mark.parametrize(
     "token",
     [
-        "", "~", "~~", "~AAAA", "eN", "eNo", "eN!!", "~" + "A" * 2_000_000, OF_BEFORE[:-8],
+        "", "~", "~~", "~AAAA", "~!!", "AAAA", "~" + "A" * 2_000_000,
         Cut("c", ((1, 1), (2, 300))).pack()[:-4], Cut("c", ((1, 1),)).pack() + "AAAA",
-        deflated({"v": 2, "c": "c", "e": [1], "s": [1]}), deflated([]),
-        deflated({"v": 1, "c": "c", "e": [1], "s": [1, 2]}),
-        deflated({"v": 1, "c": "c", "e": [-1], "s": [True]}),
-        deflated({"v": 1, "c": "c", "e": 7, "s": 7}),
     ],
 )  # fmt: skip
 def test_what_is_no_token_is_refused(token: str) -> None:

@@ -8,7 +8,7 @@ from docstore.query.names import check_snapshot_name, insist_on_past, moment_of
 
 TAKEN = [
     "latest", "barrier", "earliest", "snapshot", "2026", "999999999999999999999", "2026-11-20",
-    "20261120T190000Z", "2026-11-20 19:00:00+01:00", "2026-W47", "eNd-of-year",
+    "20261120T190000Z", "2026-11-20 19:00:00+01:00", "2026-W47", "~end-of-year",
     Cut("c", ((1, 2),)).pack(),
 ]  # fmt: skip
 FREE = [
