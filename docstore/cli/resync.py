@@ -41,7 +41,7 @@ async def follow(client: "Client", request: Page, timeout_s: float, terminal: "C
 def said(page: Page) -> str:
     """Return how far a run is, in one line."""
     slots, documents = page["slots"], page["documents"]
-    waits_for = page.get("waitsFor")  # Nodes of before do not say.
+    waits_for = page["waitsFor"]
     return (
         f"{page['state']}: {slots['synchronised']} of {slots['total']} slots,"
         f" {count(documents['compared'], 'document')} compared,"

@@ -1,9 +1,9 @@
 """Whether what answers is a node at all.
 
 At an address where a node was, or should be, another server may answer: with pages of its own, and
-often with 200. A node says so in each of its answers (`Server`). A proxy before it may put its own
-name there, and older nodes did not say it: what has no name of ours is asked for its management
-page, once for each address. As clients of Elasticsearch know theirs (`X-Elastic-Product`).
+often with 200. A node names itself in each of its answers (`Server`). A proxy before it may put its
+own name there, so a client asks an address without that name for its management page, once for each
+address. Source: clients of Elasticsearch (`X-Elastic-Product`).
 """
 
 from typing import Protocol

@@ -107,7 +107,7 @@ class AuthoredService(WithAuthor):
     ) -> None:
         """options: that are in force, as declared."""
         is_closed = not _names_methods(author) and not set(overridden(author)) <= {"check"}
-        if is_closed and options.revision <= author.revision:  # As earlier versions declared it.
+        if is_closed and options.revision <= author.revision:  # A declaration opens no method.
             own_methods = methods_of(author)
             kept = tuple(each for each in options.methods if each in own_methods)
             options = replace(options, methods=kept)

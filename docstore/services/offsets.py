@@ -62,7 +62,7 @@ class OffsetService:
 
     def check(self, state: State) -> None:
         """Refuse what cannot be an offset's state."""
-        if state.keys() | {INCARNATION} != MEMBERS:  # Earlier versions wrote none.
+        if state.keys() != MEMBERS:
             raise Refusal(f"an offset has {', '.join(sorted(MEMBERS))}", status=400)
 
     def patch(self, state: State, change: State) -> State | None:
@@ -104,7 +104,7 @@ def out_of_range(offset: int, start: int, end: int) -> str:
 
 def _of_incarnation(state: State, named: str, *, is_claim: bool) -> State:
     """Return the state as it is of the incarnation that a request names, if it names one."""
-    known = state.get(INCARNATION, "")
+    known = state[INCARNATION]
     if named in ("", known):
         return state
     if not known:

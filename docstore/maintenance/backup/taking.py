@@ -37,8 +37,8 @@ CUT_TIMEOUT_S, PAGE_TIMEOUT_S = 30.0, 60.0
 HOLD_S_MIN = 86_400.0
 """For so long a snapshot is kept while a backup runs."""
 KINDS = ("log", "branches")
-ELSEWHERE = (404, 421, 425, 429)
-"""This node is of an earlier version, or cannot answer now or for these slots: another one can."""
+ELSEWHERE = (421, 425, 429)
+"""Statuses of a node that cannot answer now or for these slots: another node can."""
 
 Tell = Callable[[Part], None]
 """Told of each file that is there, those of an earlier run as well."""

@@ -114,7 +114,7 @@ def test_a_put_replaces_only_by_a_handler_that_replaces() -> None:
     assert refused(row({"n": 1}), "PUT", {"n": 2}, service) == (405, "method-not-allowed")
 
 
-def test_what_an_earlier_version_declared_opens_nothing() -> None:
+def test_a_declaration_opens_no_method_without_a_handler() -> None:
     declared = declaration_of(Balances())
     declared["service"]["methods"] = ["POST", "PUT", "PATCH", "DELETE"]
     service = AuthoredService(options_of(declared), Balances())
