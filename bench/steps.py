@@ -32,7 +32,7 @@ from docstore.ownership.configuration import Configuration, MemberEntry, first_r
 from docstore.services.declared import DeclaredService
 from docstore.storage.store import Recovered
 from docstore.wire.frames import Packed, unpack_frame
-from docstore.wire.link_messages import PROTOCOL, Message
+from docstore.wire.link_messages import Message
 
 NAMES = ("n1", "n2", "n3")
 SLOTS, LINKS = 1024, 3000
@@ -121,7 +121,7 @@ class Group:
 
     def _carry(self, sender: str, to: str, messages: Sequence[Message], packed: Packed) -> None:
         begun = time.process_time()
-        frame = packed.frame(1, messages, PROTOCOL)
+        frame = packed.frame(1, messages)
         carried = time.process_time()
         configuration, received = unpack_frame(memoryview(frame)[4:])
         self.spent_s[sender] += carried - begun

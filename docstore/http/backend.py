@@ -182,12 +182,6 @@ class Backend(Protocol):
         Raises BadRequest, NotFound, Conflict, Unavailable, Undecided.
         """
 
-    async def allow_extended_form(self, timeout_s: float) -> None:
-        """Return once documents may lie where keys say, which all members have to know of (M7).
-
-        Raises Conflict, Unavailable, Undecided.
-        """
-
     def group_available(self) -> bool:
         """Say whether a majority of the voters is connected and the view has converged."""
 

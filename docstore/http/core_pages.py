@@ -58,7 +58,6 @@ GROUP_REQUESTS: Mapping[str, Sequence[str]] = {
     "ReplaceMemberRequest": ("id", "member"),
     "RemoveMemberRequest": ("id", "force"),
     "CancelChangeRequest": (),
-    "StoreExtendedFormRequest": (),
     "JoinPeerRequest": ("memberGroupReference",),
 }
 """Members of requests that change the group; `node/members/group.py` checks what `member` holds."""

@@ -1,7 +1,6 @@
-"""Declarations of factories over HTTP: documents, with warnings of what they say in vain.
+"""Declarations of factories over HTTP: documents, with warnings about members without effect.
 
-Before one is stored it is seen to that its documents will be found: at their level, and in their
-slots, by all members.
+A declaration is refused while documents of its path are stored at another level.
 """
 
 import orjson
@@ -11,7 +10,6 @@ from docstore.http.backend import Backend
 from docstore.http.representation import JSON_TYPE, document_json, encode
 from docstore.model import json
 from docstore.model.document import Row
-from docstore.model.paths import has_keys
 from docstore.model.service import State
 from docstore.services.declared import options_of
 from docstore.services.unkept import WARNINGS, unkept
@@ -37,8 +35,7 @@ def without_warnings(raw: bytes, state: State) -> tuple[bytes, State]:
 async def check_declarable(backend: Backend, declaration: State, timeout_s: float) -> None:
     """Refuse a level that documents of this path do not have: they would vanish.
 
-    And keys, unless all members know where documents lie by them. Raises Conflict, Unavailable, or
-    Refusal for what cannot stand.
+    Raises Conflict, Unavailable, or Refusal for what cannot stand.
     """
     declared = options_of(declaration)
     known = backend.service_at(declared.path)
@@ -49,5 +46,3 @@ async def check_declarable(backend: Backend, declaration: State, timeout_s: floa
         if await backend.counting(declared.path, timeout_s, level=level):
             detail = f"there are documents of another level; {declared.path} keeps its options"
             raise Conflict(detail)
-    if has_keys(declared.path):
-        await backend.allow_extended_form(timeout_s)

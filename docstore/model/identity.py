@@ -26,8 +26,8 @@ class Identity(NamedTuple):
     others. created: it brought its document into being; said only where the version, not being 0,
     does not. fences: all that its document remembers from this row on, see `model/fences.py`.
     part: of a batch: which of its rows this is, and how many they are, next to each other in the
-    log; () for others. Of protocol 9: see `documents/membership/stored_forms.py`.
-    principal: who wanted it, "" where nobody is asked. Of protocol 9 as well.
+    log; () for others.
+    principal: the user that wanted it, "" where the group asks for no user.
     """
 
     entry: str

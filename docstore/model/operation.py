@@ -98,12 +98,10 @@ class Operation:
 
     def packed(self) -> tuple[Any, ...]:
         """Return it as plain values, as `operation_from_wire` takes it."""
-        below: bool | int = self.recreate_below or False
         return (
             self.verb, self.link, self.body, self.media, self.signature, self.conditions,
-            True if below == ANY_TOMBSTONE else below, self.creates, self.key, self.replicas,
-            self.select, self.level, self.writer, self.reign, self.fence, self.trace,
-            self.principal,
+            self.recreate_below, self.creates, self.key, self.replicas, self.select, self.level,
+            self.writer, self.reign, self.fence, self.trace, self.principal,
         )  # fmt: skip
 
 
@@ -143,9 +141,6 @@ class Answer(NamedTuple):
 def operation_from_wire(packed: Sequence[Any]) -> Operation:
     """Return the operation that a peer packed; what it has added is ignored."""
     members = dict(zip(Operation.__slots__, packed, strict=False))
-    below = members["recreate_below"]
-    if isinstance(below, bool):
-        members["recreate_below"] = ANY_TOMBSTONE if below else None
     if members["conditions"] is not None:
         members["conditions"] = Conditions(*members["conditions"])
     members["select"] = tuple(members["select"])

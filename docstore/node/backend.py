@@ -265,10 +265,6 @@ class NodeBackend:
         await self._gate.inside().group.change(asked, timeout_s)
         return self.node_group()
 
-    async def allow_extended_form(self, timeout_s: float) -> None:
-        """Return once what protocol 9 has added to rows may be stored."""
-        await self._gate.inside().group.allow_extended_form(timeout_s)
-
     def group_available(self) -> bool:
         """Say whether a majority is connected and the view has converged."""
         running = self._gate.running

@@ -31,7 +31,6 @@ from docstore.node.authors import load
 from docstore.node.backend import NodeBackend
 from docstore.node.damage import end_process, refuse_damaged, tell_lost_records
 from docstore.node.draining import all_given_away
-from docstore.node.extended_form import ExtendedForm
 from docstore.node.gate import Gate
 from docstore.node.handler_calls import HandlerCalls
 from docstore.node.members.founding import Founding, identity
@@ -135,8 +134,6 @@ class Node:
             partial(check_declarable, backend),
         )
         stack.push_async_callback(self._offering.stop)
-        self._extended_form = ExtendedForm(backend.allow_extended_form)
-        stack.push_async_callback(self._extended_form.stop)
         self._http = self._http_face(backend)
         await self._http.start(config.listen_host, config.listen_port)
         if config.shared is not None:
@@ -247,8 +244,6 @@ class Node:
             self.gate.open(running, self._offering.why_not)
             running.start()
             self._offering.start()
-            if parts.access is not None and not parts.access.is_anonymous:
-                self._extended_form.start()
             _tell_other_port(self.config, parts.node_id, running.driver.view)
             if self._http is not None:
                 await self._http.serve_shared()

@@ -27,14 +27,7 @@ from docstore.errors import StoreBroken
 from docstore.model.address import Address
 from docstore.ownership.by_hash import Placed, Placement, place
 from docstore.ownership.voters import VOTERS_MAX, chosen
-from docstore.wire.link_messages import PROTOCOL
-
-FIRST_PROTOCOL = 5
-"""What it stores is what every version reads."""
-EXTENDED = 9
-"""The protocol of documents that lie by keys, and of rows that say which of them belong together
-and who made them. Asked for by the first declaration of a factory that has keys, and by nodes that
-ask who everybody is."""
+from docstore.wire.link_messages import FIRST_PROTOCOL, PROTOCOL
 
 LOST = "!"
 """Behind the name of a member whose disk is lost: it still counts, and never answers."""
@@ -117,16 +110,7 @@ class Configuration:
     reads: str = "confirm"
     """How owners make sure that a value is current: by asking each time, or by a lease."""
     stored_protocol: int = FIRST_PROTOCOL
-    """What protocols up to this one have added to what is stored, all members read."""
-
-    def stores(self, protocol: int) -> bool:
-        """Say whether what a protocol has added to rows and the like may be stored (rule M7)."""
-        return protocol <= self.stored_protocol
-
-    @property
-    def stores_extended_form(self) -> bool:
-        """Whether rows may say of which batch they are, and who made them."""
-        return self.stores(EXTENDED)
+    """The protocol up to which all members read what protocols add to stored data (rule M7)."""
 
     def member(self, node_id: str) -> MemberEntry | None:
         """Return the member of that id, the next one's before the present one's."""
@@ -184,13 +168,11 @@ class Configuration:
 
     def pack(self) -> bytes:
         """Return the configuration as stored and as told to other nodes."""
-        # Nodes of protocols 5 and 6 read no field more, and need none.
-        added = (self.stored_protocol,) if self.stored_protocol > FIRST_PROTOCOL else ()
         packed: bytes = msgpack.packb(
             (
                 self.id, self.cluster_id, self.slots, self.points_per_node,
                 self.replication_factor, _entries(self.members), self.stage.value,
-                _entries(self.next_members), self.forced, self.reads, *added,
+                _entries(self.next_members), self.forced, self.reads, self.stored_protocol,
             )
         )  # fmt: skip
         return packed
@@ -206,22 +188,13 @@ def unpack_configuration(packed: bytes) -> Configuration:
     """Return the configuration from its bytes; raises ValueError or TypeError if malformed."""
     fields: Sequence[Any] = msgpack.unpackb(packed)
     number, cluster_id, slots, points_per_node, factor, entries, stage, coming, *more = fields
-    forced, reads, *added = more
+    forced, reads, stored_protocol, *_ = more  # A later version may add fields.
     members = tuple(MemberEntry(*entry) for entry in entries)
     following = tuple(MemberEntry(*entry) for entry in coming)
     return Configuration(
-        number,
-        cluster_id,
-        slots,
-        points_per_node,
-        factor,
-        members,
-        Stage(stage),
-        following,
-        forced,
-        reads,
-        *added[:1],
-    )
+        number, cluster_id, slots, points_per_node, factor, members, Stage(stage), following,
+        forced, reads, stored_protocol,
+    )  # fmt: skip
 
 
 class Registered(NamedTuple):

@@ -41,17 +41,11 @@ class TooFewMembers(Conflict):
     code = "too-few-members"
 
 
-class EarlierVersion(Conflict):
-    """A member is of a version that does not read what would be stored, or is not connected."""
-
-    code = "earlier-version"
-
-
 _BY_CODE: Mapping[str, type[DocstoreError]] = {
     each.code: each
     for each in (
         BadRequest, NotAMember, ChangeInFlight, NoChange, AlreadyAMember, AddressTaken,
-        TooFewMembers, EarlierVersion,
+        TooFewMembers,
     )
 }  # fmt: skip
 

@@ -31,8 +31,7 @@ class JournalLine(NamedTuple):
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Create the table with its line, for tables that never had a journal."""
-    connection.execute(tables.CREATE_JOURNAL)
+    """Insert the line of a new file, at the place before the first entry of its journal."""
     (key,) = connection.execute(f"SELECT randomblob({KEY_BYTES})").fetchone()
     line = JournalLine(key, *START, alone=1)
     connection.execute(tables.INSERT_JOURNAL, (*line, checksum(tuple(line)), 0))

@@ -1,14 +1,14 @@
 """How a file of an earlier format becomes one of this version, in the transaction of a start.
 
-A file has a format, a whole number, in its one line (`node`, `file`). Whatever the code of before
-could not read, or would misread, raises it by one, and comes with a step here that makes a file of
-format n one of n + 1. A start plays the steps that a file lacks in the transaction that counts the
-boot: after a cut of power the file is what it was or what this version makes of it, never between
-the two. There is no step back (see decision 43).
+A file has a format, a whole number, in its one line (`node`, `file`). A change of the tables that
+the version before cannot read must raise the format by one, and must add a step here that makes a
+file of format n one of n + 1. A start runs the steps that a file lacks in the transaction that
+counts the boot, so after a power cut the file has either its old format or the new one. There is no
+step back (see decision 43).
 
-In every format the line begins with the number and ends with what vouches for the definitions of
-the tables and for the line itself. So it can be verified, and renewed after a step, without knowing
-what else is in it.
+In every format the line begins with the format and ends with two checksums: of the definitions of
+the tables, and of the line itself. So each version can verify the line, and renew it after a step,
+without knowing its other columns.
 """
 
 import sqlite3
@@ -20,14 +20,14 @@ from docstore.storage.packing import checksum, schema_checksum
 from docstore.storage.tables import SCHEMA
 
 Step = Callable[[sqlite3.Connection], None]
-"""Makes a file of one format one of the next, but for its line. It may not end the transaction (as
-`executescript` does), and the file needs room for what it writes twice: in the log, then itself."""
+"""Function that brings a file to the next format, all but its line. It must not end the transaction
+(as `executescript` does). What it writes needs room twice: in the log, then in the file."""
 
 
 class Kind(NamedTuple):
-    """A kind of file: what it holds, the table of its line, and what this version makes of it.
+    """A kind of file: its content and the table of its line.
 
-    format: what this version reads and writes. steps: n -> the step from n to n + 1.
+    format: the one that this version writes. steps: n -> the step from format n to n + 1.
     """
 
     holds: str
@@ -36,38 +36,21 @@ class Kind(NamedTuple):
     steps: Mapping[int, Step]
 
 
-def _with_a_journal(connection: sqlite3.Connection) -> None:
-    """2 -> 3: the tables stand at a place in a journal, which is before its first entry."""
-    connection.execute(
-        "CREATE TABLE journal (key BLOB NOT NULL, number INTEGER NOT NULL, stamp BLOB NOT NULL,"
-        " alone INTEGER NOT NULL, checksum INTEGER NOT NULL, written INTEGER NOT NULL)"
-    )
-    (key,) = connection.execute("SELECT randomblob(16)").fetchone()
-    line = (key, 0, bytes(8), 1)
-    connection.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, 0)", (*line, checksum(line)))
-
-
-DOCUMENTS = Kind("documents", "node", 3, {2: _with_a_journal})
+DOCUMENTS = Kind("documents", "node", 1, {})
 STREAMS = Kind("streams", "file", 1, {})
 
 
 def migrate(connection: sqlite3.Connection, kind: Kind) -> None:
     """Bring a file to the format of this version, within the transaction that is open.
 
-    Raises StoreBroken when that cannot be done: the file is not of this kind, newer than this
-    version, older than the first step, or damaged. Whatever a step raises takes all of them back.
+    Raises StoreBroken when the file is not of this kind, has a later format than this version
+    reads, or is damaged. An exception of a step rolls all of them back.
     """
     found = _line(connection, kind)[0]
     if found > kind.format:
         raise StoreBroken(
             f"the file of {kind.holds} has format {found}, and this version reads up to"
             f" {kind.format}: start the version that wrote it, or a later one"
-        )
-    missing = [number for number in range(found, kind.format) if number not in kind.steps]
-    if missing:
-        raise StoreBroken(
-            f"the file of {kind.holds} has format {found}, and this version takes over from"
-            f" {missing[-1] + 1} on: start an earlier version first, which brings it there"
         )
     for number in range(found, kind.format):
         _insist_on_schema(connection, kind)

@@ -101,7 +101,7 @@ def start(
 
 
 def has_journal(connection: sqlite3.Connection) -> bool:
-    """Return whether the file ever had a journal: it is neither new nor of an earlier version."""
+    """Return whether a start has prepared the file, and its journal with it."""
     return ("journal",) in connection.execute("SELECT name FROM sqlite_master").fetchall()
 
 

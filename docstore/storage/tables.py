@@ -135,9 +135,8 @@ _current_n = (
     .scalar_subquery()
 )
 
-CREATE_JOURNAL = sql(CreateTable(journal))
 CREATE = [
-    *(sql(CreateTable(table)) for table in metadata.sorted_tables if table is not journal),
+    *(sql(CreateTable(table)) for table in metadata.sorted_tables),
     *sorted(sql(CreateIndex(each)) for table in metadata.sorted_tables for each in table.indexes),
 ]
 

@@ -10,7 +10,6 @@ from docstore.model.document import Row
 from docstore.wire import sessions_messages as sessions
 from docstore.wire import streams_messages as streams
 from docstore.wire.link_messages import (
-    PROTOCOL,
     Ask,
     Greeting,
     Hello,
@@ -57,7 +56,6 @@ from docstore.wire.messages import (
     Took,
     Vote,
 )
-from docstore.wire.versions import fields_for
 
 FRAME_BYTES_MAX = 64 << 20
 T = TypeVar("T")
@@ -78,19 +76,12 @@ KINDS: tuple[type[Any], ...] = (
 _TAGS = {kind: tag for tag, kind in enumerate(KINDS)}
 
 
-def pack_frame(
-    configuration: int, messages: Iterable[Message | OfLinks], protocol: int = PROTOCOL
-) -> bytes:
+def pack_frame(configuration: int, messages: Iterable[Message | OfLinks]) -> bytes:
     """Return one frame, with its length (4 bytes, big endian) in front.
 
-    configuration: id of the one that the sender counts by. protocol: of the connection; what it
-    does not know is left out.
+    configuration: id of the one that the sender counts by.
     """
-    if protocol == PROTOCOL:
-        packed = [(_TAGS[type(message)], *message) for message in messages]
-    else:
-        said = ((type(message), fields_for(protocol, message)) for message in messages)
-        packed = [(_TAGS[kind], *fields) for kind, fields in said if fields is not None]
+    packed = [(_TAGS[type(message)], *message) for message in messages]
     body: bytes = msgpack.packb((configuration, packed))
     return len(body).to_bytes(4, "big") + body
 
@@ -100,14 +91,13 @@ class Packed:
 
     def __init__(self) -> None:
         self._said: Sequence[Message] = ()
-        self._protocol = 0
         self._frame = b""
 
-    def frame(self, configuration: int, messages: Sequence[Message], protocol: int) -> bytes:
+    def frame(self, configuration: int, messages: Sequence[Message]) -> bytes:
         """Return the frame of these messages, with its length in front; see `pack_frame`."""
-        if protocol != self._protocol or not _are_same(messages, self._said):
-            self._said, self._protocol = messages, protocol
-            self._frame = pack_frame(configuration, messages, protocol)
+        if not _are_same(messages, self._said):
+            self._said = messages
+            self._frame = pack_frame(configuration, messages)
         return self._frame
 
 
@@ -119,13 +109,16 @@ def _are_same(messages: Sequence[Message], others: Sequence[Message]) -> bool:
 def unpack_frame(body: bytes | bytearray | memoryview) -> tuple[int, list[Message | OfLinks]]:
     """Return the sender's configuration and the messages of a frame without its length.
 
-    What a later version has added behind a message's fields, or a row's, is ignored.
+    It ignores the kinds of messages, and the fields behind those of a message or of a row, that a
+    later protocol has added.
 
     Raises ValueError (or a subclass) or TypeError on anything malformed.
     """
     messages: list[Message | OfLinks] = []
     configuration, packed = msgpack.unpackb(body, use_list=False)
     for tag, *fields in packed:
+        if tag >= len(_READ):
+            continue
         restore, count = _READ[tag]
         if len(fields) > count:
             del fields[count:]
@@ -139,8 +132,8 @@ def known(kind: type[T], fields: Sequence[Any]) -> T:
     return made
 
 
-def _restored_propose(offers: Sequence[Any], *whole: int) -> Propose:
-    return Propose([_restored_offer(*offer) for offer in offers], *whole)
+def _restored_propose(offers: Sequence[Any], boot: int, number: int) -> Propose:
+    return Propose([_restored_offer(*offer) for offer in offers], boot, number)
 
 
 def _restored_offer(
@@ -169,8 +162,8 @@ def _restored_supply(disk: str, n: int, rows: Sequence[Any]) -> Supply:
     return Supply(disk, n, _rows(rows))
 
 
-def _restored_promised(epoch: int, evidence: Sequence[Any], *closed_us: Any) -> Promised:
-    return Promised(epoch, [known(Evidence, entry) for entry in evidence], *closed_us)
+def _restored_promised(epoch: int, evidence: Sequence[Any], closed_us: Sequence[int]) -> Promised:
+    return Promised(epoch, [known(Evidence, entry) for entry in evidence], closed_us)
 
 
 def _restored_forward(operations: Sequence[Any]) -> Forward:

@@ -6,8 +6,8 @@ one loop turn had to say to a peer goes into one frame. The connection is opened
 sender, store, boot and cluster are said once and are true of every frame that follows.
 
 Each machine has its own messages: `wire/messages.py` of documents, `wire/streams_messages.py`,
-`wire/sessions_messages.py`. Unknown tags and malformed frames close the link. What a version adds
-comes behind what there was.
+`wire/sessions_messages.py`. A receiver ignores unknown tags and closes the link on malformed
+frames. A later protocol must add its fields and tags at the end.
 """
 
 from collections.abc import Sequence
@@ -82,5 +82,7 @@ class Hello(NamedTuple):
     seen: tuple[str, int, int]
 
 
-PROTOCOL = 11
-"""Version of all this; what is said to nodes of earlier ones is in `wire/versions.py`."""
+FIRST_PROTOCOL = 1
+"""The protocol of the first release, whose rows and configurations every version reads."""
+PROTOCOL = 1
+"""The greatest protocol that this version speaks; see `wire/versions.py`."""

@@ -73,7 +73,7 @@ class Promised(NamedTuple):
 
     epoch: int
     evidence: Sequence[Evidence]
-    closed_us: Sequence[int] = ()
+    closed_us: Sequence[int]
 
 
 class Refused(NamedTuple):

@@ -306,7 +306,7 @@ class DigestSlots(Request[Sequence[tuple[int, int, int, str]]]):
 class RefillSlot(Request[None]):
     """Your copy of a slot differs from a majority's: fill it anew."""
 
-    name: ClassVar[str] = "doubt"  # On the wire since protocol 5.
+    name: ClassVar[str] = "refill"
     slot: int
 
 

@@ -1,6 +1,7 @@
-"""What earlier versions wrote, and every later one reads: frames, requests, directories, backups.
+"""Compatibility of versions: frames, requests, directories and backups that each version must read.
 
-`frames_N.json` and `store_N.tar.xz` were written by the first version that spoke protocol N, and
-`backup_N.tar.xz` by the first whose backups have format N. They are never written anew: `python -m
-tests.compat` makes those of the present where there are none yet.
+The first version with protocol N writes `frames_N.json` and `store_N.tar.xz`; the first whose
+backups have format N writes `backup_N.tar.xz`. `python -m tests.compat` writes those of the present
+version where there are none. Remove a file to have it written anew, but never after its release.
+`later.py` is a made-up next version.
 """

@@ -1,22 +1,23 @@
-"""`python -m tests.compat`: write what the present protocol says and keeps, once for all."""
+"""`python -m tests.compat`: write the files of the present version that are missing."""
 
 import json
-import sys
+from pathlib import Path
 
 from docstore.maintenance.backup.manifest import FORMAT
 from docstore.wire.link_messages import PROTOCOL
 from tests.compat import backups, golden, stores
 
-FRAMES = golden.file_of(PROTOCOL)
-STORE = stores.file_of(PROTOCOL)
-BACKUP = backups.file_of(FORMAT)
+
+def write_frames(file: Path) -> None:
+    """Write a sample of everything that nodes send to each other."""
+    file.write_text(json.dumps(golden.present(), indent=1) + "\n")
+
 
 if __name__ == "__main__":
-    if FRAMES.exists() and STORE.exists() and BACKUP.exists():
-        sys.exit("it is there: what was written once is not written anew")
-    if not FRAMES.exists():
-        FRAMES.write_text(json.dumps(golden.present(), indent=1) + "\n")
-    if not STORE.exists():
-        stores.make(STORE)
-    if not BACKUP.exists():
-        backups.make(BACKUP)
+    for file, write in (
+        (golden.file_of(PROTOCOL), write_frames),
+        (stores.file_of(PROTOCOL), stores.make),
+        (backups.file_of(FORMAT), backups.make),
+    ):
+        if not file.exists():
+            write(file)

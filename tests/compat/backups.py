@@ -1,8 +1,4 @@
-"""A chain of backups as an earlier version wrote it, and what is in it.
-
-`backup_N.tar.xz` was written by the first version whose backups have format N; `python -m
-tests.compat` makes that of the present format if there is none yet.
-"""
+"""Chains of backups, one of each format, and what is in them."""
 
 import tarfile
 import tempfile

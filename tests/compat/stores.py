@@ -1,8 +1,7 @@
-"""The directory of a node that an earlier version has filled, and what it answers.
+"""Directories of nodes, one of each protocol, and what the nodes answered.
 
-`store_N.tar.xz` was written by the first version of protocol N; `python -m tests.compat` makes the
-one of the present protocol if there is none yet. In it: the directory of a node that was the only
-one of its group, as a clean stop leaves it, and `expected.json`: path -> the page that it answered.
+`store_N.tar.xz` has the directory of the only node of a group after a clean stop, and
+`expected.json`: path -> the page that the node answered.
 """
 
 import json

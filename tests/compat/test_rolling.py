@@ -1,45 +1,29 @@
-"""Three nodes are brought from an earlier version to this one, one by one, under load.
+"""Three nodes are upgraded to a made-up next version, one by one, under load.
 
-The earlier one is what stood in the history before nodes of two versions could speak with each
-other: protocol 5. What clients want done meanwhile is done, all of it, once.
+Clients write and read documents and produce records meanwhile: all of it is done, once.
 """
 
 import asyncio
-import io
+import json
 import re
-import subprocess
-import sys
-import tarfile
 import urllib.request
-from importlib.util import find_spec
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
 from docstore.client import Client
 from docstore.client.local import LocalCluster, LocalNode
-from tests.source import ROOT
+from docstore.node.damage import EXIT_DISK_FAILED
+from docstore.wire.link_messages import PROTOCOL
 
-PROTOCOL_5 = "b240784"
 PRESENT = ("-m", "docstore")
+LATER = (str(Path(__file__).parent / "later.py"),)
 STOP_S = 20.0
 AT_LEAST = 20
 """Of each kind of request while a node is away."""
-RUN = "import sys; sys.path.insert(0, {!r}); from docstore.__main__ import main; sys.exit(main())"
-
-
-@pytest.fixture
-def earlier(tmp_path: Path) -> tuple[str, ...]:
-    """Return the command that runs a node of protocol 5."""
-    assert find_spec("greenlet"), "which nodes import no more, but these do"
-    asked = ["git", "-C", str(ROOT), "archive", PROTOCOL_5, "docstore", "gossip"]
-    found = subprocess.run(asked, capture_output=True, check=False)
-    if found.returncode:
-        pytest.skip(f"the history of this checkout does not go back to {PROTOCOL_5}")
-    with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
-        archive.extractall(tmp_path / "earlier", filter="data")
-    return ("-c", RUN.format(str(tmp_path / "earlier")))
 
 
 class Load:
@@ -76,22 +60,53 @@ class Load:
                 await asyncio.sleep(0.02)
 
 
-def restart(cluster: LocalCluster, node: LocalNode, command: tuple[str, ...]) -> None:
-    """Stop a node gently, and start it in another version."""
+def stop(node: LocalNode) -> None:
+    """Stop a node gently."""
     assert node.process is not None
     node.process.terminate()
     assert node.process.wait(STOP_S) == 0
-    node.process, node.command = None, command
+    node.process = None
+
+
+def restart(cluster: LocalCluster, node: LocalNode, command: tuple[str, ...]) -> None:
+    """Stop a node gently, and start it in another version."""
+    stop(node)
+    node.command = command
     cluster.start(node)
     cluster.wait_ready()
 
 
+def read(node: LocalNode, path: str) -> str:
+    """Return a page of a node."""
+    with urllib.request.urlopen(node.url + path, timeout=5) as page:
+        content: bytes = page.read()
+    return content.decode()
+
+
 def refused(node: LocalNode) -> int:
     """Return how often others did not know the protocol that a node proposed."""
-    with urllib.request.urlopen(f"{node.url}/metrics", timeout=5) as page:
-        text = page.read().decode()
-    found = re.search(r"^docstore_peer_dials_refused_total (\d+)", text, re.MULTILINE)
+    found = re.search(
+        r"^docstore_peer_dials_refused_total (\d+)", read(node, "/metrics"), re.MULTILINE
+    )
     return int(found[1]) if found else 0
+
+
+def stored(cluster: LocalCluster) -> set[int]:
+    """Return the stored protocols that nodes show."""
+    pages: list[dict[str, Any]] = [
+        json.loads(read(node, "/core/node-groups/default")) for node in cluster.nodes
+    ]
+    return {page["configuration"]["storedProtocol"] for page in pages}
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not await asyncio.to_thread(holds):
+            await asyncio.sleep(0.05)
+
+
+def log_of(node: LocalNode) -> str:
+    return (node.data / "log.txt").read_text()
 
 
 async def consumed(urls: list[str]) -> list[int]:
@@ -106,14 +121,38 @@ async def consumed(urls: list[str]) -> list[int]:
     return numbers
 
 
-@pytest.mark.thorough
-async def test_a_rolling_upgrade_fails_no_request_and_closes_the_way_back(
-    tmp_path: Path, earlier: tuple[str, ...]
-) -> None:
-    cluster = LocalCluster(3, tmp_path / "group", ["--slots", "16"])
+async def upgraded(cluster: LocalCluster, load: Load) -> None:
+    """Bring each node to the next version."""
+    await load.until_busy()
     for node in cluster.nodes:
-        node.command = earlier
-    with cluster:
+        assert stored(cluster) == {PROTOCOL}
+        await asyncio.to_thread(restart, cluster, node, LATER)
+        if node is cluster.nodes[0]:  # Beside two earlier ones.
+            assert await asyncio.to_thread(refused, node) >= 2
+        await load.until_busy()
+    await until(lambda: stored(cluster) == {PROTOCOL + 1})
+    await load.until_busy()
+    load.is_over = True
+
+
+async def insist_on_later(cluster: LocalCluster) -> None:
+    """Check that a node of the version before neither joins nor starts on an upgraded disk."""
+    newcomer, first = cluster.prepare(), cluster.nodes[0]
+    cluster.start(newcomer)
+    why = f"it speaks protocol {PROTOCOL}, the group stores what {PROTOCOL + 1} has added"
+    await until(lambda: why in log_of(newcomer))
+    await asyncio.to_thread(stop, first)
+    first.command = PRESENT
+    cluster.start(first)
+    assert first.process is not None
+    assert await asyncio.to_thread(first.process.wait, STOP_S) == EXIT_DISK_FAILED
+    assert "has format 2, and this version reads up to 1" in first.last_words()
+    first.process = None
+
+
+@pytest.mark.thorough
+async def test_a_rolling_upgrade_fails_no_request_and_closes_the_way_back(tmp_path: Path) -> None:
+    with LocalCluster(3, tmp_path / "group", ["--slots", "16"]) as cluster:
         load = Load(cluster.urls)
         async with Client(cluster.urls) as client:
             await client.declare("/notes")
@@ -123,24 +162,16 @@ async def test_a_rolling_upgrade_fails_no_request_and_closes_the_way_back(
         async with asyncio.TaskGroup() as group:
             group.create_task(load.documents())
             group.create_task(load.records())
-            await load.until_busy()
-            for node in cluster.nodes:
-                await asyncio.to_thread(restart, cluster, node, PRESENT)
-                if node is cluster.nodes[0]:  # Beside two earlier ones.
-                    assert await asyncio.to_thread(refused, node) >= 2
-                await load.until_busy()
-            load.is_over = True
-        numbers = await consumed(cluster.urls)
-        assert sorted(numbers) == list(range(load.produced))
+            await upgraded(cluster, load)
+        assert sorted(await consumed(cluster.urls)) == list(range(load.produced))
         async with Client(cluster.urls) as client:
             for number in range(min(50, load.written)):
-                last = max(n for n in range(number, load.written, 50))
+                last = max(range(number, load.written, 50))
                 assert (await client.get(f"/notes/{number}")).value["n"] == last
-    logs = [(node.data / "log.txt").read_text() for node in cluster.nodes]
-    assert not [line for each in logs for line in each.splitlines() if '"alarm"' in line]
-    back = [sys.executable, *earlier, "serve", "--insecure", "--data", str(cluster.nodes[0].data)]
-    ended = await asyncio.to_thread(
-        subprocess.run, back, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert ended.returncode != 0
-    assert "format" in ended.stderr + ended.stdout
+        assert not [
+            line
+            for node in cluster.nodes
+            for line in log_of(node).splitlines()
+            if '"alarm"' in line
+        ]
+        await insist_on_later(cluster)

@@ -1,28 +1,25 @@
-"""Nodes of two versions: links between them speak what both know, and are upgraded in any order."""
+"""Links between nodes of two versions speak what both know, and are upgraded in any order."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import msgpack
 import pytest
 
 from docstore.config import Config
 from docstore.model.address import Address
 from docstore.node.members.founding import Founding
+from docstore.ownership import configuration as configurations
 from docstore.ownership.configuration import Configuration, MemberEntry, first_registered
 from docstore.runtime.links.peers import PeerEvents, PeerLinks
 from docstore.storage.store import Recovered
-from docstore.wire import versions
-from docstore.wire.frames import pack_frame, pack_hello, unpack_frame
-from docstore.wire.link_messages import PROTOCOL, Hello, Message
-from docstore.wire.messages import Confirm, HandOver
+from docstore.wire.link_messages import Hello, Message
+from docstore.wire.messages import HandOver
 from docstore.wire.versions import Spoken
 
-OLD, NEW = Spoken(5, 5), Spoken(5, 6)
+OLD, NEW = Spoken(1, 1), Spoken(1, 2)
 DEADLINE_S = 10.0
 
 
@@ -89,11 +86,11 @@ async def test_a_peer_that_comes_back_upgraded_is_spoken_to_in_its_new_protocol(
         async with listening(old) as port:
             dialler.links.connect("b", ("127.0.0.1", port))
             await until(lambda: dialler.linked == ["b"])
-            assert old.proposed == [5]
+            assert old.proposed == [1]
         new = Node("b", NEW)
         async with listening(new, port):
             await until(lambda: dialler.linked == ["b", "b"])
-            assert new.proposed == [6]
+            assert new.proposed == [2]
 
 
 async def test_links_of_protocols_before_what_the_group_stores_are_ended() -> None:
@@ -103,77 +100,41 @@ async def test_links_of_protocols_before_what_the_group_stores_are_ended() -> No
             dialler.links.connect(peer, ("127.0.0.1", port))
         acceptor.links.connect("a", ("127.0.0.1", a))
         await until(lambda: sorted(dialler.linked) == ["b", "c"] and acceptor.linked == ["a"])
-        assert [dialler.links.protocol_of(peer) for peer in ("b", "c")] == [5, 6]
-        dialler.links.end_before(6)
+        assert [dialler.links.protocol_of(peer) for peer in ("b", "c")] == [1, 2]
+        dialler.links.end_before(2)
         await until(lambda: dialler.lost.count("b") == 2 and acceptor.lost.count("a") == 2)
         assert "c" not in dialler.lost
         # What is dialled anew is for the node to admit, or not.
         await until(lambda: dialler.linked.count("b") == 2)
 
 
-def test_a_node_is_not_linked_that_does_not_read_what_the_group_stores(tmp_path: Path) -> None:
+def test_a_node_is_not_linked_that_does_not_read_what_the_group_stores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(configurations, "PROTOCOL", 2)
     members = tuple(MemberEntry(name, f"disk of {name}", "host", 1) for name in "ab")
-    group = Configuration(3, "c", 16, 8, None, members, stored_protocol=6)
+    group = Configuration(3, "c", 16, 8, None, members, stored_protocol=2)
     kept = Recovered("disk of a", 1, first_registered(group).pack(), {})
     at = Address("h", 1)
     config = Config(data=tmp_path, advertise=at, peer_advertise=at, gossip_advertise=at)
     founding = Founding(config, "a", kept, learnt=lambda packed: None, outdated=lambda boot: None)
-    hello = Hello(5, "c", "b", "disk of b", 1, "a", "", b"", 1, ("", 0, 0))
-    assert founding.admit(hello) == "it speaks protocol 5, the group stores what 6 has added"
-    assert founding.admit(hello._replace(protocol=6)) is None
+    hello = Hello(1, "c", "b", "disk of b", 1, "a", "", b"", 1, ("", 0, 0))
+    assert founding.admit(hello) == "it speaks protocol 1, the group stores what 2 has added"
+    assert founding.admit(hello._replace(protocol=2)) is None
     # One that belongs nowhere yet is told by who dials it.
     blank = Founding(
         replace(config, join=("http://h:1",)), "a", replace(kept, configuration=None),
         learnt=lambda packed: None, outdated=lambda boot: None,
     )  # fmt: skip
     why_not = blank.admit(hello._replace(configuration=group.pack()))
-    assert why_not == "it speaks protocol 5, the group stores what 6 has added"
+    assert why_not == "it speaks protocol 1, the group stores what 2 has added"
     assert not blank.has_group
 
 
 async def test_a_peer_that_speaks_nothing_of_ours_is_not_linked() -> None:
-    dialler, acceptor = Node("a", NEW), Node("b", Spoken(7, 8))
+    dialler, acceptor = Node("a", NEW), Node("b", Spoken(3, 4))
     async with listening(acceptor) as port, listening(dialler):
         dialler.links.connect("b", ("127.0.0.1", port))
         await until(lambda: dialler.links.counters["dials_refused"] >= 2)
         assert not dialler.linked
         assert not acceptor.proposed  # Refused before it is looked at who it is.
-
-
-async def test_a_node_of_protocol_5_itself_is_spoken_to() -> None:
-    """As it was: it answers whatever it is proposed with a Hello of its own, and hangs up."""
-    frames: list[bytes] = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        async def frame() -> bytes:
-            return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
-
-        proposed = msgpack.unpackb(await frame())
-        assert len(proposed) == 10  # It knows no more fields.
-        writer.write(pack_hello(Hello(5, "c", "b", "d", 1, "a", "", b"", 1, ("", 0, 0))))
-        if proposed[0] == 5:
-            frames.append(await frame())
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    dialler = Node("a", NEW)
-    async with server, listening(dialler):
-        dialler.links.connect("b", server.sockets[0].getsockname()[:2])
-        await until(lambda: dialler.linked == ["b"])
-        dialler.links.send("b", Confirm(3, ()))
-        dialler.links.flush()
-        await until(lambda: bool(frames))
-        assert unpack_frame(frames[0]) == (0, [Confirm(3, ())])
-
-
-def test_what_a_peer_does_not_know_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A field that was added behind others, and a kind of message that there was not."""
-
-    def without_slots(message: Any) -> tuple[Any, ...]:
-        return tuple(message[:1])
-
-    added = {Confirm: without_slots, HandOver: lambda message: None}
-    monkeypatch.setattr(versions, "BEFORE", {PROTOCOL: added})
-    messages: list[Message] = [Confirm(3, [(1, 2)]), HandOver(b"")]
-    _, packed = msgpack.unpackb(pack_frame(1, messages, protocol=PROTOCOL - 1)[4:])
-    assert [fields[1:] for fields in packed] == [[3]]

@@ -216,9 +216,7 @@ class TakeOver:
 
     def promised(self, sender: str, message: Promised) -> None:
         """Gather evidence; fix the base of the slots for which a quorum has promised."""
-        # Before protocol 10 a promise says nothing of instants.
-        closed = message.closed_us or [0] * len(message.evidence)
-        for evidence, closed_us in zip(message.evidence, closed, strict=False):
+        for evidence, closed_us in zip(message.evidence, message.closed_us, strict=True):
             log = self.core.logs.get(evidence.slot)
             reign = log.reign if log else None
             if log is None or reign is None or reign.phase is not Phase.PREPARING:

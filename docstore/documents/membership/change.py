@@ -24,8 +24,6 @@ class Kind(StrEnum):
     CANCEL = "cancel"
     SPREAD = "spread"
     """The same members, other voters; asked for by the register itself."""
-    EXTENDED_FORM = "extended-form"
-    """The same members, who may store what only some groups do; see `stored_forms.py`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +64,6 @@ def begin(now: Configuration, change: Change) -> Configuration:
             return _learning(now, now.members, now.members)
         case Kind.LEAVE | Kind.REMOVE:
             return _remove(now, change)
-        case Kind.EXTENDED_FORM:
-            raise AssertionError("it rests on links, and is for the register")
         case _:
             assert_never(change.kind)
 

@@ -6,7 +6,7 @@ everybody when a new one comes into use. What is decided may be taken from anyon
 
 from docstore.documents.core import Core
 from docstore.documents.membership.stored import StoredRegister
-from docstore.documents.membership.stored_forms import may_tell
+from docstore.documents.membership.stored_protocol import may_tell
 from docstore.documents.peers import NEVER
 from docstore.ownership.configuration import unpack_configuration
 from docstore.wire.messages import Configured

@@ -2,14 +2,14 @@
 
 A change that is under way goes on: from learning to joint when the newcomers have what the old
 members have, from joint to stable when every slot is open under majorities of both. In a group at
-rest a member that has been silent for too long is taken out, votes are spread over zones, and what
-all members read may be stored.
+rest the leader removes a member that has been silent for too long, spreads votes over zones, and
+raises the stored protocol.
 """
 
 from docstore.documents.core import Core
+from docstore.documents.membership import stored_protocol
 from docstore.documents.membership.change import Change, ChangeRefused, Kind, advanced, begin
 from docstore.documents.membership.readiness import Readiness
-from docstore.documents.membership.stored_forms import with_forms_allowed
 from docstore.ownership.configuration import Configuration, Stage, with_votes
 
 
@@ -18,7 +18,7 @@ def next_configuration(core: Core, readiness: Readiness) -> Configuration | None
     configuration = core.configuration
     if configuration.stage is Stage.STABLE:
         following = _without_a_silent_member(core) or _with_votes_spread(core)
-        return following or with_forms_allowed(core)
+        return following or stored_protocol.raised(core)
     if not readiness.is_complete():
         return None
     core.counters["steps_of_change"] += 1
@@ -45,7 +45,7 @@ def _without_a_silent_member(core: Core) -> Configuration | None:
 def _with_votes_spread(core: Core) -> Configuration | None:
     """Move votes to other zones, when all members are there: nothing then stands in its way.
 
-    Founders do not spread them, nor do older versions.
+    Founders do not spread them.
     """
     configuration = core.configuration
     if with_votes(configuration.members) == configuration.members:

@@ -22,7 +22,7 @@ from random import Random
 from typing import assert_never
 
 from docstore.documents.core import Core
-from docstore.documents.membership.change import Change, ChangeRefused, Kind, begin
+from docstore.documents.membership.change import Change, ChangeRefused, begin
 from docstore.documents.membership.election import Election
 from docstore.documents.membership.notices import CommitNotices
 from docstore.documents.membership.policy import next_configuration
@@ -30,7 +30,6 @@ from docstore.documents.membership.readiness import Readiness
 from docstore.documents.membership.replication import Replication
 from docstore.documents.membership.requests import ChangeRequests
 from docstore.documents.membership.stored import StoredRegister
-from docstore.documents.membership.stored_forms import with_extended_form
 from docstore.documents.membership.transfer import Transfer
 from docstore.ownership.configuration import Configuration, Registered
 from docstore.wire.messages import Canvass, Configured, Electing, Follow, Lead, Succeed, Vote
@@ -96,21 +95,12 @@ class Register:
             self.requests.answer(request, 503, "not-the-leader", why_not)
             return
         try:
-            following = self._begun(change)
+            following = begin(self.core.configuration, change)
         except ChangeRefused as refused:
             self.requests.answer(request, refused.status, refused.code, refused.detail)
             return
-        if following.id == self.core.configuration.id:
-            self.requests.answer(request, 202, "", f"configuration {following.id}")
-            return
         self.requests.begun(request, following.id)
         self.replication.offer(following)
-
-    def _begun(self, change: Change) -> Configuration:
-        """Return the configuration that a change begins with. Raises ChangeRefused."""
-        if change.kind is Kind.EXTENDED_FORM:  # Who reads it is known of links, not of members.
-            return with_extended_form(self.core)
-        return begin(self.core.configuration, change)
 
     def _why_not_now(self) -> str:
         """Return why this node cannot begin a change, nothing if it can."""

@@ -9,7 +9,7 @@ Source: Raft with a log of one entry (Ongaro and Ousterhout, 2014, sections 5.3 
 from docstore.documents.core import Core
 from docstore.documents.membership.requests import ChangeRequests
 from docstore.documents.membership.stored import StoredRegister
-from docstore.documents.membership.stored_forms import may_tell
+from docstore.documents.membership.stored_protocol import may_tell
 from docstore.documents.peers import NEVER
 from docstore.ownership.configuration import Configuration, unpack_configuration
 from docstore.wire.messages import Follow, Lead

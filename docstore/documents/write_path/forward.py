@@ -13,7 +13,7 @@ effect, and its client must not be told otherwise (rule C3):
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 from docstore.documents.clients import Inflight
@@ -102,8 +102,7 @@ class Gateway:
             self._seq += 1
             self._bytes = size
             slot = self.core.slot_of(operation.link)
-            kept = _storable(self.core, operation) if operation.principal else operation
-            pending = Pending(request, self._seq, slot, kept, deadline, self.core.now)
+            pending = Pending(request, self._seq, slot, operation, deadline, self.core.now)
             self.pending[pending.seq] = pending
             self._route(pending)
         self._soonest = min(self._soonest, deadline)
@@ -309,9 +308,3 @@ def answered(items: Iterable[tuple[Inflight, Answer | None, bool]]) -> Iterator[
         by_boot.setdefault(inflight.boot, []).append(item)
     for boot, answers in by_boot.items():
         yield Answered(boot, answers)
-
-
-def _storable(core: Core, operation: Operation) -> Operation:
-    """Return an operation without what not all members read in a row (rule M7)."""
-    is_read = core.configuration.stores_extended_form
-    return operation if is_read else replace(operation, principal="")

@@ -114,7 +114,7 @@ NODES: Mapping[str, Json] = {
         asked("AddMemberRequest", "member", member=MEMBER),
         asked("ReplaceMemberRequest", "id member", id=TEXT, member=MEMBER),
         asked("RemoveMemberRequest", "id", id=TEXT, force=FLAG),
-        asked("CancelChangeRequest"), asked("StoreExtendedFormRequest"),
+        asked("CancelChangeRequest"),
         asked("JoinPeerRequest", "memberGroupReference", memberGroupReference=TEXT),
     ]},
     "StoredRowsRequest": of("", "ranges", ranges=many(many(WHOLE)), of=one("log", "branches")),

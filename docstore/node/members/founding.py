@@ -19,7 +19,6 @@ from docstore.errors import BadConfig, DiskFull
 from docstore.maintenance.restored import Restored, insist_on_founding
 from docstore.model.address import Address
 from docstore.ownership.configuration import (
-    FIRST_PROTOCOL,
     NODE_ID,
     Configuration,
     Founder,
@@ -30,7 +29,7 @@ from docstore.ownership.configuration import (
     unpack_registered,
 )
 from docstore.storage.store import Recovered, Store
-from docstore.wire.link_messages import PROTOCOL, Hello
+from docstore.wire.link_messages import FIRST_PROTOCOL, PROTOCOL, Hello
 
 ROOM_PAUSE_S = 0.5
 """On a full disk it is tried again so often to store the configuration."""

@@ -23,7 +23,6 @@ from docstore.node.members.founding import Founding
 from docstore.node.members.lookup import Lookup
 from docstore.node.members.membership import Membership
 from docstore.ownership.configuration import (
-    EXTENDED,
     NODE_ID,
     Configuration,
     MemberEntry,
@@ -31,7 +30,7 @@ from docstore.ownership.configuration import (
 )
 from docstore.ownership.quorum import majority
 from docstore.ownership.voters import decisive_zones
-from docstore.reads.refusals import EarlierVersion, refusal
+from docstore.reads.refusals import refusal
 from docstore.runtime.driver import Driver
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.links.rpc import Rpc
@@ -49,7 +48,6 @@ KINDS = {
     "ReplaceMemberRequest": Kind.REPLACE,
     "RemoveMemberRequest": Kind.REMOVE,
     "CancelChangeRequest": Kind.CANCEL,
-    "StoreExtendedFormRequest": Kind.EXTENDED_FORM,
 }
 _STORE_ID = re.compile(r"[0-9a-f]{32}\Z")
 log = structlog.get_logger("docstore.node.members.group")
@@ -155,24 +153,6 @@ class Group:
             if asyncio.get_running_loop().time() + ASK_AGAIN_S >= deadline:
                 raise Unavailable(detail)
             await asyncio.sleep(ASK_AGAIN_S)
-
-    async def allow_extended_form(self, timeout_s: float) -> None:
-        """Return once the extended form may be stored: all members read it, and that is decided.
-
-        Raises Conflict (a member is of an earlier version, or not connected), and as `change`.
-        """
-        if self._members.configuration.stores_extended_form:
-            return
-        for peer in self._members.peers:
-            if self._links.is_linked(peer) and self._links.protocol_of(peer) < EXTENDED:
-                raise EarlierVersion(f"{peer} does not read what protocol {EXTENDED} stores")
-        deadline = asyncio.get_running_loop().time() + timeout_s
-        await self.change({"kind": "StoreExtendedFormRequest"}, timeout_s)
-        while not self._members.configuration.stores_extended_form:
-            if asyncio.get_running_loop().time() >= deadline:
-                detail = f"this node has not heard yet that protocol {EXTENDED} is stored"
-                raise Unavailable(detail)
-            await asyncio.sleep(ASK_AGAIN_S / 4)
 
     async def _change_at_leader(self, asked: Json, timeout_s: float) -> tuple[int, str, str]:
         leader = self._members.leader

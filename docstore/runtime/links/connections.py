@@ -128,7 +128,7 @@ class Inbound(Framed):
     def say(self, message: OfLinks) -> None:
         """Answer on this connection."""
         if self.transport is not None and not self.transport.is_closing():
-            self.transport.write(pack_frame(0, [message], self.protocol))
+            self.transport.write(pack_frame(0, [message]))
 
     @property
     def silent_s(self) -> float:
@@ -211,12 +211,12 @@ class Outbound(Framed):
         """Write what this turn had to say, as one frame. packed: the frames of the turn."""
         messages, self.queue = self.queue, []
         if self._has_room(len(messages)):
-            self._write(packed.frame(self._links.configuration, messages, self.protocol))
+            self._write(packed.frame(self._links.configuration, messages))
 
     def say(self, message: OfLinks) -> None:
         """Write to the links at the other end."""
         if self._has_room(1):
-            self._write(pack_frame(0, [message], self.protocol))
+            self._write(pack_frame(0, [message]))
 
     def _has_room(self, messages: int) -> bool:
         """Say whether messages can be written; those that cannot are dropped."""
@@ -262,7 +262,7 @@ class Detour:
         """Send what this turn had to say, as one frame. packed: the frames of the turn."""
         messages, self.queue = self.queue, []
         if messages:
-            frame = packed.frame(self._links.configuration, messages, self.protocol)
+            frame = packed.frame(self._links.configuration, messages)
             self._links.counters["frames_by_relay"] += 1
             self.relay.say(Relayed("", self.peer, frame[4:]))
 

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from docstore.runtime.links.connections import Detour, Inbound, Links, Outbound
 from docstore.wire.frames import unpack_frame
 from docstore.wire.link_messages import Greeting, OfLinks, Relayed
-from docstore.wire.versions import RELAYS
 
 GREETING_S = 0.2
 MISSED_MAX = 2
@@ -47,8 +46,6 @@ class Detours:
         self._timer = self._loop.call_later(GREETING_S, self._tick)
         greeting = self.greeting()
         for peer, connection in list(self._links.outbound.items()):
-            if connection.protocol < RELAYS:
-                continue
             connection.unanswered += 1
             connection.say(greeting)
             if connection.unanswered > UNANSWERED_MAX and self._relay_to(peer):
@@ -65,7 +62,7 @@ class Detours:
         return {
             peer: connection
             for peer, connection in self._links.outbound.items()
-            if connection.protocol >= RELAYS and connection.unanswered <= MISSED_MAX
+            if connection.unanswered <= MISSED_MAX
         }
 
     def _relay_to(self, peer: str) -> tuple[Outbound, int] | None:
@@ -113,7 +110,7 @@ class Detours:
 
     def _pass_on(self, connection: Inbound, message: Relayed) -> None:
         onward = self._links.outbound.get(message.receiver)
-        if onward is None or onward.protocol < RELAYS or connection.peer is None:
+        if onward is None or connection.peer is None:
             self._links.counters["relays_dropped"] += 1
             return
         self._links.counters["relayed"] += 1

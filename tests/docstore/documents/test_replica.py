@@ -385,7 +385,7 @@ def test_a_reign_opens_when_a_quorum_stands_at_its_base() -> None:
     [prepare, *_] = [m for _, m in settled(machine, 5.1) if isinstance(m, Prepare)]
     empty = replica("n2")
     [evidence] = empty.acceptor.promise(0, [empty.core.logs[0]]).evidence
-    machine.step(Received("n2", Promised(prepare.epoch, [evidence])), 5.2)
+    machine.step(Received("n2", Promised(prepare.epoch, [evidence], [0])), 5.2)
     settled(machine, 5.2)
     reign = machine.core.logs[0].reign
     assert reign is not None

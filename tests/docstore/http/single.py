@@ -209,9 +209,6 @@ class SingleNode:
             raise BadRequest("kind must be RemoveMemberRequest")
         raise TooFewMembers("none would remain")
 
-    async def allow_extended_form(self, timeout_s: float) -> None:
-        """There is but one slot."""
-
     def group_available(self) -> bool:
         return not self.why_not
 

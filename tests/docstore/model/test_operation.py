@@ -42,12 +42,3 @@ def test_a_read_arrives_as_it_was_sent(select: Any) -> None:
 def test_a_write_arrives_as_it_was_sent(members: dict[str, Any]) -> None:
     operation = Operation(verb="POST", link="/a/b", body=b"{}", **members)
     assert there_and_back(operation) == operation
-
-
-@pytest.mark.parametrize(("below", "packed"), [(None, False), (ANY_TOMBSTONE, True), (1, 1)])
-def test_what_may_be_recreated_is_packed_as_earlier_versions_read_it(
-    below: int | None, packed: bool | int
-) -> None:
-    operation = Operation(verb="POST", link="/a/b", recreate_below=below)
-    assert operation.packed()[RECREATE] is packed
-    assert there_and_back(operation).recreate_below == below

@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,6 @@ import aiohttp
 import pytest
 
 from docstore.client import Client, Differs, LocalCluster, RequestFailed
-from docstore.ownership.configuration import EXTENDED
 from tests.docstore.access.tokens import digest
 from tests.fork_server import SERVER
 
@@ -116,9 +115,6 @@ async def test_each_version_says_who_made_it_wherever_it_came_in(
             await stack.enter_async_context(Client(cluster.urls, token=name))
             for name in ("ann", "eve", "operator")
         ]
-        async with asyncio.timeout(20):  # Nodes ask the group for the form that says it.
-            while not await _says_who(operator, cluster.urls):
-                await asyncio.sleep(0.05)
         link, kind = f"{notes}/whose", {"Content-Type": "application/json"}
         for number, (client, url) in enumerate(itertools.product((ann, eve), cluster.urls)):
             body = json.dumps({"n": number}).encode()
@@ -150,13 +146,6 @@ def _command(
     """Run a command as somebody in a terminal does."""
     kept = {name: value for name, value in os.environ.items() if "DOCSTORE" not in name}
     return SERVER.run(*arguments, "--url", cluster.urls[0], environment=kept | environment)
-
-
-async def _says_who(operator: Client, urls: Sequence[str]) -> bool:
-    """Say whether all nodes know that the group stores it."""
-    found = [await operator.once(url, "GET", GROUP, timeout_s=5) for url in urls]
-    stored = [json.loads(content)["configuration"]["storedProtocol"] for _, _, content in found]
-    return min(stored) >= EXTENDED
 
 
 async def test_who_may_write_to_a_factory_finds_it_declared(

@@ -265,19 +265,6 @@ async def test_a_later_file_is_refused_in_words_that_help_and_is_not_touched(
     assert (await one_start(stored, path)).boot == before.boot + 1
 
 
-async def test_a_file_from_before_the_first_step_is_refused_in_words_that_help(
-    stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, present = tmp_path / "store.db", stored.kind.format
-    await one_start(stored, path)
-    stored.installed(
-        monkeypatch, stored.kind._replace(format=present + 2, steps={present + 1: stored.step()})
-    )
-    what = rf"has format {present}, and this version takes over from {present + 1} on: start an"
-    with pytest.raises(StoreBroken, match=what):
-        await one_start(stored, path)
-
-
 @pytest.mark.parametrize("damage", ["CREATE TABLE another (x)", "UPDATE {} SET boot = boot + 1"])
 async def test_no_step_is_played_on_a_damaged_file(
     stored: Stored, damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -26,7 +26,7 @@ class Chain:
 
     directory: Path
     taken: list[Manifest] = field(default_factory=list)
-    stored_protocol: int = 5
+    stored_protocol: int = 1
 
     def add(
         self,

@@ -15,7 +15,7 @@ from docstore.runtime.links.rpc import Rpc
 from docstore.wire.link_messages import Relayed
 from docstore.wire.messages import HandOver
 from docstore.wire.requests import ReadPage
-from docstore.wire.versions import RELAYS, Spoken
+from docstore.wire.versions import Spoken
 from tests.chaos.proxy import Link, Proxy
 from tests.compat.test_versions import Node, listening, until
 
@@ -123,18 +123,6 @@ async def test_nothing_is_taken_from_a_relay_that_its_source_may_not_say_itself(
         c.links.outbound["b"].say(Relayed("x", "b", b""))
         await until(lambda: b.links.counters["relays_dropped"] == 2)
         assert b.heard == []
-
-
-async def test_nodes_of_before_neither_relay_nor_are_greeted() -> None:
-    a, b, c = Node("a", NEW), Node("b", NEW), Node("c", Spoken(5, RELAYS - 1))
-    async with group(a, b, c) as links:
-        links["a", "b"].frozen = True
-        await until(lambda: a.links.outbound["b"].unanswered > detours.UNANSWERED_MAX)
-        assert not is_on_a_detour(a, "b")
-        assert a.links.outbound["c"].unanswered == 0
-        say(a, "c", 1)
-        await until(lambda: c.heard == [("a", word(1))])
-        assert a.lost == []
 
 
 async def test_a_node_that_has_ended_is_lost_at_once_whatever_others_said_of_it() -> None:

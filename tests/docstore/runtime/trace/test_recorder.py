@@ -130,7 +130,7 @@ def test_turns_that_speak_of_many_slots_are_bounded_in_bytes() -> None:
     kept = recorder(bytes_max=100_000)
     evidence = [Evidence(slot, True, (1, "n1"), 5, 5, 0, ()) for slot in range(100)]
     for epoch in range(50):
-        kept.note(1.0, Received("n2", Promised(epoch, evidence)), [])
+        kept.note(1.0, Received("n2", Promised(epoch, evidence, [0] * 100)), [])
     assert 1 <= len(lines(kept)) < 10
     assert "Promised epoch=49" in lines(kept)[-1]
 

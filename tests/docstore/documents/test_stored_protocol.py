@@ -1,20 +1,20 @@
-"""Nothing is stored in a form that some member does not read, whoever comes back in what version.
+"""The group stores only what all members read, in whichever versions its nodes return.
 
-The protocols here are made up: 17 and 18 have each added to what is stored.
+Protocols 2 and 3 are made up: each adds to stored data.
 """
 
 from random import Random
 from unittest.mock import patch
 
+import msgpack
 import pytest
 
 from docstore.documents.events import LinkMade
-from docstore.documents.membership import notices, replication, stored_forms
+from docstore.documents.membership import notices, replication, stored_protocol
 from docstore.documents.timing import ReplicaConfig
 from docstore.errors import StoreBroken
 from docstore.ownership import configuration as configurations
 from docstore.ownership.configuration import (
-    FIRST_PROTOCOL,
     Configuration,
     MemberEntry,
     first_registered,
@@ -22,18 +22,17 @@ from docstore.ownership.configuration import (
     unpack_registered,
 )
 from docstore.testing.simulation.world import World
-from docstore.wire.link_messages import PROTOCOL
+from docstore.wire.link_messages import FIRST_PROTOCOL
 from tests.sim.cluster import Cluster
 from tests.sim.process import Process
 
-FORMS = (17, 18)
-OLD, NEW = 16, 18
+OLD, BETWEEN, NEW = FIRST_PROTOCOL, FIRST_PROTOCOL + 1, FIRST_PROTOCOL + 2
 NAMES = ("n0", "n1", "n2", "s0", "s1")
 
 
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_forms, "FORMS", FORMS)
+    monkeypatch.setattr(stored_protocol, "PROTOCOL", NEW)
     monkeypatch.setattr(configurations, "PROTOCOL", NEW)
 
 
@@ -87,7 +86,7 @@ def storm(seed: int) -> Mixed:
         world.run(until + rng.random())
         name = rng.choice(group.names)
         if group.processes[name].up:
-            group.restart(name, rng.choice((OLD, 17, 17, NEW, NEW)))
+            group.restart(name, rng.choice((OLD, BETWEEN, BETWEEN, NEW, NEW)))
     for number, name in enumerate(group.names):
         world.run(40.0 + number)
         group.restart(name, NEW)
@@ -117,25 +116,23 @@ def one_by_one(seed: int) -> tuple[Mixed, list[int]]:
     for number, name in enumerate(group.names):
         world.run(5.0 * number + 5)
         before.append(max(map(group.stored, group.names)))
-        group.restart(name, 17 if name == "n1" else NEW)
+        group.restart(name, BETWEEN if name == "n1" else NEW)
     world.run(25.0)
     return group, before
 
 
-def test_the_form_goes_up_when_the_last_member_reads_it_and_all_say_so() -> None:
+def test_the_stored_protocol_is_the_least_that_a_member_speaks() -> None:
     group, before = one_by_one(1)
-    assert before == [FIRST_PROTOCOL] * 3
-    configuration = group.configuration
-    assert [configuration.stores(protocol) for protocol in (16, 17, 18)] == [True, True, False]
-    assert {group.stored(each) for each in group.names} == {17}
+    assert before == [OLD] * 3
+    assert {group.stored(each) for each in group.names} == {BETWEEN}
     group.restart("n1", NEW)
     group.world.run(35.0)
-    assert {group.stored(each) for each in group.names} == {18}
+    assert {group.stored(each) for each in group.names} == {NEW}
 
 
 def test_a_build_that_asks_only_some_stores_what_others_do_not_read() -> None:
-    with patch.object(stored_forms, "_is_read_by_all", lambda form, read: form <= max(read)):
-        assert any(one_by_one(seed)[1] != [FIRST_PROTOCOL] * 3 for seed in range(8))
+    with patch.object(stored_protocol, "min", max, create=True):
+        assert any(one_by_one(seed)[1] != [OLD] * 3 for seed in range(8))
 
 
 def back_meanwhile(seed: int) -> Mixed:
@@ -159,11 +156,11 @@ def back_meanwhile(seed: int) -> Mixed:
     return group
 
 
-def test_who_comes_back_in_an_earlier_version_is_not_told_what_it_cannot_read() -> None:
+def test_a_node_that_returns_in_an_earlier_version_is_not_told_what_it_cannot_read() -> None:
     for seed in range(5):
         group = back_meanwhile(seed)
         assert group.unread == []
-        assert (group.stored("n0"), group.stored("n2")) == (NEW, FIRST_PROTOCOL)
+        assert (group.stored("n0"), group.stored("n2")) == (NEW, OLD)
     told = [patch.object(each, "may_tell", lambda *_: True) for each in (replication, notices)]
     with told[0], told[1]:
         assert any(back_meanwhile(seed).unread for seed in range(5))
@@ -174,11 +171,9 @@ def configuration(stored_protocol: int) -> Configuration:
     return Configuration(1, "c", 16, 8, None, members, stored_protocol=stored_protocol)
 
 
-def test_before_a_form_is_allowed_the_configuration_is_that_of_the_first_version() -> None:
-    assert configuration(FIRST_PROTOCOL).pack() == configuration(0).pack()
-    assert len(configuration(17).pack()) == len(configuration(FIRST_PROTOCOL).pack()) + 1
-    for each in (configuration(17), configuration(FIRST_PROTOCOL)):
-        assert unpack_configuration(each.pack()) == each
+def test_what_a_later_version_adds_to_a_configuration_is_ignored() -> None:
+    packed = msgpack.unpackb(configuration(BETWEEN).pack())
+    assert unpack_configuration(msgpack.packb([*packed, "later"])) == configuration(BETWEEN)
 
 
 def test_a_version_that_does_not_read_what_is_stored_does_not_start() -> None:
@@ -186,4 +181,3 @@ def test_a_version_that_does_not_read_what_is_stored_does_not_start() -> None:
     what = rf"what protocol {NEW + 1} has added, and this version reads up to {NEW}: start the"
     with pytest.raises(StoreBroken, match=what):
         unpack_registered(kept)
-    assert PROTOCOL < NEW  # Of this version, which stores nothing that was added.
