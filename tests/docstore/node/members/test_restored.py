@@ -10,6 +10,7 @@ from docstore.errors import BadConfig
 from docstore.maintenance.restored import Restored
 from docstore.model.document import Row
 from docstore.node.members.founding import Founding
+from docstore.ownership import configuration as configurations
 from docstore.ownership.configuration import Founder, unpack_registered
 from docstore.storage.store import Append, Recovered, Rows, SaveSlot, SlotRecord, Status
 from docstore.testing.memory import MemoryStore
@@ -18,6 +19,12 @@ from tests.docstore.storage.logs import Author
 FOUNDERS = tuple(Founder(name, "h", port) for port, name in enumerate("abcde", 1))
 BACKUP = Restored(backup="b1", group="old", slots=8, cut="~token", stored_protocol=2)
 REIGN = (7, "restore")
+
+
+@pytest.fixture(autouse=True)
+def reads_the_backup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nodes read what the group of the backup stored."""
+    monkeypatch.setattr(configurations, "PROTOCOL", BACKUP.stored_protocol)
 
 
 def config_of(name: str, data: Path, **settings: Any) -> Config:
