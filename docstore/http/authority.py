@@ -11,7 +11,7 @@ from aiohttp import web
 from docstore.access.grants import Level
 from docstore.errors import DocstoreError, Forbidden, NotFound
 from docstore.http.headers import Head
-from docstore.http.needs import READS
+from docstore.http.methods import READS
 
 
 class Authority:

@@ -29,7 +29,6 @@ from docstore.http.lines import (
     RequestLines,
     Source,
 )
-from docstore.http.parameters import check_parameters
 from docstore.http.quotas import WRITES, Quotas
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.http.results import NDJSON_TYPE, Results, answers
@@ -61,9 +60,8 @@ class Bulk:
         self._timeout_s = timeout_s
         self._room = asyncio.Semaphore(BATCHES_OF_ALL)
 
-    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def serve(self, request: web.BaseRequest, path: str, body: bytes) -> web.StreamResponse:
         """Answer a stream of operations with a stream of results."""
-        check_parameters(request, ("atomic",))
         packed = headers.content_media(request, TYPES) == MSGPACK_TYPE
         match request.rel_url.query.get("atomic", "false"):
             case "true":

@@ -41,8 +41,6 @@ from docstore.reads.positions import Positions
 from docstore.reads.scans.feed import Stretch, Wanted
 from docstore.services.registry import FACTORIES, declaration_link
 
-CHANGES = "/core/changes"
-METHODS = "GET, OPTIONS, POST"
 NDJSON_TYPE, EVENTS_TYPE = "application/x-ndjson", "text/event-stream"
 ROWS, ROWS_MAX = 1_000, 10_000
 WAIT_S_MAX = 300
@@ -81,7 +79,9 @@ class Changes:
         """Return how long a token of this group can be, as a header or in a URL."""
         return CHARACTERS_A_SLOT * self._backend.slots()
 
-    async def serve(self, request: web.BaseRequest, body: bytes) -> Reply | web.StreamResponse:
+    async def serve(
+        self, request: web.BaseRequest, path: str, body: bytes
+    ) -> Reply | web.StreamResponse:
         """Answer GET and POST. Raises BadRequest, Conflict, NotFound, SnapshotGone, Unavailable."""
         asked = _asked(_given(request, body))
         if EVENTS_TYPE in (headers.listed(request, "Accept") or ""):

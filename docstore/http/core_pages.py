@@ -1,9 +1,8 @@
 """The pages under /core, /health and /metrics, and /: what a node says of itself and its group."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -14,9 +13,7 @@ from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.console import files as console
 from docstore.http.documents import Documents
-from docstore.http.methods import READ_METHODS, allowed, check_method
 from docstore.http.metrics import CONTENT_TYPE, HttpMetrics
-from docstore.http.openapi import document as openapi
 from docstore.http.parameters import SELECTING, check_members, check_parameters
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
@@ -26,9 +23,9 @@ from docstore.maintenance.upkeep.resync import ACTIONS, UNDER_WAY
 from docstore.model import json
 from docstore.model.limits import LOG_LEVELS
 from docstore.model.paths import canonical_link
+from docstore.model.service import Service
 
-Page = Callable[[web.BaseRequest, bytes], Awaitable[Reply]]
-ENTRY = "/"
+ENTRY, OPENAPI = "/", "/core/openapi.json"
 ENTRY_LINKS = {
     console.UI: "the console",
     console.DOCS: "the HTTP interface, for people",
@@ -40,7 +37,7 @@ ENTRY_LINKS = {
     "/core/node-selectors/default": "slots, their owners and replicas",
     "/core/factories": "which documents there are",
     "/core/streams": "topics",
-    openapi.PATH: "the HTTP interface, as OpenAPI",
+    OPENAPI: "the HTTP interface, as OpenAPI",
 }
 """For people who open the address of a node in a browser: path -> what is there."""
 SYNCH = "/core/management/synch"
@@ -63,63 +60,54 @@ GROUP_REQUESTS: Mapping[str, Sequence[str]] = {
 """Members of requests that change the group; `node/members/group.py` checks what `member` holds."""
 
 
-class CorePages:
-    """Exact path -> what answers there, and for which methods."""
+class Of(NamedTuple):
+    """The factory or the document that a utility is asked of."""
 
-    def __init__(self, backend: Backend, documents: Documents, metrics: HttpMetrics) -> None:
+    link: str
+    service: Service
+    is_factory: bool
+
+
+class CorePages:
+    """The pages of a node and of its group."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        documents: Documents,
+        metrics: HttpMetrics,
+        described: Callable[[Sequence[Service], Callable[[str], bool]], Any],
+    ) -> None:
+        """described: returns the description of the interface, as `openapi/document.py` does."""
         self._backend = backend
         self._documents = documents
         self._metrics = metrics
-        management = "DELETE, GET, HEAD, OPTIONS, PATCH"
-        self.pages: dict[str, tuple[str, Page, Sequence[str] | None]] = {
-            ENTRY: (READ_METHODS, self._entry, None),
-            "/core/management": (management, self._management, ()),
-            SYNCH: (READ_METHODS, self._synch, ("id",)),
-            "/core/management/digests": (READ_METHODS, self._digests, ()),
-            trace.PATH: (READ_METHODS, self._trace, trace.PARAMETERS),
-            "/core/node-groups/default": ("GET, HEAD, OPTIONS, PATCH", self._node_group, ()),
-            "/core/node-groups/default/available": (READ_METHODS, self._available, ()),
-            "/core/document-index": (
-                READ_METHODS, self._document_index, ("documentSelfLink", *SELECTING)
-            ),
-            openapi.PATH: (READ_METHODS, self._openapi, ()),
-            **{path: (READ_METHODS, partial(_console, path), None) for path in console.PATHS},
-            "/health/live": (READ_METHODS, self._live, None),
-            "/health/ready": (READ_METHODS, self._ready, None),
-            "/metrics": (READ_METHODS, self._metrics_text, None),
-        }  # fmt: skip
-        """Path -> its methods, who answers, its parameters: None where any are passed over."""
+        self._described = described
 
-    async def serve(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer a request for one of the pages."""
-        methods, page, parameters = self.pages[path]
-        check_method(request, methods)
-        if request.method == "OPTIONS":
-            return allowed(methods)
-        if parameters is not None:
-            check_parameters(request, parameters)
-        return await page(request, body)
-
-    async def explain(self, request: web.BaseRequest, link: str) -> Reply:
+    async def explain(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
         """Answer GET <link>/explain."""
-        return _json(request, await self._backend.explain(link, headers.timeout_s(request)))
+        return _json(request, await self._backend.explain(of.link, headers.timeout_s(request)))
 
-    async def _entry(self, request: web.BaseRequest, body: bytes) -> Reply:
+    async def entry(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the address of a node: where its pages are."""
         page = {
             "documentSelfLink": ENTRY, "kind": "EntryPoint", "name": "docstore",
             "version": __version__, "id": self._backend.management()["id"], "links": ENTRY_LINKS,
         }  # fmt: skip
         return _json(request, page)
 
-    async def _management(self, request: web.BaseRequest, body: bytes) -> Reply:
-        if request.method == "PATCH":
-            return await self._asked_to(request, command_in(request, body, REQUESTS))
-        if request.method == "DELETE":
-            self._backend.drain()
-            return _json(request, {"state": "DRAINING"}, status=202)
+    async def management(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of what this node is."""
         return _json(request, self._backend.management())
 
-    async def _asked_to(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
+    async def drain(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Begin to stop this node."""
+        self._backend.drain()
+        return _json(request, {"state": "DRAINING"}, status=202)
+
+    async def asked_to(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer a command for this node."""
+        asked = command_in(request, body, REQUESTS)
         match asked.get("kind"):
             case "SynchronizeRequest":
                 return await self.synchronize(request, asked)
@@ -171,36 +159,45 @@ class CorePages:
         patience_s = headers.timeout_s(request)
         return _json(request, await self._backend.resync_control(run_id, action, patience_s))
 
-    async def _synch(self, request: web.BaseRequest, body: bytes) -> Reply:
+    async def synch(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the progress of a resynchronisation."""
         run_id = request.rel_url.query.get("id")
         if run_id is None:
             raise BadRequest("id is that of a resynchronisation, as its answer says")
         patience_s = headers.timeout_s(request)
         return _json(request, await self._backend.resync_status(run_id, patience_s))
 
-    async def _digests(self, request: web.BaseRequest, body: bytes) -> Reply:
+    async def digests(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the digests of all members."""
         authority_of(request).insist_on_all("")  # They speak of all documents, as the trace does.
         return _json(request, await self._backend.digests(headers.timeout_s(request)))
 
-    async def _trace(self, request: web.BaseRequest, body: bytes) -> Reply:
+    async def trace(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the last steps of this node."""
         authority_of(request).insist_on_all("")
         return _json(request, trace.page(self._backend, request.rel_url.query))
 
-    async def _node_group(self, request: web.BaseRequest, body: bytes) -> Reply:
-        if request.method != "PATCH":
-            return _json(request, self._backend.node_group())
+    async def node_group(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the members and their configuration."""
+        return _json(request, self._backend.node_group())
+
+    async def change_group(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Begin a change of the members."""
         asked = command_in(request, body, GROUP_REQUESTS)
         if asked.get("kind") == "UpdateQuorumRequest":
             raise Conflict("quorums are computed from the configuration at level 3")
         page = await self._backend.change_group(asked, headers.timeout_s(request))
         return _json(request, page, status=202, more={"Location": "/core/node-groups/default"})
 
-    async def _available(self, request: web.BaseRequest, body: bytes) -> Reply:
+    async def available(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer 200 while the group has converged, and 503 otherwise."""
         if self._backend.group_available():
             return _json(request, {"available": True})
         return not_yet(request, "not-available", "the group has not converged")
 
-    async def _document_index(self, request: web.BaseRequest, body: bytes) -> Reply:
+    async def document_index(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the document that a parameter names."""
+        check_parameters(request, ("documentSelfLink", *SELECTING))
         link = canonical_link(request.rel_url.query.get("documentSelfLink", ""))
         authority_of(request).insist("GET", link)
         factory = link.rpartition("/")[0]
@@ -210,28 +207,31 @@ class CorePages:
             raise NotFound("there is no such document")
         return await self._documents.serve(request, link, service, b"")
 
-    async def _openapi(self, request: web.BaseRequest, body: bytes) -> Reply:
+    async def openapi(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the description of the interface."""
         authority = authority_of(request)
-        described = openapi.described(
-            self._backend.services(), lambda path: authority.may("GET", path)
-        )
+        services = self._backend.services()
+        described = self._described(services, lambda path: authority.may("GET", path))
         return _json(request, described, more={"Cache-Control": "no-store"})
 
-    async def _live(self, request: web.BaseRequest, body: bytes) -> Reply:
+    async def live(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer 200."""
         return page_reply({"live": True}, JSON_TYPE)
 
-    async def _ready(self, request: web.BaseRequest, body: bytes) -> Reply:
+    async def ready(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer 200 while this node can serve, and 503 with the reason otherwise."""
         ready, why_not = self._backend.ready()
         if ready:
             return page_reply({"ready": True}, JSON_TYPE)
         return not_yet(request, "not-ready", why_not)
 
-    async def _metrics_text(self, request: web.BaseRequest, body: bytes) -> Reply:
+    async def metrics_text(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of all metrics, for Prometheus."""
         return Reply(200, self._metrics.text(self._backend.metrics()), CONTENT_TYPE)
 
-
-async def _console(path: str, request: web.BaseRequest, body: bytes) -> Reply:
-    return console.answer(request, path)
+    async def console(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of a file of the console."""
+        return console.answer(request, path)
 
 
 def asked_in(request: web.BaseRequest, body: bytes) -> dict[str, Any]:

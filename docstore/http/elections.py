@@ -21,8 +21,7 @@ from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.campaigns import Campaigns
 from docstore.http.documents import Documents
-from docstore.http.listing import listing
-from docstore.http.methods import FACTORY_METHODS, allowed, check_method
+from docstore.http.listing import FactoryPages
 from docstore.http.parameters import check_selection
 from docstore.http.problems import problem
 from docstore.http.read_first import updated
@@ -33,7 +32,6 @@ from docstore.http.waits import ANSWER_S, NOT_HERE, WAIT_AT_ONCE_S, WAIT_S_MAX, 
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.fields import Fields
-from docstore.model.limits import Limits
 from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, Service
@@ -41,17 +39,13 @@ from docstore.ownership.by_store import Candidate, Turns
 from docstore.services.leases import lease_link
 from docstore.services.turns import (
     CAMPAIGNS,
-    ELECTIONS,
     GRACE_MS_MAX,
-    LOCKS,
     MACHINES,
     candidate_of,
     state_of,
     turns_of,
 )
 
-TURN_PATHS = (ELECTIONS, LOCKS)
-METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH"
 PATCHES = {"application/json": "", "application/msgpack": ""}
 
 
@@ -61,49 +55,15 @@ class Held(Conflict):
     code = "held"
 
 
-class ElectionPages:
+class ElectionPages(FactoryPages):
     """Answers everything under /core/elections and /core/locks."""
 
-    def __init__(self, backend: Backend, documents: Documents, limits: Limits) -> None:
-        self._backend = backend
+    def __init__(self, backend: Backend, documents: Documents) -> None:
+        super().__init__(backend)
         self._campaigns = Campaigns(backend)
         self._documents = documents
-        self._limits = limits
 
-    def takes(self, path: str) -> bool:
-        """Say whether a canonical path is ours: utilities of the documents are not."""
-        parent, _, last = path.rpartition("/")
-        return path in TURN_PATHS or (parent in TURN_PATHS and last not in SUFFIXES)
-
-    async def serve(self, request: web.BaseRequest, path: str) -> Reply | web.StreamResponse:
-        """Answer a request; its body has not been received yet."""
-        is_factory = path in TURN_PATHS
-        methods = FACTORY_METHODS if is_factory else METHODS
-        if request.method == "OPTIONS":
-            return allowed(methods)
-        check_method(request, methods)
-        body = await bodies.receive(
-            request,
-            bytes_max=self._limits.body_bytes_max,
-            timeout_s=self._limits.body_timeout_s,
-        )
-        service = self._backend.service_at(path if is_factory else path.rpartition("/")[0])
-        assert service is not None, path
-        if is_factory and request.method != "POST":
-            return await listing(self._backend, request, path, service)
-        check_selection(request)
-        match request.method:
-            case "POST":
-                return await self._create(request, path, service, body)
-            case "PATCH":
-                return await self._patch(request, path, service, body)
-            case "DELETE":
-                return await self._delete(request, path, service)
-        return await self._get(request, path, service)
-
-    async def _create(
-        self, request: web.BaseRequest, path: str, service: Service, body: bytes
-    ) -> Reply:
+    async def create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Make one with a grace of its own; who campaigns makes one without."""
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         fields = Fields(json.parse_object(raw))
@@ -123,16 +83,23 @@ class ElectionPages:
         )
         answer = await self._backend.submit(operation, headers.timeout_s(request))
         media = headers.accepted_media(request)
-        return self._documents.reply(request, answer, service, media)
+        return self._documents.reply(request, answer, self._service(path), media)
 
-    async def _get(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
+    def _service_of(self, link: str) -> Service:
+        return self._service(link.rpartition("/")[0])
+
+    async def get(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
         """Answer with the document; at once, or when it is no longer what the client holds."""
+        check_selection(request)
+        service = self._service_of(link)
         reply = await self._documents.serve(request, link, service, b"")
         if reply.status == 304 and await is_changed(self._backend, request, link):
             return await self._documents.serve(request, link, service, b"")
         return reply
 
-    async def _delete(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
+    async def delete(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
+        """Delete a queue, which must be empty."""
+
         async def deletion(row: Row) -> Operation:
             turns = turns_of(json.load(row.state))
             if turns.holder is not None or turns.queue:
@@ -140,13 +107,14 @@ class ElectionPages:
             return Operation(verb="DELETE", link=link)
 
         answer = await updated(self._backend, request, link, deletion)
-        return self._documents.reply(request, answer, service, headers.accepted_media(request))
+        service, media = self._service_of(link), headers.accepted_media(request)
+        return self._documents.reply(request, answer, service, media)
 
     # Requests
 
-    async def _patch(
-        self, request: web.BaseRequest, link: str, service: Service, body: bytes
-    ) -> Reply:
+    async def patch(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
+        """Answer a request to a queue."""
+        service = self._service_of(link)
         raw = bodies.json_bytes(body, headers.content_media(request, PATCHES))
         asked = json.parse_object(raw)
         path, kind = service.options.path, Fields(asked).text("kind", default="")

@@ -8,22 +8,29 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore.errors import BadRequest
-from docstore.http import headers
+from docstore.errors import BadRequest, NotFound, Unavailable
+from docstore.http import bodies, headers
+from docstore.http.authority import authority_of, refusal
 from docstore.http.backend import Backend
 from docstore.http.parameters import flag
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
+from docstore.http.shown import may_see_topics
 from docstore.http.waits import waiting
+from docstore.model import json
+from docstore.model.document import Row
 from docstore.model.fields import Fields
+from docstore.model.operation import Operation
 from docstore.model.service import Refusal, State
 from docstore.services.sessions_groups import (
     CAPACITY_MAX,
     NUMBER_MAX,
     PARTITIONS_MAX,
     TEXT_MAX,
+    Group,
     Member,
+    read_group,
 )
 from docstore.sessions.group_messages import (
     Fenced,
@@ -39,9 +46,51 @@ from docstore.sessions.group_messages import (
 )
 from docstore.wire import sessions_messages as messages
 
+PATCHES = {"application/json": "", "application/merge-patch+json": "", "application/msgpack": ""}
 WAIT_S, WAIT_S_MAX = 20, 60
 ANSWER_S = 1.0
 """Time for the answer to who has waited to come back from the coordinator."""
+
+
+class NoSuchGroup(NotFound):
+    """There is no group, or no set of roles, under this name."""
+
+    code = "no-such-group"
+
+
+def link_of(path: str) -> str:
+    """Return the link of the group that a path is at, or below."""
+    return "/".join(path.split("/", 4)[:4])
+
+
+def asked_in(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
+    """Return what a body asks of a group. Raises BadRequest, UnsupportedMedia."""
+    return json.parse_object(bodies.json_bytes(body, headers.content_media(request, PATCHES)))
+
+
+async def group_at(backend: Backend, link: str, timeout_s: float) -> tuple[Row, Group]:
+    """Return a group's document, and the group. Raises NoSuchGroup, Unavailable."""
+    answer = await backend.submit(Operation(verb="GET", link=link), timeout_s)
+    if answer.status == 404:
+        raise NoSuchGroup(f"there is nothing at {link}")
+    row = answer.row if answer.is_success else None
+    group = None if row is None else read_group(row.state)
+    if row is None or group is None:
+        raise Unavailable(f"{link} cannot be read: {answer.detail}")
+    return row, group
+
+
+def insist_on_topics(request: web.BaseRequest, link: str, group: Group) -> None:
+    """Hide the pages of a group from callers that may not read all of its topics."""
+    if not may_see_topics(authority_of(request), group.parts):
+        raise refusal("GET", link)
+
+
+async def insist_on_group(backend: Backend, request: web.BaseRequest, link: str) -> None:
+    """Hide what is below a group from callers that may not see the group."""
+    if not authority_of(request).reads_all:
+        _, group = await group_at(backend, link, headers.timeout_s(request))
+        insist_on_topics(request, link, group)
 
 
 class MemberPages:
@@ -50,30 +99,36 @@ class MemberPages:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
-    async def serve(self, request: web.BaseRequest, link: str, path: str, asked: State) -> Reply:
-        """Answer a request about the members of a group."""
-        member = path[len(link) :].split("/")[2:]
+    async def show(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the members of a group."""
+        link = link_of(path)
+        await insist_on_group(self._backend, request, link)
+        return await self._call(request, link, "show", None)
+
+    async def join(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer a process that joins a group."""
+        said = _join(asked_in(request, body))
+        return await self._ask(request, link_of(path), said, headers.timeout_s(request))
+
+    async def leave(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer a member that leaves, or an operator that fences it."""
+        link, member = link_of(path), path.rpartition("/")[2]
         query = request.rel_url.query
-        timeout_s = headers.timeout_s(request)
-        match request.method:
-            case "POST":
-                return await self._ask(request, link, _join(asked), timeout_s)
-            case "DELETE" if flag(query, "force"):
-                return await self._call(request, link, "fence", member[0], timeout_s)
-            case "DELETE":
-                leave = Leave(member[0], flag(query, "drain"))
-                return await self._ask(request, link, leave, timeout_s)
-            case "PATCH":
-                said = _said(member[0], asked)
-                if isinstance(said, Wait):
-                    wait = headers.preference(request, "wait") or str(WAIT_S)
-                    wait_s = headers.whole_number(wait, "Prefer: wait", 1, WAIT_S_MAX)
-                    with waiting(request):
-                        return await self._ask(
-                            request, link, said, wait_s + ANSWER_S, wait_s * 1000
-                        )
-                return await self._ask(request, link, said, timeout_s)
-        return await self._call(request, link, "show", None, timeout_s)
+        if flag(query, "force"):
+            return await self._call(request, link, "fence", member)
+        leave = Leave(member, flag(query, "drain"))
+        return await self._ask(request, link, leave, headers.timeout_s(request))
+
+    async def hear(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer a heartbeat of a member at once, and its wait when there is news."""
+        link, timeout_s = link_of(path), headers.timeout_s(request)
+        said = _said(path.rpartition("/")[2], asked_in(request, body))
+        if not isinstance(said, Wait):
+            return await self._ask(request, link, said, timeout_s)
+        wait = headers.preference(request, "wait") or str(WAIT_S)
+        wait_s = headers.whole_number(wait, "Prefer: wait", 1, WAIT_S_MAX)
+        with waiting(request):
+            return await self._ask(request, link, said, wait_s + ANSWER_S, wait_s * 1000)
 
     async def _ask(
         self, request: web.BaseRequest, link: str, said: Request, timeout_s: float, *more: int
@@ -90,10 +145,8 @@ class MemberPages:
         status = 201 if isinstance(reply, Joined) else 200
         return page_reply(shown(reply), headers.accepted_media(request), status=status)
 
-    async def _call(
-        self, request: web.BaseRequest, link: str, verb: str, argument: Any, timeout_s: float
-    ) -> Reply:
-        told = await self._tell(link, verb, argument, timeout_s)
+    async def _call(self, request: web.BaseRequest, link: str, verb: str, argument: Any) -> Reply:
+        told = await self._tell(link, verb, argument, headers.timeout_s(request))
         if told.code:
             return _refused(request, told)
         return page_reply({"members": told.result}, headers.accepted_media(request))

@@ -17,6 +17,7 @@ from docstore.errors import (
 from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.documents import Documents
+from docstore.http.group_members import asked_in, group_at, insist_on_group, link_of
 from docstore.http.reply import Reply
 from docstore.http.representation import encode, page_reply
 from docstore.model import json
@@ -33,7 +34,7 @@ from docstore.services.offsets import (
     offset_link,
     out_of_range,
 )
-from docstore.services.sessions_groups import GROUPS, NUMBER_MAX, PARTITIONS_MAX, Group, read_group
+from docstore.services.sessions_groups import NUMBER_MAX, PARTITIONS_MAX, Group
 from docstore.streams.effects import Problem, Records
 from docstore.streams.replica_set import partition_link
 from docstore.streams.requests import Wanted
@@ -48,12 +49,6 @@ class GroupNotEmpty(Conflict):
     """Somebody is a member, and what is asked for would go over his head."""
 
     code = "group-not-empty"
-
-
-class NoSuchGroup(NotFound):
-    """There is no group, or no set of roles, under this name."""
-
-    code = "no-such-group"
 
 
 class OutOfRange(DocstoreError):
@@ -78,25 +73,36 @@ class OffsetPages:
         self._documents = documents
         self._service: Service = OffsetService()
 
-    async def serve(self, request: web.BaseRequest, link: str, path: str, asked: State) -> Reply:
-        """Answer a request about the offsets of a group."""
-        media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
-        match request.method:
-            case "POST":
-                results = await self._commit(link, asked, timeout_s)
-                is_refused = all(each["status"] == 409 for each in results)
-                page = {"offsets": results}
-                if is_refused and results:
-                    return Reply(409, encode(page, media), _head(media))
-                return page_reply(page, media)
-            case "PATCH":
-                answer = await self._patch(link, path, asked, timeout_s)
-                return self._documents.reply(request, answer, self._service, media)
-        if path.count("/") > GROUPS.count("/") + 2:
-            answer = await self._backend.submit(Operation(verb="GET", link=path), timeout_s)
-            return self._documents.reply(request, answer, self._service, media)
-        page = {"offsets": await self._all(link, timeout_s)}
+    async def show_all(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the offsets of all partitions of a group."""
+        link, media = link_of(path), headers.accepted_media(request)
+        await insist_on_group(self._backend, request, link)
+        page = {"offsets": await self._all(link, headers.timeout_s(request))}
         return page_reply(page, media, headers={"Cache-Control": "no-store"})
+
+    async def show(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the offset of one partition."""
+        media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
+        await insist_on_group(self._backend, request, link_of(path))
+        answer = await self._backend.submit(Operation(verb="GET", link=path), timeout_s)
+        return self._documents.reply(request, answer, self._service, media)
+
+    async def commit(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer a member that notes its offsets: 409 if none of several is taken."""
+        asked = asked_in(request, body)
+        media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
+        results = await self._commit(link_of(path), asked, timeout_s)
+        page = {"offsets": results}
+        if results and all(each["status"] == 409 for each in results):
+            return Reply(409, encode(page, media), _head(media))
+        return page_reply(page, media)
+
+    async def patch(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer a claim, or a reset."""
+        asked = asked_in(request, body)
+        media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
+        answer = await self._patch(link_of(path), path, asked, timeout_s)
+        return self._documents.reply(request, answer, self._service, media)
 
     async def _commit(self, link: str, asked: State, timeout_s: float) -> list[dict[str, Any]]:
         """Return a result for each offset, in their order."""
@@ -143,7 +149,7 @@ class OffsetPages:
         topic, _, number = path.removeprefix(offset_link(link, "")).partition("/")
         match asked.get("kind"):
             case "ResetRequest":
-                _, group = await self._group(link, timeout_s)
+                _, group = await group_at(self._backend, link, timeout_s)
                 if group.members:
                     raise GroupNotEmpty("offsets are set while the group has no member")
                 if f"{topic}/{number}" not in group.partitions:
@@ -179,9 +185,9 @@ class OffsetPages:
 
         Whoever claims has heard of its tenure, which a majority had decided before.
         """
-        version, group = await self._group(link, timeout_s)
+        row, group = await group_at(self._backend, link, timeout_s)
         held = group.tenure.get(offset.removeprefix(offset_link(link, "")))
-        newest = version if held is None else held.token
+        newest = row.version if held is None else held.token
         if isinstance(token, int) and token > newest:
             raise OtherToken(f"no token above {newest} has been granted here")
 
@@ -191,7 +197,7 @@ class OffsetPages:
         answer = await self._backend.submit(operation, timeout_s)
         if answer.status != 404:
             return answer
-        _, group = await self._group(link, timeout_s)
+        _, group = await group_at(self._backend, link, timeout_s)
         if offset not in [offset_link(link, each) for each in group.partitions]:
             return answer._replace(detail="the group has no such partition")
         absent = Conditions(none_match="*")
@@ -200,17 +206,6 @@ class OffsetPages:
         if not answer.is_success and answer.status != 412:
             return answer
         return await self._backend.submit(operation, timeout_s)
-
-    async def _group(self, link: str, timeout_s: float) -> tuple[int, Group]:
-        """Return the version of a group's document, and the group."""
-        answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
-        if answer.status == 404:
-            raise NoSuchGroup(f"there is nothing at {link}")
-        row = answer.row if answer.is_success else None
-        group = None if row is None else read_group(row.state)
-        if row is None or group is None:
-            raise Unavailable(f"{link} cannot be read: {answer.detail}")
-        return row.version, group
 
     async def _rows(
         self, link: str, group: Group, timeout_s: float
@@ -232,7 +227,7 @@ class OffsetPages:
         return list(await asyncio.gather(*map(read, group.partitions)))
 
     async def _all(self, link: str, timeout_s: float) -> list[dict[str, Any]]:
-        _, group = await self._group(link, timeout_s)
+        _, group = await group_at(self._backend, link, timeout_s)
         found = []
         for partition, row in await self._rows(link, group, timeout_s):
             topic, _, number = partition.rpartition("/")

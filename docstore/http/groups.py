@@ -11,36 +11,31 @@ What a group's page shows beside its document is live, from its coordinator.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
 import orjson
 from aiohttp import web
 
-from docstore.errors import BadRequest, Unavailable
-from docstore.http import bodies, headers
-from docstore.http.authority import authority_of, refusal
+from docstore.errors import BadRequest
+from docstore.http import headers
+from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.documents import Documents
-from docstore.http.group_members import MemberPages
-from docstore.http.group_offsets import GroupNotEmpty, NoSuchGroup, OffsetPages
-from docstore.http.listing import listing
-from docstore.http.methods import allowed, check_method
-from docstore.http.parameters import check_parameters
+from docstore.http.group_members import NoSuchGroup, asked_in, group_at, insist_on_topics
+from docstore.http.group_offsets import GroupNotEmpty, OffsetPages
+from docstore.http.listing import FactoryPages
 from docstore.http.read_first import updated
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, entity_tag, page_reply
-from docstore.http.shown import may_see_topics
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.fields import Fields
-from docstore.model.limits import Limits
 from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.model.paths import SUFFIXES, canonical_link, encoded
-from docstore.model.service import Refusal, Service, State
+from docstore.model.service import Refusal
 from docstore.ownership.by_induction import partition_of
-from docstore.services.offsets import OFFSETS
 from docstore.services.sessions_groups import (
     GROUPS,
     PARTITIONS_MAX,
@@ -52,81 +47,21 @@ from docstore.services.sessions_groups import (
 from docstore.sessions.group_messages import kind_of
 from docstore.streams.replica_set import STREAMS
 
-GROUP_PATHS = (GROUPS, ROLES)
-PATCHES = {"application/json": "", "application/merge-patch+json": "", "application/msgpack": ""}
-METHODS: Mapping[str, str] = {
-    "factory": "GET, HEAD, OPTIONS, POST",
-    "group": "DELETE, GET, HEAD, OPTIONS, PATCH",
-    "members": "GET, HEAD, OPTIONS, POST",
-    "member": "DELETE, OPTIONS, PATCH",
-    "offsets": "GET, HEAD, OPTIONS, POST",
-    "offset": "GET, HEAD, OPTIONS, PATCH",
-}
-PARAMETERS: Mapping[tuple[str, str], Sequence[str]] = {
-    ("group", "GET"): ("role",),
-    ("group", "HEAD"): ("role",),
-    ("member", "DELETE"): ("force", "drain"),
-}
 LIVE_S = 2.0
 """For so long the coordinator is asked for live figures; the document is shown without them."""
 
 
-class GroupPages:
-    """Answers everything under /core/groups and /core/roles."""
+class GroupPages(FactoryPages):
+    """Answers /core/groups, /core/roles, and what is one segment below."""
 
-    def __init__(self, backend: Backend, documents: Documents, limits: Limits) -> None:
-        self._backend = backend
+    def __init__(self, backend: Backend, documents: Documents, offsets: OffsetPages) -> None:
+        super().__init__(backend)
         self._documents = documents
-        self._limits = limits
-        self._members = MemberPages(backend)
-        self._offsets = OffsetPages(backend, documents)
+        self._offsets = offsets
 
-    def takes(self, path: str) -> bool:
-        """Say whether a canonical path is ours: utilities of the documents are not."""
-        return bool(_place(path)) and path.rpartition("/")[2] not in SUFFIXES
-
-    async def serve(self, request: web.BaseRequest, path: str) -> Reply | web.StreamResponse:
-        """Answer a request; its body has not been received yet."""
-        kind = _place(path)
-        methods = METHODS[kind]
-        if request.method == "OPTIONS":
-            return allowed(methods)
-        check_method(request, methods)
-        body = await bodies.receive(
-            request,
-            bytes_max=self._limits.body_bytes_max,
-            timeout_s=self._limits.body_timeout_s,
-        )
-        if kind == "factory" and request.method != "POST":
-            return await listing(self._backend, request, path, self._service(path))
-        check_parameters(request, PARAMETERS.get((kind, request.method), ()))
-        asked = _asked(request, body) if request.method in ("POST", "PATCH") else {}
-        link = "/".join(path.split("/", 4)[:4])
-        is_read = kind in ("members", "offsets", "offset") and request.method in ("GET", "HEAD")
-        if is_read and not authority_of(request).reads_all:
-            _, group = await self._read(link, headers.timeout_s(request))
-            self._insist_on_topics(request, link, group)
-        match kind:
-            case "factory":
-                return await self._create(request, path, asked)
-            case "members" | "member":
-                return await self._members.serve(request, link, path, asked)
-            case "offsets" | "offset":
-                return await self._offsets.serve(request, link, path, asked)
-        match request.method:
-            case "PATCH":
-                return await self._settings(request, link, asked)
-            case "DELETE":
-                return await self._delete(request, link)
-        return await self._get(request, link)
-
-    def _service(self, path: str) -> Service:
-        service = self._backend.service_at(path)
-        assert service is not None, path
-        return service
-
-    async def _create(self, request: web.BaseRequest, path: str, asked: State) -> Reply:
-        fields = Fields(asked)
+    async def create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Make a group, or a set of roles."""
+        fields = Fields(asked_in(request, body))
         name = fields.text("name")
         if not name or "/" in name or "%" in name or name in SUFFIXES:
             raise Refusal("a name is one segment of a path, and no utility's", status=400)
@@ -160,18 +95,11 @@ class GroupPages:
         found = await asyncio.gather(*[streams.topic(each, timeout_s) for each in topics])
         return {topic.name: topic.partitions for topic in found}
 
-    async def _read(self, link: str, timeout_s: float) -> tuple[Row, Group]:
-        answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
-        if answer.status == 404:
-            raise NoSuchGroup(f"there is nothing at {link}")
-        if not answer.is_success or answer.row is None:
-            raise Unavailable(f"{link} cannot be read: {answer.detail}")
-        return answer.row, group_of(json.load(answer.row.state))
-
-    async def _get(self, request: web.BaseRequest, link: str) -> Reply:
+    async def get(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
+        """Answer with the document, and what its coordinator says of its members."""
         timeout_s, media = headers.timeout_s(request), headers.accepted_media(request)
-        row, group = await self._read(link, timeout_s)
-        self._insist_on_topics(request, link, group)
+        row, group = await group_at(self._backend, link, timeout_s)
+        insist_on_topics(request, link, group)
         fresh = {"Cache-Control": "no-store"}
         role = request.rel_url.query.get("role")
         if role is not None:
@@ -189,12 +117,10 @@ class GroupPages:
         reply.head += b"ETag: %b\r\n" % entity_tag(row, media, 3)
         return reply
 
-    def _insist_on_topics(self, request: web.BaseRequest, link: str, group: Group) -> None:
-        """Hide the page of a group from those who may not read all of its topics."""
-        if not may_see_topics(authority_of(request), group.parts):
-            raise refusal("GET", link)
+    async def change(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
+        """Change the settings of a group that has no members."""
+        asked = asked_in(request, body)
 
-    async def _settings(self, request: web.BaseRequest, link: str, asked: State) -> Reply:
         async def change(row: Row) -> Operation:
             group = group_of(json.load(row.state))
             if group.members:
@@ -211,7 +137,8 @@ class GroupPages:
 
         return await self._update(request, link, change)
 
-    async def _delete(self, request: web.BaseRequest, link: str) -> Reply:
+    async def delete(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
+        """Delete a group that has no members, and its offsets."""
         group: Group | None = None
 
         async def deletion(row: Row) -> Operation:
@@ -237,35 +164,6 @@ class GroupPages:
             raise NoSuchGroup(f"there is nothing at {link}")
         service = self._service(link.rpartition("/")[0])
         return self._documents.reply(request, answer, service, headers.accepted_media(request))
-
-
-def _place(path: str) -> str:
-    """Return what a path is of, "" if it is none of ours."""
-    segments = path.split("/")[1:]
-    if f"/{'/'.join(segments[:2])}" not in GROUP_PATHS:
-        return ""
-    match segments[2:]:
-        case []:
-            return "factory"
-        case [_]:
-            return "group"
-        case [_, "members"]:
-            return "members"
-        case [_, "members", _]:
-            return "member"
-    if path.startswith(ROLES):
-        return ""
-    match segments[2:]:
-        case [_, name] if name == OFFSETS:
-            return "offsets"
-        case [_, name, _, _] if name == OFFSETS:
-            return "offset"
-    return ""
-
-
-def _asked(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
-    media = headers.content_media(request, PATCHES)
-    return json.parse_object(bodies.json_bytes(body, media))
 
 
 def _entry(group: Group, partition: str) -> dict[str, Any]:

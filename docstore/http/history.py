@@ -7,17 +7,14 @@ from aiohttp import web
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
+from docstore.http.core_pages import Of
 from docstore.http.documents import Documents, at_level, owner_lines
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, stitched
 from docstore.http.shown import shown_to
 from docstore.model.operation import CONFLICTS, Operation
 from docstore.model.paths import encoded
-from docstore.model.service import Service
 
-OF_VERSIONS = ("from", "limit")
-"""Parameters of a history."""
-CONFLICT_METHODS = "DELETE, GET, HEAD, OPTIONS"
 HISTORY_LIMIT, HISTORY_LIMIT_MAX = 100, 1000
 
 
@@ -28,8 +25,9 @@ class HistoryPages:
         self._backend = backend
         self._documents = documents
 
-    async def versions(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
+    async def versions(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
         """Answer GET <link>/versions: history, newest first, in pages."""
+        link, service = of.link, of.service
         media = headers.accepted_media(request)
         query = request.rel_url.query
         limit = headers.whole_number(
@@ -56,14 +54,15 @@ class HistoryPages:
         head = b"Content-Type: %b\r\n%b" % (media.encode(), owner_lines(answer))
         return Reply(200, stitched(page, media), head)
 
-    async def conflicts(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
-        """Answer <link>/conflicts: GET the branches that lost; DELETE declares them seen."""
-        if request.method == "DELETE":
-            return await self._documents.submit(
-                request,
-                Operation(verb="RESOLVE", link=link, principal=authority_of(request).principal),
-                service,
-            )
+    async def resolve(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+        """Answer DELETE <link>/conflicts: declare the branches that lost seen."""
+        principal = authority_of(request).principal
+        operation = Operation(verb="RESOLVE", link=of.link, principal=principal)
+        return await self._documents.submit(request, operation, of.service)
+
+    async def conflicts(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+        """Answer GET <link>/conflicts: the branches that lost."""
+        link, service = of.link, of.service
         media = headers.accepted_media(request)
         operation = at_level(Operation(verb="GET", link=link, select=CONFLICTS), service)
         patience_s = headers.timeout_s(request)

@@ -21,8 +21,7 @@ from docstore.http.backend import Backend
 from docstore.http.documents import Documents
 from docstore.http.heeded import refuse_all
 from docstore.http.ids import id_of_key, new_id
-from docstore.http.listing import listing
-from docstore.http.methods import FACTORY_METHODS, allowed, check_method
+from docstore.http.listing import FactoryPages
 from docstore.http.parameters import check_members, check_selection
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
@@ -31,14 +30,11 @@ from docstore.http.shown import shown_to
 from docstore.http.waits import is_changed
 from docstore.model import json
 from docstore.model.fields import Fields
-from docstore.model.limits import Limits
 from docstore.model.operation import Answer, Operation
-from docstore.model.paths import SUFFIXES, canonical_link
-from docstore.model.service import Refusal, Service
+from docstore.model.paths import canonical_link
+from docstore.model.service import Refusal
 from docstore.services.leases import LEASES, Lease, Phase, asked_lease, lease_link, lost, read_lease
 
-METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH"
-BATCH_METHODS = "OPTIONS, POST"
 KEEP_ALIVE = "keep-alive"
 BATCH_MAX = 10_000
 PATCHES = {"application/json": "", "application/msgpack": ""}
@@ -46,54 +42,18 @@ CLIENTS = frozenset({"AttachRequest", "DetachRequest", "ExpireRequest"})
 """What clients may ask of a lease's document; that it ends, its holder says with DELETE."""
 
 
-class LeasePages:
+class LeasePages(FactoryPages):
     """Answers everything under /core/leases."""
 
-    def __init__(self, backend: Backend, documents: Documents, limits: Limits) -> None:
-        self._backend = backend
+    def __init__(self, backend: Backend, documents: Documents, *, state_bytes_max: int) -> None:
+        super().__init__(backend)
         self._documents = documents
-        self._limits = limits
+        self._state_bytes_max = state_bytes_max
 
-    def takes(self, path: str) -> bool:
-        """Say whether a canonical path is ours: utilities of the documents are not."""
-        parent, _, last = path.rpartition("/")
-        return path == LEASES or (parent == LEASES and last not in SUFFIXES)
-
-    async def serve(self, request: web.BaseRequest, path: str) -> Reply:
-        """Answer a request; its body has not been received yet."""
-        methods = METHODS
-        if path == LEASES:
-            methods = FACTORY_METHODS
-        elif path == f"{LEASES}/{KEEP_ALIVE}":
-            methods = BATCH_METHODS
-        if request.method == "OPTIONS":
-            return allowed(methods)
-        check_method(request, methods)
-        body = await bodies.receive(
-            request,
-            bytes_max=self._limits.body_bytes_max,
-            timeout_s=self._limits.body_timeout_s,
-        )
-        service = self._backend.service_at(LEASES)
-        assert service is not None
-        if path == LEASES and request.method != "POST":
-            return await listing(self._backend, request, path, service)
-        check_selection(request)
-        if methods is BATCH_METHODS:
-            return await self._keep_all_alive(request, body)
-        match request.method:
-            case "POST":
-                return await self._create(request, service, body)
-            case "PATCH":
-                return await self._patch(request, path, service, body)
-            case "DELETE":
-                return await self._end(request, path, service)
-        return await self._get(request, path, service)
-
-    async def _create(self, request: web.BaseRequest, service: Service, body: bytes) -> Reply:
+    async def create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Make a lease; the same one again is no other one, whatever became of the first answer."""
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
-        _, asked, theirs = bodies.author_state(raw, self._limits.body_bytes_max)
+        _, asked, theirs = bodies.author_state(raw, self._state_bytes_max)
         lease, key = asked_lease(asked), headers.idempotency_key(request)
         link = bodies.named_link(theirs, LEASES)
         if link == f"{LEASES}/{KEEP_ALIVE}":
@@ -106,18 +66,20 @@ class LeasePages:
         answer = await self._backend.submit(operation, headers.timeout_s(request))
         if answer.status == 409:
             answer = _again(lease, answer)
-        return self._reply(request, answer, service)
+        return self._reply(request, answer)
 
-    async def _get(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
+    async def get(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
         """Answer with the document and how long it has left, or wait until it is another one."""
+        check_selection(request)
+        service = self._service(LEASES)
         if "?" in request.raw_path or headers.consistency(request) != "linearizable":
             return await self._documents.serve(request, link, service, b"")  # Of the past.
         timeout_s, media = headers.timeout_s(request), headers.accepted_media(request)
         answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
-        reply = self._reply(request, answer, service)
+        reply = self._reply(request, answer)
         if reply.status == 304 and await is_changed(self._backend, request, link):
             answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
-            reply = self._reply(request, answer, service)
+            reply = self._reply(request, answer)
         if reply.status != 200 or answer.row is None:
             return reply
         told = await self._backend.sessions.call(link, "remaining", None, timeout_s)
@@ -130,16 +92,15 @@ class LeasePages:
         reply.head += b"Cache-Control: no-store\r\n"
         return reply
 
-    async def _end(self, request: web.BaseRequest, link: str, service: Service) -> Reply:
+    async def end(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
         """The holder says that it has stopped: the lease ends at once."""
         ended = {
             "kind": "EndRequest", "why": "revoked", "endedMicros": time.time_ns() // 1000
         }  # fmt: skip
-        return await self._change(request, link, service, json.dump(ended))
+        return await self._change(request, link, json.dump(ended))
 
-    async def _patch(
-        self, request: web.BaseRequest, link: str, service: Service, body: bytes
-    ) -> Reply:
+    async def patch(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
+        """Answer a request to a lease."""
         raw = bodies.json_bytes(body, headers.content_media(request, PATCHES))
         asked = json.parse_object(raw)
         kind = Fields(asked).text("kind", default="")
@@ -150,11 +111,9 @@ class LeasePages:
         if kind not in CLIENTS:
             kinds = ", ".join(("KeepAliveRequest", *sorted(CLIENTS)))
             raise Refusal(f"kind is one of {kinds}", status=400)
-        return await self._change(request, link, service, raw)
+        return await self._change(request, link, raw)
 
-    async def _change(
-        self, request: web.BaseRequest, link: str, service: Service, raw: bytes
-    ) -> Reply:
+    async def _change(self, request: web.BaseRequest, link: str, raw: bytes) -> Reply:
         operation = Operation(
             verb="PATCH",
             link=link,
@@ -164,13 +123,13 @@ class LeasePages:
             key=headers.idempotency_key(request),
         )
         answer = await self._backend.submit(operation, headers.timeout_s(request))
-        return self._reply(request, answer, service)
+        return self._reply(request, answer)
 
-    def _reply(self, request: web.BaseRequest, answer: Answer, service: Service) -> Reply:
+    def _reply(self, request: web.BaseRequest, answer: Answer) -> Reply:
         if answer.status == 404:
             answer = answer._replace(code="no-such-lease", detail="there is no such lease")
         media = headers.accepted_media(request)
-        return self._documents.reply(request, answer, service, media)
+        return self._documents.reply(request, answer, self._service(LEASES), media)
 
     # Keep-alive
 
@@ -200,7 +159,8 @@ class LeasePages:
             return "the lease has ended, and is deleted"
         return "the lease is not kept alive any more: it has ended, or is expiring"
 
-    async def _keep_all_alive(self, request: web.BaseRequest, body: bytes) -> Reply:
+    async def keep_all_alive(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer a request that keeps many leases alive."""
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         ids = _ids(json.parse_object(raw))
         kept = await self._backend.sessions.keep_alive(ids, headers.timeout_s(request))

@@ -43,7 +43,7 @@ There may be fewer, or more."""
 async def listing(
     backend: Backend, request: web.BaseRequest, factory: str, service: Service
 ) -> Reply:
-    """Answer GET of a factory: as `listed`, without what whoever asks may not read."""
+    """Answer GET of a factory: as `listed`, without what the caller may not read."""
     authority = authority_of(request)
     sees_all = authority.may("GET", factory)
     if sees_all or factory == FACTORIES:
@@ -58,6 +58,22 @@ async def listing(
         return await backend.counting(factory, timeout_s)
 
     return await listed(request, factory, service.options.kind, source, count)
+
+
+class FactoryPages:
+    """Pages of a built-in factory, which has a list like any other one."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def _service(self, path: str) -> Service:
+        service = self._backend.service_at(path)
+        assert service is not None, path
+        return service
+
+    async def get_list(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the factory."""
+        return await listing(self._backend, request, path, self._service(path))
 
 
 async def listed(

@@ -1,19 +1,22 @@
 """Methods that a resource takes: what OPTIONS says, and what is refused."""
 
-from aiohttp import web
-
 from docstore.errors import MethodNotAllowed
 from docstore.http.reply import Reply, header_lines
 from docstore.model.service import ServiceOptions
 
 READ_METHODS = "GET, HEAD, OPTIONS"
-FACTORY_METHODS = "GET, HEAD, OPTIONS, POST"
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def document_methods(options: ServiceOptions) -> str:
     """Return the methods that documents of a service take, as `Allow` names them."""
     changes = [each for each in options.methods if each != "POST"]
     return ", ".join(sorted([*changes, *READ_METHODS.split(", ")]))
+
+
+def factory_methods(options: ServiceOptions) -> str:
+    """Return the methods that a factory takes, as `Allow` names them."""
+    return f"{READ_METHODS}, POST" if "POST" in options.methods else READ_METHODS
 
 
 def allowed(methods: str) -> Reply:
@@ -26,9 +29,3 @@ def not_allowed(method: str, allow: str) -> MethodNotAllowed:
     error = MethodNotAllowed(f"{method[:20]} is not for this resource")
     error.allow = allow
     return error
-
-
-def check_method(request: web.BaseRequest, methods: str) -> None:
-    """Refuse a method that is not among those of a page."""
-    if request.method not in methods.split(", "):
-        raise not_allowed(request.method, methods)

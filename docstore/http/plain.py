@@ -9,6 +9,7 @@ and it ends in the same `Ending`; only who waits for the owner is different.
 
 import asyncio
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -20,11 +21,11 @@ from multidict import CIMultiDictProxy
 
 from docstore.errors import BadRequest
 from docstore.http import bodies
-from docstore.http.access import Access
 from docstore.http.authority import AUTHORITY, EVERYBODY, Authority
 from docstore.http.documents import Documents, Submitted
 from docstore.http.ending import Ending
 from docstore.http.guard import Guard
+from docstore.http.headers import Head
 from docstore.http.large import LARGE_BYTES
 from docstore.http.reply import Reply
 from docstore.model.operation import Answer
@@ -99,16 +100,16 @@ class PlainRequests:
         self,
         documents: Documents,
         guard: Guard,
-        access: Access | None,
+        authority: Callable[[Head], Authority] | None,
         ending: Ending,
         *,
         body_bytes_max: int,
     ) -> None:
-        """access: None where nobody is asked who he is."""
+        """authority: returns that of a request; None on a node without an access file."""
         self._documents = documents
         self._guard = guard
-        self._access = access
-        self._headers = PLAIN if access is None else PLAIN | TOKENS
+        self._authority = authority
+        self._headers = PLAIN if authority is None else PLAIN | TOKENS
         self._ending = ending
         self._body_bytes_max = body_bytes_max
 
@@ -150,8 +151,8 @@ class PlainRequests:
 
     def _submitted(self, request: PlainRequest) -> Submitted:
         self._guard.check(request)
-        if self._access is not None:
-            request.authority = self._access.authority(request)
+        if self._authority is not None:
+            request.authority = self._authority(request)
             request.authority.insist(request.method, request.link)
         body = bodies.fitting(request, request.payload.read_nowait(), self._body_bytes_max)
         if request.method == "GET":

@@ -21,7 +21,6 @@ from docstore.http.backend import Backend
 from docstore.http.consume import problem_of, shown_high
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.missing import missing
-from docstore.http.parameters import check_parameters
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import MSGPACK_TYPE
@@ -83,7 +82,6 @@ class Producing:
 
     async def serve(self, request: web.BaseRequest, name: str, partition: int | None) -> Reply:
         """Append the records of a request to one partition, or to those they belong to."""
-        check_parameters(request, ("acks",))
         media = headers.content_media(request, TYPES)
         patience_s = headers.timeout_s(request)
         query = request.rel_url.query if "?" in request.raw_path else {}

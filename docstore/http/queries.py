@@ -39,7 +39,6 @@ from docstore.query.selection import parse_selection, selected
 from docstore.reads.positions import Positions
 
 QUERY_TASKS = "/core/query-tasks"
-METHODS = "GET, HEAD, OPTIONS, POST"
 FIRST_ROWS, ROWS_AT_ONCE, BYTES_AT_ONCE = 16, 1_000, 4 << 20
 """Documents that are read in one go: few at first, then judged by those."""
 
@@ -64,9 +63,8 @@ class QueryPages:
         authority_of(request).insist_on_all(path)
         return await self._serve(request, asked, service, path)
 
-    async def serve(self, request: web.BaseRequest, body: bytes) -> Reply:
+    async def serve(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer GET and POST of /core/query-tasks."""
-        check_parameters(request, () if request.method == "POST" else ("cursor",))
         if request.method == "POST":
             headers.content_media(request, {"application/json": ""})
             given = json.parse_object(body)

@@ -33,7 +33,6 @@ from docstore.errors import (
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.parameters import check_parameters
 from docstore.http.quotas import READS, Quotas
 from docstore.http.reply import Reply, streamed
 from docstore.http.representation import page_reply
@@ -46,10 +45,6 @@ from docstore.reads.scans.pool import has_arrow
 
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 NDJSON_TYPE = "application/x-ndjson"
-SCANS = "/core/spark/"
-READ, SCAN = "GET, HEAD, OPTIONS", "OPTIONS, POST"
-SCAN_PAGES = {"plan": READ, "layout": READ, "high": READ, "scan": SCAN, "changes": SCAN}
-"""Name -> the methods it takes."""
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 FIRST_ROWS = 64
@@ -61,7 +56,6 @@ PAGE_S = 0.05
 SLOTS_AT_ONCE = 128
 """Bounds what one page may have to look through when few rows fulfil the condition."""
 CATCH_UP_S, CATCH_UP_S_MAX = 2.0, 60.0
-PARAMETERS = {"plan": ("asOf", "path", "prefix"), "high": ("prefix",), "layout": ()}
 OURS = frozenset({"compression", "rowsPerSecond", "catchUpMs", "job"})
 """Members of the request that say how, not what."""
 
@@ -84,21 +78,23 @@ class ScanPages:
         self._positions = positions
         self._quotas = quotas
 
-    async def get(self, request: web.BaseRequest, name: str) -> Reply:
-        """Answer GET plan, layout and high."""
-        patience_s = headers.timeout_s(request)
+    async def layout(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the holders of slots."""
+        return page_reply(self._backend.scan_layout(), headers.accepted_media(request))
+
+    async def high(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the positions of all slots."""
+        _insist_on_all(request)
+        page = await self._high(headers.timeout_s(request))
+        return page_reply(page, headers.accepted_media(request))
+
+    async def plan(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of a cut."""
+        patience_s, query = headers.timeout_s(request), request.rel_url.query
         media = headers.accepted_media(request)
-        check_parameters(request, PARAMETERS[name])
-        if name == "layout":
-            return page_reply(self._backend.scan_layout(), media)
-        query = request.rel_url.query
-        # Positions count all rows of a slot: a user that may not read the path gets none.
-        path = query.get("path", query.get("prefix", "")).rstrip("/")
-        authority_of(request).insist_on_all(path)
-        if name == "high":
-            return page_reply(await self._high(patience_s), media)
+        prefix = _insist_on_all(request)
         if "path" in query:
-            await self._insist_on_factory(path + "/")
+            await self._insist_on_factory(prefix + "/")
         as_of = await self._positions.opened(query.get("asOf", "latest"), patience_s)
         insist_on_past(as_of, time.time_ns() // 1000)
         cut = await self._backend.scan_cut(as_of, patience_s)
@@ -126,9 +122,8 @@ class ScanPages:
             **self._backend.scan_layout(),
         }
 
-    async def scan(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
+    async def scan(self, request: web.BaseRequest, path: str, body: bytes) -> web.StreamResponse:
         """Answer POST scan and changes."""
-        check_parameters(request)
         headers.content_media(request, {"application/json": ""})
         asked = json.parse_object(body)
         how = {name: asked.pop(name) for name in OURS & asked.keys()}
@@ -223,6 +218,17 @@ class ScanPages:
         asked = {**question, "after": page.after, "rows": page.rows, "schema": page.schema,
                  "skipped": page.is_skipped}  # fmt: skip
         return await self._backend.scan_page(asked)
+
+
+def _insist_on_all(request: web.BaseRequest) -> str:
+    """Return the path that a request names; refuse a user who may not read all of it.
+
+    Positions count all rows of a slot.
+    """
+    query = request.rel_url.query
+    path = query.get("path", query.get("prefix", "")).rstrip("/")
+    authority_of(request).insist_on_all(path)
+    return path
 
 
 def _question(

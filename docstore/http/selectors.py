@@ -15,8 +15,6 @@ from docstore.errors import BadRequest, NotFound, TooLarge, Unavailable
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.methods import READ_METHODS, allowed, check_method
-from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import encode, page_reply
 from docstore.model.paths import canonical, canonical_link
@@ -25,7 +23,6 @@ SELECTORS = "/core/node-selectors/"
 NAMES = ("default", "default-1x", "default-3x")
 FORWARDING = "/forwarding"
 TARGETS = ("KEY_HASH", "PEER_ID", "ALL")
-PARAMETERS = frozenset({"target", "path", "link", "key", "peer"})
 FORWARDED = frozenset(
     {
         "/core/management", "/core/node-groups/default", *(SELECTORS + name for name in NAMES)
@@ -48,22 +45,19 @@ class SelectorPages:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
-    async def serve(self, request: web.BaseRequest, path: str) -> Reply:
-        """Answer a request for a selector, or for a page through it."""
-        selector = path.removesuffix(FORWARDING)
-        check_method(request, READ_METHODS)
-        page = self._backend.selector(selector.removeprefix(SELECTORS))
-        if page is None:
-            raise NotFound(f"there is no node selector {selector[:60]}")
-        if request.method == "OPTIONS":
-            return allowed(READ_METHODS)
-        if path != selector:
-            return await self._forwarded(request)
-        check_parameters(request)
-        return page_reply(page, headers.accepted_media(request))
+    async def selector(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of a selector."""
+        return page_reply(self._selector(path), headers.accepted_media(request))
 
-    async def _forwarded(self, request: web.BaseRequest) -> Reply:
-        check_parameters(request, PARAMETERS)
+    def _selector(self, path: str) -> Any:
+        page = self._backend.selector(path.removeprefix(SELECTORS))
+        if page is None:
+            raise NotFound(f"there is no node selector {path[:60]}")
+        return page
+
+    async def forwarded(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of a page through a selector."""
+        self._selector(path.removesuffix(FORWARDING))
         query, patience_s = request.rel_url.query, headers.timeout_s(request)
         path, target = _path(query), query.get("target", "")
         authority_of(request).insist("GET", path)

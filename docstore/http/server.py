@@ -8,8 +8,8 @@ problems in one place.
 import asyncio
 import ssl
 import time
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from aiohttp import web
 
@@ -19,61 +19,48 @@ from docstore.http.access import Access
 from docstore.http.authority import AUTHORITY, EVERYBODY, authority_of, refusal
 from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
-from docstore.http.changes import CHANGES, Changes, is_watched
-from docstore.http.changes import METHODS as CHANGES_METHODS
-from docstore.http.core_pages import ENTRY, CorePages
+from docstore.http.changes import Changes, is_watched
+from docstore.http.core_pages import ENTRY, CorePages, Of
 from docstore.http.documents import Documents
-from docstore.http.elections import TURN_PATHS, ElectionPages
+from docstore.http.elections import ElectionPages
 from docstore.http.ending import Ending
-from docstore.http.groups import GROUP_PATHS, GroupPages
+from docstore.http.group_members import MemberPages
+from docstore.http.group_offsets import OffsetPages
+from docstore.http.groups import GroupPages
 from docstore.http.guard import Guard
-from docstore.http.heeded import refuse_what_has_no_effect
+from docstore.http.history import HistoryPages
 from docstore.http.large import LargeBodies
 from docstore.http.leases import LeasePages
 from docstore.http.listener import Listener
 from docstore.http.listing import listing
-from docstore.http.methods import FACTORY_METHODS, READ_METHODS, allowed, check_method, not_allowed
+from docstore.http.methods import READS, allowed, factory_methods, not_allowed
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
+from docstore.http.openapi.document import described
 from docstore.http.parameters import check_parameters, check_selection
 from docstore.http.plain import PlainRequests
-from docstore.http.queries import METHODS as QUERY_METHODS
-from docstore.http.queries import QUERY_TASKS, QueryPages, is_query
+from docstore.http.queries import QueryPages, is_query
 from docstore.http.quotas import Quotas
 from docstore.http.reply import Reply, header_lines
-from docstore.http.scans import SCAN_PAGES, SCANS, ScanPages
-from docstore.http.selectors import SELECTORS, SelectorPages
+from docstore.http.routes.documents import CONFLICTS, UTILITIES
+from docstore.http.routes.route import Ops, allow_of, op_for
+from docstore.http.routes.table import BY_PATH, find, refuse_what_has_no_effect
+from docstore.http.scans import ScanPages
+from docstore.http.selectors import SelectorPages
 from docstore.http.staged_files import Staging
-from docstore.http.staging import STAGING, StagedParts
-from docstore.http.stored_rows import METHODS as ROWS_METHODS
-from docstore.http.stored_rows import STORED_ROWS, StoredRows
-from docstore.http.streams import STREAM_PATHS, StreamPages
+from docstore.http.staging import STAGING, StagedParts, route_of
+from docstore.http.stored_rows import StoredRows
+from docstore.http.streams import StreamPages
 from docstore.http.subscriptions import SubscriptionPages
-from docstore.http.users import ACCESS, UserPages
-from docstore.http.utilities import Asked, UtilityPages
+from docstore.http.users import UserPages
+from docstore.http.utilities import UtilityPages
 from docstore.model.limits import Limits
 from docstore.model.paths import SUFFIXES, canonical
-from docstore.model.principals import USERS
-from docstore.model.service import Service
+from docstore.model.service import LINEARIZABLE, Service
 from docstore.reads.positions import Positions
 from docstore.runtime.tls.accepting import TlsServer, listen
 from docstore.runtime.trace.context import LENGTH, TRACEPARENT
-from docstore.services.leases import LEASES
-from docstore.services.subscriptions import SUBSCRIPTIONS
 
-CORE = "/core/"
-BULK = "/core/bulk"
-BULK_METHODS = "OPTIONS, POST"
 ALL_METHODS = ", ".join(sorted(KNOWN_METHODS))
-
-
-class Pages(Protocol):
-    """What answers everything about one kind of thing; bodies are its own business."""
-
-    def takes(self, path: str) -> bool:
-        """Say whether a canonical path is its own."""
-
-    async def serve(self, request: web.BaseRequest, path: str) -> Reply | web.StreamResponse:
-        """Answer a request."""
 
 
 class HttpServer:
@@ -100,35 +87,42 @@ class HttpServer:
         self._limits = limits
         self.metrics = HttpMetrics()
         self._ending = Ending(self.metrics)
-        large, timeout_s = LargeBodies(), limits.body_timeout_s
-        self._documents = Documents(backend, large, state_bytes_max=limits.body_bytes_max)
-        self._core = CorePages(backend, self._documents, self.metrics)
-        self._selectors = SelectorPages(backend)
-        quotas, positions = Quotas(backend), Positions(backend.submit)
-        self._bulk = Bulk(backend, quotas, large, state_bytes_max=limits.body_bytes_max,
-                          timeout_s=timeout_s)  # fmt: skip
-        self._plain = PlainRequests(self._documents, self._guard, access, self._ending,
-                                    body_bytes_max=limits.body_bytes_max)  # fmt: skip
-        self._scans = ScanPages(backend, quotas, positions)
-        self._stored_rows = StoredRows(backend, quotas)
+        large, most = LargeBodies(), limits.body_bytes_max
+        self._documents = documents = Documents(backend, large, state_bytes_max=most)
+        authority = None if access is None else access.authority
+        self._plain = PlainRequests(documents, self._guard, authority, self._ending,
+                                    body_bytes_max=most)  # fmt: skip
+        positions = Positions(backend.submit)
         self._queries = QueryPages(backend, positions)
         self._changes = Changes(backend, positions, self._is_over)
-        subscriptions = SubscriptionPages(backend, self._documents, self._changes, limits)
-        self._utilities = UtilityPages(backend, self._documents, self._core, subscriptions, limits)
-        self._kinds: tuple[tuple[str | tuple[str, ...], Pages], ...] = (
-            (STREAM_PATHS, StreamPages(backend, self._documents, large, limits, self._is_over)),
-            (LEASES, LeasePages(backend, self._documents, limits)),
-            (TURN_PATHS, ElectionPages(backend, self._documents, limits)),
-            (GROUP_PATHS, GroupPages(backend, self._documents, limits)),
-            (SUBSCRIPTIONS, subscriptions),
-            ((ACCESS, USERS), UserPages()),
-        )
-        """Prefixes of paths -> what answers everything of its kind below them."""
-        self._staged = StagedParts(staging, self._bulk, timeout_s=timeout_s) if staging else None
+        pages = self._made_pages(backend, large, positions, staging)
+        self._pages = {type(each): each for each in pages}
+        """Class of pages -> those that the handlers of the route table are called with."""
         self._listener: Listener | None = None
         self._tls = tls
         self._socket: asyncio.Server | TlsServer | None = None
         self._shared: asyncio.Server | TlsServer | None = None
+
+    def _made_pages(
+        self, backend: Backend, large: LargeBodies, positions: Positions, staging: Staging | None
+    ) -> Sequence[object]:
+        documents, limits = self._documents, self._limits
+        most, timeout_s = limits.body_bytes_max, limits.body_timeout_s
+        quotas = Quotas(backend)
+        bulk = Bulk(backend, quotas, large, state_bytes_max=most, timeout_s=timeout_s)
+        core = CorePages(backend, documents, self.metrics, described)
+        offsets = OffsetPages(backend, documents)
+        return (
+            core, bulk, offsets, self._queries, self._changes, UserPages(),
+            HistoryPages(backend, documents), SelectorPages(backend), MemberPages(backend),
+            ScanPages(backend, quotas, positions), StoredRows(backend, quotas),
+            StreamPages(backend, documents, large, limits, self._is_over),
+            LeasePages(backend, documents, state_bytes_max=most),
+            ElectionPages(backend, documents), GroupPages(backend, documents, offsets),
+            SubscriptionPages(backend, documents, self._changes),
+            UtilityPages(backend, documents, core, state_bytes_max=most),
+            *([StagedParts(staging, bulk, timeout_s=timeout_s)] if staging else []),
+        )  # fmt: skip
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port. Raises OSError when it is taken."""
@@ -219,32 +213,55 @@ class HttpServer:
             if raw == "*" and method == "OPTIONS":
                 return allowed(ALL_METHODS)
             raw = _own_path(request, raw)
-        staged = self._staged if raw.startswith(STAGING) else None
-        path = STAGING if staged else raw if raw == ENTRY else canonical(raw)
+        is_staged = raw.startswith(STAGING) and StagedParts in self._pages
+        path = STAGING if is_staged else raw if raw == ENTRY else canonical(raw)
         if not authority.enter(method, path):
             return await self._list_below(request, path)
-        refuse_what_has_no_effect(request, raw if staged else path)
+        if method not in READS:
+            refuse_what_has_no_effect(request, raw if is_staged else path)
         if is_watched(request):
             return await self._changes.watch(request, path)
-        if raw == BULK:
-            return await self._serve_bulk(request)
-        if staged is not None:
-            return await staged.serve(request, raw)
-        if path.startswith(CORE):
-            for prefixes, pages in self._kinds:
-                if path.startswith(prefixes) and pages.takes(path):
-                    return await pages.serve(request, path)
-        body = await bodies.receive(
+        if is_staged:
+            part = BY_PATH[route_of(raw)]
+            return await self._operate(request, part.ops, part.pages, raw)
+        route = find(path)
+        if route is not None and (raw == path or not route.is_literal):
+            return await self._operate(request, route.ops, route.pages, path)
+        body = await self._receive(request)
+        service = self._documents.service_of(path)
+        if service is not None:
+            return await self._document(request, path, service, body)
+        return await self._route_rarer(request, path, body)
+
+    async def _operate(
+        self,
+        request: web.BaseRequest,
+        ops: Ops,
+        pages: type[Any] | None,
+        at: str | Of,
+        body: bytes | None = None,
+    ) -> Reply | web.StreamResponse:
+        """Call the handler of a method. at: the path of a route, or what a utility is of."""
+        op = op_for(ops, request.method)
+        if op is None:
+            allow = allow_of(ops)
+            if request.method == "OPTIONS":
+                return allowed(allow)
+            raise not_allowed(request.method, allow)
+        assert op.handler is not None
+        assert pages is not None
+        if op.checks_query:
+            check_parameters(request, op.parameters)
+        if body is None:
+            body = await self._receive(request) if op.receives else b""
+        return await op.handler(self._pages[pages], request, at, body)
+
+    async def _receive(self, request: web.BaseRequest) -> bytes:
+        return await bodies.receive(
             request,
             bytes_max=self._limits.body_bytes_max,
             timeout_s=self._limits.body_timeout_s,
         )
-        service = self._documents.service_of(path)
-        if service is not None:
-            return await self._document(request, path, service, body)
-        if path in self._core.pages:
-            return await self._core.serve(request, path, body)
-        return await self._route_rarer(request, path, body)
 
     async def _list_below(self, request: web.BaseRequest, path: str) -> Reply:
         """Answer who may read only some of what is below a path: what of it a factory has."""
@@ -262,25 +279,6 @@ class HttpServer:
     async def _route_rarer(
         self, request: web.BaseRequest, path: str, body: bytes
     ) -> Reply | web.StreamResponse:
-        if path.startswith(SCANS) and path[len(SCANS) :] in SCAN_PAGES:
-            return await self._scan(request, path[len(SCANS) :], body)
-        if path == CHANGES:
-            check_method(request, CHANGES_METHODS)
-            is_asked = request.method == "OPTIONS"
-            return (
-                allowed(CHANGES_METHODS) if is_asked else await self._changes.serve(request, body)
-            )
-        if path == QUERY_TASKS:
-            check_method(request, QUERY_METHODS)
-            is_asked = request.method == "OPTIONS"
-            return allowed(QUERY_METHODS) if is_asked else await self._queries.serve(request, body)
-        if path == STORED_ROWS:
-            check_method(request, ROWS_METHODS)
-            if request.method == "OPTIONS":
-                return allowed(ROWS_METHODS)
-            return await self._stored_rows.serve(request, body)
-        if path.startswith(SELECTORS):
-            return await self._selectors.serve(request, path)
         parent, _, last = path.rpartition("/")
         if last in SUFFIXES:
             return await self._utility(request, parent, last, body)
@@ -298,23 +296,6 @@ class HttpServer:
         check_selection(request)
         return await self._documents.serve(request, link, service, body)
 
-    async def _serve_bulk(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.method == "OPTIONS":
-            return allowed(BULK_METHODS)
-        check_method(request, BULK_METHODS)
-        return await self._bulk.serve(request)
-
-    async def _scan(
-        self, request: web.BaseRequest, name: str, body: bytes
-    ) -> Reply | web.StreamResponse:
-        methods = SCAN_PAGES[name]
-        if request.method == "OPTIONS":
-            return allowed(methods)
-        check_method(request, methods)
-        if request.method == "POST":
-            return await self._scans.scan(request, body)
-        return await self._scans.get(request, name)
-
     async def _find(self, request: web.BaseRequest, path: str) -> Service | None:
         """Return the service at a path, asking the cluster if this node has not heard of it."""
         known = self._backend.service_at(path)
@@ -325,9 +306,9 @@ class HttpServer:
     async def _factory(
         self, request: web.BaseRequest, path: str, service: Service, body: bytes
     ) -> Reply:
-        methods = FACTORY_METHODS if "POST" in service.options.methods else READ_METHODS
+        methods = factory_methods(service.options)
         match request.method:
-            case "POST" if methods is FACTORY_METHODS:
+            case "POST" if "POST" in service.options.methods:
                 check_parameters(request)
                 return await self._documents.create(request, path, service, body)
             case "GET" | "HEAD" if is_query(request.rel_url.query):
@@ -339,13 +320,21 @@ class HttpServer:
             case _:
                 raise not_allowed(request.method, methods)
 
-    async def _utility(self, request: web.BaseRequest, link: str, name: str, body: bytes) -> Reply:
+    async def _utility(
+        self, request: web.BaseRequest, link: str, name: str, body: bytes
+    ) -> Reply | web.StreamResponse:
         factory = await self._find(request, link)
         service = factory or await self._find(request, link.rpartition("/")[0])
         if service is None:
             raise NotFound("there is no such service")
-        asked = Asked(request, link, service, factory is not None, body)
-        return await self._utilities.serve(asked, name)
+        utility = UTILITIES[name]
+        ops = utility.of_document if factory is None else utility.of_factory
+        if not ops:
+            raise NotFound(f"{name} is of documents, and this is a factory")
+        if name == CONFLICTS and service.options.level == LINEARIZABLE:
+            raise NotFound("documents of level 3 have no conflicts")
+        of = Of(link, service, factory is not None)
+        return await self._operate(request, ops, utility.pages, of, body)
 
 
 def _own_path(request: web.BaseRequest, target: str) -> str:

@@ -20,15 +20,13 @@ from docstore.errors import BadRequest, NotFound, TooSlow
 from docstore.http import bodies, headers
 from docstore.http.bulk import Bulk
 from docstore.http.lines import BATCH_LINES, JsonLines
-from docstore.http.methods import allowed, not_allowed
-from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
 from docstore.http.results import NDJSON_TYPE
 from docstore.http.staged_files import Arriving, Staging
 
 STAGING = "/core/spark/staging"
-LIST_METHODS, PART_METHODS = "GET, OPTIONS", "DELETE, OPTIONS, POST, PUT"
+PART = f"{STAGING}/{{job}}/{{part}}"
 PIECE_BYTES = 1 << 20
 
 
@@ -40,35 +38,13 @@ class StagedParts:
         self._bulk = bulk
         self._timeout_s = timeout_s
 
-    async def serve(self, request: web.BaseRequest, raw: str) -> Reply | web.StreamResponse:
-        """Answer any of them. `raw`: the request's path."""
-        check_parameters(request)
-        if raw == STAGING:
-            return await self._list(request)
-        job, _, part = raw.removeprefix(f"{STAGING}/").partition("/")
-        job, part = unquote(job), unquote(part)
-        if not job or not part:
-            raise NotFound("a part is named by its job and its own name")
-        match request.method:
-            case "OPTIONS":
-                return allowed(PART_METHODS)
-            case "PUT":
-                return await self._keep(request, job, part)
-            case "POST":
-                return await self._do(request, job, part)
-            case "DELETE":
-                removed = await asyncio.to_thread(self._staging.remove, job, part)
-                return page_reply({"removed": removed}, JSON_TYPE)
-        raise not_allowed(request.method, PART_METHODS)
-
-    async def _list(self, request: web.BaseRequest) -> Reply:
-        if request.method == "OPTIONS":
-            return allowed(LIST_METHODS)
-        if request.method != "GET":
-            raise not_allowed(request.method, LIST_METHODS)
+    async def get_list(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the parts that wait on this node."""
         return page_reply({"parts": await asyncio.to_thread(self._staging.describe)}, JSON_TYPE)
 
-    async def _keep(self, request: web.BaseRequest, job: str, part: str) -> Reply:
+    async def keep(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer PUT of a part: write its lines to a file."""
+        job, part = named(path)
         headers.content_media(request, {NDJSON_TYPE: ""})
         if "Content-Encoding" in request.headers:
             raise BadRequest("a part is kept as it comes: without an encoding")
@@ -80,12 +56,18 @@ class StagedParts:
             await asyncio.to_thread(arriving.finish)
         return page_reply({"part": part, "bytes": arriving.size}, JSON_TYPE, status=201)
 
-    async def _do(self, request: web.BaseRequest, job: str, part: str) -> web.StreamResponse:
-        lines = FileLines(await asyncio.to_thread(self._staging.open, job, part))
+    async def do(self, request: web.BaseRequest, path: str, body: bytes) -> web.StreamResponse:
+        """Answer POST of a part: carry out its lines."""
+        lines = FileLines(await asyncio.to_thread(self._staging.open, *named(path)))
         try:
             return await self._bulk.answer(request, lines)
         finally:
             lines.close()
+
+    async def remove(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer DELETE of a part."""
+        removed = await asyncio.to_thread(self._staging.remove, *named(path))
+        return page_reply({"removed": removed}, JSON_TYPE)
 
     async def _pieces(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
         """Yield the body in pieces worth a call of a thread."""
@@ -102,6 +84,22 @@ class StagedParts:
                 waiting.clear()
             if not chunk:
                 return
+
+
+def named(path: str) -> tuple[str, str]:
+    """Return the job and the part that a raw path names. Raises NotFound."""
+    job, _, part = path.removeprefix(f"{STAGING}/").partition("/")
+    if not job or not part:
+        raise NotFound("a part is named by its job and its own name")
+    return unquote(job), unquote(part)
+
+
+def route_of(raw: str) -> str:
+    """Return the path that the route table has for a raw path. Raises NotFound."""
+    if raw == STAGING:
+        return STAGING
+    named(raw)
+    return PART
 
 
 class FileLines:

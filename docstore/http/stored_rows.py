@@ -11,7 +11,6 @@ from aiohttp import web
 
 from docstore.http import headers
 from docstore.http.backend import Backend
-from docstore.http.parameters import check_parameters
 from docstore.http.quotas import READS, Quotas
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import MSGPACK_TYPE
@@ -20,8 +19,6 @@ from docstore.model import json
 from docstore.query.request import Scan
 from docstore.reads.scans.stored import ROWS_MAX, asked_of
 
-STORED_ROWS = "/core/backup/rows"
-METHODS = "OPTIONS, POST"
 PAGE_S = 0.25
 """What a page of a job with a rate is at the most, in seconds of it."""
 ROWS_MIN = 64
@@ -34,9 +31,8 @@ class StoredRows:
         self._backend = backend
         self._quotas = quotas
 
-    async def serve(self, request: web.BaseRequest, body: bytes) -> Reply:
+    async def serve(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer POST. Raises BadRequest, Misdirected, TooEarly, SnapshotGone, Unavailable."""
-        check_parameters(request)
         headers.content_media(request, {"application/json": ""})
         question = json.parse_object(body)
         job, rate = await quota_of(self._quotas, question)

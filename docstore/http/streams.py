@@ -28,10 +28,8 @@ from docstore.http.consume import Consuming, problem_of
 from docstore.http.documents import Documents
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.large import LargeBodies
-from docstore.http.listing import listing
-from docstore.http.methods import allowed, not_allowed
+from docstore.http.listing import FactoryPages
 from docstore.http.missing import missing
-from docstore.http.parameters import check_parameters
 from docstore.http.produce import Producing
 from docstore.http.producers import next_epoch
 from docstore.http.reply import Reply, header_lines
@@ -40,36 +38,22 @@ from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.limits import Limits
 from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation, Verb
-from docstore.model.paths import SUFFIXES, encoded
-from docstore.model.service import Service
-from docstore.services.registry import PRODUCERS
+from docstore.model.paths import encoded
 from docstore.streams.effects import Problem
 from docstore.streams.replica_set import PARTITIONS, STREAMS, partition_link
 from docstore.streams.requests import NoSuchPartition, NoSuchTopic
-from docstore.streams.topic import Provision, asked_topic, check_change, check_name
+from docstore.streams.topic import Provision, asked_topic, check_change
 
-STREAM_PATHS = (STREAMS, PRODUCERS.path)
 POLL_S = 0.02
 READS_AT_ONCE = 64
 PATCHES = {"application/json": "", "application/merge-patch+json": "", "application/msgpack": ""}
-METHODS: Mapping[str, str] = {
-    "topics": "GET, HEAD, OPTIONS, POST",
-    "topic": "DELETE, GET, HEAD, OPTIONS, PATCH",
-    "partitions": "GET, HEAD, OPTIONS",
-    "partition": "GET, HEAD, OPTIONS, PATCH",
-    "produce": "OPTIONS, POST",
-    "records": "GET, OPTIONS, POST",
-    "record": "GET, HEAD, OPTIONS",
-    "producers": "OPTIONS, POST",
-}
-_METHODS = {kind: frozenset(methods.split(", ")) for kind, methods in METHODS.items()}
 UNKNOWN: Mapping[str, object] = {
     "leo": None, "hw": None, "base": None, "followers": [], "stale": True
 }  # fmt: skip
 """Figures of a partition whose leader did not answer."""
 
 
-class StreamPages:
+class StreamPages(FactoryPages):
     """Answers everything under /core/streams."""
 
     def __init__(
@@ -80,57 +64,19 @@ class StreamPages:
         limits: Limits,
         is_over: Callable[[web.BaseRequest], bool],
     ) -> None:
-        """is_over: whether who is sent records is to be kept no longer."""
-        self._backend = backend
+        """is_over: whether a response that sends records must end."""
+        super().__init__(backend)
         self._documents = documents
-        self._limits = limits
         self._producing = Producing(backend, large, timeout_s=limits.body_timeout_s)
         self._consuming = Consuming(backend, is_over)
 
-    def takes(self, path: str) -> bool:
-        """Say whether a canonical path is ours: utilities of the documents are not."""
-        return _is_ours(path)
-
-    async def serve(self, request: web.BaseRequest, path: str) -> Reply | web.StreamResponse:
-        """Answer a request; its body has not been received yet."""
-        kind, segments = _place(path)
-        if request.method == "OPTIONS":
-            return allowed(METHODS[kind])
-        if request.method not in _METHODS[kind]:
-            raise not_allowed(request.method, METHODS[kind])
-        if request.method == "POST" and kind in ("produce", "records"):
-            partition = _number(segments[2]) if kind == "records" else None
-            return await self._producing.serve(request, segments[0], partition)
-        if kind not in ("topics", "records") or request.method == "POST":  # They have their own.
-            check_parameters(request, ("incarnation",) if kind == "record" else ())
-        body = await bodies.receive(
-            request,
-            bytes_max=self._limits.body_bytes_max,
-            timeout_s=self._limits.body_timeout_s,
-        )
-        match kind:
-            case "records" | "record":
-                return await self._records(request, segments)
-            case "partitions":
-                return await self._partitions(request, segments[0])
-            case "partition":
-                return await self._partition(request, segments[0], _number(segments[2]), body)
-            case "topic":
-                return await self._topic(request, segments[0], body)
-            case "producers":
-                return await next_epoch(self._backend, request, body)
-        if request.method == "POST":
-            return await self._create(request, body)
-        return await listing(self._backend, request, STREAMS, self._service(STREAMS))
-
-    def _service(self, path: str) -> Service:
-        service = self._backend.service_at(path)
-        assert service is not None, path
-        return service
+    async def next_epoch(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer with the next epoch of a producer."""
+        return await next_epoch(self._backend, request, body)
 
     # Topics
 
-    async def _create(self, request: web.BaseRequest, body: bytes) -> Reply:
+    async def create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer once the topic is provisioned, or the time is over."""
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         state = json.parse_object(raw)
@@ -179,14 +125,18 @@ class StreamPages:
             answer = found
         return answer._replace(status=202)
 
-    async def _topic(self, request: web.BaseRequest, name: str, body: bytes) -> Reply:
-        link, timeout_s = f"{STREAMS}/{name}", headers.timeout_s(request)
+    async def change_topic(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
+        """Answer a change of a topic, or its deletion."""
+        timeout_s, media = headers.timeout_s(request), headers.accepted_media(request)
+        answer = await self._backend.submit(_change(request, link, body), timeout_s)
+        if answer.status == 404:
+            raise NoSuchTopic(f"there is no topic {_names(link)[0]}")
+        return self._documents.reply(request, answer, self._service(STREAMS), media)
+
+    async def topic(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
+        """Answer with a topic, and what the leaders of its partitions say."""
+        [name], timeout_s = _names(link), headers.timeout_s(request)
         service, media = self._service(STREAMS), headers.accepted_media(request)
-        if request.method in ("PATCH", "DELETE"):
-            answer = await self._backend.submit(_change(request, link, body), timeout_s)
-            if answer.status == 404:
-                raise NoSuchTopic(f"there is no topic {name}")
-            return self._documents.reply(request, answer, service, media)
         answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
         if answer.status == 404:
             raise NoSuchTopic(f"there is no topic {name}")
@@ -232,7 +182,9 @@ class StreamPages:
             for number, link, row in zip(numbers, links, rows, strict=True)
         ]
 
-    async def _partitions(self, request: web.BaseRequest, name: str) -> Reply:
+    async def partitions(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer with the partitions of a topic, and what their leaders say."""
+        name = _names(path)[0]
         media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
         topic = await self._backend.streams.topic(name, timeout_s)
         found = await self._live(name, range(topic.partitions), timeout_s)
@@ -243,9 +195,10 @@ class StreamPages:
         }
         return page_reply(page, media, headers={"Cache-Control": "no-store"})
 
-    async def _partition(
-        self, request: web.BaseRequest, name: str, number: int, body: bytes
-    ) -> Reply:
+    async def partition(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer with a partition and what its leader says; pass a command to its controller."""
+        name, _, segment = _names(path)
+        number = _number(segment)
         media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
         [(_, row, figures)] = await self._live(name, [number], timeout_s)
         if row is None:
@@ -271,57 +224,32 @@ class StreamPages:
 
     # Records
 
-    async def _records(
-        self, request: web.BaseRequest, segments: Sequence[str]
+    async def produce(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Append records to a topic, or to one of its partitions."""
+        name, *rest = _names(path)
+        partition = _number(rest[1]) if len(rest) > 1 else None
+        return await self._producing.serve(request, name, partition)
+
+    async def records(
+        self, request: web.BaseRequest, path: str, body: bytes
     ) -> Reply | web.StreamResponse:
-        link = partition_link(segments[0], _number(segments[2]))
-        if len(segments) == 4:
-            return await self._consuming.serve(request, link)
-        offset = segments[4]
+        """Answer a reader of a partition."""
+        name, _, segment, _ = _names(path)
+        return await self._consuming.serve(request, partition_link(name, _number(segment)))
+
+    async def record(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer with one record."""
+        name, _, segment, _, offset = _names(path)
+        link = partition_link(name, _number(segment))
         if not _is_number(offset, 19):
             raise NotFound("a record is named by its offset")
         return await self._consuming.record(request, link, int(offset))
 
 
 @lru_cache(maxsize=1024)
-def _is_ours(path: str) -> bool:
-    ours = path in (STREAMS, PRODUCERS.path) or path.startswith(f"{STREAMS}/")
-    return ours and path.rpartition("/")[2] not in SUFFIXES
-
-
-@lru_cache(maxsize=1024)
-def _place(path: str) -> tuple[str, Sequence[str]]:
-    """Return what there is at a path, and its segments. Asked for the same ones over and over.
-
-    Raises BadRequest, NotFound.
-    """
-    if path == PRODUCERS.path:
-        return "producers", ()
-    segments = tuple(path[len(STREAMS) :].split("/")[1:])
-    return _kind(segments), segments
-
-
-def _kind(segments: Sequence[str]) -> str:
-    """Return what a path below /core/streams is. Raises BadRequest, NotFound."""
-    match segments:
-        case []:
-            return "topics"
-        case [name, *rest]:
-            check_name(name)
-            match rest:
-                case []:
-                    return "topic"
-                case ["records"]:
-                    return "produce"
-                case ["partitions"]:
-                    return "partitions"
-                case ["partitions", _]:
-                    return "partition"
-                case ["partitions", _, "records"]:
-                    return "records"
-                case ["partitions", _, "records", _]:
-                    return "record"
-    raise NotFound("there is nothing at this path")
+def _names(path: str) -> Sequence[str]:
+    """Return the segments of a path below /core/streams."""
+    return path.removeprefix(f"{STREAMS}/").split("/")
 
 
 @lru_cache(maxsize=1024)

@@ -21,19 +21,16 @@ from docstore.http import bodies, headers
 from docstore.http.authority import authority_of, refusal
 from docstore.http.backend import Backend
 from docstore.http.changes import Changes
+from docstore.http.core_pages import Of
 from docstore.http.documents import Documents
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import Entry, listed
-from docstore.http.methods import READ_METHODS, allowed, check_method, not_allowed
-from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode
 from docstore.model import json
 from docstore.model.document import EXPIRY, EXPIRY_US_MAX, Row
 from docstore.model.fields import Fields
-from docstore.model.limits import Limits
 from docstore.model.operation import Answer, Operation
-from docstore.model.paths import SUFFIXES
 from docstore.model.service import Refusal, Service
 from docstore.services.subscriptions import (
     KIND,
@@ -45,8 +42,6 @@ from docstore.services.subscriptions import (
 )
 from docstore.subscriptions.signing import MADE_BYTES, key_of, secret_of
 
-METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH"
-PATH_METHODS = "DELETE, GET, HEAD, OPTIONS, POST"
 PATCHES = {"application/json": "", "application/msgpack": ""}
 CLIENTS = ("PauseRequest", "ResumeRequest")
 """What clients may ask of a subscription; how far it has come, only its node says."""
@@ -66,64 +61,41 @@ class TooManySubscriptions(TooManyRequests):
 class SubscriptionPages:
     """Answers everything under /core/subscriptions, and behind a path."""
 
-    def __init__(
-        self, backend: Backend, documents: Documents, changes: Changes, limits: Limits
-    ) -> None:
+    def __init__(self, backend: Backend, documents: Documents, changes: Changes) -> None:
         self._backend = backend
         self._documents = documents
         self._changes = changes
-        self._limits = limits
 
-    def takes(self, path: str) -> bool:
-        """Say whether a canonical path is ours: utilities of the documents are not."""
-        parent, _, last = path.rpartition("/")
-        return path == SUBSCRIPTIONS or (parent == SUBSCRIPTIONS and last not in SUFFIXES)
+    async def get_list(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of all subscriptions that the caller may see."""
+        return await self._list(request, path, lambda about: True)
 
-    async def serve(self, request: web.BaseRequest, path: str) -> Reply:
-        """Answer a request; its body has not been received yet."""
-        methods = READ_METHODS if path == SUBSCRIPTIONS else METHODS
-        if request.method == "OPTIONS":
-            return allowed(methods)
-        check_method(request, methods)
-        body = await bodies.receive(
-            request,
-            bytes_max=self._limits.body_bytes_max,
-            timeout_s=self._limits.body_timeout_s,
-        )
-        if path == SUBSCRIPTIONS:
-            return await self._list(request, path, lambda about: True)
-        check_parameters(request)
-        match request.method:
-            case "PATCH":
-                return await self._patch(request, path, body)
-            case "DELETE":
-                return await self._delete(request, path)
-        return self._reply(request, await self._found(request, path))
+    async def get(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
+        """Answer GET of a subscription."""
+        return self._reply(request, await self._found(request, link))
 
-    async def of_path(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer a request for the subscriptions of a document or a factory."""
-        match request.method:
-            case "POST":
-                check_parameters(request)
-                return await self._create(request, path, body)
-            case "GET" | "HEAD":
-                own = f"{path}/subscriptions"
-                return await self._list(request, own, lambda about: about.path == path)
-            case "DELETE":
-                check_parameters(request, ("id",))
-                query = request.rel_url.query
-                if "id" not in query:
-                    raise BadRequest("?id= says which subscription ends")
-                link = f"{SUBSCRIPTIONS}/{query['id'].rpartition('/')[2]}"
-                return await self._delete(request, link, path)
-            case "OPTIONS":
-                return allowed(PATH_METHODS)
-            case _:
-                raise not_allowed(request.method, PATH_METHODS)
+    async def delete(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
+        """End a subscription."""
+        return await self._delete(request, link)
+
+    async def get_list_of_path(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+        """Answer GET of the subscriptions of a document or a factory."""
+        own = f"{of.link}/subscriptions"
+        return await self._list(request, own, lambda about: about.path == of.link)
+
+    async def delete_of_path(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+        """End the subscription that a parameter names."""
+        query = request.rel_url.query
+        if "id" not in query:
+            raise BadRequest("?id= says which subscription ends")
+        link = f"{SUBSCRIPTIONS}/{query['id'].rpartition('/')[2]}"
+        return await self._delete(request, link, of.link)
 
     # Making one
 
-    async def _create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+    async def create(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+        """Have a receiver called of the changes of a document, or at a factory and below."""
+        path = of.link
         authority, timeout_s = authority_of(request), headers.timeout_s(request)
         authority.insist_on_all(path)
         if f"{path}/".startswith(f"{SUBSCRIPTIONS}/"):
@@ -253,7 +225,8 @@ class SubscriptionPages:
         row = answer.row
         return answer, read_subscription(row.state) if answer.is_success and row else None
 
-    async def _patch(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
+    async def patch(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
+        """Pause a subscription, or resume it."""
         await self._found(request, link)
         fields = Fields(
             json.parse_object(bodies.json_bytes(body, headers.content_media(request, PATCHES)))

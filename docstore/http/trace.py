@@ -11,15 +11,14 @@ from docstore.runtime.trace.lines import About
 from docstore.streams.replica_set import partition_link
 from docstore.streams.topic import check_name
 
-PATH = "/core/management/trace"
-PARAMETERS = ("slot", "partition", "link", "after", "limit")
+SELECTING = ("slot", "partition", "link")
 LIMIT, LIMIT_MAX = 100, 2_048
 NUMBER_MAX = 1 << 62
 
 
 def page(backend: Backend, query: Mapping[str, str]) -> Any:
     """Return the steps that a query asks for. Raises BadRequest, Unavailable."""
-    if sum(name in query for name in PARAMETERS[:3]) > 1:
+    if sum(name in query for name in SELECTING) > 1:
         raise BadRequest("only one of slot, partition and link at a time")
     limit = headers.whole_number(query.get("limit", str(LIMIT)), "limit", 1, LIMIT_MAX)
     after = headers.whole_number(query.get("after", "0"), "after", 0, NUMBER_MAX)

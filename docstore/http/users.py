@@ -10,31 +10,24 @@ from aiohttp import web
 from docstore.errors import NotFound
 from docstore.http import headers
 from docstore.http.authority import authority_of
-from docstore.http.methods import READ_METHODS, allowed, check_method
-from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
-from docstore.model.principals import USERS, user_link
-
-ACCESS = "/core/access"
+from docstore.model.principals import user_link
 
 
 class UserPages:
     """Answers them."""
 
-    def takes(self, path: str) -> bool:
-        """Say whether a canonical path is one of theirs."""
-        return path == ACCESS or path.rpartition("/")[0] == USERS
+    async def oneself(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the caller's own page."""
+        return self._page(request, path, authority_of(request).name)
 
-    async def serve(self, request: web.BaseRequest, path: str) -> Reply:
-        """Answer a request for one."""
-        check_method(request, READ_METHODS)
-        if request.method == "OPTIONS":
-            return allowed(READ_METHODS)
-        check_parameters(request)
-        authority = authority_of(request)
-        name = authority.name if path == ACCESS else path.rpartition("/")[2]
-        grants = authority.grants_of(name) if name else None
+    async def user(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the page of a user."""
+        return self._page(request, path, path.rpartition("/")[2])
+
+    def _page(self, request: web.BaseRequest, path: str, name: str) -> Reply:
+        grants = authority_of(request).grants_of(name) if name else None
         if grants is None:
             raise NotFound(f"there is nothing at {path}")
         levels = {where: level.name.lower() for where, level in sorted(grants.items())}

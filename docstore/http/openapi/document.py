@@ -6,19 +6,16 @@ from functools import lru_cache
 from typing import Any
 
 from docstore import __version__
-from docstore.http.openapi.of_documents import MANY, factory_paths, written_schema
-from docstore.http.openapi.of_nodes import CHANGES, NODES, SCANS
-from docstore.http.openapi.of_owners import OWNERS
-from docstore.http.openapi.of_streams import STREAMS
-from docstore.http.openapi.operation import About, Op, path_item, schema_of
+from docstore.http.openapi.operation import path_item, schema_of
 from docstore.http.openapi.parameters import headers, parameters
 from docstore.http.openapi.schemas import SCHEMAS
+from docstore.http.routes.documents import factory_paths, written_schema
+from docstore.http.routes.route import Ops
+from docstore.http.routes.table import PARTS
 from docstore.model.service import Service, ServiceOptions
 from docstore.services.schemas import DIALECT
 
 Json = dict[str, Any]
-PATH = "/core/openapi.json"
-PARTS: Sequence[About] = (NODES, MANY, CHANGES, STREAMS, OWNERS, SCANS)
 FACTORIES_MAX = 200
 """So many are described: whoever has more writes to all of them alike."""
 DESCRIPTION = """\
@@ -79,11 +76,11 @@ def _pages() -> tuple[Mapping[str, Json], list[Json]]:
     """Return the paths that every node has, and how they are put together."""
     paths: dict[str, Json] = {}
     for part in PARTS:
-        _add(paths, part.paths, part.tag)
+        _add(paths, {route.path: route.ops for route in part.routes}, part.tag)
     return paths, [{"name": part.tag, "description": part.tells} for part in PARTS]
 
 
-def _add(paths: dict[str, Json], more: Mapping[str, Mapping[str, Op]], tag: str) -> None:
+def _add(paths: dict[str, Json], more: Mapping[str, Ops], tag: str) -> None:
     """Add what is not described yet: pages say more than that something is a document."""
     for path, operations in more.items():
         if path not in paths:

@@ -1,23 +1,15 @@
-"""One method at one path, in as few words as tell it; and how OpenAPI spells that.
-
-The tables of this package are written in `Op`. That they name what a server answers, no path and no
-method more or less, is tested against the server itself (tests/docstore/http/test_openapi.py).
-"""
+"""How OpenAPI spells one method at one path of the route table."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from docstore.http.needs import ANYBODY, INSIDE, OPEN, Need, need_of
+from docstore.http.needs import Need, need_of
 from docstore.http.openapi.parameters import IN_PATHS
+from docstore.http.representation import JSON_TYPE
+from docstore.http.routes.route import ANYBODY, INSIDE, OPEN, Op, Ops
 
 Json = dict[str, Any]
-JSON_TYPE, NDJSON_TYPE, EVENTS_TYPE = (
-    "application/json",
-    "application/x-ndjson",
-    "text/event-stream",
-)
 OF_DOCUMENTS = (
     "ETag", "Docstore-Version", "Docstore-Owner", "Docstore-Epoch", "Docstore-Replicas",
 )  # fmt: skip
@@ -25,33 +17,7 @@ OF_DOCUMENTS = (
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
-    """What a method does."""
-
-    does: str
-    answers: Mapping[int, str]
-    """Status -> schema of the body, "" for none, or a media type. What goes wrong is a Problem."""
-    takes: str | Sequence[str] = ""
-    """Schema of the body, "" for none; or media types of bodies that no schema describes."""
-    query: Sequence[str] = ()
-    headers: Sequence[str] = ()
-    tells: str = ""
-    """More than one line can say, in Markdown."""
-    has_head: bool = True
-    """Of a GET: whether HEAD is answered too."""
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """All that may be done at some paths that belong together. tag: how they are called."""
-
-    tag: str
-    tells: str
-    paths: Mapping[str, Mapping[str, Op]] = field(default_factory=dict)
-
-
-def path_item(path: str, operations: Mapping[str, Op], tag: str, called: str = "") -> Json:
+def path_item(path: str, operations: Ops, tag: str, called: str = "") -> Json:
     """Return OpenAPI's form of everything at a path. called: in names of operations."""
     item: Json = {}
     if places := [_in_path(name) for name in _PLACE.findall(path)]:

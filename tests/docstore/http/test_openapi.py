@@ -14,9 +14,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from docstore.http.core_pages import OPENAPI as PATH
 from docstore.http.heeded import RELIED_ON
 from docstore.http.openapi import document
-from docstore.http.openapi.document import PATH
 from docstore.http.openapi.parameters import IN_ANSWERS, IN_HEADERS, IN_PATHS, IN_QUERIES
 from docstore.http.openapi.schemas import SCHEMAS
 from docstore.http.server import HttpServer

@@ -5,20 +5,12 @@ import re
 import pytest
 
 from docstore.access.grants import Level
-from docstore.http.bulk import Bulk
-from docstore.http.changes import CHANGES
-from docstore.http.core_pages import ENTRY, CorePages
+from docstore.http.core_pages import ENTRY
 from docstore.http.metrics import KNOWN_METHODS
-from docstore.http.needs import ADMIN, ANYBODY, INSIDE, OPEN, READ, TABLE, WRITE, line_of, need_of
-from docstore.http.queries import QUERY_TASKS
-from docstore.http.scans import SCAN_PAGES, SCANS
-from docstore.http.selectors import FORWARDING, NAMES, SELECTORS
-from docstore.http.server import BULK, HttpServer
-from docstore.http.staging import STAGING
-from docstore.http.stored_rows import STORED_ROWS
-from docstore.model.limits import Limits
+from docstore.http.needs import line_of, need_of
+from docstore.http.routes.route import ADMIN, ANYBODY, INSIDE, OPEN, READ, WRITE
+from docstore.http.routes.table import BY_PATH, LINES
 from docstore.services.registry import Registry
-from tests.docstore.http.single import SingleNode
 from tests.source import ROOT
 
 CLOSED = {"", "/core", "/mgmt", "/health"}
@@ -26,17 +18,9 @@ CLOSED = {"", "/core", "/mgmt", "/health"}
 
 
 def routes() -> set[str]:
-    """Return a path of each route that a server has, as it has them."""
-    server = HttpServer(SingleNode(), Limits())
-    assert isinstance(server._core, CorePages)
-    assert isinstance(server._bulk, Bulk)
-    found = set(server._core.pages) - {ENTRY}
-    for prefixes, _ in server._kinds:
-        found |= {prefixes} if isinstance(prefixes, str) else set(prefixes)
-    found |= {SCANS + name for name in SCAN_PAGES}
-    found |= {SELECTORS + name + below for name in NAMES for below in ("", FORWARDING)}
-    found |= {BULK, STAGING, STORED_ROWS, CHANGES, QUERY_TASKS}
-    return found | {each.options.path for each in Registry().services()}
+    """Return a path of each route that a server has, and each factory of the store."""
+    paths = {path for path in BY_PATH if "{" not in path} - {ENTRY}
+    return paths | {each.options.path for each in Registry().services()}
 
 
 def told() -> set[str]:
@@ -48,14 +32,13 @@ def told() -> set[str]:
 
 @pytest.mark.parametrize("path", sorted(routes() | told()))
 def test_each_route_is_in_the_table(path: str) -> None:
-    assert line_of(path)[0] not in CLOSED, f"{path} needs a line in docstore/http/needs.py"
+    assert line_of(path)[0] not in CLOSED, f"{path} needs a line in docstore/http/routes"
 
 
 def test_each_line_is_a_route() -> None:
-    lines = set(TABLE) - CLOSED
-    assert all(any(route.startswith(line) for route in routes()) for line in lines - {
-        "/core/leases/keep-alive",
-    })  # fmt: skip
+    factories = {each.options.path for each in Registry().services()}
+    for line in set(LINES) - CLOSED:
+        assert any(f"{path}/".startswith(f"{line}/") for path in {*BY_PATH, *factories}), line
 
 
 def test_what_nobody_has_written_down_is_closed() -> None:

@@ -1,0 +1,1 @@
+"""The table of routes: each path with its permissions, methods, descriptions and handlers."""

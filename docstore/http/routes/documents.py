@@ -1,0 +1,241 @@
+"""The routes of documents: of their factories, one by one, many at a time, and their utilities."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from docstore.http.bulk import Bulk
+from docstore.http.core_pages import CorePages
+from docstore.http.history import HistoryPages
+from docstore.http.queries import QueryPages
+from docstore.http.routes.route import (
+    ADMIN,
+    ANYBODY,
+    DECLARED,
+    INSIDE,
+    READ,
+    WRITE,
+    About,
+    Line,
+    Op,
+    Ops,
+    Route,
+    Utility,
+)
+from docstore.http.subscriptions import SubscriptionPages
+from docstore.http.utilities import UtilityPages
+from docstore.model.service import LINEARIZABLE, ServiceOptions
+from docstore.services.registry import (
+    DEAD_LETTERS,
+    EXAMPLES,
+    FACTORIES,
+    FEED_KEYS,
+    JOBS,
+    QUOTAS,
+    SNAPSHOTS,
+)
+from docstore.services.subscriptions import SUBSCRIPTIONS
+
+Json = dict[str, Any]
+READING = ("Docstore-Consistency", "Docstore-Min-Version", "Docstore-Timeout-Ms")
+WRITING = (
+    "If-Match", "If-None-Match", "Idempotency-Key", "Fence", "Docstore-Quorum", "Docstore-Lease",
+    "Docstore-Timeout-Ms",
+)  # fmt: skip
+PATCHES = ("application/json", "application/merge-patch+json", "application/json-patch+json")
+VALUES = frozenset({"const", "enum", "default", "examples"})
+LIST = ("$filter", "$orderby", "$select", "$limit", "$top", "$count", "expand", "asOf", "after",
+        "cursor")  # fmt: skip
+LISTED: Sequence[str] = ("expand", "$limit", "$top", "$count", "after")
+CONFLICTS = "conflicts"
+"""The utility that only documents of weak levels have."""
+QUERYING = ("Docstore-Timeout-Ms",)
+CHANGING: Sequence[str] = ("If-Match", "If-None-Match", "Idempotency-Key", *QUERYING)
+
+_INSIDE = Line(INSIDE, INSIDE)
+DOCUMENTS: Line = Line(READ, WRITE)
+FACTORIES_OF_THE_STORE = (
+    Route(FACTORIES, {}, needs=Line(DECLARED, DECLARED, makes=INSIDE)),
+    Route(FEED_KEYS, {}, needs=Line(ADMIN, ADMIN)),
+    Route(SNAPSHOTS, {}, needs=DOCUMENTS),
+    Route(JOBS, {}, needs=DOCUMENTS),
+    Route(DEAD_LETTERS, {}, needs=DOCUMENTS),
+    Route(QUOTAS.path, {}, needs=Line(READ, ADMIN)),
+    Route(EXAMPLES.path, {}, needs=DOCUMENTS),
+)
+"""Factories whose documents are served as those of any other factory are."""
+
+MANY = About(
+    "many documents", "Queries, bulk requests, past versions, by pages of their own.",
+    (
+        Route("/core/query-tasks", {
+            "POST": Op("Documents by what is in them, or groups of them", {200: "Page"},
+                       "QueryRequest", QueryPages.serve, headers=QUERYING),
+            "GET": Op("The next page of a query", {200: "Page"}, handler=QueryPages.serve,
+                      query=("cursor",), headers=QUERYING),
+        }, QueryPages, _INSIDE),
+        Route("/core/bulk", {
+            "POST": Op(
+                "One operation a line", {200: "application/x-ndjson"},
+                ("application/x-ndjson", "application/msgpack"), Bulk.serve, query=("atomic",),
+                headers=("Idempotency-Key", "Fence", *QUERYING), receives=False,
+                tells="`{op, link, body, ifVersion?, ...}` a line; a line of results for each, in "
+                "order. Each line succeeds or fails by itself, unless it is `atomic`.",
+            ),
+        }, Bulk, Line(ANYBODY, INSIDE), is_literal=True),
+        Route(SUBSCRIPTIONS, {
+            "GET": Op("The subscriptions that are yours to see", {200: "Page"},
+                      handler=SubscriptionPages.get_list, query=LISTED, checks_query=False),
+        }, SubscriptionPages, _INSIDE),
+        Route(f"{SUBSCRIPTIONS}/{{id}}", {
+            "GET": Op("A subscription, and how far it is", {200: "Document"},
+                      handler=SubscriptionPages.get),
+            "PATCH": Op("Pause it, or go on", {200: "Document"}, "SubscriptionRequest",
+                        SubscriptionPages.patch, headers=CHANGING),
+            "DELETE": Op("End it", {200: "Document"}, handler=SubscriptionPages.delete,
+                         headers=CHANGING),
+        }, SubscriptionPages),
+        Route("/core/document-index", {
+            "GET": Op("A document, by its path as a parameter", {200: "Document"},
+                      handler=CorePages.document_index, checks_query=False,
+                      query=("documentSelfLink", "documentVersion"), headers=READING),
+        }, CorePages, Line(INSIDE)),
+    ),
+)  # fmt: skip
+
+
+def _of_both(pages: type[Any], ops: Ops) -> Utility:
+    return Utility(pages, ops, ops)
+
+
+UTILITIES: Mapping[str, Utility] = {
+    "config": Utility(
+        UtilityPages,
+        {
+            "GET": Op("What is declared, and in force", {200: "Document"},
+                      handler=UtilityPages.config, checks_query=False),
+            "PATCH": Op("Change the declaration", {200: "Document"}, PATCHES, UtilityPages.config,
+                        headers=WRITING),
+        },
+        {"GET": Op("That of its factory", {200: "Document"}, handler=UtilityPages.config,
+                   checks_query=False)},
+    ),
+    "available": _of_both(UtilityPages, {
+        "GET": Op("Whether the group can serve it", {200: "Object"},
+                  handler=UtilityPages.available),
+    }),
+    "stats": _of_both(UtilityPages, {
+        "GET": Op("What was measured of it", {200: "Object"}, handler=UtilityPages.stats),
+    }),
+    "template": _of_both(UtilityPages, {
+        "GET": Op("An empty document, described", {200: "Object"}, handler=UtilityPages.template),
+    }),
+    "synchronization": _of_both(UtilityPages, {
+        "GET": Op("What its last resynchronisation says", {200: "Object"},
+                  handler=UtilityPages.synchronization),
+        "PATCH": Op("Resynchronise it", {200: "Object", 202: "Object"}, "Object",
+                    UtilityPages.synchronize, headers=("Prefer", *QUERYING)),
+    }),
+    "subscriptions": _of_both(SubscriptionPages, {
+        "GET": Op("Who is called of its changes", {200: "Page"}, query=LISTED, checks_query=False,
+                  handler=SubscriptionPages.get_list_of_path),
+        "POST": Op("Have a receiver called of its changes", {200: "Document", 201: "Document"},
+                   "NewSubscription", SubscriptionPages.create,
+                   headers=("Idempotency-Key", *QUERYING)),
+        "DELETE": Op("End one", {200: "Document"}, handler=SubscriptionPages.delete_of_path,
+                     query=("id@subscription",), headers=CHANGING),
+    }),
+    "versions": Utility(HistoryPages, {}, {
+        "GET": Op("Its history, the newest first", {200: "Versions"},
+                  handler=HistoryPages.versions, query=("from@versions", "limit@versions"),
+                  headers=QUERYING),
+    }),
+    "explain": Utility(CorePages, {}, {
+        "GET": Op("Where it is and why, and who takes over next", {200: "Explanation"},
+                  handler=CorePages.explain, headers=QUERYING),
+    }),
+    CONFLICTS: Utility(HistoryPages, {}, {
+        "GET": Op("Branches that lost", {200: "Object"}, handler=HistoryPages.conflicts,
+                  headers=READING),
+        "DELETE": Op("Declare them seen", {200: "Document"}, handler=HistoryPages.resolve,
+                     headers=QUERYING),
+    }),
+}  # fmt: skip
+"""Name -> what is answered at that name below each factory and each document."""
+
+
+def factory_paths(options: ServiceOptions, one: str, schema: str) -> Mapping[str, Ops]:
+    """Return what is answered at a factory and below it.
+
+    one: the path of a document of it. schema: of what its author writes.
+    """
+    return {
+        options.path: _factory(options, schema),
+        one: _document(options, schema),
+        **utilities(options.path, one, options.level),
+    }
+
+
+def utilities(factory: str, one: str, level: int = 3) -> Mapping[str, Ops]:
+    """Return path -> operations of the utilities of a factory and its documents."""
+    return {
+        f"{at}/{name}": ops
+        for name, utility in UTILITIES.items()
+        for at, ops in ((factory, utility.of_factory), (one, utility.of_document))
+        if ops and (name != CONFLICTS or level < LINEARIZABLE)
+    }
+
+
+def described_utilities(factory: str, one: str) -> Sequence[Route]:
+    """Return the utilities of documents of the store, as routes that are described only."""
+    return [Route(path, ops) for path, ops in utilities(factory, one).items()]
+
+
+def _factory(options: ServiceOptions, schema: str) -> Ops:
+    told = {"GET": Op("List documents, or query them", {200: "Page"}, query=LIST, headers=QUERYING)}
+    if "POST" in options.methods:
+        replaces = {200: "Document"} if options.idempotent_post else {}
+        told["POST"] = Op(
+            "Create a document", {201: "Document", **replaces}, schema,
+            headers=("Prefer", *WRITING),
+        )  # fmt: skip
+    return told
+
+
+def _document(options: ServiceOptions, schema: str) -> Ops:
+    told = {
+        "GET": Op("Read it", {200: "Document", 304: ""}, query=("documentVersion", "at"),
+                  headers=("If-None-Match", *READING)),
+    }  # fmt: skip
+    made = {201: "Document"} if options.put_creates else {}
+    changes = {
+        "PUT": Op("Replace it", {200: "Document", **made}, schema, headers=WRITING),
+        "PATCH": Op("Change members of it", {200: "Document"}, PATCHES, headers=WRITING),
+        "DELETE": Op("Delete it", {200: "Document"}, headers=WRITING),
+    }
+    return told | {method: op for method, op in changes.items() if method in options.methods}
+
+
+def written_schema(options: ServiceOptions, name: str) -> Json:
+    """Return the schema of what an author writes into documents of a factory.
+
+    name: under which it stands in the description, where its references within itself lead now.
+    """
+    if options.schema is None:
+        return {"type": "object"}
+    moved: Json = _moved(options.schema, f"#/components/schemas/{name}")
+    return moved
+
+
+def _moved(schema: Any, root: str) -> Any:
+    """Return a schema whose references begin at another root. What a value may be is no schema."""
+    if isinstance(schema, list):
+        return [_moved(each, root) for each in schema]
+    if not isinstance(schema, Mapping) or "$id" in schema:
+        return schema
+    told = {key: value if key in VALUES else _moved(value, root) for key, value in schema.items()}
+    match told.get("$ref"):
+        case "#":
+            told["$ref"] = root
+        case str(ref) if ref.startswith("#/"):
+            told["$ref"] = root + ref[1:]
+    return told

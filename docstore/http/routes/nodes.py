@@ -1,0 +1,191 @@
+"""The routes of a node and its group, of changes, and of bulk reads."""
+
+from docstore.http.changes import EVENTS_TYPE, Changes
+from docstore.http.core_pages import CorePages
+from docstore.http.routes.route import (
+    ADMIN,
+    ANYBODY,
+    INSIDE,
+    OPEN,
+    READ,
+    WRITE,
+    About,
+    Line,
+    Op,
+    Route,
+)
+from docstore.http.scans import ScanPages
+from docstore.http.selectors import SelectorPages
+from docstore.http.staging import StagedParts
+from docstore.http.stored_rows import StoredRows
+from docstore.http.users import UserPages
+
+CACHED = ("If-None-Match",)
+WAITS = ("Docstore-Timeout-Ms",)
+
+_OTHERS = Line(ADMIN, ADMIN)
+AREAS = (
+    Route("/core", {}, needs=_OTHERS),
+    Route("/mgmt", {}, needs=_OTHERS),
+    Route("/health", {}, needs=_OTHERS),
+    Route("/core/node-groups", {}, needs=Line(ANYBODY)),
+    Route("/core/node-selectors", {}, needs=Line(ANYBODY)),
+)
+"""What is needed at paths that no route has: a route that is forgotten is closed."""
+
+NODES = About(
+    "nodes",
+    "A node and its group: what they are, how they are, and what operators ask of them.",
+    (
+        Route("/", {
+            "GET": Op("What this is, and where its pages are", {200: "Entry"},
+                      handler=CorePages.entry, checks_query=False),
+        }, CorePages),
+        Route("/health/live", {
+            "GET": Op("Whether this process answers", {200: "Object"}, handler=CorePages.live,
+                      checks_query=False),
+        }, CorePages, Line(OPEN)),
+        Route("/health/ready", {
+            "GET": Op("Whether this node can serve", {200: "Object"},
+                      tells="503 says why it cannot.", handler=CorePages.ready, checks_query=False),
+        }, CorePages, Line(OPEN)),
+        Route("/metrics", {
+            "GET": Op("Numbers for Prometheus", {200: "text/plain"}, handler=CorePages.metrics_text,
+                      checks_query=False),
+        }, CorePages, Line(READ)),
+        Route("/core/management", {
+            "GET": Op("This node", {200: "Node"}, handler=CorePages.management),
+            "PATCH": Op("Ask something of this node", {200: "Object", 202: "Object"}, "NodeRequest",
+                        headers=("Prefer", *WAITS),
+                        tells="A resynchronisation, an end to history, another level of logging.",
+                        handler=CorePages.asked_to),
+            "DELETE": Op("Have this node finish what it does, and stop", {202: "Object"},
+                         handler=CorePages.drain),
+        }, CorePages, Line(READ)),
+        Route("/core/management/synch", {
+            "GET": Op("How far a resynchronisation is", {200: "Object"}, query=("id",),
+                      headers=WAITS, tells="Any node says it.", handler=CorePages.synch),
+        }, CorePages),
+        Route("/core/management/digests", {
+            "GET": Op("What each node has in each slot, in short", {200: "Object"}, headers=WAITS,
+                      handler=CorePages.digests),
+        }, CorePages),
+        Route("/core/management/trace", {
+            "GET": Op("The last steps of this node's machines", {200: "Steps"},
+                      query=("slot", "link", "partition", "after@steps", "limit@steps"),
+                      tells="Of a slot, a document or a partition, or of all.",
+                      handler=CorePages.trace),
+        }, CorePages, Line(ADMIN)),
+        Route("/core/access", {
+            "GET": Op("Who asks, and what he may do", {200: "User"},
+                      tells="404 where nobody is asked who he is.", handler=UserPages.oneself),
+        }, UserPages, Line(ANYBODY)),
+        Route("/core/access/users/{user}", {
+            "GET": Op("What a user may do", {200: "User"},
+                      tells="Of oneself; of others for who has `admin` at `/`.",
+                      handler=UserPages.user),
+        }, UserPages, Line(INSIDE)),
+        Route("/core/node-groups/default", {
+            "GET": Op("The members and their configuration", {200: "Group"},
+                      handler=CorePages.node_group),
+            "PATCH": Op("Change the members", {202: "Object"}, "GroupRequest", headers=WAITS,
+                        tells="409 while another change is under way. `JoinPeerRequest` is for a "
+                        "node that waits to be taken in.", handler=CorePages.change_group),
+        }, CorePages),
+        Route("/core/node-groups/default/available", {
+            "GET": Op("Whether the members agree and are connected", {200: "Object"},
+                      tells="503 while they do not.", handler=CorePages.available),
+        }, CorePages),
+        Route("/core/node-selectors/{selector}", {
+            "GET": Op("The slots, their owners and their copies", {200: "Selector"},
+                      handler=SelectorPages.selector),
+        }, SelectorPages),
+        Route("/core/node-selectors/{selector}/forwarding", {
+            "GET": Op("What a node says of itself, through another one", {200: "Object"},
+                      query=("target", "path@forwarded", "peer", "link@forwarding", "key"),
+                      headers=WAITS, handler=SelectorPages.forwarded),
+        }, SelectorPages, Line(INSIDE)),
+        Route("/core/openapi.json", {
+            "GET": Op("This description", {200: "Object"},
+                      tells="With the factories that whoever asks may read.",
+                      handler=CorePages.openapi),
+        }, CorePages, Line(ANYBODY)),
+        Route("/core/docs", {
+            "GET": Op("This description, for people", {200: "text/html", 304: ""}, headers=CACHED,
+                      handler=CorePages.console, checks_query=False),
+        }, CorePages, Line(OPEN)),
+        Route("/core/ui", {
+            "GET": Op("The console", {200: "text/html", 304: ""}, headers=CACHED,
+                      handler=CorePages.console, checks_query=False),
+        }, CorePages, Line(OPEN)),
+        Route("/core/ui/{file}", {
+            "GET": Op("A file of the console", {200: "text/javascript", 304: ""}, headers=CACHED,
+                      handler=CorePages.console, checks_query=False),
+        }, CorePages),
+    ),
+)  # fmt: skip
+
+CHANGES = About(
+    "changes",
+    "What changes, as it is decided: nothing is left out, and nothing is taken back.",
+    (
+        Route("/core/changes", {
+            "GET": Op("Changes at a path and below it, after a token", {200: EVENTS_TYPE},
+                      query=("prefix", "since", "where", "limit@changes"),
+                      headers=("Prefer", "Last-Event-ID", *WAITS),
+                      tells="`Accept: text/event-stream` goes on until the client goes; else it "
+                      "is NDJSON, and its last line has `next`.", has_head=False,
+                      handler=Changes.serve, checks_query=False),
+            "POST": Op("The same, with a token that is too long for a URL", {200: EVENTS_TYPE},
+                       "ChangesRequest", headers=("Prefer", *WAITS), handler=Changes.serve,
+                       checks_query=False),
+        }, Changes, Line(INSIDE, INSIDE)),
+    ),
+)  # fmt: skip
+
+SCANS = About(
+    "scans",
+    "Whole factories at one cut, for jobs that read all of them.",
+    (
+        Route("/core/spark/plan", {
+            "GET": Op("A cut, and who has which slots", {200: "Object"},
+                      query=("asOf", "path", "prefix"), headers=WAITS, handler=ScanPages.plan),
+        }, ScanPages, Line(INSIDE)),
+        Route("/core/spark/layout", {
+            "GET": Op("Who has which slots", {200: "Object"}, handler=ScanPages.layout),
+        }, ScanPages, Line(ANYBODY)),
+        Route("/core/spark/high", {
+            "GET": Op("How far each slot has come", {200: "Object"}, query=("prefix",),
+                      headers=WAITS, handler=ScanPages.high),
+        }, ScanPages, Line(INSIDE)),
+        Route("/core/spark/scan", {
+            "POST": Op("A snapshot of slots that this node has", {200: "application/x-ndjson"},
+                       "ScanRequest",
+                       tells="Arrow or NDJSON by `Accept`, and behind it a line that says that "
+                       "it is complete. 421: the slot is elsewhere; 425: this copy is behind.",
+                       handler=ScanPages.scan),
+        }, ScanPages, Line(ANYBODY, INSIDE)),
+        Route("/core/backup/rows", {
+            "POST": Op("Rows as they lie on this node's disk", {200: "application/msgpack"},
+                       "StoredRowsRequest", tells="For `docstore backup`.",
+                       handler=StoredRows.serve),
+        }, StoredRows, Line(ADMIN, READ, at="/")),
+        Route("/core/spark/changes", {
+            "POST": Op("A stretch of the logs", {200: "application/x-ndjson"}, "StretchRequest",
+                       handler=ScanPages.scan),
+        }, ScanPages, Line(ANYBODY, INSIDE)),
+        Route("/core/spark/staging", {
+            "GET": Op("The parts of jobs that wait on this node", {200: "Object"}, has_head=False,
+                      handler=StagedParts.get_list),
+        }, StagedParts, Line(READ, WRITE, at="/core/spark/staging"), is_literal=True),
+        Route("/core/spark/staging/{job}/{part}", {
+            "PUT": Op("Keep lines of a bulk request on this node's disk", {201: "Object"},
+                      ("application/x-ndjson",), tells="A day later they are gone.",
+                      handler=StagedParts.keep, receives=False),
+            "POST": Op("Do what the lines say", {200: "application/x-ndjson"},
+                       handler=StagedParts.do, receives=False),
+            "DELETE": Op("Forget them", {200: "Object"}, handler=StagedParts.remove,
+                         receives=False),
+        }, StagedParts, is_literal=True),
+    ),
+)  # fmt: skip

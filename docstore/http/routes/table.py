@@ -1,0 +1,103 @@
+"""All routes of a node, and the one at a path."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from docstore.errors import NotFound
+from docstore.http.console.files import NAMES as CONSOLE_FILES
+from docstore.http.headers import Head
+from docstore.http.heeded import OF_DOCUMENTS, RELIED_ON, refuse_all
+from docstore.http.routes.documents import FACTORIES_OF_THE_STORE, MANY, UTILITIES
+from docstore.http.routes.nodes import AREAS, CHANGES, NODES, SCANS
+from docstore.http.routes.owners import OWNERS
+from docstore.http.routes.route import About, Line, Ops, Route
+from docstore.http.routes.streams import STREAMS
+from docstore.http.selectors import NAMES as SELECTORS
+from docstore.http.staging import STAGING
+from docstore.model.paths import RESERVED, SUFFIXES
+from docstore.model.principals import USERS
+from docstore.streams import replica_set
+from docstore.streams.topic import check_name
+
+PARTS: Sequence[About] = (NODES, MANY, CHANGES, STREAMS, OWNERS, SCANS)
+ROUTES: Sequence[Route] = (
+    *AREAS,
+    *FACTORIES_OF_THE_STORE,
+    *(route for part in PARTS for route in part.routes),
+)
+PLACES: Mapping[str, Sequence[str]] = {"file": CONSOLE_FILES, "selector": SELECTORS}
+"""Placeholders that stand for a few values only."""
+_OWN = ("/core/", *(f"/{name}" for name in RESERVED if name != "core"))
+
+
+def _paths_of(path: str) -> Sequence[str]:
+    """Return a path with each value of placeholders that have few."""
+    for name, values in PLACES.items():
+        if f"{{{name}}}" in path:
+            return [path.replace(f"{{{name}}}", value) for value in values]
+    return [path]
+
+
+BY_PATH: Mapping[str, Route] = {
+    path: route for route in ROUTES if route.pages for path in _paths_of(route.path)
+}
+LINES: Mapping[str, Line] = {
+    path.partition("/{")[0]: route.needs
+    for route in ROUTES
+    if route.needs
+    for path in _paths_of(route.path)
+}
+"""Path -> what is needed there and below it."""
+_WITH_PLACES: Sequence[tuple[Sequence[str], Route]] = [
+    (path.split("/"), BY_PATH[path])
+    for path in sorted(BY_PATH, key=lambda path: path.count("{"))
+    if "{" in path and not BY_PATH[path].is_literal
+]
+
+
+def find(path: str) -> Route | None:
+    """Return the route at a canonical path; None where documents of any factory are served.
+
+    Raises BadRequest, NotFound for what can be nothing below the topics.
+    """
+    return _find(path) if path.startswith(_OWN) else BY_PATH.get(path)
+
+
+@lru_cache(maxsize=4096)
+def _find(path: str) -> Route | None:
+    if path in BY_PATH:
+        return BY_PATH[path]
+    segments = path.split("/")
+    if segments[-1] in SUFFIXES and not path.startswith(f"{USERS}/"):
+        return None
+    is_of_a_topic = path.startswith(f"{replica_set.STREAMS}/")
+    if is_of_a_topic:
+        check_name(segments[3])
+    for pattern, route in _WITH_PLACES:
+        if len(pattern) == len(segments) and all(
+            each == segment or each.startswith("{")
+            for each, segment in zip(pattern, segments, strict=True)
+        ):
+            return route
+    if is_of_a_topic:
+        raise NotFound("there is nothing at this path")
+    return None
+
+
+def refuse_what_has_no_effect(request: Head, path: str) -> None:
+    """Refuse a header of an update that has no effect at its path. Raises BadRequest."""
+    if any(name in request.headers for name in RELIED_ON):
+        method = request.method
+        refuse_all(request, f"{method} of {path[:100]}", heeded=_heeded(method, path))
+
+
+def _heeded(method: str, path: str) -> frozenset[str]:
+    if path.startswith(f"{STAGING}/"):  # Names of parts may have slashes.
+        return frozenset()
+    last = path.rpartition("/")[2]
+    ops: Sequence[Ops] = ()
+    if last in UTILITIES:
+        ops = (UTILITIES[last].of_factory, UTILITIES[last].of_document)
+    elif route := find(path):
+        ops = (route.ops,)
+    return next((frozenset(each[method].headers) for each in ops if method in each), OF_DOCUMENTS)
