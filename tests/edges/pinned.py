@@ -14,6 +14,9 @@ from tests.edges.measures import metrics
 from tests.edges.settings import settings
 
 GOLDEN = Path(__file__).parent / "golden"
+TRACES = Path(__file__).parent / "traces.json"
+Traces = Mapping[str, Mapping[str, str]]
+"""World -> seed -> the hash of what it does."""
 DEPTH = 5
 """Of the description of HTTP: a response is a line."""
 
@@ -44,3 +47,8 @@ TEXTS: Mapping[str, Callable[[], str]] = {
     "settings.txt": settings,
     "trace_kinds.txt": kinds,
 }
+
+
+def write_traces(file: Path, traces: Traces) -> None:
+    """Write hashes, one a line."""
+    file.write_text(_indented(traces, DEPTH) + "\n", "utf-8")

@@ -1,13 +1,17 @@
 """Nothing changes at an edge unless its golden file changes with it: HTTP, commands, metrics."""
 
+import json
 from difflib import unified_diff
 
 import pytest
 
-from tests.edges.pinned import GOLDEN, TEXTS
+from tests.edges.pinned import GOLDEN, TEXTS, TRACES
+from tests.edges.worlds import WORLDS, traced
 
 LINES_SHOWN = 60
 AGAIN = "If the change is meant: python -m tests.edges, and commit the golden files with it."
+PINNED = json.loads(TRACES.read_text("utf-8"))
+TRACES_AGAIN = "If the change is meant: python -m tests.edges --pin-traces, and commit traces.json."
 
 
 @pytest.mark.parametrize("name", sorted(TEXTS))
@@ -19,3 +23,11 @@ def test_a_text_is_what_it_was(name: str) -> None:
         )
         shown = [line[:200] for line, _ in zip(changes, range(LINES_SHOWN), strict=False)]
         pytest.fail("\n".join([f"golden/{name}:", *shown, AGAIN]))
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:coroutine")  # Of whole nodes that were ended in the middle.
+@pytest.mark.parametrize("world", sorted(WORLDS))
+def test_a_seed_does_what_it_did(world: str) -> None:
+    found = {seed: traced(world, int(seed)) for seed in PINNED[world]}
+    assert found == PINNED[world], TRACES_AGAIN
