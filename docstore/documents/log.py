@@ -20,11 +20,11 @@ class SlotLog:
 
     slot: int
     replicas: tuple[str, ...]
-    """Who counts, in order of preference."""
+    """The replicas that count, in order of preference."""
     voting: tuple[tuple[str, ...], ...]
     """The sets of which each must give a majority: one, or two while the group changes."""
     learners: tuple[str, ...]
-    """Who is being filled and does not count."""
+    """The replicas that are being filled and do not count."""
     promised: Ballot
     adopted: Ballot
     ballots: Ballots
