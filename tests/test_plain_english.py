@@ -29,7 +29,7 @@ LIMITS = {
     "README.md": 14,
     "docs/backup.md": 15,
     "docs/console.md": 7,
-    "docs/decisions": 131,
+    "docs/decisions": 111,
     "docs/glossary.md": 5,
     "docs/gossip.md": 10,
     "docs/guarantees.md": 44,
