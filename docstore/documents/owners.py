@@ -9,7 +9,7 @@ from docstore.documents.reign import Phase
 
 
 def first_alive(core: Core, slot: int) -> str | None:
-    """Return the member that should own the slot, None if nobody can.
+    """Return the member that should own the slot, None if no member can.
 
     The first in order of preference that is alive and fit; if none is fit, that is alive.
     """
@@ -36,7 +36,7 @@ def claimant(core: Core, slot: int) -> str | None:
 
 
 def owner_of(core: Core, slot: int) -> str | None:
-    """Return whom to ask about a slot: who owns it, else who should, else nobody."""
+    """Return the node to ask about a slot: its owner, else its preferred live node, else None."""
     log = core.logs.get(slot)
     if log and log.reign and log.reign.phase is Phase.OPEN:
         return core.me

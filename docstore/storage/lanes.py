@@ -105,7 +105,7 @@ class Lane:
             self._path,
             factory=partial(_Connection, self._jobs),
             isolation_level=None,  # We say BEGIN ourselves.
-            timeout=5.0,  # For whoever looks into the file with a tool of his own.
+            timeout=5.0,  # An operator may look into the file with a tool.
         )
 
     async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:

@@ -108,7 +108,7 @@ def is_full(error: Exception) -> bool:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Return whether somebody else holds a lock: a reader, or a tool of the operator."""
+    """Return whether another process holds a lock: a reader, or a tool of the operator."""
     primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return primary in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 

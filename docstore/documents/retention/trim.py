@@ -39,7 +39,7 @@ ROWS_AT_ONCE = 512
 """Rows that one trim passes at the most: a few milliseconds of the disk's time."""
 
 SLOTS_ASKED_FOR = 16
-"""Looked at in one tick when somebody waits for the round: 1,024 in a little more than 3 s."""
+"""Looked at in one tick when an operator waits for the round: 1,024 in a little more than 3 s."""
 
 NEEDS_KNOWN_S = 60.0
 """Without news of what is needed for so long nothing goes; a tenth of the shortest retention."""
@@ -200,7 +200,7 @@ class Trimmer:
     def buried_until(self, log: SlotLog) -> int:  # Seam.
         """Return up to which row tombstones may go: those that all replicas have.
 
-        The last row of a log stays: it says where the log ends, to whoever is filled from it.
+        The last row of a log stays: it tells a replica that is filled from it where the log ends.
         """
         return min(log.kept, log.end - 1)
 
@@ -224,6 +224,6 @@ class Trimmer:
             del log.reign.cache[row.link]
 
     def _is_source(self, log: SlotLog) -> bool:
-        """Say whether somebody is being filled from this log: its pages must fit together."""
+        """Say whether a replica is being filled from this log: its pages must fit together."""
         followers = log.reign.followers.values() if log.reign else ()
         return any(follower.copied is not None for follower in followers)
