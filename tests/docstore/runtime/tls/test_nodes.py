@@ -266,7 +266,7 @@ def test_nodes_of_one_machine_share_a_certificate_and_hear_of_a_new_one(tmp_path
             stdout=out, stderr=out,
         )  # fmt: skip
     try:
-        wait(lambda: "docstore a serves at https://" in log.read_text())
+        wait(lambda: "docstore a serves at https://" in log.read_text(), 60)
         process.send_signal(signal.SIGHUP)
         wait(lambda: log.read_text().count("certificates are reloaded") >= 2)
         assert process.poll() is None
