@@ -120,7 +120,7 @@ class AtomicBatches:
         return (await self._large.read(len(raw), _left_s(deadline), work))[0]
 
     async def _options(self, factory: str, link: str, deadline: float) -> ServiceOptions:
-        if self._backend.service_at(link) is not None:
+        if self._backend.registry.service_at(link) is not None:
             raise BadRequest(f"{link} is a factory: a line of a batch names its document")
         if not has_keys(factory):
             raise SeveralKeys(f"documents of {factory} have no keys: its path ends in no colon")

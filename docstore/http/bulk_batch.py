@@ -112,7 +112,7 @@ class Batch:
     def _factory(self, link: str, value: dict[str, Any]) -> str:
         """Return the factory that a line is for: above its link, or the link of a POST itself."""
         canonical_link(link)
-        if self._backend.service_at(link) is not None:
+        if self._backend.registry.service_at(link) is not None:
             if str(value.get("op")).upper() != "POST":
                 raise MethodNotAllowed(f"{link} is a factory: of lines it takes those with op POST")
             return link
@@ -123,7 +123,7 @@ class Batch:
 
     async def _find_options(self, factory: str) -> ServiceOptions:
         """Return what a factory was declared with, from here on without a look."""
-        service = self._backend.service_at(factory)
+        service = self._backend.registry.service_at(factory)
         if service is None and factory not in self._unknown:
             self._submit()
             service = await self._backend.find_service(factory, self._patience_s)

@@ -154,7 +154,7 @@ class Changes:
         if service.options.level < 3:
             raise Conflict(f"{path} is of level {service.options.level}: only documents"
                            " with ENFORCE_QUORUM have a feed")  # fmt: skip
-        return self._backend.changes_slot(path) if is_document else None
+        return self._backend.inside().feed.slot_of(path) if is_document else None
 
     async def _service(self, path: str, timeout_s: float) -> Service | None:
         return await self._backend.find_service(path, timeout_s) if path else None
@@ -174,12 +174,12 @@ class Changes:
     async def _since(self, since: str, slot: int | None, timeout_s: float) -> Cut:
         """Return from where to go on: in one slot, or in all."""
         if since == "earliest":
-            cut = await self._backend.changes_earliest(timeout_s)
+            cut = await self._backend.inside().scans.earliest(timeout_s)
         else:
             insist_on_past(since, time.time_ns() // 1000)
-            cut = await self._backend.scan_cut(since, timeout_s)
+            cut = await self._backend.inside().scans.cut(since, timeout_s)
         if not cut.is_whole and slot != cut.first:
-            cut = (await self._backend.changes_earliest(timeout_s)).moved(cut.by_slot())
+            cut = (await self._backend.inside().scans.earliest(timeout_s)).moved(cut.by_slot())
         return cut if slot is None else cut.only(slot)
 
     async def _next(
@@ -189,14 +189,14 @@ class Changes:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
         while True:
-            seen = self._backend.changes_seen()
-            stretch = await self._backend.changes(asked.wanted, since, asked.rows)
+            seen = self._backend.inside().feed.seen()
+            stretch = await self._backend.inside().feed.read(asked.wanted, since, asked.rows)
             left_s = deadline - loop.time()
             if stretch.rows or left_s <= 0 or self._is_over(request):
                 return stretch
             since = stretch.until
             with waiting(request):
-                await self._backend.changes_news(seen, min(left_s, 1.0))
+                await self._backend.inside().feed.news(seen, min(left_s, 1.0))
 
     async def _push(
         self, request: web.BaseRequest, asked: _Asked, since: Cut

@@ -94,7 +94,7 @@ class Consuming:
     async def _fetch(
         self, link: str, wanted: Wanted, wait_s: float, timeout_s: float, of: str = ""
     ) -> Records | Problem:
-        streams = self._backend.streams
+        streams = self._backend.inside().stream_backend
         outcome = await streams.fetch(link, wanted, wait_s=wait_s, timeout_s=timeout_s, of=of)
         if isinstance(outcome, Problem) and outcome.status == 404:
             raise await missing(streams, link, timeout_s)

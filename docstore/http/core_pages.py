@@ -24,6 +24,7 @@ from docstore.model import json
 from docstore.model.limits import LOG_LEVELS
 from docstore.model.paths import canonical_link
 from docstore.model.service import Service
+from docstore.runtime import logs
 
 ENTRY, OPENAPI = "/", "/core/openapi.json"
 ENTRY_LINKS = {
@@ -86,13 +87,16 @@ class CorePages:
 
     async def explain(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
         """Answer GET <link>/explain."""
-        return _json(request, await self._backend.explain(of.link, headers.timeout_s(request)))
+        return _json(
+            request,
+            await self._backend.inside().status.explain(of.link, headers.timeout_s(request)),
+        )
 
     async def entry(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer GET of the address of a node: where its pages are."""
         page = {
             "documentSelfLink": ENTRY, "kind": "EntryPoint", "name": "docstore",
-            "version": __version__, "id": self._backend.management()["id"], "links": ENTRY_LINKS,
+            "version": __version__, "id": self._backend.node_id, "links": ENTRY_LINKS,
         }  # fmt: skip
         return _json(request, page)
 
@@ -130,7 +134,9 @@ class CorePages:
         level = asked.get("level")
         if level not in LOG_LEVELS:
             raise BadRequest(f"level must be one of {', '.join(LOG_LEVELS)}")
-        return _json(request, self._backend.log_at(level))
+        logs.set_level(level)
+        page = {"kind": "LogLevel", "id": self._backend.node_id, "level": level}
+        return _json(request, page)
 
     async def synchronize(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
         """Answer a SynchronizeRequest: begin a resynchronisation, or join it."""
@@ -147,8 +153,8 @@ class CorePages:
         run_id = await self._backend.resync(link, patience_s, slots_per_second=float(pace))
         if wait_s:
             with waiting(request):
-                await self._backend.resync_wait(run_id, wait_s)
-        page = await self._backend.resync_status(run_id, patience_s)
+                await self._backend.inside().resync.wait(run_id, wait_s)
+        page = await self._backend.inside().resync.status(run_id, patience_s)
         status = 200 if wait_s and page["state"] not in UNDER_WAY else 202
         return _json(request, page, status=status, more={"Location": f"{SYNCH}?id={run_id}"})
 
@@ -157,7 +163,9 @@ class CorePages:
         if not isinstance(run_id, str) or action not in ACTIONS:
             raise BadRequest(f"id is that of a run, action is one of {', '.join(ACTIONS)}")
         patience_s = headers.timeout_s(request)
-        return _json(request, await self._backend.resync_control(run_id, action, patience_s))
+        return _json(
+            request, await self._backend.inside().resync.control(run_id, action, patience_s)
+        )
 
     async def synch(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer GET of the progress of a resynchronisation."""
@@ -165,12 +173,14 @@ class CorePages:
         if run_id is None:
             raise BadRequest("id is that of a resynchronisation, as its answer says")
         patience_s = headers.timeout_s(request)
-        return _json(request, await self._backend.resync_status(run_id, patience_s))
+        return _json(request, await self._backend.inside().resync.status(run_id, patience_s))
 
     async def digests(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer GET of the digests of all members."""
         authority_of(request).insist_on_all("")  # They speak of all documents, as the trace does.
-        return _json(request, await self._backend.digests(headers.timeout_s(request)))
+        return _json(
+            request, await self._backend.inside().status.digests(headers.timeout_s(request))
+        )
 
     async def trace(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer GET of the last steps of this node."""
@@ -179,7 +189,7 @@ class CorePages:
 
     async def node_group(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer GET of the members and their configuration."""
-        return _json(request, self._backend.node_group())
+        return _json(request, self._backend.inside().status.node_group())
 
     async def change_group(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Begin a change of the members."""
@@ -210,7 +220,7 @@ class CorePages:
     async def openapi(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer GET of the description of the interface."""
         authority = authority_of(request)
-        services = self._backend.services()
+        services = self._backend.registry.services()
         described = self._described(services, lambda path: authority.may("GET", path))
         return _json(request, described, more={"Cache-Control": "no-store"})
 

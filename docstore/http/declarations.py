@@ -38,7 +38,7 @@ async def check_declarable(backend: Backend, declaration: State, timeout_s: floa
     Raises Conflict, Unavailable, or Refusal for what cannot stand.
     """
     declared = options_of(declaration)
-    known = backend.service_at(declared.path)
+    known = backend.registry.service_at(declared.path)
     others = {1, 2, 3} - {declared.level}
     if known is None or known.options.level == declared.level:
         others = {3} if declared.level < 3 else {1}  # 1 stands for both weaker ones.

@@ -81,8 +81,8 @@ class Documents:
         Or if this node has not heard of its factory yet.
         """
         parent, _, last = path.rpartition("/")
-        service = self._backend.service_at(parent)
-        if service is None or last in SUFFIXES or self._backend.service_at(path):
+        service = self._backend.registry.service_at(parent)
+        if service is None or last in SUFFIXES or self._backend.registry.service_at(path):
             return None
         return service
 
@@ -349,7 +349,7 @@ class PreconditionRequired(Conflict):
 
 def check_no_factory(backend: Backend, link: str) -> None:
     """Refuse to make a document where a factory hides it. Raises Conflict."""
-    if backend.service_at(link) is not None:
+    if backend.registry.service_at(link) is not None:
         raise Conflict(f"{link} is a factory: nobody would find a document there")
 
 

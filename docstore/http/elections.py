@@ -170,7 +170,9 @@ class ElectionPages(FactoryPages):
             asked = (candidate.name, candidate.lease, int(ANSWER_S * 1000), row.version)
             once_s = min(until - loop.time(), WAIT_AT_ONCE_S)
             with waiting(request):
-                told = await self._backend.sessions.call(row.link, "turn", asked, once_s + ANSWER_S)
+                told = await self._backend.inside().session_backend.call(
+                    row.link, "turn", asked, once_s + ANSWER_S
+                )
             if told.code in NOT_HERE:
                 raise Unavailable(told.detail)
             if told.result is not None:  # Else nobody says, in time, that anything has changed.

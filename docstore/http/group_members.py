@@ -152,7 +152,9 @@ class MemberPages:
         return page_reply({"members": told.result}, headers.accepted_media(request))
 
     async def _tell(self, link: str, verb: str, argument: Any, timeout_s: float) -> messages.Reply:
-        return await self._backend.sessions.call(link, kind_of(link, verb), argument, timeout_s)
+        return await self._backend.inside().session_backend.call(
+            link, kind_of(link, verb), argument, timeout_s
+        )
 
 
 def _refused(request: web.BaseRequest, told: messages.Reply) -> Reply:

@@ -157,7 +157,9 @@ class OffsetPages:
                 named = await self._insist_on_range(topic, int(number), asked, timeout_s)
             case "ClaimRequest":
                 await self._check_granted(link, path, asked.get("token"), timeout_s)
-                named = (await self._backend.streams.topic(topic, timeout_s)).incarnation
+                named = (
+                    await self._backend.inside().stream_backend.topic(topic, timeout_s)
+                ).incarnation
             case _:
                 raise BadRequest("an offset takes ClaimRequest and ResetRequest")
         return await self._change(link, path, {**asked, INCARNATION: named}, timeout_s)
@@ -166,7 +168,9 @@ class OffsetPages:
         """Return where a partition ends: `offset` is its high watermark, `start` its first one."""
         end = Wanted(("end", 0), bytes_max=1)
         link = partition_link(topic, number)
-        return await self._backend.streams.fetch(link, end, wait_s=0, timeout_s=timeout_s)
+        return await self._backend.inside().stream_backend.fetch(
+            link, end, wait_s=0, timeout_s=timeout_s
+        )
 
     async def _insist_on_range(
         self, topic: str, number: int, asked: State, timeout_s: float

@@ -89,7 +89,7 @@ class GroupPages(FactoryPages):
 
     async def _parts(self, request: web.BaseRequest, topics: tuple[str, ...]) -> dict[str, int]:
         """Return how many partitions each topic has. Raises NoSuchTopic."""
-        streams, timeout_s = self._backend.streams, headers.timeout_s(request)
+        streams, timeout_s = self._backend.inside().stream_backend, headers.timeout_s(request)
         for each in topics:
             authority_of(request).insist("GET", f"{STREAMS}/{each}")
         found = await asyncio.gather(*[streams.topic(each, timeout_s) for each in topics])
@@ -104,7 +104,7 @@ class GroupPages(FactoryPages):
         role = request.rel_url.query.get("role")
         if role is not None:
             return page_reply(_led(group, role), media, headers=fresh)
-        told = await self._backend.sessions.call(
+        told = await self._backend.inside().session_backend.call(
             link, kind_of(link, "show"), None, min(LIVE_S, timeout_s)
         )
         kind = self._service(link.rpartition("/")[0]).options.kind

@@ -82,7 +82,7 @@ class LeasePages(FactoryPages):
             reply = self._reply(request, answer)
         if reply.status != 200 or answer.row is None:
             return reply
-        told = await self._backend.sessions.call(link, "remaining", None, timeout_s)
+        told = await self._backend.inside().session_backend.call(link, "remaining", None, timeout_s)
         row = shown_to(authority_of(request), answer.row)
         page = orjson.loads(document_json(row, service.options.kind))
         page["remainingMs"] = told.result
@@ -137,7 +137,7 @@ class LeasePages(FactoryPages):
         name, timeout_s = link.rpartition("/")[2], headers.timeout_s(request)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        kept = await self._backend.sessions.keep_alive([name], timeout_s)
+        kept = await self._backend.inside().session_backend.keep_alive([name], timeout_s)
         instance = request.raw_path.partition("?")[0]
         if name in kept.alive:
             return page_reply({"ttlMs": kept.alive[name]}, headers.accepted_media(request))
@@ -163,7 +163,9 @@ class LeasePages(FactoryPages):
         """Answer a request that keeps many leases alive."""
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         ids = _ids(json.parse_object(raw))
-        kept = await self._backend.sessions.keep_alive(ids, headers.timeout_s(request))
+        kept = await self._backend.inside().session_backend.keep_alive(
+            ids, headers.timeout_s(request)
+        )
         page = {
             "alive": list(kept.alive),
             "gone": [*kept.ended, *kept.missing],

@@ -67,7 +67,7 @@ class FactoryPages:
         self._backend = backend
 
     def _service(self, path: str) -> Service:
-        service = self._backend.service_at(path)
+        service = self._backend.registry.service_at(path)
         assert service is not None, path
         return service
 

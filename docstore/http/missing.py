@@ -1,7 +1,7 @@
 """Why a partition is not there: its topic is gone, has fewer of them, or is still being made."""
 
 from docstore.errors import DocstoreError
-from docstore.http.backend import StreamBackend
+from docstore.runtime.streams_backend import StreamBackend
 from docstore.streams.replica_set import topic_link_of
 from docstore.streams.requests import NoSuchPartition, NotProvisioned
 

@@ -94,7 +94,7 @@ class Producing:
                 "a producer's numbers count the requests of one partition: post to"
                 f" {STREAMS}/{name}/partitions/<n>/records, and repeat a request there"
             )
-        streams = self._backend.streams
+        streams = self._backend.inside().stream_backend
         topic = streams.known_topic(name)
         topic = topic or await streams.topic_or_last(name, partition, patience_s)
         if partition is not None and partition >= topic.partitions:

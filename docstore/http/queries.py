@@ -79,7 +79,7 @@ class QueryPages:
         return await self._serve(request, asked, service, QUERY_TASKS)
 
     def _continued(self, cursor: str) -> Asked:
-        return asking.of_cursor(unpack_cursor(self._backend.queries.group, cursor))
+        return asking.of_cursor(unpack_cursor(self._backend.inside().queries.group, cursor))
 
     async def _serve(
         self, request: web.BaseRequest, asked: Asked, service: Service, at: str
@@ -95,7 +95,7 @@ class QueryPages:
         deadline = loop.time() + headers.timeout_s(request)
         as_of = await self._positions.opened(asked.as_of, deadline - loop.time())
         insist_on_past(as_of, time.time_ns() // 1000)
-        cut = await self._backend.scan_cut(as_of, deadline - loop.time())
+        cut = await self._backend.inside().scans.cut(as_of, deadline - loop.time())
         if not cut.is_whole:
             raise BadRequest("asOf: this token is of the feed of one document")
         head = {"Content-Type": media}
@@ -136,7 +136,7 @@ class QueryPages:
         assert grouping is not None
         totals = Totals(grouping)
         left_s = deadline - asyncio.get_running_loop().time()
-        await self._backend.queries.totals(totals, {**asked.wanted, **said}, cut, left_s)
+        await self._backend.inside().queries.totals(totals, {**asked.wanted, **said}, cut, left_s)
         return totals
 
     async def _page(
@@ -157,7 +157,9 @@ class QueryPages:
         limit = asked.limit if asked.left is None else min(asked.limit, asked.left)
         search = {**asked.wanted, "orderBy": asked.order_by}
         left_s = deadline - asyncio.get_running_loop().time()
-        found, until = await self._backend.queries.find(search, cut, asked.after, limit + 1, left_s)
+        found, until = await self._backend.inside().queries.find(
+            search, cut, asked.after, limit + 1, left_s
+        )
         if len(found) > limit:
             found, until = found[:limit], place_of(found[limit - 1])
         page: dict[str, Any] = {"documentLinks": []}
@@ -174,7 +176,7 @@ class QueryPages:
         if until is not None:
             following = asked.at(pack(cut), asked.counted).behind(until, len(found))
         if following is not None:
-            cursor = pack_cursor(self._backend.queries.group, following.packed())
+            cursor = pack_cursor(self._backend.inside().queries.group, following.packed())
             page["nextPageLink"] = f"{encoded(at)}?cursor={cursor}"
             if at == QUERY_TASKS:
                 page["cursor"] = cursor  # It may be longer than a URL.
@@ -188,7 +190,9 @@ class QueryPages:
         while len(rows) < len(found):
             part = found[len(rows) : len(rows) + at_once]
             wanted = [(slot, link, version) for *_, link, version, slot in part]
-            for row in await self._backend.queries.read(wanted, cut, deadline - loop.time()):
+            for row in await self._backend.inside().queries.read(
+                wanted, cut, deadline - loop.time()
+            ):
                 size += len(row.state)
                 if rows and size > PAGE_BYTES_MAX:
                     return rows

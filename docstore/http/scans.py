@@ -97,16 +97,17 @@ class ScanPages:
             await self._insist_on_factory(prefix + "/")
         as_of = await self._positions.opened(query.get("asOf", "latest"), patience_s)
         insist_on_past(as_of, time.time_ns() // 1000)
-        cut = await self._backend.scan_cut(as_of, patience_s)
+        cut = await self._backend.inside().scans.cut(as_of, patience_s)
         if not cut.is_whole:
             raise BadRequest("asOf: this token is of the feed of one document")
         return page_reply(self._plan(cut), media)
 
     async def _high(self, patience_s: float) -> dict[str, Any]:
-        cluster, positions = await self._backend.scan_positions(patience_s)
+        scans = self._backend.inside().scans
+        positions = await scans.positions(None, patience_s)
         stand = [positions[slot] for slot in range(len(positions))]
         return {
-            "clusterId": cluster,
+            "clusterId": scans.cluster,
             "epochs": [each.epoch for each in stand],
             "ends": [each.n for each in stand],
             "kept": [each.kept for each in stand],
@@ -217,7 +218,7 @@ class ScanPages:
         """Return a page. What is to be skipped is read without its columns."""
         asked = {**question, "after": page.after, "rows": page.rows, "schema": page.schema,
                  "skipped": page.is_skipped}  # fmt: skip
-        return await self._backend.scan_page(asked)
+        return await self._backend.inside().scans.page(asked)
 
 
 def _insist_on_all(request: web.BaseRequest) -> str:
@@ -245,7 +246,7 @@ def _question(
 
 async def insist_here(backend: Backend, scan: Scan, catch_up_s: float) -> None:
     """Wait until this copy has what a scan asks for. Raises Misdirected, TooEarly."""
-    elsewhere, late = await backend.scan_arrived(scan, catch_up_s)
+    elsewhere, late = await backend.inside().scans.arrived(scan, catch_up_s)
     if elsewhere:
         raise Misdirected(f"{len(elsewhere)} slots are not here, {elsewhere[0]} for one")
     if late:

@@ -50,7 +50,7 @@ class SelectorPages:
         return page_reply(self._selector(path), headers.accepted_media(request))
 
     def _selector(self, path: str) -> Any:
-        page = self._backend.selector(path.removeprefix(SELECTORS))
+        page = self._backend.inside().status.selector(path.removeprefix(SELECTORS))
         if page is None:
             raise NotFound(f"there is no node selector {path[:60]}")
         return page
@@ -66,7 +66,7 @@ class SelectorPages:
         if target not in TARGETS:
             raise BadRequest(f"target is one of {', '.join(TARGETS)}")
         member = self._member(query, target)
-        reply = self._told(request, await self._backend.page_at(member, path, patience_s))
+        reply = self._told(request, await self._backend.node_pages.at(member, path, patience_s))
         reply.head += header_lines({"Docstore-Node": member})
         return reply
 
@@ -85,7 +85,7 @@ class SelectorPages:
         return owner
 
     async def _of_all(self, path: str, patience_s: float) -> dict[str, Any]:
-        found = await self._backend.pages(path, patience_s)
+        found = await self._backend.node_pages.of_all(path, patience_s)
         return {
             "kind": "NodeGroupBroadcastResponse",
             "path": path,

@@ -298,7 +298,7 @@ class HttpServer:
 
     async def _find(self, request: web.BaseRequest, path: str) -> Service | None:
         """Return the service at a path, asking the cluster if this node has not heard of it."""
-        known = self._backend.service_at(path)
+        known = self._backend.registry.service_at(path)
         if known is not None or not path or path.startswith(("/core", "/health", "/metrics")):
             return known
         return await self._backend.find_service(path, headers.timeout_s(request))

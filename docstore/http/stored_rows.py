@@ -41,7 +41,7 @@ class StoredRows:
         rows = min(asked.rows, max(ROWS_MIN, int(rate * PAGE_S)) if rate else ROWS_MAX)
         page = asked._replace(rows=rows)._asdict()
         page["ranges"] = page.pop("spans")
-        fields, block = await self._backend.scan_stored(page)
+        fields, block = await self._backend.inside().scans.stored(page)
         await self._quotas.wait(job, READS, rate, fields["rows"])
         answer = msgpack.packb({**fields, "block": block})
         return Reply(200, answer, header_lines({"Content-Type": MSGPACK_TYPE}))

@@ -83,7 +83,9 @@ class StreamPages(FactoryPages):
         key = headers.idempotency_key(request)
         # A retry under the same key must ask for the same topic.
         incarnation = id_of_key(STREAMS, key) if key else new_id()
-        topic = asked_topic(state, incarnation=incarnation, members=self._backend.streams.members)
+        topic = asked_topic(
+            state, incarnation=incarnation, members=self._backend.inside().stream_backend.members
+        )
         authority_of(request).insist("PUT", topic.link)
         timeout_s = headers.timeout_s(request)
         wait = headers.preference(request, "wait")
@@ -176,7 +178,7 @@ class StreamPages(FactoryPages):
             return answer.row
 
         rows = await asyncio.gather(*map(read, links))
-        figures = await self._backend.streams.figures(links)
+        figures = await self._backend.inside().stream_backend.figures(links)
         return [
             (number, row, figures.get(link, UNKNOWN))
             for number, link, row in zip(numbers, links, rows, strict=True)
@@ -186,7 +188,7 @@ class StreamPages(FactoryPages):
         """Answer with the partitions of a topic, and what their leaders say."""
         name = _names(path)[0]
         media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
-        topic = await self._backend.streams.topic(name, timeout_s)
+        topic = await self._backend.inside().stream_backend.topic(name, timeout_s)
         found = await self._live(name, range(topic.partitions), timeout_s)
         page = {
             "documentSelfLink": f"{STREAMS}/{name}/{PARTITIONS}",
@@ -203,7 +205,7 @@ class StreamPages(FactoryPages):
         [(_, row, figures)] = await self._live(name, [number], timeout_s)
         if row is None:
             link = partition_link(name, number)
-            raise await missing(self._backend.streams, link, timeout_s)
+            raise await missing(self._backend.inside().stream_backend, link, timeout_s)
         if request.method == "PATCH":
             return await self._command(request, row.link, body, timeout_s)
         kind = self._service(f"{STREAMS}/{name}/{PARTITIONS}").options.kind
@@ -217,7 +219,9 @@ class StreamPages(FactoryPages):
     ) -> Reply:
         """Have the controller begin what an operator wants; it is seen on the partition's page."""
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
-        outcome = await self._backend.streams.command(link, _command_of(raw), timeout_s)
+        outcome = await self._backend.inside().stream_backend.command(
+            link, _command_of(raw), timeout_s
+        )
         if isinstance(outcome, Problem):
             return problem_of(outcome, request)
         return page_reply({"documentSelfLink": link}, headers.accepted_media(request), status=202)

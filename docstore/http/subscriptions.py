@@ -263,7 +263,7 @@ class SubscriptionPages:
 
     @property
     def _service(self) -> Service:
-        service = self._backend.service_at(SUBSCRIPTIONS)
+        service = self._backend.registry.service_at(SUBSCRIPTIONS)
         assert service is not None
         return service
 

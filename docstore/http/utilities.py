@@ -60,7 +60,7 @@ class UtilityPages:
         try:
             if of.is_factory:
                 level = of.service.options.level
-                await self._backend.available(level, headers.timeout_s(request))
+                await self._backend.inside().availability.insist(level, headers.timeout_s(request))
             else:
                 await self._insist(request, of)
         except Unavailable as error:
@@ -78,7 +78,7 @@ class UtilityPages:
     async def config(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
         """Show, or change, what is declared: the declaration, with what it leaves unsaid."""
         check_selection(request)
-        factories = self._backend.service_at(FACTORIES)
+        factories = self._backend.registry.service_at(FACTORIES)
         assert factories is not None, "it is built in"
         link = declaration_link(of.service.options.path)
         authority_of(request).insist(request.method, link)
@@ -96,7 +96,9 @@ class UtilityPages:
         """Answer with the progress of its last resynchronisation."""
         link = of.link
         why_not = await self._why_not(request, of)
-        found = await self._backend.pages(f"{link}/synchronization", headers.timeout_s(request))
+        found = await self._backend.node_pages.of_all(
+            f"{link}/synchronization", headers.timeout_s(request)
+        )
         runs = [page for page in found.pages.values() if page]
         last = max(runs, key=lambda run: run["startedTimeMicros"], default=None)
         status = "UNAVAILABLE" if why_not else "AVAILABLE"
@@ -129,7 +131,7 @@ class UtilityPages:
         """Show what was measured of it, on all nodes since their starts."""
         why_not = await self._why_not(request, of)
         patience_s = headers.timeout_s(request)
-        found = await self._backend.pages(f"{of.link}/stats", patience_s)
+        found = await self._backend.node_pages.of_all(f"{of.link}/stats", patience_s)
         measured = (page["entries"] for page in found.pages.values())
         now = availability(time.time_ns() // 1000, is_available=not why_not)
         page = {

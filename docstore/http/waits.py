@@ -70,7 +70,9 @@ async def is_changed(backend: Backend, request: web.BaseRequest, link: str) -> b
         once_s = min(until - loop.time(), WAIT_AT_ONCE_S)
         asked = (*tags[0], int(once_s * 1000))
         with waiting(request):
-            told = await backend.sessions.call(link, "wait", asked, once_s + ANSWER_S)
+            told = await backend.inside().session_backend.call(
+                link, "wait", asked, once_s + ANSWER_S
+            )
         if told.code in NOT_HERE:
             raise Unavailable(told.detail)
         if told.result is True or loop.time() >= until:

@@ -9,7 +9,6 @@ from typing import Any
 
 from docstore.documents.write_path.handle import New, Unchanged, handle
 from docstore.errors import BadRequest, NotFound, Unavailable
-from docstore.http.backend import SessionBackend, StreamBackend
 from docstore.maintenance.webhooks.calling import Caller
 from docstore.model.document import Row, chain_digest
 from docstore.model.fences import is_of_the_store
@@ -20,6 +19,8 @@ from docstore.query.cut import Cut
 from docstore.reads.listings import Listed
 from docstore.reads.pages import Pages
 from docstore.reads.refusals import TooFewMembers
+from docstore.runtime.backend import SessionBackend
+from docstore.runtime.streams_backend import StreamBackend
 from docstore.runtime.trace.lines import About
 from docstore.services.registry import FACTORIES, Registry
 from docstore.subscriptions.targets import CallbackRefused
@@ -43,13 +44,18 @@ class SingleNode:
         self.why_not = ""
         self.slots_count = 1
         self.caller: Caller | None = None
+        self.availability = self.scans = self.status = self.node_pages = self
+        self.resync = Resyncs(self)
+
+    def inside(self) -> "SingleNode":
+        return self
 
     @property
-    def streams(self) -> StreamBackend:
+    def stream_backend(self) -> StreamBackend:
         raise Unavailable("there are no streams here")
 
     @property
-    def sessions(self) -> SessionBackend:
+    def session_backend(self) -> SessionBackend:
         raise Unavailable("there are no sessions here")
 
     @property
@@ -143,14 +149,8 @@ class SingleNode:
     def copies_of(self, link: str) -> range:
         return range(1, 2)
 
-    def service_at(self, path: str) -> Service | None:
-        return self.registry.service_at(path)
-
     async def find_service(self, path: str, timeout_s: float) -> Service | None:
         return self.registry.service_at(path)
-
-    def services(self) -> Sequence[Service]:
-        return self.registry.services()
 
     async def listing(
         self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
@@ -167,7 +167,7 @@ class SingleNode:
         found = await self.listing(factory, after="", limit=1 << 30, expand=False, timeout_s=1)
         return len(found.entries)
 
-    async def scan_cut(self, snapshot: str, timeout_s: float) -> Cut:
+    async def cut(self, snapshot: str, timeout_s: float) -> Cut:
         return Cut("c1", ((1, sum(map(len, self.histories.values()))),))
 
     async def explain(self, link: str, timeout_s: float) -> Any:
@@ -176,25 +176,25 @@ class SingleNode:
     def slots(self) -> int:
         return self.slots_count
 
-    async def available(self, level: int, timeout_s: float) -> None:
+    async def insist(self, level: int, timeout_s: float) -> None:
         if self.why_not:
             raise Unavailable(self.why_not)
 
     def owner_of(self, key: str) -> str | None:
         return None if self.why_not else self.node_id
 
-    async def page_at(self, member: str, path: str, timeout_s: float) -> Any:
+    async def at(self, member: str, path: str, timeout_s: float) -> Any:
         if member != self.node_id:
             raise NotFound(f"the group has no member {member}")
         if path.endswith("/stats"):
             return {"id": member, "entries": {}}
         return self.management() | {"path": path}
 
-    async def pages(self, path: str, timeout_s: float) -> Pages:
+    async def of_all(self, path: str, timeout_s: float) -> Pages:
         if path.endswith("/synchronization"):
             return Pages({self.node_id: None}, {"n2": "node n2 is not connected"})
         return Pages(
-            {self.node_id: await self.page_at(self.node_id, path, timeout_s)},
+            {self.node_id: await self.at(self.node_id, path, timeout_s)},
             {"n2": "node n2 is not connected"},
         )
 
@@ -215,32 +215,11 @@ class SingleNode:
     def selector(self, name: str) -> Any:
         return {"slots": 1} if name in ("default", "default-3x") else None
 
-    def log_at(self, level: str) -> Any:
-        return {"kind": "LogLevel", "id": self.node_id, "level": level}
-
     def trace(self, about: About, *, after: int, limit: int) -> Any:
         return {"steps": []}
 
     def compact(self, before_us: int) -> Any:
         return {"kind": "CompactStatus", "beforeMicros": before_us, "slotsLeft": 1}
-
-    async def resync(
-        self, link: str | None, timeout_s: float, *, slots_per_second: float = 0.0
-    ) -> str:
-        if link is not None and link not in self.histories and not self.service_at(link):
-            raise NotFound(f"there is no document {link}")
-        return "n1.1"
-
-    async def resync_status(self, run_id: str | None, timeout_s: float) -> Any:
-        if run_id not in (None, "n1.1"):
-            raise NotFound(f"there is no synchronisation {run_id}")
-        return {"id": "n1.1", "state": "FINISHED"}
-
-    async def resync_control(self, run_id: str, action: str, timeout_s: float) -> Any:
-        return await self.resync_status(run_id, timeout_s) | {"action": action}
-
-    async def resync_wait(self, run_id: str, timeout_s: float) -> None:
-        return
 
     async def digests(self, timeout_s: float) -> Any:
         return {"n1": {}}
@@ -253,3 +232,29 @@ class SingleNode:
 
     def metrics(self) -> Mapping[str, float]:
         return {'docstore_lag_rows{peer="n2"}': 1.0, 'docstore_lag_rows{peer="n3"}': 2.0}
+
+
+class Resyncs:
+    """Begins resynchronisations, all of which are over at once and have the same id."""
+
+    def __init__(self, node: SingleNode) -> None:
+        self._node = node
+
+    async def __call__(
+        self, link: str | None, timeout_s: float, *, slots_per_second: float = 0.0
+    ) -> str:
+        node = self._node
+        if link is not None and link not in node.histories and not node.registry.service_at(link):
+            raise NotFound(f"there is no document {link}")
+        return "n1.1"
+
+    async def status(self, run_id: str | None, timeout_s: float) -> Any:
+        if run_id not in (None, "n1.1"):
+            raise NotFound(f"there is no synchronisation {run_id}")
+        return {"id": "n1.1", "state": "FINISHED"}
+
+    async def control(self, run_id: str, action: str, timeout_s: float) -> Any:
+        return await self.status(run_id, timeout_s) | {"action": action}
+
+    async def wait(self, run_id: str, timeout_s: float) -> None:
+        return

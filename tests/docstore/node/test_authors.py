@@ -226,7 +226,7 @@ async def test_a_service_is_declared_like_any_factory_and_found() -> None:
     offering = await offered(node, Counters())
     assert offering.why_not() == ""
     assert declared(node) == declaration_of(Counters())
-    service = node.service_at("/counters")
+    service = node.registry.service_at("/counters")
     assert isinstance(service, AuthoredService)
     assert service.options.kind == "example:Counter"
     await offered(node, Counters())
@@ -239,7 +239,7 @@ async def test_the_greatest_revision_is_in_force() -> None:
     await offered(node, Better())
     await offered(node, Counters())
     assert declared(node) == declaration_of(Better())
-    service = node.service_at("/counters")
+    service = node.registry.service_at("/counters")
     assert isinstance(service, AuthoredService), "it has the class, of an older revision"
     assert service.options.methods == ("POST", "PATCH")
 
@@ -259,7 +259,7 @@ async def test_what_differs_under_one_revision_is_told() -> None:
 async def test_a_service_of_another_kind_is_not_declared_in_its_place() -> None:
     node = SingleNode(Registry([Strangers()]))
     await offered(node, Counters())
-    assert isinstance(node.service_at("/counters"), MissingService)
+    assert isinstance(node.registry.service_at("/counters"), MissingService)
     offering = await offered(node, Strangers())
     assert "documents are of kind 'example:Counter'" in offering.why_not()
     assert declared(node) == declaration_of(Counters())
@@ -273,7 +273,7 @@ async def test_a_service_that_cannot_be_declared_keeps_no_other_one_waiting() ->
     node = SingleNode(Registry([Strangers(), Others()]))
     await offered(node, Counters())
     offering = await offered(node, Strangers(), Others())
-    await _until(lambda: node.service_at("/others") is not None)
+    await _until(lambda: node.registry.service_at("/others") is not None)
     assert offering.why_not().startswith("service /counters: ")
     assert "/others" not in offering.why_not()
     await node.submit(Operation(verb="DELETE", link=f"{FACTORIES}/counters"), 1)
@@ -290,7 +290,7 @@ async def test_a_factory_without_a_service_is_not_taken_over() -> None:
     await offering.stop()
     await node.submit(Operation(verb="DELETE", link=link), 1)
     assert (await offered(node, Counters())).why_not() == ""
-    assert isinstance(node.service_at("/counters"), AuthoredService)
+    assert isinstance(node.registry.service_at("/counters"), AuthoredService)
 
 
 async def test_a_level_that_documents_do_not_have_is_not_declared() -> None:
@@ -300,7 +300,7 @@ async def test_a_level_that_documents_do_not_have_is_not_declared() -> None:
     node = SingleNode(Registry([Counters()]))
     offering = await offered(node, Counters(), check_declarable=refuses)
     assert "another level" in offering.why_not()
-    assert node.service_at("/counters") is None
+    assert node.registry.service_at("/counters") is None
     await offering.stop()
 
 
