@@ -55,8 +55,10 @@ else:
 WAYS: dict[str, dict[str, str]] = {"plain": {}, "a task": {"X-Request-Id": "unusual"}}
 """By which a PUT or GET of a document is served -> a header that makes it so (see `plain.py`)."""
 
-BOTH_WAYS = pytest.mark.parametrize("way", WAYS, indirect=True)
-"""For tests of what is the same by either."""
+BOTH_WAYS = pytest.mark.parametrize(
+    "way", ["plain", pytest.param("a task", marks=pytest.mark.thorough)], indirect=True
+)
+"""For tests of what is the same by either; a task serves all other requests of the quick tests."""
 
 
 @pytest.fixture

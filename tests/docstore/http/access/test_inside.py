@@ -53,15 +53,15 @@ async def test_each_line_needs_what_its_link_does(
 
 
 @pytest.mark.parametrize("link", ELSEWHERE)
-@pytest.mark.parametrize("op", ["PUT", "PATCH", "DELETE", "POST", "GET", "Put", 7])
-async def test_no_line_leads_elsewhere(
-    asker: Asker, node: SingleNode, link: str, op: str | int
-) -> None:
+async def test_no_line_leads_elsewhere(asker: Asker, node: SingleNode, link: str) -> None:
     before = {link: len(rows) for link, rows in node.histories.items()}
-    line = json.dumps({"op": op, "link": link, "body": {"path": "/new", "a": 1}}).encode()
-    _, content, _ = await asker.ask("one-document", "POST", "/core/bulk", line, Content_Type=LINES)
-    assert json.loads(content.splitlines()[0])["status"] >= 400
-    assert {link: len(rows) for link, rows in node.histories.items()} == before
+    for op in ("PUT", "PATCH", "DELETE", "POST", "GET", "Put", 7):
+        line = json.dumps({"op": op, "link": link, "body": {"path": "/new", "a": 1}}).encode()
+        _, content, _ = await asker.ask(
+            "one-document", "POST", "/core/bulk", line, Content_Type=LINES
+        )
+        assert json.loads(content.splitlines()[0])["status"] >= 400, op
+        assert {link: len(rows) for link, rows in node.histories.items()} == before, op
 
 
 async def test_a_line_that_is_not_granted_refuses_an_atomic_batch(
