@@ -20,7 +20,7 @@ from bench.spark import rivals, scans, writes
 from bench.spark.goals import Goals
 from docstore import pipeline
 from docstore.client import LocalCluster
-from docstore.pipeline.group import Group
+from docstore.pipeline.group_client import GroupClient
 
 PARTS = ("scans", "writes", "foreground", "audits", "shapes")
 RESULT = Path("bench/results/spark.json")
@@ -29,7 +29,7 @@ RESULT = Path("bench/results/spark.json")
 def cold_start(goals: Goals) -> SparkSession:
     """Goal G12: return a session, from nothing but a cluster that runs to the first answer."""
     with LocalCluster(1) as cluster:
-        Group(cluster.urls).json("POST", "/core/factories", {"path": "/few"})
+        GroupClient(cluster.urls).json("POST", "/core/factories", {"path": "/few"})
         begun = time.perf_counter()
         spark = pipeline.session("local[2]", "bench", jars=str(rivals.DRIVER), driver_memory="4g")
         spark.sparkContext.setLogLevel("OFF")

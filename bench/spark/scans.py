@@ -17,7 +17,7 @@ from bench.spark.memory import memory_mb, workers_mb
 from bench.spark.stage import FACTORY, group
 from bench.spark.tuples import TupleSource
 from docstore import pipeline
-from docstore.pipeline.group import Group
+from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.jobs.auditing import audit
 from docstore.pipeline.jobs.contents import digest
 from docstore.pipeline.jobs.work import Work
@@ -53,7 +53,7 @@ def scans(spark: Any, goals: Goals, documents: int, directory: Path) -> None:
         tuples = Side("tuples", took(lambda: read(rows), 1), documents)
         goals.compare("G5", Side("Arrow", ours.seconds, documents), tuples, 3.0)
         aggregates(spark, goals, url, documents)
-        plan_ms = 1000 * took(lambda: Group([url]).json("GET", "/core/spark/plan"), 10)
+        plan_ms = 1000 * took(lambda: GroupClient([url]).json("GET", "/core/spark/plan"), 10)
         goals.note("G17", "a plan, ms", plan_ms, 50, least=False)
         feed = pipeline.changes(spark, url, FACTORY, start="earliest", stream=False, partitions=2)
         goals.note("G10", "change feed, docs/s", documents / took(lambda: read(feed)), 150_000)

@@ -14,7 +14,7 @@ from pathlib import Path
 from docstore.client.local import LocalCluster
 from docstore.model.document import Row, chain_digest
 from docstore.model.slots import slot_of
-from docstore.pipeline.group import Group
+from docstore.pipeline.group_client import GroupClient
 from docstore.storage.lanes import PRAGMAS
 from docstore.storage.store import Append, SaveSlot, SlotRecord
 from docstore.storage.writing import Writer
@@ -87,7 +87,7 @@ def group(
         flags = ["--slots", str(SLOTS), *settings]
         cluster = LocalCluster(nodes, Path(directory), flags)
         with cluster:
-            Group(cluster.urls).json("POST", "/core/factories", {"path": FACTORY})
+            GroupClient(cluster.urls).json("POST", "/core/factories", {"path": FACTORY})
         for node in cluster.nodes:
             fill(node.data / "docstore.db", documents, versions)
         with cluster:

@@ -17,7 +17,7 @@ from bench.spark.goals import Goals, Side, took
 from bench.spark.stage import FACTORY, SLOTS, group
 from docstore import pipeline
 from docstore.client import LocalCluster
-from docstore.pipeline.group import Group
+from docstore.pipeline.group_client import GroupClient
 
 QUOTA, WRITE_QUOTA = 5_000, 2_000
 
@@ -44,7 +44,7 @@ def writes(spark: Any, goals: Goals, documents: int) -> None:
     with LocalCluster(1, settings=["--slots", str(SLOTS)]) as cluster:
         url = cluster.urls[0]
         for path in ("/sorted", "/unsorted", "/quiet"):
-            Group([url]).json("POST", "/core/factories", {"path": path})
+            GroupClient([url]).json("POST", "/core/factories", {"path": path})
         ours = Side("sorted", took(lambda: pipeline.write(rows, url, "/sorted", key="name"), 1),
                     documents)  # fmt: skip
         goals.note("G8", "bulk write, sorted, durable, docs/s", documents / ours.seconds, 40_000,
@@ -65,7 +65,7 @@ def triggers(spark: Any, url: str) -> float:
             .trigger(processingTime="0 seconds")
             .start()
         )
-        group_of = Group([url])
+        group_of = GroupClient([url])
         for number in range(12):
             done = len(query.recentProgress)
             group_of.json("PUT", f"/quiet/{number}", {"n": number})
@@ -111,8 +111,8 @@ def quotas(spark: Any, goals: Goals, url: str, documents: int) -> None:
     goals.note("A30", f"eight tasks read under a quota of {QUOTA} docs/s: off by",
                abs(rate / QUOTA - 1), 0.1, least=False, said=f"{rate:,.0f} docs/s")  # fmt: skip
     quota = {"writesPerSecond": WRITE_QUOTA}
-    Group([url]).json("PUT", "/core/spark/quotas/a30w", quota)
-    Group([url]).json("POST", "/core/factories", {"path": "/held"})
+    GroupClient([url]).json("PUT", "/core/spark/quotas/a30w", quota)
+    GroupClient([url]).json("POST", "/core/factories", {"path": "/held"})
     rows = spark.range(20_000).selectExpr("concat('n', id) AS name", "id").repartition(8)
     pipeline.write(rows, url, "/held", key="name", job_id="a30w", ordered=False)
     times = pipeline.read(spark, url, "/held", columns=["documentUpdateTimeMicros"])

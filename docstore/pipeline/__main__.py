@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from docstore.pipeline import session, writing
 from docstore.pipeline.errors import EXPECTED, line_of
-from docstore.pipeline.group import Group
+from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.jobs.work import Work
 from docstore.pipeline.sessions import REMOTE
 
@@ -39,7 +39,7 @@ URL, LOCAL = "http://127.0.0.1:8001", "local[2]"
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _JobRun:
     """One run of a job."""
 
     name: str
@@ -58,7 +58,7 @@ class _Run:
         sys.stdout.write(orjson.dumps(result).decode() + "\n")
 
     def _result(self, function: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        Group(self.url.split(","))  # What is no URL is said before Spark has been started.
+        GroupClient(self.url.split(","))  # What is no URL is said before Spark has been started.
         is_ours = SparkSession.getActiveSession() is None
         spark = session(self.master, f"docstore {self.name}")
         try:
@@ -108,7 +108,7 @@ def import_(
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
     """Files into a factory. Versions begin anew, those of an export as well."""
-    run = _Run("import", url, master, job_id, dry_run)
+    run = _JobRun("import", url, master, job_id, dry_run)
     run.job(
         "importing:import_",
         source=source,
@@ -130,7 +130,7 @@ def export(
     dry_run: DryRun = False,
 ) -> None:  # fmt: skip
     """A factory's snapshot as Parquet, with a manifest."""
-    run = _Run("export", url, master, job_id, dry_run)
+    run = _JobRun("export", url, master, job_id, dry_run)
     run.job("exporting:export", path=path, to=to, as_of=as_of, where=where)
 
 
@@ -143,7 +143,7 @@ def restore(
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
     """A factory as it was at a moment, by value. Versions and epochs begin anew."""
-    run = _Run("restore", url, master, job_id, dry_run)
+    run = _JobRun("restore", url, master, job_id, dry_run)
     run.job("restoring:restore", source=source, into=into, feed_url=feed_url, until=until)
 
 
@@ -153,7 +153,7 @@ def audit(
     as_of: AsOf = "latest", url: Url = URL, master: Master = LOCAL, job_id: JobId = "",
 ) -> None:  # fmt: skip
     """Compare all copies of all documents, and name those that differ."""
-    run = _Run("audit", url, master, job_id)
+    run = _JobRun("audit", url, master, job_id)
     run.job("auditing:audit", path=path, as_of=as_of)
 
 
@@ -163,14 +163,14 @@ def compact(
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
     """Let go of old versions, on all nodes."""
-    run = _Run("compact", url, master, job_id, dry_run)
+    run = _JobRun("compact", url, master, job_id, dry_run)
     run.job("compacting:compact", older_than=older_than)
 
 
 @app.command()
 def balance(url: Url = URL, master: Master = LOCAL, job_id: JobId = "") -> None:
     """How evenly owners and rows lie."""
-    run = _Run("balance", url, master, job_id)
+    run = _JobRun("balance", url, master, job_id)
     run.job("balancing:balance")
 
 
@@ -188,7 +188,7 @@ def matview(
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "matview", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
     """Sums over a factory, kept up to date by its change feed."""
-    run = _Run("matview", url, master, job_id, dry_run)
+    run = _JobRun("matview", url, master, job_id, dry_run)
     run.job(
         "viewing:matview",
         path=path,
@@ -210,7 +210,7 @@ def histcheck(
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "",
 ) -> None:  # fmt: skip
     """Whether what clients saw could have been."""
-    run = _Run("histcheck", url, master, job_id)
+    run = _JobRun("histcheck", url, master, job_id)
     run.job("checking:histcheck", log=log, path=path)
 
 
@@ -223,7 +223,7 @@ def migrate(
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
     """A factory to another group, while it is written to."""
-    run = _Run("migrate", url, master, job_id, dry_run)
+    run = _JobRun("migrate", url, master, job_id, dry_run)
     run.job("migrating:migrate", path=path, to=to, into=into, lag=lag)
 
 
@@ -248,7 +248,7 @@ def tour(
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "",
 ) -> None:  # fmt: skip
     """The last act of the demo."""
-    run = _Run("tour", url, master, job_id)
+    run = _JobRun("tour", url, master, job_id)
     run.job("touring:tour", path=path, member=member, directory=directory)
 
 

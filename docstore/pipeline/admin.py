@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from docstore.model.document import EXPIRY
-from docstore.pipeline.group import Group
+from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.options import Options
 
 PAGE = "$limit=1000"
@@ -50,15 +50,15 @@ class AdminReader(DataSourceReader):
             "counts": _counts, "snapshots": _snapshots, "jobs": _jobs,
             "deadletters": _dead_letters,
         }  # fmt: skip
-        yield from rows[self._options.text("path").strip("/")](Group(self._options.urls))
+        yield from rows[self._options.text("path").strip("/")](GroupClient(self._options.urls))
 
 
-def _nodes(group: Group) -> Iterator[tuple[Any, ...]]:
+def _nodes(group: GroupClient) -> Iterator[tuple[Any, ...]]:
     for node in group.json("GET", "/core/spark/layout")["nodes"]:
         yield node["id"], node["url"], node["zone"], node["status"]
 
 
-def _slots(group: Group) -> Iterator[tuple[Any, ...]]:
+def _slots(group: GroupClient) -> Iterator[tuple[Any, ...]]:
     layout = group.json("GET", "/core/spark/layout")
     high = group.high()
     for slot, owner in enumerate(layout["owners"]):
@@ -66,44 +66,44 @@ def _slots(group: Group) -> Iterator[tuple[Any, ...]]:
         yield slot, name, high["epochs"][slot], high["ends"][slot], high["kept"][slot]
 
 
-def _ring(group: Group) -> Iterator[tuple[Any, ...]]:
+def _ring(group: GroupClient) -> Iterator[tuple[Any, ...]]:
     layout = group.json("GET", "/core/spark/layout")
     for slot, replicas in enumerate(layout["replicas"]):
         for place, number in enumerate(replicas):
             yield slot, place, layout["nodes"][number]["id"]
 
 
-def _digests(group: Group) -> Iterator[tuple[Any, ...]]:
+def _digests(group: GroupClient) -> Iterator[tuple[Any, ...]]:
     for node, slots in group.json("GET", "/core/management/digests").items():
         for slot, (end, links, digest) in slots.items():
             yield node, int(slot), end, links, digest
 
 
-def _counts(group: Group) -> Iterator[tuple[Any, ...]]:
+def _counts(group: GroupClient) -> Iterator[tuple[Any, ...]]:
     for page in _documents(group, "/core/factories"):
         count = group.json("GET", f"{page['path']}?$count=true&$limit=1")
         kind = page.get("kind") or page["path"][1:].replace("/", ":")
         yield page["path"], kind, count["documentCount"]
 
 
-def _snapshots(group: Group) -> Iterator[tuple[Any, ...]]:
+def _snapshots(group: GroupClient) -> Iterator[tuple[Any, ...]]:
     for page in _documents(group, "/core/snapshots"):
         name = page["documentSelfLink"].rpartition("/")[2]
         yield name, page.get("cut"), page.get(EXPIRY)
 
 
-def _jobs(group: Group) -> Iterator[tuple[Any, ...]]:
+def _jobs(group: GroupClient) -> Iterator[tuple[Any, ...]]:
     for page in _documents(group, "/core/spark/jobs"):
         yield page.get("job"), page.get("name"), page.get("state"), str(page)
 
 
-def _dead_letters(group: Group) -> Iterator[tuple[Any, ...]]:
+def _dead_letters(group: GroupClient) -> Iterator[tuple[Any, ...]]:
     for page in _documents(group, "/core/spark/dead"):
         names = ("job", "link", "status", "errorCode", "detail", "row")
         yield tuple(page.get(name) for name in names)
 
 
-def _documents(group: Group, factory: str) -> Iterator[dict[str, Any]]:
+def _documents(group: GroupClient, factory: str) -> Iterator[dict[str, Any]]:
     path: str | None = f"{factory}?{PAGE}&expand"
     while path:
         page = group.json("GET", path)

@@ -18,7 +18,7 @@ from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, Str
 
 from docstore.pipeline import scanning
 from docstore.pipeline.errors import PipelineError
-from docstore.pipeline.group import Group, GroupError, Incomplete
+from docstore.pipeline.group_client import GroupClient, GroupError, Incomplete
 from docstore.pipeline.options import Options
 from docstore.pipeline.reading import request_of, snapshot_shares
 from docstore.query.aggregates import BIGINT, BOOLEAN, DOUBLE, STRING, Grouping, Totals
@@ -36,7 +36,7 @@ class TooManyGroups(PipelineError):
 class SharesPartition(InputPartition):
     """What the task adds up."""
 
-    def __init__(self, shares: Sequence[scanning.Share]) -> None:
+    def __init__(self, shares: Sequence[scanning.ScanShare]) -> None:
         super().__init__(tuple(shares))
 
 
@@ -81,13 +81,13 @@ class AggregateReader(DataSourceReader):
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def totals_of(grouping: Grouping, share: scanning.Share) -> Totals:
+def totals_of(grouping: Grouping, share: scanning.ScanShare) -> Totals:
     """Return the results of a share, from whichever copy can give them.
 
     Raises GroupError, OSError, TooManyGroups.
     """
     last: Exception = OSError("there is no copy to ask")
-    group = Group(share.urls, timeout_s=share.timeout_s)
+    group = GroupClient(share.urls, timeout_s=share.timeout_s)
     for node in scanning.turns(share):
         try:
             return _asked(grouping, group, node, share)
@@ -100,7 +100,7 @@ def totals_of(grouping: Grouping, share: scanning.Share) -> Totals:
     raise scanning.unserved(last)
 
 
-def _moved(grouping: Grouping, group: Group, share: scanning.Share) -> Totals:
+def _moved(grouping: Grouping, group: GroupClient, share: scanning.ScanShare) -> Totals:
     totals = Totals(grouping)
     for part in scanning.moved(group, share):
         totals.merge(totals_of(grouping, part))
@@ -108,7 +108,7 @@ def _moved(grouping: Grouping, group: Group, share: scanning.Share) -> Totals:
 
 
 def _asked(
-    grouping: Grouping, group: Group, node: scanning.Node, share: scanning.Share
+    grouping: Grouping, group: GroupClient, node: scanning.ScanNode, share: scanning.ScanShare
 ) -> Totals:  # fmt: skip
     totals = Totals(grouping)
     body = {**share.request, "cut": share.spans}

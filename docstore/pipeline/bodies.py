@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from docstore.pipeline.errors import PipelineError
-from docstore.pipeline.fitting import Unfit, fitted
+from docstore.pipeline.fitting import SchemaMismatch, fitted
 from docstore.pipeline.options import PARSE_MODES
 
 PERMISSIVE, DROP, FAIL = PARSE_MODES
@@ -84,7 +84,7 @@ class _Found:
         for at, body in enumerate(bodies.to_pylist(), self._rows):
             try:
                 rows.append(fitted(body, self._fields, any_is_text=self._any_is_text))
-            except Unfit as error:
+            except SchemaMismatch as error:
                 self.unfit[at] = str(error)
                 rows.append([None] * len(self._fields))
         columns = zip(*rows, strict=True)

@@ -31,10 +31,10 @@ from docstore.pipeline import scanning
 from docstore.pipeline.columns import FEED, schema_of, with_members
 from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.fairness import fair
-from docstore.pipeline.group import Group, GroupError
+from docstore.pipeline.group_client import GroupClient, GroupError
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
-from docstore.pipeline.reading import Rows, SharePartition
+from docstore.pipeline.reading import RowShaper, SharePartition
 from docstore.pipeline.snapshots import retain
 from docstore.query.cut import Cut, is_token, unpack_cut
 
@@ -70,7 +70,7 @@ def default_schema(options: Options) -> StructType | str:
 
 def position(options: Options, name: str, default: str) -> Cut:
     """Return the cut that an option names: earliest, latest, a time, a snapshot or a token."""
-    text, group = options.text(name, default), Group(options.urls)
+    text, group = options.text(name, default), GroupClient(options.urls)
     if text == "earliest":
         high = group.high(options.path)
         return Cut(high["clusterId"], tuple((0, n) for n in high["kept"]))
@@ -104,17 +104,17 @@ def insist_on_order(start: Cut, end: Cut) -> None:
         raise ValueError("docstore: end is a cut from before start: there are no changes between")
 
 
-class Feed:
+class ChangeFeed:
     """What bounded and endless reading have in common."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options = options
-        self._rows = Rows(options, schema, own_columns(options))
+        self._rows = RowShaper(options, schema, own_columns(options))
         self._on_trim = options.choice("onTrim", ON_TRIM)
 
-    def group(self) -> Group:
+    def group(self) -> GroupClient:
         """Return the group."""
-        return Group(self.options.urls)
+        return GroupClient(self.options.urls)
 
     def position(self, name: str, default: str) -> Cut:
         """Return the cut that an option names: earliest, latest, a time or a token."""
@@ -141,7 +141,7 @@ class Feed:
         found = shares(layout, spans, request, self.options, is_log=is_log)
         return [SharePartition(share) for share in found]
 
-    def read(self, share: scanning.Share | None) -> Iterator[pa.RecordBatch]:
+    def read(self, share: scanning.ScanShare | None) -> Iterator[pa.RecordBatch]:
         """Yield a share's rows."""
         if share is None:
             return
@@ -159,7 +159,7 @@ class Feed:
                 ) from None
             yield from self._after_trim(share)
 
-    def _after_trim(self, share: scanning.Share) -> Iterator[pa.RecordBatch]:
+    def _after_trim(self, share: scanning.ScanShare) -> Iterator[pa.RecordBatch]:
         """Go on where the log still is, after the state there if that is wanted.
 
         Whole slots, before any of their rows was given: a trimmed share fails at its beginning.
@@ -185,7 +185,7 @@ class FeedReader(DataSourceReader):
     """Reads the changes between two cuts once."""
 
     def __init__(self, options: Options, schema: StructType, ends: Ends) -> None:
-        self._feed = Feed(options, schema)
+        self._feed = ChangeFeed(options, schema)
         self._ends = ends
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -202,7 +202,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         options.refuse("a stream has no end", "end")
-        self._feed = Feed(options, schema)
+        self._feed = ChangeFeed(options, schema)
         self._options = options
         self._target: Cut | None = None
         self._first: dict[str, Any] | None = None

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from docstore.model.streams_batch import body_of, header_of, unframed
 from docstore.pipeline.errors import PipelineError
-from docstore.pipeline.group import AGAIN, Group, GroupError, pause
+from docstore.pipeline.group_client import AGAIN, GroupClient, GroupError, pause
 from docstore.pipeline.topics import link_of
 from docstore.streams.records import unpacked
 
@@ -59,7 +59,7 @@ class Range:
         return [replace(self, start=a, end=b) for a, b in pairwise(bounds)]
 
 
-class Page(NamedTuple):
+class RecordsPage(NamedTuple):
     """One answer: sealed batches, of which only the records first..following-1 count.
 
     of: the incarnation of the topic that answers, "" from a node that does not say it.
@@ -72,7 +72,7 @@ class Page(NamedTuple):
 
 
 @dataclass(slots=True)
-class Stretch:
+class RecordBlock:
     """Records that follow on each other, as columns. times: in microseconds since 1970."""
 
     first: int
@@ -83,7 +83,7 @@ class Stretch:
     times: list[int] = field(default_factory=list)
 
 
-def stretches(asked: Range) -> Iterator[Stretch]:
+def stretches(asked: Range) -> Iterator[RecordBlock]:
     """Yield the records of a range. Raises RecordsLost, GroupError, OSError."""
     at, waited = asked.start, 0
     while at < asked.end:
@@ -125,9 +125,11 @@ def _lost(asked: Range, at: int, until: int, why: str) -> None:
     log.warning("%s: records from %d to %d are lost: %s", asked.name, at, until, why)
 
 
-def fetch(asked: Range, origin: str, *, wait_ms: int = 0, bytes_max: int = BYTES_AT_ONCE) -> Page:
+def fetch(
+    asked: Range, origin: str, *, wait_ms: int = 0, bytes_max: int = BYTES_AT_ONCE
+) -> RecordsPage:
     """Return what is committed from an origin on, as HTTP knows it. Raises GroupError, OSError."""
-    group = Group(asked.urls, timeout_s=asked.timeout_s)
+    group = GroupClient(asked.urls, timeout_s=asked.timeout_s)
     path = (
         f"{link_of(asked.topic)}/partitions/{asked.partition}/records"
         f"?from={origin}&maxBytes={bytes_max}&waitMs={wait_ms}"
@@ -141,7 +143,7 @@ def fetch(asked: Range, origin: str, *, wait_ms: int = 0, bytes_max: int = BYTES
                     int(answer.headers[name]) for name in ("Docstore-From", "Docstore-Next")
                 )
                 of = answer.headers.get("Docstore-Incarnation", "")
-                return Page(answer.read(), first, following, of)
+                return RecordsPage(answer.read(), first, following, of)
         except GroupError as error:
             if error.status not in AGAIN:
                 raise
@@ -153,8 +155,8 @@ def fetch(asked: Range, origin: str, *, wait_ms: int = 0, bytes_max: int = BYTES
     raise last
 
 
-def _stretch(content: bytes, first: int, until: int) -> Stretch:
-    found = Stretch(first)
+def _stretch(content: bytes, first: int, until: int) -> RecordBlock:
+    found = RecordBlock(first)
     for raw in unframed(content):
         header = header_of(raw)
         for offset, (key, value, headers, client_us) in enumerate(

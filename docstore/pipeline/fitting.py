@@ -20,12 +20,12 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _ROOM = Context(prec=80)
 
 
-class Unfit(Exception):
+class SchemaMismatch(Exception):
     """A document is not what the schema says."""
 
 
 def fitted(body: str | None, fields: Sequence[pa.Field], *, any_is_text: bool = False) -> list[Any]:
-    """Return what Arrow makes each member of; null is None. Raises Unfit, naming the member.
+    """Return what Arrow makes each member of; null is None. Raises SchemaMismatch, naming the member.
 
     any_is_text: a string takes any value, as its JSON.
     """
@@ -148,4 +148,4 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _refuse(value: Any, kind: pa.DataType, name: str) -> NoReturn:
-    raise Unfit(f"{name} is {json.dumps(value, default=str)[:100]}, which is no {kind}")
+    raise SchemaMismatch(f"{name} is {json.dumps(value, default=str)[:100]}, which is no {kind}")

@@ -12,7 +12,7 @@ from docstore.errors import BadRequest
 from docstore.model.paths import canonical_link
 from docstore.model.slots import slot_of
 from docstore.pipeline import scanning
-from docstore.pipeline.group import Group
+from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
 from docstore.pipeline.values import Formless, texts
@@ -23,12 +23,12 @@ _CONDITION = "documentSelfLink in ({})"
 _BETWEEN = ", "
 
 
-class Lookup:
+class KeyLookup:
     """The documents of one factory at one cut, by their keys."""
 
     def __init__(self, urls: Sequence[str], path: str, cut: str) -> None:
         """cut: a token, or latest. Raises GroupError, OSError."""
-        self._group = Group(urls)
+        self._group = GroupClient(urls)
         self._path = path.rstrip("/")
         self._plan = self._group.plan(cut)
 

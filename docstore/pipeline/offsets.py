@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from docstore.pipeline.options import Options
-from docstore.pipeline.topics import Topic
+from docstore.pipeline.topics import TopicState
 
 EARLIEST, LATEST = "earliest", "latest"
 EARLIEST_IN_JSON, LATEST_IN_JSON = -2, -1
@@ -79,7 +79,7 @@ def instant_us(options: Options) -> int | None:
     return max(0, (at - EPOCH) // timedelta(microseconds=1))
 
 
-def starting(options: Options, topic: Topic, default: str) -> Offsets:
+def starting(options: Options, topic: TopicState, default: str) -> Offsets:
     """Return where to begin by the option startingOffsets. Raises ValueError."""
     given = _given(options, STARTING, EARLIEST_IN_JSON, topic)
     if given is None:
@@ -88,13 +88,13 @@ def starting(options: Options, topic: Topic, default: str) -> Offsets:
     return _resolved(given, topic, STARTING, earliest(topic).next)
 
 
-def ending(options: Options, topic: Topic) -> Offsets:
+def ending(options: Options, topic: TopicState) -> Offsets:
     """Return where a bounded read ends by the option endingOffsets. Raises ValueError."""
     given = _given(options, ENDING, LATEST_IN_JSON, topic)
     return latest(topic) if given is None else _resolved(given, topic, ENDING, latest(topic).next)
 
 
-def insist_on_order(options: Options, topic: Topic, after: Offsets, until: Offsets) -> None:
+def insist_on_order(options: Options, topic: TopicState, after: Offsets, until: Offsets) -> None:
     """Refuse a range that ends before it begins. Raises ValueError, naming the partition.
 
     With failOnDataLoss=false it may end before what is kept.
@@ -108,12 +108,12 @@ def insist_on_order(options: Options, topic: Topic, after: Offsets, until: Offse
             )
 
 
-def earliest(topic: Topic) -> Offsets:
+def earliest(topic: TopicState) -> Offsets:
     """Return where what is kept of a topic begins."""
     return Offsets(topic.incarnation, tuple(each.base for each in topic.partitions))
 
 
-def latest(topic: Topic) -> Offsets:
+def latest(topic: TopicState) -> Offsets:
     """Return where what is committed of a topic ends, as far as that is known.
 
     What a partition has let go of was committed, whatever its new leader knows of the rest.
@@ -122,7 +122,9 @@ def latest(topic: Topic) -> Offsets:
     return Offsets(topic.incarnation, ends)
 
 
-def _given(options: Options, name: str, least: int, topic: Topic | None = None) -> Given | None:
+def _given(
+    options: Options, name: str, least: int, topic: TopicState | None = None
+) -> Given | None:
     """Return what an option says in JSON, None if it says a word or nothing. Raises ValueError.
 
     topic: the one that offsets have to be of, None while it is not known.
@@ -153,7 +155,7 @@ def _given(options: Options, name: str, least: int, topic: Topic | None = None) 
     return {int(number): offset for number, offset in value.items()}
 
 
-def _resolved(given: Given, topic: Topic, name: str, default: Sequence[int]) -> Offsets:
+def _resolved(given: Given, topic: TopicState, name: str, default: Sequence[int]) -> Offsets:
     """Return offsets that were given, with those of words and of what was left out."""
     count = len(topic.partitions)
     unknown = next((number for number in sorted(given) if number >= count), None)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from docstore.errors import BadRequest
-from docstore.pipeline.group import url_of
+from docstore.pipeline.group_client import url_of
 from docstore.query.aggregates import Grouping, grouping_of
 from docstore.query.where import parse
 

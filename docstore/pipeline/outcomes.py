@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from docstore.pipeline.group import Group
-from docstore.pipeline.lines import OPERATIONS, RowRefused
+from docstore.pipeline.bulk_lines import OPERATIONS, RowRefused
+from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.options import Options
 
 ON_CONFLICT = ("fail", "skip", "deadletter")
@@ -32,7 +32,7 @@ def marked(link: str) -> bytes:
 class Outcomes:
     """The answers to a job's rows, from several threads."""
 
-    def __init__(self, options: Options, group: Group, job: str, number: int) -> None:
+    def __init__(self, options: Options, group: GroupClient, job: str, number: int) -> None:
         self._group = group
         self._job, self._number = job, number
         self._on_conflict = options.choice("onConflict", ON_CONFLICT)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from docstore.pipeline.options import READ_FROM, Options
-from docstore.pipeline.scanning import Node, Share, Span, preferred
+from docstore.pipeline.scanning import ScanNode, ScanShare, Span, preferred
 
 ROWS_PER_SHARE = 250_000
 SHARES_MIN = 2
@@ -13,15 +13,15 @@ SHARES_MIN = 2
 def shares(
     layout: Mapping[str, Any], spans: Sequence[Span], request: Mapping[str, Any], options: Options,
     *, is_log: bool,
-) -> list[Share]:  # fmt: skip
+) -> list[ScanShare]:  # fmt: skip
     """Return the shares that together are `spans`; none for none."""
-    nodes = [Node(each["url"], each["zone"]) for each in layout["nodes"]]
+    nodes = [ScanNode(each["url"], each["zone"]) for each in layout["nodes"]]
     groups: dict[tuple[int, ...], list[Span]] = {}
     for span in spans:
         groups.setdefault(tuple(sorted(layout["replicas"][span[0]])), []).append(span)
     per_share = _slots_per_share(spans, options)
     read_from = options.choice("readFrom", READ_FROM)
-    found: list[Share] = []
+    found: list[ScanShare] = []
     for holders, held in sorted(groups.items()):
         for first in range(0, len(held), per_share):
             part = tuple(held[first : first + per_share])
@@ -33,7 +33,7 @@ def shares(
                 read_from, len(found), options.text("zone"),
             )  # fmt: skip
             found.append(
-                Share(
+                ScanShare(
                     part,
                     copies,
                     dict(request),

@@ -25,10 +25,10 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegralType, MapType, StringType, StructType
 
 from docstore.model.streams_batch import body_of, unframed
+from docstore.pipeline.bulk_lines import RowRefused, WriteFailed
 from docstore.pipeline.columns import insist_on_distinct
 from docstore.pipeline.fetching import EVICTED, Range, fetch
-from docstore.pipeline.group import Group, GroupError, pause
-from docstore.pipeline.lines import RowRefused, WriteFailed
+from docstore.pipeline.group_client import GroupClient, GroupError, pause
 from docstore.pipeline.options import Options
 from docstore.pipeline.topics import TIMEOUT_MS, link_of
 from docstore.streams.records import Record, pack
@@ -60,7 +60,7 @@ class Target(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class TaskAttempt:
     """Which rows these are. task: the place of their Spark partition among those of the batch."""
 
     job: str
@@ -147,10 +147,10 @@ class _Lane:
     sent: Future[None] | None = None
 
 
-class Producing:
+class TaskProducer:
     """One task's rows on their way into the partitions of a topic."""
 
-    def __init__(self, options: Options, target: Target, attempt: Attempt) -> None:
+    def __init__(self, options: Options, target: Target, attempt: TaskAttempt) -> None:
         self._target, self._attempt = target, attempt
         self._rows_at_once = options.number("batchRows", 1000, 1)
         self._retries = options.number("retries", RETRIES)
@@ -240,7 +240,7 @@ class Producing:
         number = f"{self._attempt.producer}; epoch={self._attempt.epoch}; sequence={sequence}"
         headers = MSGPACK | {"Docstore-Producer": number}
         path = f"{link_of(self._target.topic)}/partitions/{partition}/records"
-        group = Group([url], timeout_s=self._timeout_s)
+        group = GroupClient([url], timeout_s=self._timeout_s)
         with group.open("POST", url, path, body, headers) as reply:
             answer: Mapping[str, Any] = json.loads(reply.read())
         return answer

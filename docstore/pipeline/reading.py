@@ -24,7 +24,7 @@ from docstore.pipeline.columns import (
     wire_columns,
     with_members,
 )
-from docstore.pipeline.group import Group
+from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.kinds import check_members
 from docstore.pipeline.options import PARSE_MODES, STRINGS, Options
 from docstore.pipeline.planning import shares
@@ -38,7 +38,7 @@ VERSIONS = ("latest", "all")
 class SharePartition(InputPartition):
     """What one task reads."""
 
-    def __init__(self, share: scanning.Share) -> None:
+    def __init__(self, share: scanning.ScanShare) -> None:
         super().__init__(share)
 
 
@@ -61,7 +61,7 @@ class TableReader(DataSourceReader):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options = options
-        self.rows = Rows(options, schema, own_columns(options))
+        self.rows = RowShaper(options, schema, own_columns(options))
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan: ask the group for the cut, and share its slots out."""
@@ -80,12 +80,12 @@ class TableReader(DataSourceReader):
             yield from self.rows.shaped(batch)
 
 
-def snapshot_shares(options: Options, request: Mapping[str, Any]) -> list[scanning.Share]:
+def snapshot_shares(options: Options, request: Mapping[str, Any]) -> list[scanning.ScanShare]:
     """Ask the group for the cut, and share out the slots that a condition leaves.
 
     request: members of the scan's request beside its slots. Raises GroupError, OSError.
     """
-    plan = Group(options.urls).plan(options.text("asOf", "latest"), options.path)
+    plan = GroupClient(options.urls).plan(options.text("asOf", "latest"), options.path)
     slots = _slots_that_matter(options, len(plan["ends"]))
     spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n > 0 and slot in slots]
     return shares(plan, spans, request, options, is_log=False)
@@ -102,7 +102,7 @@ def request_of(options: Options) -> dict[str, Any]:
     }
 
 
-class Rows:
+class RowShaper:
     """Turns batches of a scan into those of a schema; the same for tables and feeds."""
 
     def __init__(self, options: Options, schema: StructType, own: Collection[str]) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 
 from docstore.pipeline.columns import insist_on_distinct
 from docstore.pipeline.errors import PipelineError
-from docstore.pipeline.fetching import Range, Stretch
+from docstore.pipeline.fetching import Range, RecordBlock
 from docstore.pipeline.options import Options
 
 FORMS: dict[str, DataType] = {"string": StringType(), "binary": BinaryType()}
@@ -56,13 +56,13 @@ class RecordColumns:
     def __init__(self, schema: StructType) -> None:
         self._schema = schema
 
-    def of(self, asked: Range, found: Stretch) -> pa.RecordBatch:
+    def of(self, asked: Range, found: RecordBlock) -> pa.RecordBatch:
         """Return a stretch's records. Raises NotText."""
         target = to_arrow_schema(self._schema, timezone="UTC")
         columns = [self._column(asked, found, field) for field in target]
         return pa.RecordBatch.from_arrays(columns, schema=target)
 
-    def _column(self, asked: Range, found: Stretch, field: pa.Field) -> pa.Array:
+    def _column(self, asked: Range, found: RecordBlock, field: pa.Field) -> pa.Array:
         count, kind = len(found.values), field.type
         match field.name:
             case "topic":

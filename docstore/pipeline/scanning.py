@@ -16,7 +16,14 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from docstore.pipeline.group import AGAIN, Group, GroupError, Incomplete, Unreachable, pause
+from docstore.pipeline.group_client import (
+    AGAIN,
+    GroupClient,
+    GroupError,
+    Incomplete,
+    Unreachable,
+    pause,
+)
 
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 ACCEPT = f"{ARROW_TYPE}, application/x-ndjson;q=0.5"
@@ -27,7 +34,7 @@ Span = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ScanNode:
     """A node that holds a copy."""
 
     url: str
@@ -35,7 +42,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ScanShare:
     """What one task reads.
 
     nodes: that hold all of its slots, the preferred ones first. is_log: see Span.
@@ -43,7 +50,7 @@ class Share:
     """
 
     spans: tuple[Span, ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[ScanNode, ...]
     request: dict[str, Any] = field(default_factory=dict)
     is_log: bool = False
     urls: tuple[str, ...] = ()
@@ -52,10 +59,10 @@ class Share:
     timeout_s: float = 30.0
 
 
-def batches(share: Share) -> Iterator[pa.RecordBatch]:
+def batches(share: ScanShare) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a share, each once. Raises GroupError, OSError when no copy can serve."""
     received = 0
-    group = Group(share.urls, timeout_s=share.timeout_s)
+    group = GroupClient(share.urls, timeout_s=share.timeout_s)
     last: Exception = OSError("there is no copy to ask")
     for node in turns(share):
         try:
@@ -73,21 +80,21 @@ def batches(share: Share) -> Iterator[pa.RecordBatch]:
     raise unserved(last)
 
 
-def turns(share: Share) -> Iterator[Node]:
+def turns(share: ScanShare) -> Iterator[ScanNode]:
     """Yield the nodes to ask in turn, as often as the share allows, pausing after each round.
 
     Behind the copies, at the addresses that they advertise, come those that the caller gave: from
     here a copy may be reached at one of these alone.
     """
     known = {node.url for node in share.nodes}
-    nodes = (*share.nodes, *(Node(url) for url in share.urls if url not in known))
+    nodes = (*share.nodes, *(ScanNode(url) for url in share.urls if url not in known))
     for attempt in range((share.retries + 1) * len(nodes)):
         yield nodes[attempt % len(nodes)]
         if attempt + 1 >= len(nodes):
             pause(attempt // len(nodes))
 
 
-def is_moved(error: GroupError, node: Node, share: Share) -> bool:
+def is_moved(error: GroupError, node: ScanNode, share: ScanShare) -> bool:
     """Say whether slots have moved away from a copy. Raises what no other node can mend."""
     if error.status == 421:
         return node in share.nodes
@@ -106,21 +113,21 @@ def unserved(last: Exception) -> Exception:
     )
 
 
-def moved(group: Group, share: Share) -> Iterator[Share]:
+def moved(group: GroupClient, share: ScanShare) -> Iterator[ScanShare]:
     """Yield a share for each slot, from whoever holds it now: after slots have moved."""
     if len(share.spans) == 1:
         pause(1)  # It moves right now.
     layout = group.json("GET", "/core/spark/layout")
-    nodes = [Node(each["url"], each["zone"]) for each in layout["nodes"]]
+    nodes = [ScanNode(each["url"], each["zone"]) for each in layout["nodes"]]
     for span in share.spans:
         holders = tuple(nodes[number] for number in layout["replicas"][span[0]])
-        yield Share(
+        yield ScanShare(
             (span,), holders, share.request, share.is_log, share.urls,
             max(0, share.retries - 1), share.timeout_s,
         )  # fmt: skip
 
 
-def _slot_by_slot(group: Group, share: Share, received: int) -> Iterator[pa.RecordBatch]:
+def _slot_by_slot(group: GroupClient, share: ScanShare, received: int) -> Iterator[pa.RecordBatch]:
     """Go on behind the rows that are there, slot by slot."""
     for part in moved(group, share):
         for batch in batches(part):
@@ -130,7 +137,9 @@ def _slot_by_slot(group: Group, share: Share, received: int) -> Iterator[pa.Reco
                 yield batch.slice(dropped)
 
 
-def _ask(group: Group, node: Node, share: Share, skip: int) -> Iterator[pa.RecordBatch]:
+def _ask(
+    group: GroupClient, node: ScanNode, share: ScanShare, skip: int
+) -> Iterator[pa.RecordBatch]:
     name, spans = ("changes", "ranges") if share.is_log else ("scan", "cut")
     body = {**share.request, spans: share.spans, "skip": skip}
     headers = {"Accept": ACCEPT}
@@ -144,7 +153,7 @@ def _ask(group: Group, node: Node, share: Share, skip: int) -> Iterator[pa.Recor
         check_ending(next(reader), rows, node)
 
 
-def check_ending(ending: Any, rows: int, node: Node) -> None:
+def check_ending(ending: Any, rows: int, node: ScanNode) -> None:
     """Insist on the line behind an answer. Raises Incomplete, GroupError."""
     if not isinstance(ending, dict):
         raise Incomplete(f"{node.url}: the answer was cut off after {rows} rows")
@@ -194,14 +203,14 @@ def _batch(rows: list[dict[str, Any]], columns: Sequence[str]) -> pa.RecordBatch
 
 
 def preferred(
-    nodes: Sequence[Node], owner: Node | None, read_from: str, turn: int, zone: str
-) -> tuple[Node, ...]:
+    nodes: Sequence[ScanNode], owner: ScanNode | None, read_from: str, turn: int, zone: str
+) -> tuple[ScanNode, ...]:
     """Return copies in the order of asking: near ones first, and not the same one for all tasks."""
     rotated = [nodes[(turn + i) % len(nodes)] for i in range(len(nodes))]
     here = {"127.0.0.1", "localhost", socket.gethostname()}
     zone = zone or os.environ.get("DOCSTORE_ZONE", "")
 
-    def distance(node: Node) -> tuple[bool, bool, bool]:
+    def distance(node: ScanNode) -> tuple[bool, bool, bool]:
         misses = {"owner": node != owner, "replica": node == owner}.get(read_from, False)
         return (misses, urlsplit(node.url).hostname not in here, bool(zone) and node.zone != zone)
 

@@ -14,8 +14,8 @@ import orjson
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from docstore.pipeline.group import Group, GroupError, pause
-from docstore.pipeline.lines import Line, Lines, WriteFailed
+from docstore.pipeline.bulk_lines import BulkLine, BulkLines, WriteFailed
+from docstore.pipeline.group_client import GroupClient, GroupError, pause
 from docstore.pipeline.options import Options
 from docstore.pipeline.outcomes import Outcomes
 
@@ -31,13 +31,15 @@ class Sender:
 
     def __init__(self, options: Options, job: str, number: int, schema: StructType) -> None:
         self._options = options
-        self._group = Group(options.urls, timeout_s=options.number("timeoutMs", 60_000, 1) / 1000)
+        self._group = GroupClient(
+            options.urls, timeout_s=options.number("timeoutMs", 60_000, 1) / 1000
+        )
         self._job, self._number = job, number
         self._outcomes = Outcomes(options, self._group, job, number)
         self._rows_at_once = options.number("batchRows", 1000, 1)
         self._retries = options.number("retries", 8)
         self._take_layout()
-        self._lines = Lines(options, schema, len(self._owners))
+        self._lines = BulkLines(options, schema, len(self._owners))
 
     def _take_layout(self) -> None:
         layout = self._group.json("GET", "/core/spark/layout")
@@ -56,7 +58,7 @@ class Sender:
 
     def send(self, batches: Iterator[pa.RecordBatch]) -> Counter[str]:
         """Write all rows; return what became of them."""
-        waiting: dict[int, list[Line]] = {}
+        waiting: dict[int, list[BulkLine]] = {}
         sizes: Counter[int] = Counter()
         running: set[Future[None]] = set()
         with ThreadPoolExecutor(IN_FLIGHT) as pool:
@@ -78,7 +80,7 @@ class Sender:
                 future.result()
         return self._outcomes.counts
 
-    def _deliver(self, lines: list[Line]) -> None:
+    def _deliver(self, lines: list[BulkLine]) -> None:
         """Send lines of one owner until each has an answer for good."""
         last = "no node answers"
         for attempt in range(self._retries + 1):
@@ -106,7 +108,7 @@ class Sender:
             lines = again
         raise WriteFailed(f"docstore: {len(lines)} rows were not written: {last}")
 
-    def _url_of(self, line: Line, attempt: int) -> str:
+    def _url_of(self, line: BulkLine, attempt: int) -> str:
         """Return the node to try: the owner first, then whoever may know better."""
         owner = self._owners[line.slot]
         url = self._urls[owner] if owner >= 0 else ""
@@ -114,7 +116,7 @@ class Sender:
             url = self._group.urls[attempt % len(self._group.urls)]
         return url
 
-    def _post(self, url: str, lines: Sequence[Line]) -> list[dict[str, Any]]:
+    def _post(self, url: str, lines: Sequence[BulkLine]) -> list[dict[str, Any]]:
         body = b"\n".join(line.value for line in lines) + b"\n"
         with self._group.open("POST", url, "/core/bulk", body, NDJSON) as answer:
             answers = [orjson.loads(line) for line in answer.read().splitlines()]
@@ -124,7 +126,7 @@ class Sender:
         return answers
 
 
-def malformed(line: Line) -> dict[str, Any]:
+def malformed(line: BulkLine) -> dict[str, Any]:
     """Return what a node would have said of a row that cannot be sent."""
     return {"status": 400, "errorCode": "malformed", "detail": line.wrong}
 

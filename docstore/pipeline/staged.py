@@ -22,8 +22,8 @@ from urllib.parse import quote
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from docstore.pipeline.group import Group, GroupError, pause
-from docstore.pipeline.lines import Lines, RowRefused, WriteFailed
+from docstore.pipeline.bulk_lines import BulkLines, RowRefused, WriteFailed
+from docstore.pipeline.group_client import GroupClient, GroupError, pause
 from docstore.pipeline.options import Options
 from docstore.pipeline.outcomes import Outcomes
 from docstore.pipeline.sending import AGAIN, IN_FLIGHT, NDJSON, malformed
@@ -33,7 +33,7 @@ COPIES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StagedPart:
     """What one task has put on disks: its name, and on which nodes it is."""
 
     name: str
@@ -50,7 +50,7 @@ def check(options: Options) -> None:
 
 def stage(
     options: Options, job: str, number: int, schema: StructType, batches: Iterator[pa.RecordBatch]
-) -> tuple[Counter[str], list[Part], int, bytes]:
+) -> tuple[Counter[str], list[StagedPart], int, bytes]:
     """Put a task's rows on two nodes.
 
     Return its counts, the part if there are rows, its digest, and the marks of an overwrite's rows
@@ -58,7 +58,7 @@ def stage(
     """
     group = _group(options)
     outcomes = Outcomes(options, group, job, number)
-    lines = Lines(options, schema, len(group.json("GET", "/core/spark/layout")["owners"]))
+    lines = BulkLines(options, schema, len(group.json("GET", "/core/spark/layout")["owners"]))
     rows = 0
     with tempfile.TemporaryFile() as file:
         for batch in batches:
@@ -73,7 +73,7 @@ def stage(
     return outcomes.counts, parts, lines.digest, bytes(outcomes.given)
 
 
-def _put(group: Group, job: str, file: IO[bytes], rows: int) -> Part:
+def _put(group: GroupClient, job: str, file: IO[bytes], rows: int) -> StagedPart:
     """Put a part on as many nodes as it should be on. Raises WriteFailed."""
     layout = group.json("GET", "/core/spark/layout")
     urls = [each["url"] for each in layout["nodes"]]
@@ -93,8 +93,8 @@ def _put(group: Group, job: str, file: IO[bytes], rows: int) -> Part:
         except (OSError, http.client.HTTPException, GroupError) as error:
             last = str(error)
         if len(done) == wanted:
-            return Part(name, done, rows)
-    _remove(group, job, [Part(name, done, rows)])
+            return StagedPart(name, done, rows)
+    _remove(group, job, [StagedPart(name, done, rows)])
     raise WriteFailed(
         f"docstore: a part is on {len(done)} nodes, not on {wanted}: {last}; nodes are asked at the"
         " addresses that they advertise (serve --advertise), or else at those of the option url"
@@ -102,7 +102,7 @@ def _put(group: Group, job: str, file: IO[bytes], rows: int) -> Part:
 
 
 def commit(
-    options: Options, job: str, number: int, parts: Sequence[Part],
+    options: Options, job: str, number: int, parts: Sequence[StagedPart],
     note: Callable[[Mapping[str, Any]], None] = lambda _: None,
 ) -> Outcomes:  # fmt: skip
     """Have all parts done; return what became of their rows. Raises WriteFailed.
@@ -120,13 +120,13 @@ def commit(
     return outcomes
 
 
-def abandon(options: Options, job: str, parts: Sequence[Part]) -> None:
+def abandon(options: Options, job: str, parts: Sequence[StagedPart]) -> None:
     """Take parts away that nobody will ask for; those that cannot be reached go after a day."""
     _remove(_group(options), job, parts)
 
 
 def _do(
-    group: Group, job: str, part: Part, retries: int, outcomes: Outcomes,
+    group: GroupClient, job: str, part: StagedPart, retries: int, outcomes: Outcomes,
     note: Callable[[Mapping[str, Any]], None],
 ) -> None:  # fmt: skip
     """Have a node do a part, until each of its rows has an answer for good."""
@@ -160,7 +160,7 @@ def _do(
     raise WriteFailed(f"docstore: {told.count(None)} rows of a part were not written: {last}")
 
 
-def _remove(group: Group, job: str, parts: Sequence[Part]) -> None:
+def _remove(group: GroupClient, job: str, parts: Sequence[StagedPart]) -> None:
     for part in parts:
         for url in part.urls:
             try:
@@ -170,8 +170,8 @@ def _remove(group: Group, job: str, parts: Sequence[Part]) -> None:
                 continue  # It goes by itself after a day.
 
 
-def _group(options: Options) -> Group:
-    return Group(options.urls, timeout_s=options.number("timeoutMs", 60_000, 1) / 1000)
+def _group(options: Options) -> GroupClient:
+    return GroupClient(options.urls, timeout_s=options.number("timeoutMs", 60_000, 1) / 1000)
 
 
 def _path(job: str, name: str) -> str:

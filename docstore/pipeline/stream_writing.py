@@ -18,10 +18,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from docstore.pipeline.bulk_lines import KEY, RowRefused, WriteFailed
 from docstore.pipeline.columns import schema_of
-from docstore.pipeline.lines import KEY, RowRefused, WriteFailed
 from docstore.pipeline.options import Options
-from docstore.pipeline.producing import Attempt, Producing, Target, check_columns
+from docstore.pipeline.producing import Target, TaskAttempt, TaskProducer, check_columns
 from docstore.pipeline.sending import Sender
 from docstore.pipeline.topics import link_of, roads, topic_now
 from docstore.pipeline.writing import JOBS, Counted, job_of, leave_job, total
@@ -36,7 +36,7 @@ def _target(options: Options, schema: StructType) -> Target:
     return Target(topic.name, topic.batch_bytes, roads(options, topic), shared, topic.incarnation)
 
 
-def _pinned(options: Options, target: Target, attempt: Attempt) -> Target:
+def _pinned(options: Options, target: Target, attempt: TaskAttempt) -> Target:
     """Return the target with as many partitions as the batch's first task shared its rows among.
 
     The job's document says how many. Of tasks that write there at once the first one wins, since
@@ -98,11 +98,11 @@ class RecordsWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Append a task's rows."""
-        attempt = Attempt(self._job, self._batch, _task().partitionId())
+        attempt = TaskAttempt(self._job, self._batch, _task().partitionId())
         target = self._target
         if self._options.text("jobId"):  # Else no other run is of this job.
             target = _pinned(self._options, target, attempt)
-        return Counted(Producing(self._options, target, attempt).send(iterator))
+        return Counted(TaskProducer(self._options, target, attempt).send(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave the job's document."""
@@ -129,9 +129,9 @@ class RecordsStreamWriter(DataSourceStreamArrowWriter):
         if query is None or number is None:
             raise WriteFailed("docstore: this Spark does not tell its writers the batch")
         job = self._options.text("jobId") or f"stream-{query}"
-        attempt = Attempt(job, int(number), context.partitionId())
+        attempt = TaskAttempt(job, int(number), context.partitionId())
         target = _pinned(self._options, self._target, attempt)
-        return Counted(Producing(self._options, target, attempt).send(iterator))
+        return Counted(TaskProducer(self._options, target, attempt).send(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Leave the query's document."""

@@ -24,14 +24,14 @@ from docstore.pipeline import offsets
 from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.fairness import fair
 from docstore.pipeline.fetching import BEYOND, Range, RecordsLost, fetch, stretches
-from docstore.pipeline.group import GroupError
+from docstore.pipeline.group_client import GroupError
 from docstore.pipeline.offsets import EARLIEST, LATEST, Offsets
 from docstore.pipeline.options import Options
 from docstore.pipeline.record_columns import RecordColumns, schema_of
 from docstore.pipeline.topics import (
     RETRIES,
     TIMEOUT_MS,
-    Topic,
+    TopicState,
     roads,
     topic_now,
     whole_topic,
@@ -76,7 +76,7 @@ def ends_of(options: Options) -> Ends | Exception:
         return error
 
 
-def _beginning(options: Options, topic: Topic, default: str) -> Offsets:
+def _beginning(options: Options, topic: TopicState, default: str) -> Offsets:
     """Return where to begin by the options; by a time, if that is what they say."""
     instant_us = offsets.instant_us(options)
     if instant_us is None:
@@ -86,7 +86,7 @@ def _beginning(options: Options, topic: Topic, default: str) -> Offsets:
     return Offsets(topic.incarnation, tuple(found))
 
 
-def _ranges(options: Options, topic: Topic, after: Offsets, until: Offsets) -> list[Range]:
+def _ranges(options: Options, topic: TopicState, after: Offsets, until: Offsets) -> list[Range]:
     """Return for each partition what lies between two offsets."""
     ways = roads(options, topic)
     return [
@@ -136,7 +136,7 @@ def tasks(options: Options, after: Offsets, until: Offsets) -> list[InputPartiti
     ]
 
 
-def _is_same(options: Options, seen: Offsets, topic: Topic) -> bool:
+def _is_same(options: Options, seen: Offsets, topic: TopicState) -> bool:
     """Say whether offsets are of this topic. Raises RecordsLost if that ends the reading."""
     if seen.of == topic.incarnation:
         return True
@@ -166,7 +166,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._columns = RecordColumns(schema)
         self._first: Offsets | None = None
-        self._target: Topic | None = None
+        self._target: TopicState | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a query without a checkpoint begins: the same, however often Spark asks."""
@@ -200,7 +200,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         return Offsets(topic.incarnation, tuple(found)).to_json()
 
-    def _end(self, topic: Topic, number: int, after: int) -> int:
+    def _end(self, topic: TopicState, number: int, after: int) -> int:
         """Return where a partition ends for a query that has come to `after`.
 
         A new leader may know of less for a moment than an earlier one has shown, and nothing is
@@ -211,7 +211,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return max(partition.high, after)
         return partition.high if self._is_lost(topic, number, after) else after
 
-    def _is_lost(self, topic: Topic, number: int, after: int) -> bool:
+    def _is_lost(self, topic: TopicState, number: int, after: int) -> bool:
         """Say whether a leader that is sure of its log has less; a former one may think so, too."""
         here = Offsets(topic.incarnation, tuple(after for _ in topic.partitions))
         asked = _ranges(self._options, topic, here, here)[number]

@@ -13,13 +13,13 @@ from pyspark.sql.utils import is_remote
 from docstore.model.paths import KEY_IN_LINK
 from docstore.pipeline import scanning
 from docstore.pipeline.addresses import FOREIGN_LINKS, MOVE
+from docstore.pipeline.bulk_lines import KEY
 from docstore.pipeline.columns import TABLE, insist_on_distinct, insist_on_members, schema_of
 from docstore.pipeline.errors import plainly
-from docstore.pipeline.group import Group
+from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.inference import schema_of_sample
 from docstore.pipeline.kinds import check_name
-from docstore.pipeline.lines import KEY
-from docstore.pipeline.lookups import Lookup
+from docstore.pipeline.lookups import KeyLookup
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
 from docstore.pipeline.sessions import introduce
@@ -45,7 +45,7 @@ def read(
     if body_as not in BODIES:
         raise ValueError(f"body_as is one of {', '.join(BODIES)}")
     introduce(spark)
-    group = Group(url.split(","))
+    group = GroupClient(url.split(","))
     cut = _cut(group, path, as_of)
     given = {"url": url, "where": where, "asOf": cut, **options}
     if body_as == "struct" and not schema:  # What a sample has seen with several types is a string.
@@ -82,7 +82,7 @@ def aggregate(
     Raises ValueError, GroupError.
     """
     introduce(spark)
-    cut = _cut(Group(url.split(",")), path, as_of)
+    cut = _cut(GroupClient(url.split(",")), path, as_of)
     given = {"url": url, "where": where, "asOf": cut, **options}
     asked = {"aggregates": aggregates, "groupBy": group_by}
     table = _reader(spark, given | asked).load(path)
@@ -90,7 +90,7 @@ def aggregate(
     return table
 
 
-def _cut(group: Group, path: str, as_of: str) -> str:
+def _cut(group: GroupClient, path: str, as_of: str) -> str:
     return str(group.plan(as_of, path)["cut"])
 
 
@@ -104,7 +104,7 @@ def cut_of(table: DataFrame) -> str:
     return str(vars(table)["cut"])
 
 
-def sampled_schema(group: Group, path: str, cut: str, hints: str = "") -> StructType:
+def sampled_schema(group: GroupClient, path: str, cut: str, hints: str = "") -> StructType:
     """Return the members of documents, as a sample has them; hints, in DDL, win.
 
     Raises GroupError, OSError.
@@ -162,7 +162,7 @@ def write(
     job = job_id or f"batch-{uuid.uuid4()}"
     foreign = Options({}).with_(**options).choice("foreignLinks", FOREIGN_LINKS)
     if ordered:
-        slots = len(Group(url.split(",")).json("GET", "/core/spark/layout")["owners"])
+        slots = len(GroupClient(url.split(",")).json("GET", "/core/spark/layout")["owners"])
         df = in_slot_order(df, path, key, slots=slots, is_moved=foreign == MOVE)
     given = {"url": url, "key": key, "operation": operation, "jobId": job, **options}
     writer = df.write.format("docstore").mode(mode)
@@ -219,13 +219,13 @@ def lookup(
         raise ValueError(f"docstore: there is no column {key!r} to name documents by")
     check_name(df.schema, key)
     urls = url.split(",")
-    cut = "latest" if df.isStreaming else _cut(Group(urls), path, as_of)
+    cut = "latest" if df.isStreaming else _cut(GroupClient(urls), path, as_of)
     beside = [StructField(name, StringType()) for name in ("lookupVersion", "lookupBody")]
     schema = StructType([*df.schema.fields, *beside])
     insist_on_distinct(schema.names)
 
     def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        documents = Lookup(urls, path, cut)
+        documents = KeyLookup(urls, path, cut)
         for batch in batches:
             yield documents.beside(batch, key)
 

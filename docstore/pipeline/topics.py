@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from docstore.pipeline.errors import PipelineError
-from docstore.pipeline.group import Group, pause
+from docstore.pipeline.group_client import GroupClient, pause
 from docstore.pipeline.options import Options
 
 TOPICS = "/core/streams"
@@ -49,7 +49,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicState:
     """A topic at one moment. incarnation: a topic made again under its name has another."""
 
     name: str
@@ -59,10 +59,12 @@ class Topic:
     partitions: tuple[Partition, ...]
 
 
-def group_of(options: Options) -> Group:
+def group_of(options: Options) -> GroupClient:
     """Return the group that the options name."""
     timeout_s = options.number("timeoutMs", TIMEOUT_MS, 1) / 1000
-    return Group(options.urls, timeout_s=timeout_s, retries=options.number("retries", RETRIES))
+    return GroupClient(
+        options.urls, timeout_s=timeout_s, retries=options.number("retries", RETRIES)
+    )
 
 
 def link_of(topic: str) -> str:
@@ -70,14 +72,14 @@ def link_of(topic: str) -> str:
     return f"{TOPICS}/{quote(topic, safe='')}"
 
 
-def topic_now(options: Options) -> Topic:
+def topic_now(options: Options) -> TopicState:
     """Return the topic, of which some partitions may not be known. Raises GroupError, OSError."""
     page = group_of(options).json("GET", link_of(options.topic))
     partitions = tuple(map(_partition, page["partitions"]))
-    return Topic(options.topic, page["incarnation"], page["batchBytesMax"], partitions)
+    return TopicState(options.topic, page["incarnation"], page["batchBytesMax"], partitions)
 
 
-def whole_topic(options: Options) -> Topic:
+def whole_topic(options: Options) -> TopicState:
     """Return the topic once every partition's leader has answered, and knows its committed end.
 
     Raises NoLeader, GroupError, OSError.
@@ -95,7 +97,7 @@ def whole_topic(options: Options) -> Topic:
         attempt += 1
 
 
-def roads(options: Options, topic: Topic) -> list[tuple[str, ...]]:
+def roads(options: Options, topic: TopicState) -> list[tuple[str, ...]]:
     """Return for each partition which nodes to ask: its leader, then those that were given.
 
     Any node passes on what it is asked, so this only saves a way. Raises GroupError, OSError.

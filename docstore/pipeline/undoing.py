@@ -14,9 +14,9 @@ import orjson
 import pyarrow as pa
 
 from docstore.pipeline.addresses import FOLLOW, FOREIGN_LINKS
+from docstore.pipeline.bulk_lines import KEY
 from docstore.pipeline.columns import schema_of
-from docstore.pipeline.lines import KEY
-from docstore.pipeline.lookups import KEYS_AT_ONCE, Lookup, pages
+from docstore.pipeline.lookups import KEYS_AT_ONCE, KeyLookup, pages
 from docstore.pipeline.options import Options
 from docstore.pipeline.sending import Sender
 
@@ -51,7 +51,7 @@ class Undoing:
         Raises WriteFailed, GroupError, OSError.
         """
         follows = options.choice("foreignLinks", FOREIGN_LINKS) == FOLLOW
-        found = Lookup(options.urls, "" if follows else options.path, cut)
+        found = KeyLookup(options.urls, "" if follows else options.path, cut)
         is_gone = options.text("operation") == "delete"
         counts: Counter[str] = Counter()
         for operation, was_there in (("delete", False), ("append_version", True)):
@@ -66,7 +66,7 @@ class Undoing:
         return counts
 
     def _batches(
-        self, lookup: Lookup, *, was_there: bool, is_gone: bool
+        self, lookup: KeyLookup, *, was_there: bool, is_gone: bool
     ) -> Iterator[pa.RecordBatch]:
         """Yield documents that were there, or were not, with the version to go on from."""
         self._file.seek(0)

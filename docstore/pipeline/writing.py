@@ -24,21 +24,21 @@ from pyspark.sql.types import StructType
 
 from docstore.pipeline import scanning, staged
 from docstore.pipeline.addresses import FOLLOW, FOREIGN_LINKS
-from docstore.pipeline.columns import schema_of
-from docstore.pipeline.group import Group, GroupError
-from docstore.pipeline.lines import (
+from docstore.pipeline.bulk_lines import (
     DIGEST_BYTES,
     KEY,
     RUN,
-    Lines,
+    BulkLines,
     RowRefused,
     WriteFailed,
 )
+from docstore.pipeline.columns import schema_of
+from docstore.pipeline.group_client import GroupClient, GroupError
 from docstore.pipeline.options import Options
 from docstore.pipeline.outcomes import OVERWRITES, STALE, WHAT_TO_DO, Outcomes, marked
 from docstore.pipeline.planning import shares
 from docstore.pipeline.sending import Sender
-from docstore.pipeline.staged import Part
+from docstore.pipeline.staged import StagedPart
 from docstore.pipeline.undoing import Undoing
 
 JOBS = "/core/spark/jobs"
@@ -50,7 +50,7 @@ class Counted(WriterCommitMessage):
     """What a task did, and what it has put on disks for the commit to do."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    parts: list[Part] = field(default_factory=list)
+    parts: list[StagedPart] = field(default_factory=list)
     digest: int = 0
     """The digest of the task's rows, also of refused ones."""
     given: bytes = b""
@@ -61,7 +61,7 @@ class Counted(WriterCommitMessage):
 
 def check(options: Options, schema: StructType) -> None:
     """Say what is wrong with the options before the job begins. Raises ValueError."""
-    Lines(options, schema, 1)
+    BulkLines(options, schema, 1)
     if is_staged(options):
         staged.check(options)
 
@@ -126,7 +126,7 @@ class TableWriter(DataSourceArrowWriter):
             run = uuid.uuid4().hex[:8]
         self._options = self._options.with_(run=run, overwrites="yes" if overwrite else "")
         if overwrite and not self._before:
-            self._before = str(Group(self._options.urls).plan()["cut"])
+            self._before = str(GroupClient(self._options.urls).plan()["cut"])
             self._leave("RUNNING", {})
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -146,7 +146,7 @@ class TableWriter(DataSourceArrowWriter):
             )
         self._digest = digest
         if parts:
-            self._begun = self._begun or str(Group(self._options.urls).plan()["cut"])
+            self._begun = self._begun or str(GroupClient(self._options.urls).plan()["cut"])
             apart = len(given) // len(marked(""))
             waiting = {"parts": _listed(parts), "counts": dict(counts), "apart": apart}
             self._leave("COMMITTING", waiting | {"options": dict(self._options.given)})
@@ -175,12 +175,12 @@ class TableWriter(DataSourceArrowWriter):
         leave_job(self._options, self.job, {"state": state, **self._page(), **more})
 
 
-def _listed(parts: Sequence[Part]) -> list[dict[str, Any]]:
+def _listed(parts: Sequence[StagedPart]) -> list[dict[str, Any]]:
     return [asdict(part) for part in parts]
 
 
 def settle(
-    options: Options, job: str, counts: Counter[str], parts: Sequence[Part],
+    options: Options, job: str, counts: Counter[str], parts: Sequence[StagedPart],
     page: Mapping[str, Any], given: bytes = b"",
 ) -> Counter[str]:  # fmt: skip
     """Do what waits, take away what was overwritten, and say that the job is done.
@@ -203,7 +203,9 @@ def settle(
     return counts
 
 
-def _committed(options: Options, job: str, parts: Sequence[Part], page: dict[str, Any]) -> Outcomes:
+def _committed(
+    options: Options, job: str, parts: Sequence[StagedPart], page: dict[str, Any]
+) -> Outcomes:
     """Do what waits, or undo it where a row is refused, and let the page say so."""
     with Undoing() as undoing:
         try:
@@ -244,7 +246,7 @@ def finish(url: str, job: str) -> Counter[str]:
             " only the job knows whose documents must stay: run it again with its rows and jobId"
         )
     options = Options(page["options"] | {"url": url})
-    parts = [Part(**each) for each in page["parts"]]
+    parts = [StagedPart(**each) for each in page["parts"]]
     said = {
         name: page[name] for name in ("batch", "before", RUN, "digest", "begun") if name in page
     }
@@ -279,7 +281,7 @@ def _not_given(batch: pa.RecordBatch, marks: "np.typing.NDArray[np.uint64]") -> 
 
 def older(options: Options, cut: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield some columns of the documents that are under the path at a cut."""
-    plan = Group(options.urls).plan(cut)
+    plan = GroupClient(options.urls).plan(cut)
     spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n > 0]
     request = {"prefix": options.path + "/", "columns": list(names)}
     for share in shares(plan, spans, request, Options({"url": options.text("url")}), is_log=False):
@@ -345,7 +347,7 @@ def _given(messages: Sequence[WriterCommitMessage | None]) -> bytes:
     return b"".join(each.given for each in messages if isinstance(each, Counted))
 
 
-def parts_of(messages: Sequence[WriterCommitMessage | None]) -> list[Part]:
+def parts_of(messages: Sequence[WriterCommitMessage | None]) -> list[StagedPart]:
     """Return what waits for the commit."""
     return [part for each in messages if isinstance(each, Counted) for part in each.parts]
 
@@ -353,7 +355,7 @@ def parts_of(messages: Sequence[WriterCommitMessage | None]) -> list[Part]:
 def job_of(options: Options, job: str) -> dict[str, Any]:
     """Return a job's document, {} if there is none."""
     try:
-        page = Group(options.urls).json("GET", f"{JOBS}/{quote(job, safe='')}")
+        page = GroupClient(options.urls).json("GET", f"{JOBS}/{quote(job, safe='')}")
     except GroupError as error:
         if error.status != 404:
             raise
@@ -364,4 +366,4 @@ def job_of(options: Options, job: str) -> dict[str, Any]:
 def leave_job(options: Options, job: str, state: Mapping[str, Any]) -> None:
     """Keep what a job did as a document: Python sources have no other place for figures."""
     page = {"kind": "docstore:Job", "path": options.path, "job": job, **state}
-    Group(options.urls).json("PUT", f"{JOBS}/{quote(job, safe='')}", page)
+    GroupClient(options.urls).json("PUT", f"{JOBS}/{quote(job, safe='')}", page)

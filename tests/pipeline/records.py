@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from docstore.client.local import LocalCluster
-from docstore.pipeline.group import Group
+from docstore.pipeline.group_client import GroupClient
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 AIRPORTS = ("ABQ", "BOS", "CMH", "DAL", "ELP", "FLL", "GEG", "HOU")
@@ -43,9 +43,9 @@ class Topic:
         self.group.json("POST", "/core/streams", {"name": self.name, "partitions": 3, **members})
 
     @property
-    def group(self) -> Group:
+    def group(self) -> GroupClient:
         """Return the group over HTTP."""
-        return Group(self.cluster.urls)
+        return GroupClient(self.cluster.urls)
 
     @property
     def path(self) -> str:

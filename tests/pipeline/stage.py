@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from docstore.client.local import LocalCluster
-from docstore.pipeline.group import Group, GroupError
+from docstore.pipeline.group_client import GroupClient, GroupError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Stage:
         return ",".join(node.url for node in self.cluster.nodes if node.process is not None)
 
     @property
-    def group(self) -> Group:
+    def group(self) -> GroupClient:
         """Return the group over HTTP."""
-        return Group(self.url.split(","))
+        return GroupClient(self.url.split(","))
 
     def bulk(self, operations: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Send operations; return the answers."""

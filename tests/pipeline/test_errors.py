@@ -12,17 +12,31 @@ from pyspark.errors import PySparkException
 from docstore import pipeline
 from docstore.client.local import LocalCluster
 from docstore.errors import BadRequest
-from docstore.pipeline import feeding, fetching, group, lines, record_columns, sessions, topics
+from docstore.pipeline import (
+    bulk_lines,
+    feeding,
+    fetching,
+    record_columns,
+    sessions,
+    topics,
+)
 from docstore.pipeline.aggregating import TooManyGroups
 from docstore.pipeline.bodies import Malformed
 from docstore.pipeline.columns import schema_of
 from docstore.pipeline.errors import line_of
+from docstore.pipeline.group_client import (
+    BadUrl,
+    GroupClient,
+    GroupError,
+    Incomplete,
+    Unreachable,
+)
 from docstore.pipeline.jobs.importing import NotTheSame
 from docstore.pipeline.options import Options
 from tests.pipeline.stage import Stage
 
 OURS = (
-    feeding.TrimmedFeed, group.GroupError, group.Incomplete, lines.RowRefused, NotTheSame,
+    feeding.TrimmedFeed, GroupError, Incomplete, bulk_lines.RowRefused, NotTheSame,
     TooManyGroups, Malformed, sessions.JavaMissing, fetching.RecordsLost, record_columns.NotText,
     topics.NoLeader,
 )  # fmt: skip
@@ -34,7 +48,7 @@ WRAPPED = {
         "there is no option 'colums'"
     ),
     f"Job aborted: org.apache.spark.api.python.PythonException: {FRAME}"
-    "docstore.pipeline.group.GroupError: http://n1:1: 410 gone: slot 5\n\n\tat java.x(Y)": (
+    "docstore.pipeline.group_client.GroupError: http://n1:1: 410 gone: slot 5\n\n\tat java.x(Y)": (
         "http://n1:1: 410 gone: slot 5"
     ),
     f"{FRAME}KeyError: 1\n\nDuring handling of that, another exception occurred:\n\n{FRAME}"
@@ -73,30 +87,30 @@ def test_an_error_of_ours_has_one_root_and_one_line() -> None:
 
 @pytest.mark.parametrize("url", ["n1:8001", "", "ftp://n1", "http://", "http://n1:http"])
 def test_a_url_that_is_none_is_said_to_be_that(url: str) -> None:
-    with pytest.raises(group.BadUrl, match="is no URL of a node"):
-        group.Group([url])
+    with pytest.raises(BadUrl, match="is no URL of a node"):
+        GroupClient([url])
 
 
 @pytest.mark.parametrize("url", ["http://n1:8001/a", "http://n1:8001?a=1", "http://n1#a"])
 def test_what_a_url_of_a_node_says_beside_host_and_port_is_not_ignored(url: str) -> None:
-    with pytest.raises(group.BadUrl, match="is no URL of a node"):
-        group.Group([url])
+    with pytest.raises(BadUrl, match="is no URL of a node"):
+        GroupClient([url])
 
 
 def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
-    with pytest.raises(group.BadUrl, match=r"'http://\*\*\*@n1:8001'.* no password") as seen:
+    with pytest.raises(BadUrl, match=r"'http://\*\*\*@n1:8001'.* no password") as seen:
         assert Options({"url": "http://n2:8001,http://me:s3cret@n1:8001"}).urls
     assert "s3cret" not in str(seen.value)
 
 
 def test_a_url_that_is_none_is_said_to_be_that_by_every_format() -> None:
-    with pytest.raises(group.BadUrl, match="'n1:8001' is no URL of a node"):
+    with pytest.raises(BadUrl, match="'n1:8001' is no URL of a node"):
         assert Options({"url": "http://n1:8001, n1:8001"}).urls
 
 
 def test_a_connection_that_is_refused_names_the_node() -> None:
-    with pytest.raises(group.Unreachable, match=r"^http://127\.0\.0\.1:1: Connection refused$"):
-        group.Group(["http://127.0.0.1:1/"], retries=0).plan()
+    with pytest.raises(Unreachable, match=r"^http://127\.0\.0\.1:1: Connection refused$"):
+        GroupClient(["http://127.0.0.1:1/"], retries=0).plan()
 
 
 def test_a_column_named_twice_is_said_to_be() -> None:

@@ -26,8 +26,8 @@ import pytest
 from docstore.client.local import LocalCluster
 from docstore.pipeline import scanning
 from docstore.pipeline.aggregating import totals_of
-from docstore.pipeline.group import Group, GroupError, Incomplete
-from docstore.pipeline.jobs.viewing import View, cut_of_query
+from docstore.pipeline.group_client import GroupClient, GroupError, Incomplete
+from docstore.pipeline.jobs.viewing import GroupedView, cut_of_query
 from docstore.pipeline.jobs.work import Work
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import shares
@@ -65,7 +65,7 @@ def request_of(stage: Stage) -> dict[str, Any]:
     return {"prefix": stage.path + "/", "columns": ["documentSelfLink", "slot"]}
 
 
-def links(share: scanning.Share) -> list[str]:
+def links(share: scanning.ScanShare) -> list[str]:
     return [link for batch in scanning.batches(share) for link in batch.column(0).to_pylist()]
 
 
@@ -131,20 +131,24 @@ def _pass_on(source: socket.socket, sink: socket.socket) -> None:
 def test_a15_a_scan_goes_on_where_it_broke_off(whole: Stage, after: int) -> None:
     plan, spans = plan_of(whole)
     proxy = BreakingProxy(plan["nodes"][0]["url"], after, 3)
-    nodes = (scanning.Node(proxy.url), scanning.Node(plan["nodes"][1]["url"]))
-    share = scanning.Share(tuple(spans), nodes, request_of(whole), urls=(proxy.url,))
+    nodes = (scanning.ScanNode(proxy.url), scanning.ScanNode(plan["nodes"][1]["url"]))
+    share = scanning.ScanShare(tuple(spans), nodes, request_of(whole), urls=(proxy.url,))
     found = links(share)
     proxy.close()
     assert proxy.broken >= 1
-    assert found == links(scanning.Share(tuple(spans), nodes[1:], request_of(whole)))
+    assert found == links(scanning.ScanShare(tuple(spans), nodes[1:], request_of(whole)))
     assert len(set(found)) == len(found) == 3000
 
 
 def test_a15_an_answer_without_its_end_is_never_a_whole_one(whole: Stage) -> None:
     plan, spans = plan_of(whole)
     proxy = BreakingProxy(plan["nodes"][0]["url"], 30_000, 1 << 30)
-    share = scanning.Share(
-        tuple(spans), (scanning.Node(proxy.url),), request_of(whole), urls=(proxy.url,), retries=1
+    share = scanning.ScanShare(
+        tuple(spans),
+        (scanning.ScanNode(proxy.url),),
+        request_of(whole),
+        urls=(proxy.url,),
+        retries=1,
     )
     with pytest.raises((OSError, Incomplete, http.client.HTTPException, pa.ArrowException)):
         links(share)
@@ -156,7 +160,7 @@ def test_a_name_that_a_node_does_not_answer_to_is_told_at_once(cluster: LocalClu
     url = cluster.urls[0]
     refused = r'requests_total\{method="GET",status="421"\} 1\n'
     with pytest.raises(GroupError, match="allowed_hosts"):  # To the resolver this is an address.
-        Group([url.replace("127.0.0.1", "0x7f.1")]).json("GET", "/core/spark/plan")
+        GroupClient([url.replace("127.0.0.1", "0x7f.1")]).json("GET", "/core/spark/plan")
     with urllib.request.urlopen(f"{url}/metrics", timeout=5) as page:
         assert re.search(refused, page.read().decode())
 
@@ -174,8 +178,8 @@ def test_a15_aggregates_count_nothing_twice_when_an_answer_breaks_off(
     urls = [node["url"] for node in plan["nodes"]]
 
     def totals(*nodes: str) -> Any:
-        asked = tuple(scanning.Node(url) for url in nodes)
-        return totals_of(grouping, scanning.Share(tuple(spans), asked, request, urls=nodes))
+        asked = tuple(scanning.ScanNode(url) for url in nodes)
+        return totals_of(grouping, scanning.ScanShare(tuple(spans), asked, request, urls=nodes))
 
     honest = BreakingProxy(urls[0])
     full = totals(honest.url)
@@ -201,8 +205,8 @@ def test_a15_a_node_that_dies_after_the_plan_is_gone_around(own: Stage) -> None:
 def test_a17_a_copy_behind_the_cut_says_so(whole: Stage) -> None:
     plan, spans = plan_of(whole)
     ahead = [(slot, n + 5) for slot, n in spans]
-    share = scanning.Share(
-        tuple(ahead), (scanning.Node(plan["nodes"][0]["url"]),),
+    share = scanning.ScanShare(
+        tuple(ahead), (scanning.ScanNode(plan["nodes"][0]["url"]),),
         {**request_of(whole), "catchUpMs": 50}, urls=tuple(whole.url.split(",")), retries=0,
     )  # fmt: skip
     with pytest.raises(GroupError, match="not-caught-up"):
@@ -219,7 +223,7 @@ def test_a18_slots_that_have_moved_are_read_where_they_are(spark: Any, tmp_path:
         options = Options({"url": ",".join(urls[:3]), "partitions": "4"})
         planned = shares(plan, spans, request_of(stage), options, is_log=False)
         leaver = cluster.nodes[3]
-        group = Group(urls[:3])
+        group = GroupClient(urls[:3])
         asked = {"kind": "RemoveMemberRequest", "id": leaver.name}
         group.json("PATCH", "/core/node-groups/default", asked)
         deadline = time.monotonic() + 60
@@ -229,7 +233,7 @@ def test_a18_slots_that_have_moved_are_read_where_they_are(spark: Any, tmp_path:
         cluster.kill(leaver)
         # As a plan of before has it: each share asks nodes that may not hold its slots any more.
         wrong = [
-            scanning.Share(share.spans, (share.nodes[-1],), share.request, urls=tuple(urls[:3]))
+            scanning.ScanShare(share.spans, (share.nodes[-1],), share.request, urls=tuple(urls[:3]))
             for share in planned
             if share.nodes[-1].url != leaver.url
         ]
@@ -250,7 +254,7 @@ def test_a18_slots_that_have_moved_are_read_where_they_are(spark: Any, tmp_path:
 def test_a35_a_view_survives_owners_and_its_own_driver(own: Stage, tmp_path: Path) -> None:
     """A query is stopped in its middle and begun anew, and owners die, under a writer."""
     work = Work(own.spark, own.url, "matview", "a35")
-    view = View(work, own.path, "SELECT n % 7 AS k, n FROM documents", "k", "n", "n long")
+    view = GroupedView(work, own.path, "SELECT n % 7 AS k, n FROM documents", "k", "n", "n long")
     Stage.of(own.spark, own.cluster, "/own-view")
     over = threading.Event()
 

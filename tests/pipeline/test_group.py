@@ -6,14 +6,14 @@ import sys
 import pytest
 
 from docstore.client.local import LocalCluster
-from docstore.pipeline.group import Group, NoNode
+from docstore.pipeline.group_client import GroupClient, NoNode
 from tests.docstore.cli.test_foreign_servers import serving
 
 SCRIPT = """
 import sys
-from docstore.pipeline.group import Group
+from docstore.pipeline.group_client import GroupClient
 for _ in range(2):
-    assert Group(sys.argv[1:]).json("GET", "/core/spark/plan")["ends"]
+    assert GroupClient(sys.argv[1:]).json("GET", "/core/spark/plan")["ends"]
 """
 
 
@@ -35,6 +35,6 @@ def test_another_server_is_not_taken_for_a_node(head: bytes, met: str) -> None:
     """What it answered was looked into: a KeyError."""
     answer = b"HTTP/1.1 " + head + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"
     with serving(answer) as url, pytest.raises(NoNode) as raised:
-        Group([url]).json("GET", "/core/spark/plan?asOf=latest")
+        GroupClient([url]).json("GET", "/core/spark/plan?asOf=latest")
     said = f"what answers at {url} is no node: it answers GET /core/spark/plan with {met}"
     assert str(raised.value) == said

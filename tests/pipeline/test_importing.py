@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from docstore import pipeline
-from docstore.pipeline.group import GroupError
+from docstore.pipeline.group_client import GroupError
 from docstore.pipeline.jobs.contents import value_of
 from docstore.pipeline.jobs.exporting import export, local_path
 from docstore.pipeline.jobs.importing import BadLines, NotTheSame, import_

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from docstore.client.local import LocalCluster
 from docstore.pipeline import snapshots, tables
-from docstore.pipeline.group import GroupError
+from docstore.pipeline.group_client import GroupError
 from docstore.pipeline.jobs.auditing import audit
 from docstore.pipeline.jobs.balancing import balance
 from docstore.pipeline.jobs.checking import histcheck, violations

@@ -5,7 +5,7 @@ import pytest
 from docstore import pipeline
 from docstore.client.local import LocalCluster
 from docstore.pipeline import feeding
-from docstore.pipeline.group import Group, GroupError
+from docstore.pipeline.group_client import GroupClient, GroupError
 from docstore.pipeline.options import Options
 from docstore.pipeline.reading import snapshot_shares
 from docstore.query.cut import unpack_cut
@@ -37,6 +37,6 @@ def test_a_name_that_means_something_else_is_not_made(cluster: LocalCluster, nam
     url = cluster.urls[0]
     with pytest.raises(GroupError, match="a snapshot cannot be called"):
         pipeline.snapshot(url, name, ttl_s=60)
-    page = {"documentSelfLink": name, "cut": Group([url]).plan()["cut"]}
+    page = {"documentSelfLink": name, "cut": GroupClient([url]).plan()["cut"]}
     with pytest.raises(GroupError, match="a snapshot cannot be called"):
-        Group([url]).json("POST", "/core/snapshots", page)
+        GroupClient([url]).json("POST", "/core/snapshots", page)

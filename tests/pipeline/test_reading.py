@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from docstore import pipeline
 from docstore.pipeline import scanning
 from docstore.pipeline.aggregating import totals_of
-from docstore.pipeline.group import Unreachable
+from docstore.pipeline.group_client import Unreachable
 from docstore.pipeline.jobs.contents import digest
 from docstore.query.aggregates import grouping_of
 from tests.pipeline.stage import Stage
@@ -266,9 +266,9 @@ def test_small_tables_of_the_group(thousands: Stage) -> None:
 def test_rows_at_an_advertised_address_out_of_reach_are_read_at_a_given_one(stage: Stage) -> None:
     stage.put({str(n): {"n": n} for n in range(50)})
     ends = stage.group.plan()["ends"]
-    share = scanning.Share(
+    share = scanning.ScanShare(
         tuple((slot, n) for slot, n in enumerate(ends) if n),
-        (scanning.Node("http://127.0.0.1:1"),),
+        (scanning.ScanNode("http://127.0.0.1:1"),),
         {"prefix": stage.path + "/", "columns": ["documentSelfLink"]},
         urls=tuple(stage.group.urls),
         retries=0,

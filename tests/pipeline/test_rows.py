@@ -10,16 +10,18 @@ import pytest
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from docstore.pipeline.lines import Line, Lines, version_of
+from docstore.pipeline.bulk_lines import BulkLine, BulkLines, version_of
 from docstore.pipeline.options import Options
 from tests.pipeline.test_types import kept
 
 
-def row(given: dict[str, Any], names: str, **options: str) -> Line:
+def row(given: dict[str, Any], names: str, **options: str) -> BulkLine:
     """Return the operation of one row of columns, by their DDL."""
     schema = T.StructType([T.StructField(name, T.StringType()) for name in names.split()])
     batch = pa.RecordBatch.from_pylist([given], to_arrow_schema(schema))
-    (line,) = Lines(Options({"path": "/t", "key": "id"} | options), schema, 64).of(batch, "job", 0)
+    (line,) = BulkLines(Options({"path": "/t", "key": "id"} | options), schema, 64).of(
+        batch, "job", 0
+    )
     return line
 
 
@@ -81,14 +83,16 @@ def test_the_column_that_orders_rows_is_stored_as_any_other() -> None:
     schema = T.StructType().add("id", "string").add("n", "long")
     batch = pa.RecordBatch.from_pylist([{"id": "a", "n": 7}])
     given = Options({"path": "/t", "key": "id", "sequenceby": "n"})
-    (line,) = Lines(given, schema, 64).of(batch, "job", 0)
+    (line,) = BulkLines(given, schema, 64).of(batch, "job", 0)
     assert (line.wrong, json.loads(line.value)["body"]) == ("", {"id": "a", "n": 7})
 
 
 def test_a_sequence_that_was_read_with_the_row_is_no_member() -> None:
     schema = T.StructType().add("documentSelfLink", "string").add("seq", "long").add("n", "long")
     batch = pa.RecordBatch.from_pylist([{"documentSelfLink": "/t/a", "seq": 7, "n": 1}])
-    (line,) = Lines(Options({"path": "/t", "sequenceby": "seq"}), schema, 64).of(batch, "job", 0)
+    (line,) = BulkLines(Options({"path": "/t", "sequenceby": "seq"}), schema, 64).of(
+        batch, "job", 0
+    )
     assert (line.wrong, json.loads(line.value)["body"]) == ("", {"n": 1})
 
 

@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from docstore import pipeline
 from docstore.client.local import LocalCluster
 from docstore.pipeline import staged
-from docstore.pipeline.lines import WriteFailed
+from docstore.pipeline.bulk_lines import WriteFailed
 from docstore.pipeline.options import Options
 from docstore.pipeline.writing import TableWriter, job_of
 from tests.docstore.watching import start_all

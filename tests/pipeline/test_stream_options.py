@@ -21,12 +21,14 @@ from docstore.pipeline.offsets import (
     starting,
 )
 from docstore.pipeline.options import Options
-from docstore.pipeline.producing import Attempt, check_columns
+from docstore.pipeline.producing import TaskAttempt, check_columns
 from docstore.pipeline.source import ChangesSource, DocstoreSource, RecordsSource
-from docstore.pipeline.topics import NoLeader, Partition, Topic, whole_topic
+from docstore.pipeline.topics import NoLeader, Partition, TopicState, whole_topic
 
 URL = "http://127.0.0.1:1"
-TOPIC = Topic("flights", "018f", 1 << 20, (Partition(5, 90, 100, "n1"), Partition(0, 40, 40, "n2")))
+TOPIC = TopicState(
+    "flights", "018f", 1 << 20, (Partition(5, 90, 100, "n1"), Partition(0, 40, 40, "n2"))
+)
 
 
 @pytest.mark.parametrize(
@@ -169,10 +171,10 @@ def test_a_bound_is_shared_by_lag_and_none_is_all() -> None:
 
 
 def test_a_producer_is_named_by_its_job_and_its_epoch_by_the_batch() -> None:
-    assert (Attempt("a job; x=1", 4, 2).producer, Attempt("j", 4, 2).epoch) == (
+    assert (TaskAttempt("a job; x=1", 4, 2).producer, TaskAttempt("j", 4, 2).epoch) == (
         "spark-a%20job%3B%20x%3D1-2", 5
     )  # fmt: skip
-    assert len(Attempt("j" * 500, 0, 1).producer) < 100
+    assert len(TaskAttempt("j" * 500, 0, 1).producer) < 100
 
 
 @contextmanager
@@ -221,7 +223,7 @@ def test_whoever_plans_is_told_why_the_end_of_a_partition_is_not_known(
 
 
 def test_a_new_leader_that_does_not_know_the_committed_end_has_at_least_what_it_let_go_of() -> None:
-    topic = Topic(
+    topic = TopicState(
         "flights", "018f", 1 << 20, (Partition(5, -1, 9, "n1"), Partition(-1, -1, -1, ""))
     )
     assert latest(topic).next == (5, 0)

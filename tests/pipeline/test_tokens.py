@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from docstore.client import LocalCluster
-from docstore.pipeline.group import BadToken, Group, GroupError
+from docstore.pipeline.group_client import BadToken, GroupClient, GroupError
 
 RULES = """
 [roles.operator]
@@ -24,7 +24,7 @@ def test_the_token_of_the_environment_is_shown(
     rules.write_text(RULES.format(sha256(b"ann-token").hexdigest()))
     token.write_text("ann-token\n")
     with LocalCluster(1, tmp_path, ("--access-file", str(rules))) as cluster:
-        group = Group(cluster.urls)
+        group = GroupClient(cluster.urls)
         with pytest.raises(GroupError, match="401"):
             group.plan()
         monkeypatch.setenv("DOCSTORE_TOKEN", "ann-token")

@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from docstore.model import json as store
 from docstore.pipeline import bodies, fitting
-from docstore.pipeline.lines import Line, Lines
+from docstore.pipeline.bulk_lines import BulkLine, BulkLines
 from docstore.pipeline.options import Options
 from tests.pipeline.stage import Stage
 
@@ -91,16 +91,16 @@ def arrow(kind: T.DataType) -> pa.DataType:
     return to_arrow_schema(T.StructType([T.StructField("v", kind)]), timezone="UTC").field("v").type
 
 
-def lines(kind: T.DataType, column: pa.Array, **options: str) -> list[Line]:
+def lines(kind: T.DataType, column: pa.Array, **options: str) -> list[BulkLine]:
     """Return the operations that a task would send of rows with this column."""
     schema = T.StructType([T.StructField("id", T.StringType()), T.StructField("v", kind)])
     ids = pa.array([str(at) for at in range(len(column))])
     batch = pa.RecordBatch.from_arrays([ids, column], names=["id", "v"])
     given = Options({"path": "/t", "key": "id", **options})
-    return list(Lines(given, schema, 64).of(batch, "job", 0))
+    return list(BulkLines(given, schema, 64).of(batch, "job", 0))
 
 
-def kept(line: Line) -> str:
+def kept(line: BulkLine) -> str:
     """Return the body that a node keeps of a line: parsed and written anew."""
     assert line.wrong == ""
     return store.dump(store.parse(line.value)["body"]).decode()
@@ -170,7 +170,7 @@ def test_a_document_is_read_the_same_whoever_is_beside_it(
     for text in texts:
         try:
             found = fitting.fitted(text, [pa.field("v", kind)])
-        except fitting.Unfit:
+        except fitting.SchemaMismatch:
             found = [None]
         alone += pa.array(found, kind).to_pylist()
     assert plain(together) == plain(alone)

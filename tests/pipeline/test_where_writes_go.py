@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import StringType, StructField, StructType
 
 from docstore import pipeline
-from docstore.pipeline.lines import Lines
+from docstore.pipeline.bulk_lines import BulkLines
 from docstore.pipeline.options import Options
 from docstore.pipeline.writing import TableWriter
 from tests.pipeline.stage import Stage
@@ -20,7 +20,7 @@ def lines(key: str, **options: str) -> Any:
     """Return what becomes of a row with this key, written to /best."""
     given = {"path": "/best", "key": "key", **{k.lower(): v for k, v in options.items()}}
     batch = pa.RecordBatch.from_pydict({"key": [key], "body": ["{}"]})
-    (line,) = Lines(Options(given), SCHEMA, 64).of(batch, "job", 0)
+    (line,) = BulkLines(Options(given), SCHEMA, 64).of(batch, "job", 0)
     return line
 
 

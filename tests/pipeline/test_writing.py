@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from docstore import pipeline
-from docstore.pipeline.lines import WriteFailed
+from docstore.pipeline.bulk_lines import WriteFailed
 from docstore.pipeline.options import Options
 from docstore.pipeline.sending import Sender
 from tests.pipeline.stage import Stage

@@ -131,7 +131,7 @@ def _copy(
         "catchUpMs": 10_000, "direct": True,
     }  # fmt: skip
     # Only this node: another one's copy is another question.
-    share = scanning.Share(tuple(spans), (scanning.Node(url),), request, urls=(url,))
+    share = scanning.ScanShare(tuple(spans), (scanning.ScanNode(url),), request, urls=(url,))
     for batch in scanning.batches(share):
         names = pa.array([node] * batch.num_rows, pa.string())
         yield pa.RecordBatch.from_arrays(

@@ -16,7 +16,7 @@ import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import DataFrame, Window
 
 from docstore.documents.retention.needs import NO_SNAPSHOT
-from docstore.pipeline.group import Group
+from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.jobs.work import Work
 from docstore.pipeline.tables import read
 from docstore.query.cut import unpack_cut
@@ -88,7 +88,7 @@ def _old(work: Work, path: str, needed: DataFrame, before_us: int, staying: int)
     )
 
 
-def _needed(group: Group) -> Mapping[int, int]:
+def _needed(group: GroupClient) -> Mapping[int, int]:
     """Return slot -> the earliest row up to which a named snapshot reads it."""
     needed: dict[int, int] = {0: NO_SNAPSHOT}  # A table needs a row.
     pages = group.json("GET", "/core/snapshots?$limit=1000&expand")["documents"]
@@ -104,7 +104,7 @@ def _needed(group: Group) -> Mapping[int, int]:
 def _let_go(work: Work, before_us: int) -> dict[str, int]:
     """Ask all nodes, again and again until nothing more goes; return node -> rows it passed."""
     nodes = {
-        node["id"]: Group([node["url"]])
+        node["id"]: GroupClient([node["url"]])
         for node in work.group.json("GET", "/core/spark/layout")["nodes"]
     }
     begun = dict(_passed(nodes))
@@ -121,12 +121,12 @@ def _let_go(work: Work, before_us: int) -> dict[str, int]:
     return {name: before[name] - begun[name] for name in nodes}
 
 
-def _passed(nodes: Mapping[str, Group]) -> Iterator[tuple[str, int]]:
+def _passed(nodes: Mapping[str, GroupClient]) -> Iterator[tuple[str, int]]:
     for name, node in nodes.items():
         yield name, node.json("GET", MANAGEMENT)["compaction"]["rowsPassed"]
 
 
-def _wait(nodes: Mapping[str, Group]) -> None:
+def _wait(nodes: Mapping[str, GroupClient]) -> None:
     """Return when all nodes have been round all of their slots. Raises TimeoutError."""
     deadline = time.monotonic() + PATIENCE_S
     for name, node in nodes.items():

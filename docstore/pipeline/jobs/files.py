@@ -33,7 +33,7 @@ _ROW = "row"
 """The members of a row, on their way to their JSON."""
 
 
-class BadFile(PipelineError, ValueError):
+class UnreadableFile(PipelineError, ValueError):
     """A file that cannot be read as what it is said to be."""
 
 
@@ -270,7 +270,7 @@ def _parquet(work: Work, source: str) -> DataFrame:
         if error.getCondition() != "COLUMN_ALREADY_EXISTS":
             raise
         column = (error.getMessageParameters() or {})["columnName"]
-        raise BadFile(f"{source}: the column {column} is named twice") from None
+        raise UnreadableFile(f"{source}: the column {column} is named twice") from None
 
 
 def _arrow(work: Work, source: str) -> DataFrame:
@@ -284,7 +284,7 @@ def _arrow(work: Work, source: str) -> DataFrame:
     names = [name.casefold() for name in table.column_names]  # Letters' size says nothing to Spark.
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise BadFile(f"{source}: the column {twice!r} is named twice")
+        raise UnreadableFile(f"{source}: the column {twice!r} is named twice")
     numbers = pa.array(range(1, table.num_rows + 1), pa.int64())
     table = table.append_column(_NUMBER, numbers)
     # Else Spark gives times without a zone that of the session.
@@ -295,4 +295,4 @@ def _streamed(file: pa.NativeFile, source: str) -> pa.Table:
     try:
         return pa.ipc.open_stream(file).read_all()
     except pa.ArrowInvalid as error:
-        raise BadFile(f"{source} is no file of Arrow: {error}") from None
+        raise UnreadableFile(f"{source} is no file of Arrow: {error}") from None

@@ -7,7 +7,7 @@ which the caller stops the writers. Each row is written at most once per round, 
 from typing import Any
 
 from docstore.pipeline import tables
-from docstore.pipeline.group import Group
+from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.jobs.contents import moved
 from docstore.pipeline.jobs.work import Work, declare
 from docstore.query.cut import unpack_cut
@@ -23,7 +23,7 @@ def migrate(
     snapshot = tables.read(work.spark, work.url, path, columns=("documentSelfLink", "body"))
     if work.dry_run:
         return {"path": path, "to": to, "rows": snapshot.count()}
-    target = Group(to.split(","))
+    target = GroupClient(to.split(","))
     declare(target, into)
     tables.write(moved(snapshot, path, into), to, into, job_id=f"{work.job_id}-snapshot")
     at = tables.cut_of(snapshot)

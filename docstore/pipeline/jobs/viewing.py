@@ -37,7 +37,7 @@ def matview(
 
     schema: of the documents, in DDL; "" takes it from a sample.
     """
-    view = View(work, path, rows, keys, sums, schema)
+    view = GroupedView(work, path, rows, keys, sums, schema)
     if work.dry_run:
         return {"path": path, "into": into, "groups": view.batch("latest").count()}
     declare(work.group, into)
@@ -72,7 +72,7 @@ def cut_of_query(query: Any) -> str:
     return str(value["cut"]) if value else ""
 
 
-class View:
+class GroupedView:
     """What a view is made of."""
 
     def __init__(self, work: Work, path: str, rows: str, keys: str, sums: str, schema: str) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from pyspark.sql import SparkSession
 
 from docstore.pipeline.errors import line_of
-from docstore.pipeline.group import Group, GroupError
+from docstore.pipeline.group_client import GroupClient, GroupError
 from docstore.pipeline.writing import JOBS
 
 
@@ -31,9 +31,9 @@ class Work:
         self.job_id = self.job_id or f"{self.name}-{uuid.uuid4().hex[:12]}"
 
     @property
-    def group(self) -> Group:
+    def group(self) -> GroupClient:
         """Return the group that the job works on."""
-        return Group(self.url.split(","))
+        return GroupClient(self.url.split(","))
 
     def progress(self, what: str) -> None:
         """Say on standard error how far it is."""
@@ -59,7 +59,7 @@ class Work:
         self.group.json("PUT", f"{JOBS}/{quote(self.job_id, safe='')}", page | more)
 
 
-def declare(group: Group, path: str) -> None:
+def declare(group: GroupClient, path: str) -> None:
     """Declare a factory unless it is there. Raises GroupError, for one that was deleted as well."""
     try:
         group.json("POST", "/core/factories", {"path": path})

@@ -143,9 +143,9 @@ def test_commands_believe_a_ca_that_they_are_told_of(
 
 
 def test_jobs_believe_the_same(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    group = pytest.importorskip("docstore.pipeline.group")
+    group = pytest.importorskip("docstore.pipeline.group_client")
     monkeypatch.setenv("DOCSTORE_CACERT", str(cluster_ca(cluster)))
-    nodes = group.Group(cluster.urls)
+    nodes = group.GroupClient(cluster.urls)
     page = nodes.json("GET", GROUP)
     assert [each["address"] for each in page["configuration"]["members"]] == cluster.urls
     [kept] = group._idle[os.getpid(), cluster.urls[0]]
@@ -155,7 +155,7 @@ def test_jobs_believe_the_same(cluster: LocalCluster, monkeypatch: pytest.Monkey
     del group._idle[os.getpid(), cluster.urls[0]]
     monkeypatch.setenv("DOCSTORE_CACERT", "")
     with pytest.raises(OSError, match="certificate verify failed"):
-        group.Group(cluster.urls, retries=0).json("GET", GROUP)
+        group.GroupClient(cluster.urls, retries=0).json("GET", GROUP)
 
 
 def tried(address: tuple[str, int], tls: ssl.SSLContext | None, said: bytes) -> bytes:

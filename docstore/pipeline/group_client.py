@@ -62,7 +62,7 @@ class Unreachable(PipelineError, OSError):
     """No connection to a node, or it broke."""
 
 
-class Group:
+class GroupClient:
     """The nodes of a group, asked in turn."""
 
     def __init__(

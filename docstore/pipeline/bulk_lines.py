@@ -48,7 +48,7 @@ class RowRefused(WriteFailed):
     """A row will never be written as it is: trying again would not help."""
 
 
-class Line(NamedTuple):
+class BulkLine(NamedTuple):
     """One operation on its way: its JSON, and the link that it is for."""
 
     link: str
@@ -58,7 +58,7 @@ class Line(NamedTuple):
     """Why it cannot be sent."""
 
 
-class Lines:
+class BulkLines:
     """Turns Arrow batches into operations."""
 
     def __init__(self, options: Options, schema: StructType, slots: int) -> None:
@@ -111,7 +111,7 @@ class Lines:
             )
         return column
 
-    def of(self, batch: pa.RecordBatch, job: str, number: int) -> Iterator[Line]:
+    def of(self, batch: pa.RecordBatch, job: str, number: int) -> Iterator[BulkLine]:
         """Yield an operation for each row."""
         keys = texts(batch.column(self._key), self._key)
         sequences = _ordered(batch.column(self._sequence)) if self._sequence else []
@@ -134,7 +134,7 @@ class Lines:
                 wrong = wrong or malformed
             raw = orjson.dumps(value)
             self.digest += int.from_bytes(blake2b(raw, digest_size=DIGEST_BYTES).digest())
-            yield Line(link, raw, slot_of(link, self._slots), wrong)
+            yield BulkLine(link, raw, slot_of(link, self._slots), wrong)
 
     def _address(self, key: str | Formless | None) -> tuple[str, str]:
         if isinstance(key, Formless):
