@@ -50,16 +50,16 @@ class AdminReader(DataSourceReader):
             "counts": _counts, "snapshots": _snapshots, "jobs": _jobs,
             "deadletters": _dead_letters,
         }  # fmt: skip
-        yield from rows[self._options.text("path").strip("/")](GroupClient(self._options.urls))
+        yield from rows[self._options.text("path").strip("/")](self._options.group)
 
 
 def _nodes(group: GroupClient) -> Iterator[tuple[Any, ...]]:
-    for node in group.json("GET", "/core/spark/layout")["nodes"]:
+    for node in group.layout()["nodes"]:
         yield node["id"], node["url"], node["zone"], node["status"]
 
 
 def _slots(group: GroupClient) -> Iterator[tuple[Any, ...]]:
-    layout = group.json("GET", "/core/spark/layout")
+    layout = group.layout()
     high = group.high()
     for slot, owner in enumerate(layout["owners"]):
         name = layout["nodes"][owner]["id"] if owner >= 0 else None
@@ -67,7 +67,7 @@ def _slots(group: GroupClient) -> Iterator[tuple[Any, ...]]:
 
 
 def _ring(group: GroupClient) -> Iterator[tuple[Any, ...]]:
-    layout = group.json("GET", "/core/spark/layout")
+    layout = group.layout()
     for slot, replicas in enumerate(layout["replicas"]):
         for place, number in enumerate(replicas):
             yield slot, place, layout["nodes"][number]["id"]

@@ -1,11 +1,9 @@
-"""Aggregates of a factory: the nodes work out partial results, one task puts them together.
+"""Aggregate a factory: the nodes compute partial results, and one task merges them.
 
-What comes over the network is a line for each group of each page, not the documents, so one task
-is enough, and its rows are the results: nobody has to add them up. A share whose answer breaks off
-is asked for again as a whole.
+A node sends a line for each group of each page, and no documents. So one task is enough, and its
+rows are the final results. A share whose answer breaks off is asked for again as a whole.
 """
 
-import http.client
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +16,7 @@ from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, Str
 
 from docstore.pipeline import scanning
 from docstore.pipeline.errors import PipelineError
-from docstore.pipeline.group_client import GroupClient, GroupError, Incomplete
+from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.options import Options
 from docstore.pipeline.reading import request_of, snapshot_shares
 from docstore.query.aggregates import BIGINT, BOOLEAN, DOUBLE, STRING, Grouping, Totals
@@ -26,22 +24,22 @@ from docstore.query.aggregates import BIGINT, BOOLEAN, DOUBLE, STRING, Grouping,
 TYPES = {BIGINT: LongType(), DOUBLE: DoubleType(), STRING: StringType(), BOOLEAN: BooleanType()}
 SHARES_AT_ONCE = 8
 GROUPS_MAX = 250_000
-"""Some 100 MB in the task; beyond, Spark groups better than one task does."""
+"""Some 100 MB in the task. Beyond that Spark groups better than one task does."""
 
 
 class TooManyGroups(PipelineError):
-    """More groups than one task should hold."""
+    """There are more groups than one task may hold."""
 
 
 class SharesPartition(InputPartition):
-    """What the task adds up."""
+    """The shares that the task merges."""
 
     def __init__(self, shares: Sequence[scanning.ScanShare]) -> None:
         super().__init__(tuple(shares))
 
 
 def schema_of(grouping: Grouping) -> StructType:
-    """Return the keys and the functions, by their names."""
+    """Return a column for each key and each function."""
     columns = grouping.columns
     counts = {each.name for each in grouping.aggregates if each.function == "count"}
     return StructType(
@@ -82,47 +80,27 @@ class AggregateReader(DataSourceReader):
 
 
 def totals_of(grouping: Grouping, share: scanning.ScanShare) -> Totals:
-    """Return the results of a share, from whichever copy can give them.
+    """Return the results of a share. Raises GroupError, OSError, TooManyGroups."""
 
-    Raises GroupError, OSError, TooManyGroups.
-    """
-    last: Exception = OSError("there is no copy to ask")
-    group = GroupClient(share.urls, timeout_s=share.timeout_s)
-    for node in scanning.turns(share):
-        try:
-            return _asked(grouping, group, node, share)
-        except GroupError as error:
-            if scanning.is_moved(error, node, share):
-                return _moved(grouping, group, share)
-            last = error if node in share.nodes else last
-        except (OSError, Incomplete, http.client.HTTPException) as error:
-            last = error if node in share.nodes else last
-    raise scanning.unserved(last)
+    def ask(group: GroupClient, node: scanning.ScanNode) -> Iterator[Totals]:
+        totals = Totals(grouping)
+        body = {**share.request, "cut": share.spans}
+        ending = None
+        with group.open("POST", node.url, "/core/spark/scan", body) as answer:
+            for line in answer:
+                value = json.loads(line)
+                if isinstance(value, dict):
+                    ending = value
+                    break
+                totals.add(value)
+                _insist_on_few(totals)
+            scanning.check_ending(ending, totals.documents, node)
+        yield totals
 
-
-def _moved(grouping: Grouping, group: GroupClient, share: scanning.ScanShare) -> Totals:
-    totals = Totals(grouping)
-    for part in scanning.moved(group, share):
-        totals.merge(totals_of(grouping, part))
-    return totals
-
-
-def _asked(
-    grouping: Grouping, group: GroupClient, node: scanning.ScanNode, share: scanning.ScanShare
-) -> Totals:  # fmt: skip
-    totals = Totals(grouping)
-    body = {**share.request, "cut": share.spans}
-    ending = None
-    with group.open("POST", node.url, "/core/spark/scan", body) as answer:
-        for line in answer:
-            value = json.loads(line)
-            if isinstance(value, dict):
-                ending = value
-                break
-            totals.add(value)
-            _insist_on_few(totals)
-        scanning.check_ending(ending, totals.documents, node)
-    return totals
+    merged = Totals(grouping)
+    for part in scanning.from_any_copy(share, ask, partial(map, partial(totals_of, grouping))):
+        merged.merge(part)
+    return merged
 
 
 def _insist_on_few(totals: Totals) -> None:

@@ -70,7 +70,7 @@ def default_schema(options: Options) -> StructType | str:
 
 def position(options: Options, name: str, default: str) -> Cut:
     """Return the cut that an option names: earliest, latest, a time, a snapshot or a token."""
-    text, group = options.text(name, default), GroupClient(options.urls)
+    text, group = options.text(name, default), options.group
     if text == "earliest":
         high = group.high(options.path)
         return Cut(high["clusterId"], tuple((0, n) for n in high["kept"]))
@@ -114,7 +114,7 @@ class ChangeFeed:
 
     def group(self) -> GroupClient:
         """Return the group."""
-        return GroupClient(self.options.urls)
+        return self.options.group
 
     def position(self, name: str, default: str) -> Cut:
         """Return the cut that an option names: earliest, latest, a time or a token."""
@@ -137,7 +137,7 @@ class ChangeFeed:
         mode = self.options.choice("mode", MODES)
         request = self._rows.request() | {"versions": "all" if mode == "full" and is_log else
                                           "latest"}  # fmt: skip
-        layout = self.group().json("GET", "/core/spark/layout")
+        layout = self.group().layout()
         found = shares(layout, spans, request, self.options, is_log=is_log)
         return [SharePartition(share) for share in found]
 

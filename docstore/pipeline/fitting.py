@@ -25,7 +25,7 @@ class SchemaMismatch(Exception):
 
 
 def fitted(body: str | None, fields: Sequence[pa.Field], *, any_is_text: bool = False) -> list[Any]:
-    """Return what Arrow makes each member of; null is None. Raises SchemaMismatch, naming the member.
+    """Return the value of each member for Arrow, None for null. Raises SchemaMismatch.
 
     any_is_text: a string takes any value, as its JSON.
     """

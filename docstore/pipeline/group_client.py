@@ -1,7 +1,24 @@
-"""A group over HTTP, by the standard library alone: what executors need and nothing more.
+"""The HTTP client of the pipeline, and its one retry policy. Standard library only.
 
-Connections are kept between requests of one process, since Spark's workers live on from task to
-task; nothing else is, so that what has changed is seen.
+Spark reuses its worker processes, so connections stay open between the requests of a process.
+Nothing else is cached.
+
+When a request is sent again:
+
+| answer | request | sent again |
+|---|---|---|
+| 421, 425, 429, 503: the node did nothing | any | yes |
+| no connection, or a broken one | any; a write must be repeatable | yes |
+| 504: the node may have done it, or may do it yet | a write that names its job and batch | yes |
+| 504 | a read, or a write without a name | no |
+| all others | any | no |
+
+A node that refuses the host name in a URL of the caller's (`foreign-host`) ends the attempts. If it
+refuses its own advertised address, the caller's URLs are asked next.
+
+A name makes a repetition harmless: the owner of a document compares job and batch, the leader of a
+partition compares producer and sequence number. Writes without one are PUT of a whole page, DELETE
+of a page, and POST of a factory, which answers `already-exists` the second time.
 """
 
 import atexit
@@ -12,9 +29,9 @@ import os
 import random
 import ssl
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from docstore.model.address import without_user
@@ -22,20 +39,24 @@ from docstore.model.recognising import BETWEEN, MANAGEMENT, is_a_nodes, is_named
 from docstore.model.tokens import token_of_environment, with_token
 from docstore.pipeline.errors import PipelineError
 
+T = TypeVar("T")
 TIMEOUT_S = 30.0
 RETRIES = 5
-PAUSE_S = 0.2
-AGAIN = frozenset({421, 425, 429, 503})
-"""Statuses after which another node, or the same one later, may do better."""
-STRANGE = "foreign-host"
-"""The code of a node that does not answer to the name in our URL, now or later."""
+PAUSE_S, PAUSE_MAX_S = 0.2, 5.0
+NOT_DONE = frozenset({421, 425, 429, 503})
+"""Statuses of a node that did nothing. Another node, or the same one later, may do better."""
+REPEATABLE = NOT_DONE | {504}
+"""Statuses after which a write that names its job and batch is sent again."""
+FOREIGN_HOST = "foreign-host"
+"""The code of a node that will not answer to the host name in a URL, now or later."""
+LAYOUT = "/core/spark/layout"
 _nodes: set[str] = set()
-"""URLs of nodes that were asked whether they are."""
+"""URLs that are known to belong to nodes."""
 _idle: dict[tuple[int, str], list[http.client.HTTPConnection]] = {}
 
 
 class GroupError(PipelineError):
-    """A node refused: its status, its code and what it says."""
+    """A node refused a request."""
 
     def __init__(self, status: int, code: str, detail: str, url: str) -> None:
         super().__init__(f"{url}: {status} {code}: {detail}")
@@ -43,27 +64,74 @@ class GroupError(PipelineError):
 
 
 class Incomplete(PipelineError):
-    """An answer ended before its end."""
+    """An answer was cut off."""
 
 
 class BadUrl(PipelineError, ValueError):
-    """A text that is not the URL of a node."""
+    """The text is not the URL of a node."""
 
 
 class BadToken(PipelineError, ValueError):
-    """The token cannot be read, or is none."""
+    """The token in the environment cannot be read, or has the wrong form."""
 
 
 class NoNode(PipelineError):
-    """Another server answers where a node should be."""
+    """Another server answers at the URL of a node."""
 
 
 class Unreachable(PipelineError, OSError):
-    """No connection to a node, or it broke."""
+    """There is no connection to a node, or it broke."""
+
+
+FAILED = (GroupError, OSError)
+"""Errors of a request, some of which `insist_on_retry` lets pass. Unreachable is an OSError."""
+
+
+def insist_on_retry(error: Exception, statuses: frozenset[int] = NOT_DONE) -> None:
+    """Raise the error of a request that must not be sent again."""
+    if isinstance(error, GroupError) and error.status not in statuses:
+        raise error
+
+
+def attempts(count: int, per_round: int = 1) -> Iterator[int]:
+    """Yield the numbers of some attempts. Pause before each one that follows the first round.
+
+    per_round: number of nodes that are asked in turn.
+    """
+    for attempt in range(count):
+        if attempt >= per_round:
+            pause((attempt - 1) // per_round)
+        yield attempt
+
+
+def pause(round_number: int) -> None:
+    """Sleep, longer after each round, for a random time so that tasks do not retry in step."""
+    time.sleep(min(PAUSE_MAX_S, PAUSE_S * 2**round_number) * random.uniform(0.5, 1.5))
+
+
+def in_turn(
+    urls: Sequence[str], retries: int, ask: Callable[[str], T],
+    statuses: frozenset[int] = NOT_DONE, *, final: str = "",
+) -> T:  # fmt: skip
+    """Return the answer of the first node that gives one, of `retries` + 1 rounds.
+
+    final: the code of a refusal that ends the attempts. Raises the error that ended them, or the
+    last one.
+    """
+    last: Exception = OSError("no URL of a node is given")
+    for attempt in attempts((retries + 1) * len(urls), len(urls)):
+        try:
+            return ask(urls[attempt % len(urls)])
+        except FAILED as error:
+            insist_on_retry(error, statuses)
+            if isinstance(error, GroupError) and error.code == final:
+                raise
+            last = error
+    raise last
 
 
 class GroupClient:
-    """The nodes of a group, asked in turn."""
+    """A client of the nodes of a group, which it asks in turn."""
 
     def __init__(
         self, urls: Sequence[str], *, timeout_s: float = TIMEOUT_S, retries: int = RETRIES
@@ -73,37 +141,33 @@ class GroupClient:
         self.retries = retries
 
     def json(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the answer of the first node that can give one. Raises GroupError, OSError."""
-        last: Exception = OSError("there is no node to ask")
-        for attempt in range((self.retries + 1) * len(self.urls)):
-            url = self.urls[attempt % len(self.urls)]
-            try:
-                with self.open(method, url, path, body) as answer:
-                    return json.loads(answer.read())
-            except GroupError as error:
-                if error.status not in AGAIN or error.code == STRANGE:
-                    raise
-                last = error
-            except (OSError, http.client.HTTPException) as error:
-                last = error
-            if attempt + 1 >= len(self.urls):
-                pause(attempt // len(self.urls))
-        raise last
+        """Return the JSON of the first node that answers. Raises GroupError, OSError."""
+
+        def ask(url: str) -> Any:
+            with self.open(method, url, path, body) as answer:
+                return json.loads(answer.read())
+
+        return in_turn(self.urls, self.retries, ask, final=FOREIGN_HOST)
 
     def plan(self, as_of: str = "latest", path: str = "", prefix: str = "") -> dict[str, Any]:
-        """Return a cut's token, where each slot ends in it, and who holds which slots.
+        """Return the token of a cut, the end of each slot in it, and the layout of the group.
 
-        as_of: latest, barrier, a time, the name of a snapshot, or a token. path: of a factory that
-        has to be there. prefix: of documents, whatever is there. All of it must be readable to the
-        token that is shown; "" for everything. Raises GroupError, OSError.
+        as_of: latest, barrier, a time, the name of a snapshot, or a token. path: a factory that
+        must exist. prefix: a path that need not exist. The token in the environment must be allowed
+        to read it; without either, everything. Raises GroupError, OSError.
         """
         named = {"path": path} if path else {"prefix": prefix} if prefix else {}
         asked = urlencode({"asOf": as_of} | named)
         plan: dict[str, Any] = self.json("GET", f"/core/spark/plan?{asked}")
         return plan
 
+    def layout(self) -> dict[str, Any]:
+        """Return the nodes, and the owner and the replicas of each slot as numbers of nodes."""
+        page: dict[str, Any] = self.json("GET", LAYOUT)
+        return page
+
     def high(self, prefix: str = "") -> dict[str, Any]:
-        """Return how far each slot has come. prefix: as of `plan`. Raises GroupError, OSError."""
+        """Return the end of each slot's log. prefix: as in `plan`. Raises GroupError, OSError."""
         asked = f"?{urlencode({'prefix': prefix})}" if prefix else ""
         page: dict[str, Any] = self.json("GET", f"/core/spark/high{asked}")
         return page
@@ -113,9 +177,10 @@ class GroupClient:
         self, method: str, url: str, path: str, body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[http.client.HTTPResponse]:  # fmt: skip
-        """Ask one node, and give its answer, a stream with headers. Raises GroupError, Unreachable.
+        """Ask one node, and yield its answer as a stream.
 
-        body: bytes or a file as they are, anything else as JSON.
+        body: bytes and files are sent as they are, anything else as JSON. Raises GroupError, and
+        Unreachable also for a connection that breaks while the caller reads.
         """
         token = _token()
         connection = _connected(url, self.timeout_s)
@@ -147,7 +212,7 @@ class GroupClient:
                 connection.close()
 
     def _check(self, url: str, asked: str, met: http.client.HTTPResponse) -> None:
-        """Raise NoNode unless a node is at `url`, which does not say so in its answers."""
+        """Raise NoNode unless the server at `url`, whose answer has no name, is a node."""
         with contextlib.closing(_connection(url, self.timeout_s)) as connection:
             connection.request("GET", MANAGEMENT)
             answer = connection.getresponse()
@@ -160,9 +225,9 @@ class GroupClient:
 
 
 def _token() -> dict[str, str]:
-    """Return the header with the token that this process has in its environment.
+    """Return the header with the token from the environment. Raises BadToken.
 
-    No option says it: options stand in plans, and on pages. Raises BadToken.
+    There is no option for it, since Spark shows options in plans and on pages.
     """
     try:
         return dict(with_token({}, token_of_environment()) or {})
@@ -171,7 +236,7 @@ def _token() -> dict[str, str]:
 
 
 def _why(error: Exception) -> str:
-    """Return in words why a connection is of no use."""
+    """Return why a connection failed, in words."""
     if isinstance(error, http.client.IncompleteRead):
         return "the answer was cut off"
     said = str(error) or type(error).__name__
@@ -179,7 +244,7 @@ def _why(error: Exception) -> str:
 
 
 def url_of(url: str) -> str:
-    """Return the URL of a node as it is used. Raises BadUrl."""
+    """Return the URL of a node without spaces and a slash at its end. Raises BadUrl."""
     url = url.strip().rstrip("/")
     try:
         without_user(url)
@@ -197,7 +262,7 @@ def url_of(url: str) -> str:
 
 
 def _connected(url: str, timeout_s: float) -> http.client.HTTPConnection:
-    """Return a connection that was used before, or a new one."""
+    """Return an idle connection that is still open, or a new one."""
     idle = _idle.get((os.getpid(), url), [])
     if idle:
         connection = idle.pop()
@@ -212,26 +277,26 @@ def _connection(url: str, timeout_s: float) -> http.client.HTTPConnection:
     host = parts.hostname or ""
     if parts.scheme == "http":
         return http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
-    believed = _believed(os.environ.get("DOCSTORE_CACERT", ""))
-    return http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=believed)
+    trusted = _trusted(os.environ.get("DOCSTORE_CACERT", ""))
+    return http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=trusted)
 
 
 @cache
-def _believed(file: str) -> ssl.SSLContext:
-    """Return whom to believe: the CAs of a file, or those of the system. Raises OSError."""
+def _trusted(file: str) -> ssl.SSLContext:
+    """Return a context that trusts the CAs of a file, or of the system. Raises OSError."""
     return ssl.create_default_context(cafile=file or None)
 
 
 @atexit.register
 def _close_idle() -> None:
-    """Close what is kept, which Python would otherwise complain about when it ends."""
+    """Close all idle connections: Python warns about open ones when it exits."""
     for kept in _idle.values():
         for connection in kept:
             connection.close()
 
 
 def _has_ended(connection: http.client.HTTPConnection) -> bool:
-    """Say whether the other side has closed, or said what nobody asked for."""
+    """Say whether the node has closed an idle connection, or sent bytes without a request."""
     connection.sock.setblocking(False)
     try:
         return connection.sock.recv(1) is not None
@@ -251,8 +316,3 @@ def _refusal(status: int, content: bytes, url: str) -> GroupError:
     page = page if isinstance(page, dict) else {}
     detail = page.get("detail") or content[:200].decode("utf-8", "replace")
     return GroupError(status, str(page.get("errorCode", "")), str(detail), url)
-
-
-def pause(round_number: int) -> None:
-    """Wait longer after each round, and not in step with others."""
-    time.sleep(min(5.0, PAUSE_S * 2**round_number) * random.uniform(0.5, 1.5))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from docstore.errors import BadRequest
-from docstore.pipeline.group_client import url_of
+from docstore.pipeline.group_client import GroupClient, url_of
 from docstore.query.aggregates import Grouping, grouping_of
 from docstore.query.where import parse
 
@@ -89,6 +89,10 @@ class Options:
             raise ValueError(f"docstore: {name} is a whole number from {least} on, not {text!r}")
         return int(text)
 
+    def timeout_s(self, default_ms: int) -> float:
+        """Return the option timeoutMs, in seconds. Raises ValueError."""
+        return self.number("timeoutMs", default_ms, 1) / 1000
+
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Return true or false. Raises ValueError."""
         text = self.text(name, str(default)).lower()
@@ -117,6 +121,11 @@ class Options:
         if not urls:
             raise ValueError('docstore: option("url", "http://n1:8001,http://n2:8001") is needed')
         return urls
+
+    @property
+    def group(self) -> GroupClient:
+        """A client of the group. Raises ValueError."""
+        return GroupClient(self.urls)
 
     @property
     def path(self) -> str:

@@ -7,7 +7,6 @@ a table with itself, and for all statements over a temporary view. Where Spark i
 and nothing says which of them belong to one query: such a relation has to be given its cut.
 """
 
-from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.options import Options
 from docstore.query.cut import is_token
 
@@ -23,7 +22,7 @@ def pinned(options: Options) -> Options:
     as_of = options.text("asOf", "latest")
     if is_token(as_of):
         return options
-    return options.with_(asOf=str(GroupClient(options.urls).plan(as_of, options.path)["cut"]))
+    return options.with_(asOf=str(options.group.plan(as_of, options.path)["cut"]))
 
 
 def insist_on_cut(options: Options, *names: str) -> None:

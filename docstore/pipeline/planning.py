@@ -40,7 +40,7 @@ def shares(
                     is_log,
                     tuple(options.urls),
                     options.number("retries", 5),
-                    options.number("timeoutMs", 30_000, 1) / 1000,
+                    options.timeout_s(30_000),
                 )
             )
     return found

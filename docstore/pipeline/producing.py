@@ -1,17 +1,16 @@
-"""One task's rows on their way into a topic: each once, however often the task runs.
+"""Append the rows of one task to a topic, each once, however often the task runs.
 
-A task is a producer (`docstore/streams/producer_state.py`): its id is made of the job and of its
-place among the job's tasks, its epoch is the batch, and its requests for each partition are
-numbered from 0. So a task that is repeated sends the same numbers again, whose records are there
-already, and one of an earlier batch that comes back from the dead is refused.
+A task is a producer (`docstore/streams/producer_state.py`). Its id is made of the job and of its
+Spark partition, its epoch is the batch, and its requests to each partition are numbered from 0. A
+task that is repeated sends the same numbers, so its records are not appended again. A task of an
+earlier batch is fenced.
 
-That holds while the rows come in the same order, since a request is known by its number alone. The
-records that a repetition finds are compared with its own, as far back as their place is known: five
-requests for each partition. Others cannot be compared, and count as the same.
+This holds while the rows come in the same order, since a request is known by its number alone. A
+repetition compares the stored records with its own as far back as the leader remembers their
+offsets: five requests for each partition. It takes older ones for equal.
 """
 
 import hashlib
-import http.client
 import json
 import threading
 from collections import Counter
@@ -28,7 +27,7 @@ from docstore.model.streams_batch import body_of, unframed
 from docstore.pipeline.bulk_lines import RowRefused, WriteFailed
 from docstore.pipeline.columns import insist_on_distinct
 from docstore.pipeline.fetching import EVICTED, Range, fetch
-from docstore.pipeline.group_client import GroupClient, GroupError, pause
+from docstore.pipeline.group_client import FAILED, REPEATABLE, GroupClient, GroupError, in_turn
 from docstore.pipeline.options import Options
 from docstore.pipeline.topics import TIMEOUT_MS, link_of
 from docstore.streams.records import Record, pack
@@ -37,31 +36,28 @@ from docstore.streams.routing import partition_of
 MSGPACK = {"Content-Type": "application/msgpack"}
 IN_FLIGHT = 4
 RETRIES = 8
-AGAIN = frozenset({421, 429, 503, 504})
-"""Statuses after which a request is sent again; 504, since its number makes that harmless."""
 STALE = "stale-sequence"
-"""The code of a request that was appended long ago."""
+"""The code for a request that was appended so long ago that its offset is forgotten."""
 JOB_MAX = 90
-"""Characters of a job's name that go into its producers' ids; a longer one has a digest there."""
+"""Characters of a job's name in the ids of its producers. A longer name is replaced by a digest."""
 COLUMNS = ("key", "value", "headers", "partition")
 
 
 class Target(NamedTuple):
-    """Where rows go. roads: for each partition, which nodes to ask, the leader first.
-
-    shared: among how many partitions keys and rows without one are shared; a row may name another.
-    """
+    """The topic that rows go to."""
 
     topic: str
     batch_bytes: int
-    roads: Sequence[Sequence[str]]
+    urls: Sequence[Sequence[str]]
+    """The nodes to ask for each partition, the leader first."""
     shared: int
+    """Number of partitions for rows that name none. A row may name a partition beyond them."""
     incarnation: str
 
 
 @dataclass(frozen=True, slots=True)
 class TaskAttempt:
-    """Which rows these are. task: the place of their Spark partition among those of the batch."""
+    """The job, the batch and the number of the Spark partition that rows belong to."""
 
     job: str
     batch: int
@@ -69,7 +65,7 @@ class TaskAttempt:
 
     @property
     def producer(self) -> str:
-        """Return the producer's id, the same for all batches."""
+        """The id of the producer, the same for all batches."""
         job = quote(self.job, safe="")
         if len(job) > JOB_MAX:
             job = hashlib.sha256(job.encode()).hexdigest()
@@ -77,12 +73,12 @@ class TaskAttempt:
 
     @property
     def epoch(self) -> int:
-        """Return the producer's epoch."""
+        """The epoch of the producer."""
         return self.batch + 1
 
 
 def check_columns(schema: StructType) -> None:
-    """Refuse columns that are no record's. Raises ValueError."""
+    """Raise ValueError for columns that a record does not have."""
     insist_on_distinct(schema.names)
     if "value" not in schema.names:
         raise ValueError(
@@ -92,7 +88,7 @@ def check_columns(schema: StructType) -> None:
         kind = schema[name].dataType
         if name not in COLUMNS:
             raise ValueError(
-                f"docstore: column {name!r} is none of a record's, which are {', '.join(COLUMNS)};"
+                f"docstore: a record has no column {name!r}, only {', '.join(COLUMNS)};"
                 " leave it out, or put it into 'value' by to_json(struct(...))"
             )
         fits = {
@@ -110,7 +106,7 @@ def check_columns(schema: StructType) -> None:
 
 
 def _records(batch: pa.RecordBatch) -> Iterator[tuple[int | None, bytes | None, bytes]]:
-    """Yield the partition that a row names, its key and its record. Raises WriteFailed."""
+    """Yield the partition that each row names, its key and its record. Raises WriteFailed."""
     nothing = [None] * batch.num_rows
     names = batch.schema.names
     partitions, headers = (
@@ -123,7 +119,7 @@ def _records(batch: pa.RecordBatch) -> Iterator[tuple[int | None, bytes | None, 
     )
     for partition, key, value, header in zip(partitions, keys, values, headers, strict=True):
         if value is None:
-            raise WriteFailed("docstore: a row has nothing in 'value'")
+            raise WriteFailed("docstore: 'value' is null in a row; a record must have one")
         yield partition, key, pack(Record(key, value, _headers(header) if header else ()))
 
 
@@ -131,14 +127,14 @@ def _headers(given: Sequence[tuple[str, str | bytes | None]]) -> list[tuple[str,
     found = []
     for name, content in given:
         if content is None:
-            raise WriteFailed(f"docstore: a row has nothing in header {name!r}")
+            raise WriteFailed(f"docstore: header {name!r} is null in a row; leave it out")
         found.append((name, content.encode() if isinstance(content, str) else content))
     return found
 
 
 @dataclass(slots=True)
 class _Lane:
-    """What waits for one partition, and what is on its way there: one request at a time."""
+    """The records that wait for one partition, and its one request in flight."""
 
     partition: int
     records: list[bytes] = field(default_factory=list)
@@ -148,27 +144,27 @@ class _Lane:
 
 
 class TaskProducer:
-    """One task's rows on their way into the partitions of a topic."""
+    """Appends the rows of one task to the partitions of a topic."""
 
     def __init__(self, options: Options, target: Target, attempt: TaskAttempt) -> None:
         self._target, self._attempt = target, attempt
         self._rows_at_once = options.number("batchRows", 1000, 1)
         self._retries = options.number("retries", RETRIES)
-        self._timeout_s = options.number("timeoutMs", TIMEOUT_MS, 1) / 1000
-        self._lanes = [_Lane(number) for number in range(len(target.roads))]
-        self._answered = [0] * len(target.roads)
-        """Which of a partition's nodes has answered last: one that is gone is not tried again."""
+        self._timeout_s = options.timeout_s(TIMEOUT_MS)
+        self._lanes = [_Lane(number) for number in range(len(target.urls))]
+        self._urls = [list(urls) for urls in target.urls]
+        """The nodes to ask for each partition, beginning with the one that answered last."""
         self._keyless = 0
         self._counting = threading.Lock()
         self._counts: Counter[str] = Counter()
 
     def send(self, batches: Iterator[pa.RecordBatch]) -> Counter[str]:
-        """Append all rows; return what became of them. Raises WriteFailed, GroupError, OSError."""
+        """Append all rows; count them by outcome. Raises WriteFailed, GroupError, OSError."""
         with ThreadPoolExecutor(IN_FLIGHT) as pool:
             for batch in batches:
                 for partition, key, packed in _records(batch):
                     lane = self._lanes[self._partition(partition, key)]
-                    # By sizes alone, so that a repetition makes the same requests.
+                    # Only sizes decide, so that a repetition makes the same requests.
                     is_large = lane.size + len(packed) > self._target.batch_bytes
                     if is_large or len(lane.records) == self._rows_at_once:
                         self._leave(pool, lane)
@@ -182,12 +178,12 @@ class TaskProducer:
         return self._counts
 
     def _partition(self, named: int | None, key: bytes | None) -> int:
-        """Return where a row goes: where it says, by its key, or a request each in turn."""
+        """Return the partition that a row names, or of its key, or one for each request."""
         count, shared = len(self._lanes), self._target.shared
         if named is not None:
             if not 0 <= named < count:
                 raise RowRefused(
-                    f"docstore: {self._target.topic} has {count} partitions, so none is {named}"
+                    f"docstore: {self._target.topic} has partitions 0 to {count - 1}, not {named}"
                 )
             return named
         if key is not None:
@@ -196,7 +192,7 @@ class TaskProducer:
         return (self._attempt.task + (self._keyless - 1) // self._rows_at_once) % shared
 
     def _leave(self, pool: ThreadPoolExecutor, lane: _Lane) -> None:
-        """Send what waits, once what was sent before is appended."""
+        """Send the waiting records once the request before them is appended."""
         if lane.sent is not None:
             lane.sent.result()
         if lane.records:
@@ -205,36 +201,34 @@ class TaskProducer:
             lane.records, lane.size, lane.sequence = [], 0, lane.sequence + 1
 
     def _deliver(self, partition: int, sequence: int, body: bytes, rows: int) -> None:
-        """Send a request until it is known what became of it."""
-        first, urls = self._answered[partition], self._target.roads[partition]
-        attempts = (self._retries + 1) * len(urls)
-        last = "no node answers"
-        for attempt in range(attempts):
-            if attempt:
+        """Send a request until its outcome is known."""
+        name, tried = self._name(partition), 0
+
+        def ask(url: str) -> Mapping[str, Any]:
+            nonlocal tried
+            tried += 1
+            if tried > 1:
                 self._count("retries", 1)
-            if attempt >= len(urls):
-                pause(attempt // len(urls) - 1)
-            at = (first + attempt) % len(urls)
             try:
-                answer = self._post(urls[at], partition, sequence, body)
+                answer = self._post(url, partition, sequence, body)
             except GroupError as error:
                 if error.code == STALE:
-                    self._count("repeated", rows)
-                    return
-                if error.status not in AGAIN:
-                    raise RowRefused(f"docstore: {self._name(partition)}: {error}") from None
-                last = str(error)
-            except (OSError, http.client.HTTPException) as error:
-                last = str(error)
-            else:
-                self._answered[partition] = at
-                if answer.get("repeated"):
-                    self._compare(partition, answer["base"], body)
-                self._count(
-                    "repeated" if answer.get("repeated") and not attempt else "written", rows
-                )
-                return
-        raise WriteFailed(f"docstore: {self._name(partition)}: {last}")
+                    return {"stale": True}
+                if error.status not in REPEATABLE:
+                    raise RowRefused(f"docstore: {name}: {error}") from None
+                raise
+            at = self._urls[partition].index(url)
+            self._urls[partition] = self._urls[partition][at:] + self._urls[partition][:at]
+            return answer
+
+        try:
+            answer = in_turn(list(self._urls[partition]), self._retries, ask, REPEATABLE)
+        except FAILED as error:
+            raise WriteFailed(f"docstore: {name}: {error}") from None
+        if answer.get("repeated"):
+            self._compare(partition, answer["base"], body)
+        is_old = "stale" in answer or (answer.get("repeated") and tried == 1)
+        self._count("repeated" if is_old else "written", rows)
 
     def _post(self, url: str, partition: int, sequence: int, body: bytes) -> Mapping[str, Any]:
         number = f"{self._attempt.producer}; epoch={self._attempt.epoch}; sequence={sequence}"
@@ -246,11 +240,11 @@ class TaskProducer:
         return answer
 
     def _compare(self, partition: int, base: int, body: bytes) -> None:
-        """Refuse rows that are others than those an earlier run of the task has written.
+        """Raise RowRefused if an earlier run of the task has written other records.
 
-        Its request was sealed as one batch, and its records are kept as they came.
+        The leader sealed its request as one batch and stores the bytes as they were sent.
         """
-        urls = tuple(self._target.roads[partition])
+        urls = tuple(self._target.urls[partition])
         asked = Range(
             self._target.topic,
             partition,
@@ -270,8 +264,8 @@ class TaskProducer:
         if body_of(next(unframed(page.content))) != body:
             raise RowRefused(
                 f"docstore: {self._name(partition)}: an earlier run of this task has written other"
-                " records: its rows came in another order, so some may be there twice and some not"
-                " at all. Sort them, or write from what has been stored before"
+                " records: its rows came in another order, so some may be stored twice and some"
+                " not at all. Sort the rows, or write from a table that does not change"
             )
 
     def _name(self, partition: int) -> str:

@@ -24,7 +24,6 @@ from docstore.pipeline.columns import (
     wire_columns,
     with_members,
 )
-from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.kinds import check_members
 from docstore.pipeline.options import PARSE_MODES, STRINGS, Options
 from docstore.pipeline.planning import shares
@@ -85,7 +84,7 @@ def snapshot_shares(options: Options, request: Mapping[str, Any]) -> list[scanni
 
     request: members of the scan's request beside its slots. Raises GroupError, OSError.
     """
-    plan = GroupClient(options.urls).plan(options.text("asOf", "latest"), options.path)
+    plan = options.group.plan(options.text("asOf", "latest"), options.path)
     slots = _slots_that_matter(options, len(plan["ends"]))
     spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n > 0 and slot in slots]
     return shares(plan, spans, request, options, is_log=False)

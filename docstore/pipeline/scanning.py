@@ -1,30 +1,31 @@
-"""One task's share of a scan: from whichever copy is near and has come far enough.
+"""Scan a share of the slots: the rows that one task reads, from any copy that has reached the cut.
 
-A scan gives the same rows in the same order on every copy (`docstore/query/request.py`), so a
-task that loses its node goes on at another one behind the rows that it has: nothing is repeated
-and nothing is left out, and an answer without its closing line is never taken for a whole one.
+A scan gives the same rows in the same order on every copy (`docstore/query/request.py`). So a task
+that loses its node continues on another one after the rows that it has: no row is repeated and none
+is left out. An answer without its closing line is never taken as whole.
 """
 
-import http.client
 import json
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 
 from docstore.pipeline.group_client import (
-    AGAIN,
     GroupClient,
     GroupError,
     Incomplete,
     Unreachable,
+    attempts,
+    insist_on_retry,
     pause,
 )
 
+T = TypeVar("T")
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 ACCEPT = f"{ARROW_TYPE}, application/x-ndjson;q=0.5"
 LINES_AT_ONCE = 8192
@@ -43,18 +44,16 @@ class ScanNode:
 
 @dataclass(frozen=True, slots=True)
 class ScanShare:
-    """What one task reads.
-
-    nodes: that hold all of its slots, the preferred ones first. is_log: see Span.
-    request: members of the scan's request beside its slots.
-    """
+    """The spans that one task reads, and how it reads them."""
 
     spans: tuple[Span, ...]
     nodes: tuple[ScanNode, ...]
+    """Nodes that hold all of the slots, the preferred ones first."""
     request: dict[str, Any] = field(default_factory=dict)
+    """Members of the scan's request other than its slots."""
     is_log: bool = False
     urls: tuple[str, ...] = ()
-    """Nodes to ask for a new map when slots have moved."""
+    """URLs of the caller: nodes to ask for the layout, and for rows after the copies."""
     retries: int = 5
     timeout_s: float = 30.0
 
@@ -62,62 +61,66 @@ class ScanShare:
 def batches(share: ScanShare) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a share, each once. Raises GroupError, OSError when no copy can serve."""
     received = 0
-    group = GroupClient(share.urls, timeout_s=share.timeout_s)
-    last: Exception = OSError("there is no copy to ask")
-    for node in turns(share):
-        try:
-            for batch in _ask(group, node, share, received):
-                received += batch.num_rows
-                yield batch
-            return
-        except GroupError as error:
-            if is_moved(error, node, share):
-                yield from _slot_by_slot(group, share, received)
-                return
-            last = error if node in share.nodes else last
-        except (OSError, Incomplete, http.client.HTTPException, pa.ArrowException) as error:
-            last = error if node in share.nodes else last
-    raise unserved(last)
+
+    def ask(group: GroupClient, node: ScanNode) -> Iterator[pa.RecordBatch]:
+        nonlocal received
+        for batch in _ask(group, node, share, received):
+            received += batch.num_rows
+            yield batch
+
+    def by_slot(parts: Iterator[ScanShare]) -> Iterator[pa.RecordBatch]:
+        """Skip the rows that were received before the slots moved."""
+        left = received
+        for batch in (batch for part in parts for batch in batches(part)):
+            dropped = min(left, batch.num_rows)
+            left -= dropped
+            if dropped < batch.num_rows:
+                yield batch.slice(dropped)
+
+    return from_any_copy(share, ask, by_slot)
 
 
-def turns(share: ScanShare) -> Iterator[ScanNode]:
-    """Yield the nodes to ask in turn, as often as the share allows, pausing after each round.
+def from_any_copy(
+    share: ScanShare, ask: Callable[[GroupClient, ScanNode], Iterator[T]],
+    by_slot: Callable[[Iterator[ScanShare]], Iterator[T]],
+) -> Iterator[T]:  # fmt: skip
+    """Yield the answer of a copy, in rounds as in `group_client`. Raises GroupError, OSError.
 
-    Behind the copies, at the addresses that they advertise, come those that the caller gave: from
-    here a copy may be reached at one of these alone.
+    The caller's own URLs come after the copies, at whose advertised addresses executors may not
+    reach them. by_slot: called with a share for each slot if the slots have moved to other nodes.
     """
+    group = GroupClient(share.urls, timeout_s=share.timeout_s)
+    last: Exception = OSError("no copy is known")
     known = {node.url for node in share.nodes}
     nodes = (*share.nodes, *(ScanNode(url) for url in share.urls if url not in known))
-    for attempt in range((share.retries + 1) * len(nodes)):
-        yield nodes[attempt % len(nodes)]
-        if attempt + 1 >= len(nodes):
-            pause(attempt // len(nodes))
+    for attempt in attempts((share.retries + 1) * len(nodes), len(nodes)):
+        node = nodes[attempt % len(nodes)]
+        failed: Exception
+        try:
+            yield from ask(group, node)
+            return
+        except GroupError as error:
+            if error.status == 421 and node in share.nodes:
+                yield from by_slot(_moved(group, share))
+                return
+            insist_on_retry(error)
+            failed = error
+        except (OSError, Incomplete, pa.ArrowException) as error:
+            failed = error
+        last = failed if node in share.nodes else last
+    if isinstance(last, Unreachable):
+        last = Unreachable(
+            f"{last}; Spark's executors read from the nodes at the addresses that these advertise"
+            " (serve --advertise), and no address in the option url holds these rows as well"
+        )
+    raise last
 
 
-def is_moved(error: GroupError, node: ScanNode, share: ScanShare) -> bool:
-    """Say whether slots have moved away from a copy. Raises what no other node can mend."""
-    if error.status == 421:
-        return node in share.nodes
-    if error.status not in AGAIN:
-        raise error
-    return False
-
-
-def unserved(last: Exception) -> Exception:
-    """Return the error of a share that no node has served; of the last copy that was asked."""
-    if not isinstance(last, Unreachable):
-        return last
-    return Unreachable(
-        f"{last}; Spark's executors read from the nodes at the addresses that these advertise"
-        " (serve --advertise), and no address in the option url holds these rows as well"
-    )
-
-
-def moved(group: GroupClient, share: ScanShare) -> Iterator[ScanShare]:
-    """Yield a share for each slot, from whoever holds it now: after slots have moved."""
+def _moved(group: GroupClient, share: ScanShare) -> Iterator[ScanShare]:
+    """Yield a share for each slot, with the nodes that hold it now."""
     if len(share.spans) == 1:
-        pause(1)  # It moves right now.
-    layout = group.json("GET", "/core/spark/layout")
+        pause(1)  # The slot is moving right now.
+    layout = group.layout()
     nodes = [ScanNode(each["url"], each["zone"]) for each in layout["nodes"]]
     for span in share.spans:
         holders = tuple(nodes[number] for number in layout["replicas"][span[0]])
@@ -125,16 +128,6 @@ def moved(group: GroupClient, share: ScanShare) -> Iterator[ScanShare]:
             (span,), holders, share.request, share.is_log, share.urls,
             max(0, share.retries - 1), share.timeout_s,
         )  # fmt: skip
-
-
-def _slot_by_slot(group: GroupClient, share: ScanShare, received: int) -> Iterator[pa.RecordBatch]:
-    """Go on behind the rows that are there, slot by slot."""
-    for part in moved(group, share):
-        for batch in batches(part):
-            dropped = min(received, batch.num_rows)
-            received -= dropped
-            if dropped < batch.num_rows:
-                yield batch.slice(dropped)
 
 
 def _ask(
@@ -145,7 +138,7 @@ def _ask(
     headers = {"Accept": ACCEPT}
     with group.open("POST", node.url, f"/core/spark/{name}", body, headers) as answer:
         is_arrow = answer.headers["Content-Type"] == ARROW_TYPE
-        reader = _arrow(answer) if is_arrow else _lines(answer, share.request["columns"])
+        reader = _arrow(answer) if is_arrow else _ndjson(answer, share.request["columns"])
         rows = 0
         while (batch := next(reader)) is not None:
             rows += batch.num_rows
@@ -154,7 +147,7 @@ def _ask(
 
 
 def check_ending(ending: Any, rows: int, node: ScanNode) -> None:
-    """Insist on the line behind an answer. Raises Incomplete, GroupError."""
+    """Check the closing line of an answer. Raises Incomplete, GroupError."""
     if not isinstance(ending, dict):
         raise Incomplete(f"{node.url}: the answer was cut off after {rows} rows")
     if not ending.get("complete"):
@@ -163,11 +156,11 @@ def check_ending(ending: Any, rows: int, node: ScanNode) -> None:
             str(ending.get("detail", "")), node.url,
         )  # fmt: skip
     if ending["rows"] != rows:
-        raise Incomplete(f"{node.url}: {rows} rows came of {ending['rows']}")
+        raise Incomplete(f"{node.url}: {rows} rows arrived of {ending['rows']}")
 
 
 def _arrow(answer: BinaryIO) -> Iterator[Any]:
-    """Yield record batches, None at their end, and the closing line."""
+    """Yield the record batches, None after the last one, and the closing line."""
     with pa.ipc.open_stream(answer) as reader:
         yield from reader
     yield None
@@ -175,8 +168,8 @@ def _arrow(answer: BinaryIO) -> Iterator[Any]:
     yield json.loads(line) if line else None
 
 
-def _lines(answer: BinaryIO, columns: Sequence[str]) -> Iterator[Any]:
-    """As `_arrow`, from NDJSON: of nodes without pyarrow."""
+def _ndjson(answer: BinaryIO, columns: Sequence[str]) -> Iterator[Any]:
+    """Yield the same from NDJSON, which nodes without pyarrow send."""
     waiting: list[dict[str, Any]] = []
     ending = None
     for line in answer:
@@ -205,7 +198,7 @@ def _batch(rows: list[dict[str, Any]], columns: Sequence[str]) -> pa.RecordBatch
 def preferred(
     nodes: Sequence[ScanNode], owner: ScanNode | None, read_from: str, turn: int, zone: str
 ) -> tuple[ScanNode, ...]:
-    """Return copies in the order of asking: near ones first, and not the same one for all tasks."""
+    """Return the copies in the order in which to ask them: near ones first, rotated by task."""
     rotated = [nodes[(turn + i) % len(nodes)] for i in range(len(nodes))]
     here = {"127.0.0.1", "localhost", socket.gethostname()}
     zone = zone or os.environ.get("DOCSTORE_ZONE", "")

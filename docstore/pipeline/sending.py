@@ -1,10 +1,9 @@
-"""One task's rows on their way to the nodes that own their documents.
+"""Send the rows of one task to the nodes that own their documents.
 
-In requests of bounded size, a few at a time. Each row carries the job and its batch
-(`docstore/documents/jobs.py`), so a request whose answer was lost is simply sent again.
+A request has a bounded size, and a few requests are in flight at a time. Each row names the job and
+its batch (`docstore/documents/jobs.py`), so a request whose answer was lost is sent again.
 """
 
-import http.client
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -15,25 +14,31 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from docstore.pipeline.bulk_lines import BulkLine, BulkLines, WriteFailed
-from docstore.pipeline.group_client import GroupClient, GroupError, pause
+from docstore.pipeline.group_client import (
+    FAILED,
+    REPEATABLE,
+    GroupClient,
+    attempts,
+    insist_on_retry,
+)
 from docstore.pipeline.options import Options
 from docstore.pipeline.outcomes import Outcomes
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 BYTES_AT_ONCE = 1 << 20
 IN_FLIGHT = 4
-AGAIN = frozenset({421, 429, 503, 504})
-"""Statuses of a line that is sent again; 504, since a repetition does no harm."""
+
+
+def writing_group(options: Options) -> GroupClient:
+    """Return a client that waits for as long as the option timeoutMs says, 60 s by default."""
+    return GroupClient(options.urls, timeout_s=options.timeout_s(60_000))
 
 
 class Sender:
-    """One task's rows on their way to their owners."""
+    """Writes the rows of one task."""
 
     def __init__(self, options: Options, job: str, number: int, schema: StructType) -> None:
-        self._options = options
-        self._group = GroupClient(
-            options.urls, timeout_s=options.number("timeoutMs", 60_000, 1) / 1000
-        )
+        self._group = writing_group(options)
         self._job, self._number = job, number
         self._outcomes = Outcomes(options, self._group, job, number)
         self._rows_at_once = options.number("batchRows", 1000, 1)
@@ -42,22 +47,22 @@ class Sender:
         self._lines = BulkLines(options, schema, len(self._owners))
 
     def _take_layout(self) -> None:
-        layout = self._group.json("GET", "/core/spark/layout")
+        layout = self._group.layout()
         self._urls = [each["url"] for each in layout["nodes"]]
         self._owners: list[int] = layout["owners"]
 
     @property
     def digest(self) -> int:
-        """Return the digest of the rows so far."""
+        """The digest of the rows so far."""
         return self._lines.digest
 
     @property
     def given(self) -> bytes:
-        """Return the marks of the links of the rows so far, of an overwrite."""
+        """The marks of the links of an overwrite's rows so far."""
         return bytes(self._outcomes.given)
 
     def send(self, batches: Iterator[pa.RecordBatch]) -> Counter[str]:
-        """Write all rows; return what became of them."""
+        """Write all rows; return the number of rows by outcome."""
         waiting: dict[int, list[BulkLine]] = {}
         sizes: Counter[int] = Counter()
         running: set[Future[None]] = set()
@@ -81,24 +86,22 @@ class Sender:
         return self._outcomes.counts
 
     def _deliver(self, lines: list[BulkLine]) -> None:
-        """Send lines of one owner until each has an answer for good."""
+        """Send the lines of one owner until each has its final answer."""
         last = "no node answers"
-        for attempt in range(self._retries + 1):
+        for attempt in attempts(self._retries + 1):
             if attempt:
                 self._outcomes.add("retries")
-                pause(attempt - 1)
                 self._take_layout()
             url = self._url_of(lines[0], attempt)
             try:
                 answers = self._post(url, lines)
-            except (OSError, http.client.HTTPException, GroupError, ValueError) as error:
-                if isinstance(error, GroupError) and error.status not in AGAIN:
-                    raise
+            except (*FAILED, ValueError) as error:
+                insist_on_retry(error, REPEATABLE)
                 last = str(error)
                 continue
             again = []
             for line, answer in zip(lines, answers, strict=True):
-                if answer["status"] in AGAIN:
+                if answer["status"] in REPEATABLE:
                     again.append(line)
                     last = f"{url}: {answer.get('detail')}"
                 else:
@@ -109,7 +112,7 @@ class Sender:
         raise WriteFailed(f"docstore: {len(lines)} rows were not written: {last}")
 
     def _url_of(self, line: BulkLine, attempt: int) -> str:
-        """Return the node to try: the owner first, then whoever may know better."""
+        """Return the URL of the owner, and from the third attempt on a URL of the caller's."""
         owner = self._owners[line.slot]
         url = self._urls[owner] if owner >= 0 else ""
         if attempt > 1 or not url:
@@ -127,12 +130,12 @@ class Sender:
 
 
 def malformed(line: BulkLine) -> dict[str, Any]:
-    """Return what a node would have said of a row that cannot be sent."""
+    """Return the answer that a node would give to a row that cannot be sent."""
     return {"status": 400, "errorCode": "malformed", "detail": line.wrong}
 
 
 def _some_done(running: set[Future[None]]) -> set[Future[None]]:
-    """Wait while too many requests are on their way; raise what one has raised."""
+    """Wait while too many requests are in flight. Raises the error of one that failed."""
     if len(running) < IN_FLIGHT:
         return running
     done, rest = wait(running, return_when="FIRST_COMPLETED")

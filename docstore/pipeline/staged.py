@@ -1,13 +1,12 @@
-"""A job's rows on disks first, and done only when all of them are there (`commit=staged`).
+"""Stage the rows of a job on the disks of nodes, and commit them together (`commit=staged`).
 
-Each task gathers its rows in a part and puts it on two nodes (`docstore/http/staging.py`). When no
-task is left the driver writes down which parts belong to the job, and has the nodes do them, lines
-with job and batch like any others, so that a part may be done again. A job that fails before has
-changed nothing. One of whose rows is refused then is undone (`undoing.py`), and one whose driver
-dies after it is finished by `finish`, or by running it again.
+Each task gathers its rows in a part and puts it on two nodes (`docstore/http/staging.py`). After
+the last task the driver writes the list of parts into the job's document, and has the nodes execute
+them. Each line of a part names its job and batch, so a part may be executed again. A job that fails
+before the commit has changed nothing. A commit with a refused row is undone (`undoing.py`). A
+commit whose driver dies is finished by `finish`, or by running the job again.
 """
 
-import http.client
 import json
 import random
 import tempfile
@@ -23,10 +22,10 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from docstore.pipeline.bulk_lines import BulkLines, RowRefused, WriteFailed
-from docstore.pipeline.group_client import GroupClient, GroupError, pause
+from docstore.pipeline.group_client import FAILED, REPEATABLE, GroupClient, attempts
 from docstore.pipeline.options import Options
 from docstore.pipeline.outcomes import Outcomes
-from docstore.pipeline.sending import AGAIN, IN_FLIGHT, NDJSON, malformed
+from docstore.pipeline.sending import IN_FLIGHT, NDJSON, malformed, writing_group
 
 PATH = "/core/spark/staging"
 COPIES = 2
@@ -34,7 +33,7 @@ COPIES = 2
 
 @dataclass(frozen=True, slots=True)
 class StagedPart:
-    """What one task has put on disks: its name, and on which nodes it is."""
+    """The rows that one task has staged, and the nodes that hold them."""
 
     name: str
     urls: list[str]
@@ -42,23 +41,25 @@ class StagedPart:
 
 
 def check(options: Options) -> None:
-    """Refuse what does not go together with parts. Raises ValueError."""
+    """Refuse options that do not work with parts. Raises ValueError."""
     for name in ("onConflict", "onError"):
         if options.text(name).lower() == "deadletter":
-            raise ValueError(f"docstore: {name}=deadletter needs commit=direct: rows are at hand")
+            raise ValueError(
+                f"docstore: {name}=deadletter needs commit=direct, where the task has the rows"
+            )
 
 
 def stage(
     options: Options, job: str, number: int, schema: StructType, batches: Iterator[pa.RecordBatch]
 ) -> tuple[Counter[str], list[StagedPart], int, bytes]:
-    """Put a task's rows on two nodes.
+    """Stage the rows of a task on two nodes.
 
-    Return its counts, the part if there are rows, its digest, and the marks of an overwrite's rows
+    Returns its counts, the part if it has rows, its digest, and the marks of an overwrite's rows
     that are in no part.
     """
-    group = _group(options)
+    group = writing_group(options)
     outcomes = Outcomes(options, group, job, number)
-    lines = BulkLines(options, schema, len(group.json("GET", "/core/spark/layout")["owners"]))
+    lines = BulkLines(options, schema, len(group.layout()["owners"]))
     rows = 0
     with tempfile.TemporaryFile() as file:
         for batch in batches:
@@ -74,8 +75,8 @@ def stage(
 
 
 def _put(group: GroupClient, job: str, file: IO[bytes], rows: int) -> StagedPart:
-    """Put a part on as many nodes as it should be on. Raises WriteFailed."""
-    layout = group.json("GET", "/core/spark/layout")
+    """Put a part on COPIES nodes, or on all if they are fewer. Raises WriteFailed."""
+    layout = group.layout()
     urls = [each["url"] for each in layout["nodes"]]
     random.shuffle(urls)  # Tasks spread over nodes.
     name, wanted = uuid.uuid4().hex, min(COPIES, len(urls))
@@ -90,7 +91,7 @@ def _put(group: GroupClient, job: str, file: IO[bytes], rows: int) -> StagedPart
             with group.open("PUT", url, _path(job, name), file, NDJSON) as answer:
                 answer.read()
             done.append(url)
-        except (OSError, http.client.HTTPException, GroupError) as error:
+        except FAILED as error:  # The next node may take the part.
             last = str(error)
         if len(done) == wanted:
             return StagedPart(name, done, rows)
@@ -105,12 +106,12 @@ def commit(
     options: Options, job: str, number: int, parts: Sequence[StagedPart],
     note: Callable[[Mapping[str, Any]], None] = lambda _: None,
 ) -> Outcomes:  # fmt: skip
-    """Have all parts done; return what became of their rows. Raises WriteFailed.
+    """Execute all parts; return the outcomes of their rows. Raises WriteFailed, RowRefused.
 
-    note: is given each row's answer, of all rows also where one is refused. What is raised says
-    whether to finish later or to look at the rows: parts are still there.
+    note: called with the answer of each row, of all rows even if one is refused. The parts stay
+    on the nodes if it raises: the commit may be finished later.
     """
-    group = _group(options)
+    group = writing_group(options)
     outcomes = Outcomes(options, group, job, number)
     retries = options.number("retries", 8)
     with ThreadPoolExecutor(IN_FLIGHT) as pool:
@@ -121,37 +122,36 @@ def commit(
 
 
 def abandon(options: Options, job: str, parts: Sequence[StagedPart]) -> None:
-    """Take parts away that nobody will ask for; those that cannot be reached go after a day."""
-    _remove(_group(options), job, parts)
+    """Delete parts. A node that cannot be reached deletes its part after a day."""
+    _remove(writing_group(options), job, parts)
 
 
 def _do(
     group: GroupClient, job: str, part: StagedPart, retries: int, outcomes: Outcomes,
     note: Callable[[Mapping[str, Any]], None],
 ) -> None:  # fmt: skip
-    """Have a node do a part, until each of its rows has an answer for good."""
+    """Have a node execute a part, until each of its rows has its final answer."""
     told: list[Mapping[str, Any] | None] = [None] * part.rows
     refused: RowRefused | None = None
     last = "no node answers"
-    for attempt in range(retries + 1):
+    for attempt in attempts(retries + 1):
         if attempt:
             outcomes.add("retries")
-            pause(attempt - 1)
         url = part.urls[attempt % len(part.urls)]
         try:
             with group.open("POST", url, _path(job, part.name)) as answers:
                 for row, line in enumerate(answers):
                     answer = json.loads(line)
-                    if answer["status"] in AGAIN:
+                    if answer["status"] in REPEATABLE:
                         last = f"{url}: {answer.get('detail')}"
-                    elif told[row] is None:  # The first one counts: later, it is a repetition.
+                    elif told[row] is None:  # A later answer is that of a repetition.
                         told[row] = answer
                         note(answer)
                         try:
                             outcomes.note(answer["link"], b"", answer)
-                        except RowRefused as error:  # The node does the other rows all the same.
+                        except RowRefused as error:  # The node still does the other rows.
                             refused = refused or error
-        except (OSError, http.client.HTTPException, GroupError, ValueError) as error:
+        except (*FAILED, ValueError) as error:
             last = str(error)
         if all(answer is not None for answer in told):
             if refused:
@@ -166,12 +166,8 @@ def _remove(group: GroupClient, job: str, parts: Sequence[StagedPart]) -> None:
             try:
                 with group.open("DELETE", url, _path(job, part.name)) as answer:
                     answer.read()
-            except (OSError, http.client.HTTPException, GroupError):
-                continue  # It goes by itself after a day.
-
-
-def _group(options: Options) -> GroupClient:
-    return GroupClient(options.urls, timeout_s=options.number("timeoutMs", 60_000, 1) / 1000)
+            except FAILED:
+                continue  # The node deletes it after a day.
 
 
 def _path(job: str, name: str) -> str:

@@ -23,7 +23,7 @@ from docstore.pipeline.columns import schema_of
 from docstore.pipeline.options import Options
 from docstore.pipeline.producing import Target, TaskAttempt, TaskProducer, check_columns
 from docstore.pipeline.sending import Sender
-from docstore.pipeline.topics import link_of, roads, topic_now
+from docstore.pipeline.topics import link_of, node_urls, topic_now
 from docstore.pipeline.writing import JOBS, Counted, job_of, leave_job, total
 
 
@@ -33,7 +33,9 @@ def _target(options: Options, schema: StructType) -> Target:
     options.number("batchRows", 1000, 1)
     topic = topic_now(options)
     shared = len(topic.partitions)
-    return Target(topic.name, topic.batch_bytes, roads(options, topic), shared, topic.incarnation)
+    return Target(
+        topic.name, topic.batch_bytes, node_urls(options, topic), shared, topic.incarnation
+    )
 
 
 def _pinned(options: Options, target: Target, attempt: TaskAttempt) -> Target:
@@ -59,8 +61,8 @@ def _pinned(options: Options, target: Target, attempt: TaskAttempt) -> Target:
             f"docstore: JOB_USED: it is not known among how many partitions of {target.topic} batch"
             f" {attempt.batch} of {attempt.job} has shared its rows: give it another jobId"
         )
-    if page["partitions"] > len(target.roads):
-        target = target._replace(roads=roads(options, topic_now(options)))
+    if page["partitions"] > len(target.urls):
+        target = target._replace(urls=node_urls(options, topic_now(options)))
     return target._replace(shared=page["partitions"])
 
 

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from docstore.pipeline import offsets
 from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.fairness import fair
-from docstore.pipeline.fetching import BEYOND, Range, RecordsLost, fetch, stretches
+from docstore.pipeline.fetching import BEYOND, Range, RecordsLost, blocks, fetch
 from docstore.pipeline.group_client import GroupError
 from docstore.pipeline.offsets import EARLIEST, LATEST, Offsets
 from docstore.pipeline.options import Options
@@ -32,7 +32,7 @@ from docstore.pipeline.topics import (
     RETRIES,
     TIMEOUT_MS,
     TopicState,
-    roads,
+    node_urls,
     topic_now,
     whole_topic,
 )
@@ -88,7 +88,7 @@ def _beginning(options: Options, topic: TopicState, default: str) -> Offsets:
 
 def _ranges(options: Options, topic: TopicState, after: Offsets, until: Offsets) -> list[Range]:
     """Return for each partition what lies between two offsets."""
-    ways = roads(options, topic)
+    ways = node_urls(options, topic)
     return [
         Range(
             topic=topic.name,
@@ -98,7 +98,7 @@ def _ranges(options: Options, topic: TopicState, after: Offsets, until: Offsets)
             urls=urls,
             fails_on_loss=options.flag("failOnDataLoss", default=True),
             retries=options.number("retries", RETRIES),
-            timeout_s=options.number("timeoutMs", TIMEOUT_MS, 1) / 1000,
+            timeout_s=options.timeout_s(TIMEOUT_MS),
             of=until.of,
         )
         for number, urls in enumerate(ways[: len(until.next)])
@@ -154,7 +154,7 @@ def read(columns: RecordColumns, partition: InputPartition) -> Iterator[pa.Recor
     asked: Range | None = partition.value
     if asked is None:
         return  # There was nothing to plan; Spark asks all the same.
-    for found in stretches(asked):
+    for found in blocks(asked):
         yield columns.of(asked, found)
 
 

@@ -162,7 +162,7 @@ def write(
     job = job_id or f"batch-{uuid.uuid4()}"
     foreign = Options({}).with_(**options).choice("foreignLinks", FOREIGN_LINKS)
     if ordered:
-        slots = len(GroupClient(url.split(",")).json("GET", "/core/spark/layout")["owners"])
+        slots = len(GroupClient(url.split(",")).layout()["owners"])
         df = in_slot_order(df, path, key, slots=slots, is_moved=foreign == MOVE)
     given = {"url": url, "key": key, "operation": operation, "jobId": job, **options}
     writer = df.write.format("docstore").mode(mode)

@@ -1,4 +1,4 @@
-"""A topic as its page shows it: how far each partition is, and which node leads it."""
+"""Read the page of a topic: the offsets and the leader of each partition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from docstore.pipeline.errors import PipelineError
-from docstore.pipeline.group_client import GroupClient, pause
+from docstore.pipeline.group_client import GroupClient, attempts
 from docstore.pipeline.options import Options
 
 TOPICS = "/core/streams"
@@ -15,34 +15,34 @@ RETRIES, TIMEOUT_MS = 5, 30_000
 
 
 class NoLeader(PipelineError):
-    """A partition that nobody leads who knows how far it is."""
+    """A partition has no leader that knows its committed offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """How far a partition is, as its leader says.
+    """The offsets of a partition, as its leader knows them.
 
-    base: the first offset that is kept. high: the one after the last that is committed. end: the
-    one after the last that the leader has. All are -1 while no leader answers, and high alone while
-    a new one does not know yet what its predecessor may have committed.
+    base: the first offset that is kept. high: the offset after the last committed record. end: the
+    offset after the last record of the leader. All are -1 while no leader answers. high alone is -1
+    while a new leader does not know what its predecessor has committed.
     """
 
     base: int
     high: int
     end: int
     leader: str
-    """The leader's id."""
+    """The id of the leader."""
 
     @property
     def is_known(self) -> bool:
-        """Say whether the leader has answered, and knows what is committed."""
+        """True if the leader has answered and knows the committed offset."""
         return self.high >= 0
 
     @property
     def why_unknown(self) -> str:
-        """Return what there is to say about its leader while nothing is known."""
+        """The reason why the committed offset is unknown."""
         if not self.leader:
-            return "nobody leads it"
+            return "it has no leader"
         if self.base < 0:
             return f"its leader {self.leader} does not answer"
         return f"its leader {self.leader} does not know yet what is committed"
@@ -50,57 +50,54 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """A topic at one moment. incarnation: a topic made again under its name has another."""
+    """A topic at one moment."""
 
     name: str
     incarnation: str
+    """Differs from that of an earlier topic with the same name."""
     batch_bytes: int
-    """Of a request's records for one partition, at the most."""
+    """The most bytes of records that a request may hold for one partition."""
     partitions: tuple[Partition, ...]
 
 
 def group_of(options: Options) -> GroupClient:
-    """Return the group that the options name."""
-    timeout_s = options.number("timeoutMs", TIMEOUT_MS, 1) / 1000
-    return GroupClient(
-        options.urls, timeout_s=timeout_s, retries=options.number("retries", RETRIES)
-    )
+    """Return a client with the retries and the timeout of the options."""
+    timeout_s, retries = options.timeout_s(TIMEOUT_MS), options.number("retries", RETRIES)
+    return GroupClient(options.urls, timeout_s=timeout_s, retries=retries)
 
 
 def link_of(topic: str) -> str:
-    """Return where a topic's page is."""
+    """Return the path of a topic's page."""
     return f"{TOPICS}/{quote(topic, safe='')}"
 
 
 def topic_now(options: Options) -> TopicState:
-    """Return the topic, of which some partitions may not be known. Raises GroupError, OSError."""
+    """Return the topic, whose partitions may be unknown. Raises GroupError, OSError."""
     page = group_of(options).json("GET", link_of(options.topic))
     partitions = tuple(map(_partition, page["partitions"]))
     return TopicState(options.topic, page["incarnation"], page["batchBytesMax"], partitions)
 
 
 def whole_topic(options: Options) -> TopicState:
-    """Return the topic once every partition's leader has answered, and knows its committed end.
+    """Return the topic once the committed offset of every partition is known.
 
     Raises NoLeader, GroupError, OSError.
     """
-    attempt, retries = 0, options.number("retries", RETRIES)
-    while True:
+    why = ""
+    for _ in attempts(options.number("retries", RETRIES) + 1):
         topic = topic_now(options)
-        unknown = [n for n, each in enumerate(topic.partitions) if not each.is_known]
-        if not unknown:
+        unknown = next((n for n, each in enumerate(topic.partitions) if not each.is_known), None)
+        if unknown is None:
             return topic
-        if attempt == retries:
-            why = topic.partitions[unknown[0]].why_unknown
-            raise NoLeader(f"docstore: partition {unknown[0]} of {topic.name}: {why}")
-        pause(attempt)
-        attempt += 1
+        why = f"partition {unknown} of {topic.name}: {topic.partitions[unknown].why_unknown}"
+    raise NoLeader(f"docstore: {why}")
 
 
-def roads(options: Options, topic: TopicState) -> list[tuple[str, ...]]:
-    """Return for each partition which nodes to ask: its leader, then those that were given.
+def node_urls(options: Options, topic: TopicState) -> list[tuple[str, ...]]:
+    """Return for each partition the URLs to ask: that of its leader, then those of the options.
 
-    Any node passes on what it is asked, so this only saves a way. Raises GroupError, OSError.
+    Every node forwards requests to the leader, so this only saves a hop. Raises GroupError,
+    OSError.
     """
     members = group_of(options).json("GET", MEMBERS)["members"]
     urls = {each["id"]: each.get("address", "").rstrip("/") for each in members}

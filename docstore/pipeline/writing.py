@@ -33,7 +33,7 @@ from docstore.pipeline.bulk_lines import (
     WriteFailed,
 )
 from docstore.pipeline.columns import schema_of
-from docstore.pipeline.group_client import GroupClient, GroupError
+from docstore.pipeline.group_client import GroupError
 from docstore.pipeline.options import Options
 from docstore.pipeline.outcomes import OVERWRITES, STALE, WHAT_TO_DO, Outcomes, marked
 from docstore.pipeline.planning import shares
@@ -126,7 +126,7 @@ class TableWriter(DataSourceArrowWriter):
             run = uuid.uuid4().hex[:8]
         self._options = self._options.with_(run=run, overwrites="yes" if overwrite else "")
         if overwrite and not self._before:
-            self._before = str(GroupClient(self._options.urls).plan()["cut"])
+            self._before = str(self._options.group.plan()["cut"])
             self._leave("RUNNING", {})
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -146,7 +146,7 @@ class TableWriter(DataSourceArrowWriter):
             )
         self._digest = digest
         if parts:
-            self._begun = self._begun or str(GroupClient(self._options.urls).plan()["cut"])
+            self._begun = self._begun or str(self._options.group.plan()["cut"])
             apart = len(given) // len(marked(""))
             waiting = {"parts": _listed(parts), "counts": dict(counts), "apart": apart}
             self._leave("COMMITTING", waiting | {"options": dict(self._options.given)})
@@ -281,7 +281,7 @@ def _not_given(batch: pa.RecordBatch, marks: "np.typing.NDArray[np.uint64]") -> 
 
 def older(options: Options, cut: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield some columns of the documents that are under the path at a cut."""
-    plan = GroupClient(options.urls).plan(cut)
+    plan = options.group.plan(cut)
     spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n > 0]
     request = {"prefix": options.path + "/", "columns": list(names)}
     for share in shares(plan, spans, request, Options({"url": options.text("url")}), is_log=False):
@@ -355,7 +355,7 @@ def parts_of(messages: Sequence[WriterCommitMessage | None]) -> list[StagedPart]
 def job_of(options: Options, job: str) -> dict[str, Any]:
     """Return a job's document, {} if there is none."""
     try:
-        page = GroupClient(options.urls).json("GET", f"{JOBS}/{quote(job, safe='')}")
+        page = options.group.json("GET", f"{JOBS}/{quote(job, safe='')}")
     except GroupError as error:
         if error.status != 404:
             raise
@@ -366,4 +366,4 @@ def job_of(options: Options, job: str) -> dict[str, Any]:
 def leave_job(options: Options, job: str, state: Mapping[str, Any]) -> None:
     """Keep what a job did as a document: Python sources have no other place for figures."""
     page = {"kind": "docstore:Job", "path": options.path, "job": job, **state}
-    GroupClient(options.urls).json("PUT", f"{JOBS}/{quote(job, safe='')}", page)
+    options.group.json("PUT", f"{JOBS}/{quote(job, safe='')}", page)

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from docstore import pipeline
 from docstore.client.local import LocalCluster
-from docstore.pipeline.fetching import Range, RecordsLost, stretches
+from docstore.pipeline.fetching import Range, RecordsLost, blocks
 from docstore.streams.routing import partition_of
 from tests.pipeline.records import Topic, flights, numbers
 
@@ -103,7 +103,7 @@ def test_a_task_goes_on_at_another_node_when_the_leader_is_gone(topic: Topic) ->
     end = topic.page()[0]["hw"]
     urls = (NOBODY, *topic.cluster.urls)
     asked = Range(topic.name, 0, 1, end, urls, fails_on_loss=True, retries=1, timeout_s=10.0)
-    found = [each for part in asked.parts(10) for each in stretches(part)]
+    found = [each for part in asked.parts(10) for each in blocks(part)]
     assert [each.first for each in found] == [part.start for part in asked.parts(10)]
     assert sum(len(each.values) for each in found) == end - 1
 
@@ -139,10 +139,10 @@ def test_a_task_reads_nothing_of_a_topic_that_was_made_anew_after_its_plan(topic
     topic.post(flights(100, 100))
     urls = tuple(topic.cluster.urls)
     asked = Range(topic.name, 0, 0, 5, urls, fails_on_loss=True, retries=1, timeout_s=10.0, of=old)
-    with pytest.raises(RecordsLost, match="made anew since this was planned"):
-        list(stretches(asked))
-    assert list(stretches(replace(asked, fails_on_loss=False))) == []
-    assert sum(len(each.values) for each in stretches(replace(asked, of=""))) == 5
+    with pytest.raises(RecordsLost, match="made again since this was planned"):
+        list(blocks(asked))
+    assert list(blocks(replace(asked, fails_on_loss=False))) == []
+    assert sum(len(each.values) for each in blocks(replace(asked, of=""))) == 5
 
 
 def test_a_repeated_task_adds_nothing(topic: Topic) -> None:

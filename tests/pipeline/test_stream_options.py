@@ -67,7 +67,7 @@ def test_a_broken_option_is_one_line(given: dict[str, str], said: str) -> None:
     ("columns", "said"),
     [
         ("key string", "a record needs a column 'value'"),
-        ("value string, origin string", "column 'origin' is none of a record's"),
+        ("value string, origin string", "a record has no column 'origin'"),
         ("value struct<n: int>", "column 'value' is struct<n:int>, not string or binary"),
         ("value string, key int", "column 'key' is int, not string or binary"),
         ("value string, partition string", "column 'partition' is string, not int"),
@@ -209,7 +209,7 @@ def node_that_shows(**partition: object) -> Iterator[str]:
     [
         ("n1", 7, "does not know yet what is committed"),
         ("n1", None, "does not answer"),
-        ("", None, "partition 0 of flights: nobody leads it"),
+        ("", None, "partition 0 of flights: it has no leader"),
     ],
 )
 def test_whoever_plans_is_told_why_the_end_of_a_partition_is_not_known(

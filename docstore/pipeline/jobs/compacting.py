@@ -103,10 +103,7 @@ def _needed(group: GroupClient) -> Mapping[int, int]:
 
 def _let_go(work: Work, before_us: int) -> dict[str, int]:
     """Ask all nodes, again and again until nothing more goes; return node -> rows it passed."""
-    nodes = {
-        node["id"]: GroupClient([node["url"]])
-        for node in work.group.json("GET", "/core/spark/layout")["nodes"]
-    }
+    nodes = {node["id"]: GroupClient([node["url"]]) for node in work.group.layout()["nodes"]}
     begun = dict(_passed(nodes))
     before = begun
     for number in range(ROUNDS_MAX):
