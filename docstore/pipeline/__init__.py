@@ -15,9 +15,9 @@ try:
 except ImportError as error:
     raise ImportError("docstore.pipeline needs PySpark: pip install 'docstore[spark]'") from error
 
+from docstore.pipeline.cuts import drop_snapshot, snapshot
 from docstore.pipeline.errors import PipelineError, line_of
 from docstore.pipeline.sessions import JavaMissing, register, session
-from docstore.pipeline.snapshots import drop_snapshot, snapshot
 from docstore.pipeline.tables import aggregate, changes, cut_of, lookup, read, write
 from docstore.pipeline.writing import finish
 

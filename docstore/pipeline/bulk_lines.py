@@ -1,4 +1,10 @@
-"""Rows as operations: one line of `/core/bulk` for each."""
+"""Turn rows into operations: one line of `/core/bulk` for each.
+
+A row is for a document right below the path of the write. Rows that were read from a factory carry
+its links. If those were followed, a write to one factory would change another, and an overwrite
+would empty one and fill the other. So a link to another place is refused, unless the option
+`foreignLinks` says what to do with it.
+"""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -16,7 +22,6 @@ from docstore.model.document import EXPIRY
 from docstore.model.document_members import Type
 from docstore.model.operation import RUN_BEGINS
 from docstore.model.slots import slot_of
-from docstore.pipeline.addresses import Addresses
 from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.kinds import check_members, check_name
 from docstore.pipeline.options import Options
@@ -26,36 +31,41 @@ OPERATIONS = (
     "upsert", "insert", "ignore", "replace", "patch", "jsonPatch", "delete", "append_version",
 )  # fmt: skip
 EXPECTING = ("append_version", "replace", "patch", "jsonPatch", "delete")
-"""Operations that mind the version of the option expectVersion."""
+"""Operations that check the version in the column of the option expectVersion."""
+REFUSE, MOVE, FOLLOW = FOREIGN_LINKS = ("refuse", "move", "follow")
+"""refuse the row; move it below the path under its own id; follow its link to any place.
+
+An id with a slash is no foreign link and is never cut: two ids would become one.
+"""
 RUN = "run"
-"""An option that only writers of tables set: which run of a job this is (`writing.py`)."""
+"""An option that only writers of tables set: the name of this run of a job (`writing.py`)."""
 DIGEST_BYTES = 12
 JSON_NAMES: dict[type, str] = {dict: "object", list: "array"}
 KEY = "documentSelfLink"
 SET_BY_STORE = frozenset(document_members.COLUMN_NAMES) | {
     each.time_name for each in document_members.COLUMNS if each.type is Type.TIME
 }
-"""Columns of rows that were read, which no document has as members."""
+"""Columns of rows that were read from a factory. No document has members of these names."""
 ALSO_READ = frozenset(("slot", "seq", "deleted", "digest", "before", EXPIRY.removesuffix("Micros")))
-"""Columns of rows that were read, whose names members may have as well."""
+"""Columns of rows that were read from a factory. Members may have the same names."""
 
 
 class WriteFailed(PipelineError):
-    """A row could not be written, and the options say that this fails the job."""
+    """A row could not be written, and by the options this fails the job."""
 
 
 class RowRefused(WriteFailed):
-    """A row will never be written as it is: trying again would not help."""
+    """A row will never be written as it is. A retry does not help."""
 
 
 class BulkLine(NamedTuple):
-    """One operation on its way: its JSON, and the link that it is for."""
+    """One operation as JSON, and the link of its document."""
 
     link: str
     value: bytes
     slot: int
     wrong: str = ""
-    """Why it cannot be sent."""
+    """The reason why it cannot be sent, "" if it can."""
 
 
 class BulkLines:
@@ -63,12 +73,13 @@ class BulkLines:
 
     def __init__(self, options: Options, schema: StructType, slots: int) -> None:
         self._operation = options.choice("operation", OPERATIONS)
-        self._addresses = Addresses(options)
+        self._path = options.path
+        self._foreign = options.choice("foreignLinks", FOREIGN_LINKS)
         self._key = options.text("key", KEY)
         self._sequence = options.text("sequenceBy")
         self._run = options.text(RUN)
         self.digest = 0
-        """The sum of the hashes of all operations so far, so that their order is no matter."""
+        """The sum of the hashes of all operations so far. Their order does not matter."""
         self._slots = slots
         names = schema.names
         if self._key not in names:
@@ -90,7 +101,7 @@ class BulkLines:
         self._expected = self._expected_column(options, names)
 
     def _members_among(self, names: Sequence[str]) -> list[str]:
-        """Return the columns that become members, the one with the ids behind all others."""
+        """Return the columns that become members, the one with the ids last."""
         used = {self._key} | SET_BY_STORE
         if SET_BY_STORE.intersection(names):
             used |= ALSO_READ & {self._sequence}  # It was read with the row.
@@ -98,21 +109,22 @@ class BulkLines:
         return [name for name in names if name not in used] + named
 
     def _expected_column(self, options: Options, names: Sequence[str]) -> str:
-        """Return the column with the version to go on from, "" if none is asked for."""
+        """Return the column with the version that a document must have, "" for none."""
         if self._operation != "append_version" and not options.text("expectVersion"):
             return ""
         column = options.text("expectVersion", "documentVersion")
         if column not in names:
-            raise ValueError(f"docstore: there is no column {column!r}, the version to go on from")
+            raise ValueError(
+                f"docstore: there is no column {column!r}, the version of each document"
+            )
         if self._operation not in EXPECTING:
             raise ValueError(
-                f"docstore: {self._operation} would ignore expectVersion, which goes with"
+                f"docstore: {self._operation} would ignore expectVersion: leave it out, or use"
                 f" {', '.join(EXPECTING)}"
             )
         return column
 
     def of(self, batch: pa.RecordBatch, job: str, number: int) -> Iterator[BulkLine]:
-        """Yield an operation for each row."""
         keys = texts(batch.column(self._key), self._key)
         sequences = _ordered(batch.column(self._sequence)) if self._sequence else []
         expected = batch.column(self._expected).to_pylist() if self._expected else []
@@ -129,7 +141,7 @@ class BulkLines:
             wrong = wrong or unexpected
             value = {"link": link, "writer": writer, **verb}
             if value["op"] != "DELETE":
-                # What cannot be sent stands in a dead letter as a text.
+                # A body that cannot be sent is a string in the dead letter.
                 value["body"] = body.decode(errors="replace") if malformed else Fragment(body)
                 wrong = wrong or malformed
             raw = orjson.dumps(value)
@@ -137,19 +149,35 @@ class BulkLines:
             yield BulkLine(link, raw, slot_of(link, self._slots), wrong)
 
     def _address(self, key: str | Formless | None) -> tuple[str, str]:
+        """Return the link of a row's document, and why it is refused, "" if it is not."""
         if isinstance(key, Formless):
             return "", key.why
         if not key:
-            return "", f"a row has nothing in {self._key!r}"
-        return self._addresses.of(key)
+            return "", f"{self._key!r} is null or empty in a row"
+        is_link, path = key.startswith("/"), self._path
+        link = key if is_link else f"{path}/{key}"
+        above, _, name = link.rpartition("/")
+        if (above == path and name) or self._foreign == FOLLOW:
+            return link, ""
+        if self._foreign == MOVE and is_link and name:
+            return f"{path}/{name}", ""
+        if not is_link:
+            return link, (
+                f"{key} is an id with a slash, and no document of {path} has one: write"
+                " another character for it, such as ~; foreignLinks is for links that begin with /"
+            )
+        return link, (
+            f"{key} is no document of {path}, the path of this write;"
+            " foreignLinks=move writes it there under its own id, follow where its link leads"
+        )
 
     def _version(self, given: Any) -> tuple[int | None, str]:
-        """Return the version to go on from, and why the row is refused, "" if it is not."""
+        """Return the expected version, and why the row is refused, "" if it is not."""
         if given is None:
             is_needed = self._operation != "append_version"
-            return None, f"a row has nothing in {self._expected!r}" if is_needed else ""
+            return None, f"{self._expected!r} is null in a row" if is_needed else ""
         version = version_of(given)
-        why = f"{self._expected} is {given!r}, which is no version"
+        why = f"{self._expected} is {given!r}, not a version, which is a whole number"
         return version, "" if version is not None else why
 
     def _bodies(self, batch: pa.RecordBatch) -> Iterator[tuple[bytes, str]]:
@@ -183,7 +211,7 @@ class BulkLines:
 
 
 def _insist_on_meaning(members: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse what may be a member or the store's own column. Raises ValueError, naming it."""
+    """Raise ValueError for a column that may be a member or the store's own column."""
     own = next((name for name in names if name in SET_BY_STORE), None)
     unclear = next((name for name in members if name in ALSO_READ), None)
     if own is not None and unclear is not None:
@@ -194,13 +222,13 @@ def _insist_on_meaning(members: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _checked(body: str | bytes | Formless | None, wanted: type) -> tuple[bytes, str]:
-    """Return a given body, and why it is none: nothing else goes between our members."""
+    """Return a body in one line, and why it is refused, "" if it is not."""
     if isinstance(body, Formless):
         return b"", body.why
     if body is None:
         return b"", "body is null"
     raw = body.encode() if isinstance(body, str) else body
-    # A line is a line: in JSON a line break stands between things, never in them.
+    # In JSON a line break is white space between tokens: strings escape it.
     raw = raw.replace(b"\n", b" ")
     try:
         value = orjson.loads(raw)
@@ -214,14 +242,14 @@ def _type_of(schema: StructType, name: str) -> DataType | None:
 
 
 def _ordered(array: pa.Array) -> list[Any]:
-    """Return numbers in the order of the values: times count in microseconds, dates in days."""
+    """Return numbers in the order of the values: microseconds for times, days for dates."""
     if pa.types.is_temporal(array.type):
         array = array.cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64())
     return list(array.to_pylist())
 
 
 def version_of(value: Any) -> int | None:
-    """Return the version that a value says, None if it says none."""
+    """Return a value as a version, None if it is none."""
     try:
         version = int(value)
     except (TypeError, ValueError, OverflowError):
@@ -230,7 +258,7 @@ def version_of(value: Any) -> int | None:
 
 
 def _sequence(value: Any) -> int:
-    """Return a row's place among those with its link. Raises WriteFailed."""
+    """Return the number that orders a row among those with its link. Raises WriteFailed."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or value % 1 != 0:
         raise WriteFailed("docstore: sequenceBy needs a whole number or a time in every row")
     return int(value)

@@ -29,13 +29,12 @@ from pyspark.sql.types import StructType
 from docstore.errors import BadRequest
 from docstore.pipeline import scanning
 from docstore.pipeline.columns import FEED, schema_of, with_members
+from docstore.pipeline.cuts import retain
 from docstore.pipeline.errors import PipelineError
-from docstore.pipeline.fairness import fair
 from docstore.pipeline.group_client import GroupClient, GroupError
 from docstore.pipeline.options import Options
-from docstore.pipeline.planning import shares
+from docstore.pipeline.planning import fair, shares
 from docstore.pipeline.reading import RowShaper, SharePartition
-from docstore.pipeline.snapshots import retain
 from docstore.query.cut import Cut, is_token, unpack_cut
 
 MODES = ("full", "latest", "keys")

@@ -1,4 +1,4 @@
-"""Which task reads what: slots that have the same copies go together, in few large shares."""
+"""Plan a scan: slots with the same replicas go together, in few large shares."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ def shares(
     layout: Mapping[str, Any], spans: Sequence[Span], request: Mapping[str, Any], options: Options,
     *, is_log: bool,
 ) -> list[ScanShare]:  # fmt: skip
-    """Return the shares that together are `spans`; none for none."""
+    """Return the shares that make up `spans`."""
     nodes = [ScanNode(each["url"], each["zone"]) for each in layout["nodes"]]
     groups: dict[tuple[int, ...], list[Span]] = {}
     for span in spans:
@@ -32,23 +32,33 @@ def shares(
                 nodes[owner] if owner >= 0 else None,
                 read_from, len(found), options.text("zone"),
             )  # fmt: skip
-            found.append(
-                ScanShare(
-                    part,
-                    copies,
-                    dict(request),
-                    is_log,
-                    tuple(options.urls),
-                    options.number("retries", 5),
-                    options.timeout_s(30_000),
-                )
-            )
+            share = ScanShare(
+                part, copies, dict(request), is_log, tuple(options.urls),
+                options.number("retries", 5), options.timeout_s(30_000),
+            )  # fmt: skip
+            found.append(share)
     return found
 
 
 def _slots_per_share(spans: Sequence[Span], options: Options) -> int:
-    """Return how many slots make a share, by the rows that their logs have at the most."""
+    """Return the number of slots in a share, by the most rows that their logs may have."""
     rows = sum(span[-1] - (span[1] if len(span) == 3 else 0) for span in spans)
     wanted = max(SHARES_MIN, -(-rows // ROWS_PER_SHARE), options.number("minPartitions", 0))
     wanted = options.number("partitions", 0) or wanted
     return max(1, -(-len(spans) // wanted))
+
+
+def fair(lags: Sequence[int], rows: int | None) -> list[int]:
+    """Return the number of rows to take from each log, in proportion to its lag.
+
+    rows: the most rows in all, None for no limit.
+    """
+    total = sum(lags)
+    if rows is None or total <= rows:
+        return list(lags)
+    taken = [lag * rows // total for lag in lags]
+    # Rounding leaves a few rows. The logs that lost the most by it get one each.
+    by_rest = sorted(range(len(lags)), key=lambda at: -(lags[at] * rows % total))
+    for at in by_rest[: rows - sum(taken)]:
+        taken[at] += 1
+    return taken

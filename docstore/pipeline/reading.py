@@ -1,6 +1,6 @@
 """A factory as a table: the reader behind `format("docstore")`.
 
-Its cut is pinned before (`pinning.py`): all scans of one relation see the same rows. A reader is
+Its cut is pinned before (`cuts.py`): all scans of one relation see the same rows. A reader is
 pickled to the executors, so it holds values only, no connections.
 """
 

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from docstore.pipeline import admin, aggregating, feeding, pinning, record_columns, streaming
+from docstore.pipeline import admin, aggregating, cuts, feeding, record_columns, streaming
 from docstore.pipeline import options as known
 from docstore.pipeline.options import Options
 from docstore.pipeline.reading import TableReader, default_schema
@@ -41,7 +41,7 @@ class DocstoreSource(DataSource):
         columns = (
             default_schema(self._options) if grouping is None else aggregating.schema_of(grouping)
         )
-        self._options = pinning.pinned(self._options)
+        self._options = cuts.pinned(self._options)
         return columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -52,7 +52,7 @@ class DocstoreSource(DataSource):
             if grouping is None
             else aggregating.AggregateReader(self._options, grouping, schema)
         )
-        pinning.insist_on_cut(self._options, "asOf")
+        cuts.insist_on_cut(self._options, "asOf")
         return reader
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -90,7 +90,7 @@ class ChangesSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read the changes between two cuts."""
         if self._ends is None:
-            pinning.insist_on_cut(self._options, "start", "end")
+            cuts.insist_on_cut(self._options, "start", "end")
             self._ends = feeding.ends_of(self._options)
         if isinstance(self._ends, Exception):
             raise self._ends

@@ -1,6 +1,6 @@
-"""Rows into a topic: the writers behind `format("docstore.stream")`.
+"""Append rows to a topic: the writers behind `format("docstore.stream")`.
 
-What makes a repeated task harmless, and when it is not, is in `producing.py`.
+`producing.py` says when a repeated task is harmless, and when it is not.
 """
 
 import json
@@ -18,17 +18,17 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from docstore.pipeline.bulk_lines import KEY, RowRefused, WriteFailed
+from docstore.pipeline.bulk_lines import KEY, RowRefused
 from docstore.pipeline.columns import schema_of
 from docstore.pipeline.options import Options
 from docstore.pipeline.producing import Target, TaskAttempt, TaskProducer, check_columns
 from docstore.pipeline.sending import Sender
 from docstore.pipeline.topics import link_of, node_urls, topic_now
-from docstore.pipeline.writing import JOBS, Counted, job_of, leave_job, total
+from docstore.pipeline.writing import JOBS, Counted, batch_of_stream, job_of, leave_job, total
 
 
 def _target(options: Options, schema: StructType) -> Target:
-    """Return where rows go, before any task is known. Raises ValueError, GroupError, OSError."""
+    """Return the topic to write to. Raises ValueError, GroupError, OSError."""
     check_columns(schema)
     options.number("batchRows", 1000, 1)
     topic = topic_now(options)
@@ -39,14 +39,14 @@ def _target(options: Options, schema: StructType) -> Target:
 
 
 def _pinned(options: Options, target: Target, attempt: TaskAttempt) -> Target:
-    """Return the target with as many partitions as the batch's first task shared its rows among.
+    """Return the target with the number of partitions that the first task of the batch has used.
 
-    The job's document says how many. Of tasks that write there at once the first one wins, since
+    The job's document keeps the number. If several tasks write it at once the first one wins, since
     each writes as one batch of a job. Raises RowRefused, WriteFailed, GroupError, OSError.
     """
     of, page = target.incarnation, job_of(options, attempt.job)
     if page.get("of") == of and page["batch"] > attempt.batch:
-        return target  # A late task: leaders refuse its requests.
+        return target  # A late task, whose requests leaders fence.
     if not _says(page, target, attempt.batch):
         said: dict[str, Any] = {"kind": "docstore:Job", "state": "RUNNING", "job": attempt.job}
         said |= {"path": link_of(target.topic), "batch": attempt.batch}
@@ -58,8 +58,8 @@ def _pinned(options: Options, target: Target, attempt: TaskAttempt) -> Target:
         page = job_of(options, attempt.job)
     if not _says(page, target, attempt.batch):
         raise RowRefused(
-            f"docstore: JOB_USED: it is not known among how many partitions of {target.topic} batch"
-            f" {attempt.batch} of {attempt.job} has shared its rows: give it another jobId"
+            f"docstore: JOB_USED: batch {attempt.batch} of {attempt.job} has written to"
+            f" {target.topic} with an unknown number of partitions: give it another jobId"
         )
     if page["partitions"] > len(target.urls):
         target = target._replace(urls=node_urls(options, topic_now(options)))
@@ -67,21 +67,21 @@ def _pinned(options: Options, target: Target, attempt: TaskAttempt) -> Target:
 
 
 def _says(page: Mapping[str, Any], target: Target, batch: int) -> bool:
-    """Say whether a job's document knows how a batch shares its rows."""
+    """Say whether a job's document has the number of partitions of this batch."""
     return (page.get("of"), page.get("batch")) == (target.incarnation, batch)
 
 
-def _task() -> TaskContext:
+def _task_number() -> int:
     context = TaskContext.get()
     assert context is not None
-    return context
+    return context.partitionId()
 
 
 def _leave(options: Options, job: str, state: str, batch: int, counts: Counter[str]) -> None:
     of_topic = options.with_(path=link_of(options.topic))
     page: dict[str, Any] = {"state": state, "batch": batch, **counts}
     known = job_of(options, job)
-    if known.get("batch") == batch:  # The batch may be repeated yet.
+    if known.get("batch") == batch:  # The batch may still be repeated.
         page |= {name: known[name] for name in ("partitions", "of") if name in known}
     leave_job(of_topic, job, page)
 
@@ -91,7 +91,7 @@ class RecordsWriter(DataSourceArrowWriter):
 
     def __init__(self, options: Options, schema: StructType, *, overwrite: bool) -> None:
         if overwrite:
-            raise ValueError('docstore: a topic only grows: write with mode("append")')
+            raise ValueError('docstore: a topic cannot be overwritten: write with mode("append")')
         self._options = options
         # Drawn once: this object is pickled to the tasks, and commits itself.
         self._job = options.text("jobId") or f"batch-{uuid.uuid4()}"
@@ -99,24 +99,22 @@ class RecordsWriter(DataSourceArrowWriter):
         self._target = _target(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Append a task's rows."""
-        attempt = TaskAttempt(self._job, self._batch, _task().partitionId())
+        attempt = TaskAttempt(self._job, self._batch, _task_number())
         target = self._target
-        if self._options.text("jobId"):  # Else no other run is of this job.
+        if self._options.text("jobId"):  # Else the job has no other run.
             target = _pinned(self._options, target, attempt)
         return Counted(TaskProducer(self._options, target, attempt).send(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Leave the job's document."""
         _leave(self._options, self._job, "COMMITTED", self._batch, total(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Say that the job failed. What it wrote stays: a run with the same jobId goes on."""
+        """Record that the job failed. Its rows stay: a run with the same jobId continues."""
         _leave(self._options, self._job, "ABORTED", self._batch, total(messages))
 
 
 class RecordsStreamWriter(DataSourceStreamArrowWriter):
-    """Writes micro-batch after micro-batch."""
+    """Writes one micro-batch after another."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         options.refuse("a stream numbers its batches itself", "batchId")
@@ -124,21 +122,13 @@ class RecordsStreamWriter(DataSourceStreamArrowWriter):
         self._target = _target(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Append a task's rows of one micro-batch."""
-        context = _task()
-        query = context.getLocalProperty("sql.streaming.queryId")
-        number = context.getLocalProperty("streaming.sql.batchId")
-        if query is None or number is None:
-            raise WriteFailed("docstore: this Spark does not tell its writers the batch")
-        job = self._options.text("jobId") or f"stream-{query}"
-        attempt = TaskAttempt(job, int(number), context.partitionId())
+        attempt = TaskAttempt(*batch_of_stream(self._options), _task_number())
         target = _pinned(self._options, self._target, attempt)
         return Counted(TaskProducer(self._options, target, attempt).send(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Leave the query's document."""
         job = self._options.text("jobId") or f"stream-{self._options.topic}"
         _leave(self._options, job, "RUNNING", batchId, total(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing to undo: the batch will be repeated."""
+        """Do nothing: the batch will be repeated."""

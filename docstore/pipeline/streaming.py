@@ -22,11 +22,11 @@ from pyspark.sql.types import StructType
 
 from docstore.pipeline import offsets
 from docstore.pipeline.errors import PipelineError
-from docstore.pipeline.fairness import fair
 from docstore.pipeline.fetching import BEYOND, Range, RecordsLost, blocks, fetch
 from docstore.pipeline.group_client import GroupError
 from docstore.pipeline.offsets import EARLIEST, LATEST, Offsets
 from docstore.pipeline.options import Options
+from docstore.pipeline.planning import fair
 from docstore.pipeline.record_columns import RecordColumns, schema_of
 from docstore.pipeline.topics import (
     RETRIES,

@@ -12,8 +12,7 @@ from pyspark.sql.utils import is_remote
 
 from docstore.model.paths import KEY_IN_LINK
 from docstore.pipeline import scanning
-from docstore.pipeline.addresses import FOREIGN_LINKS, MOVE
-from docstore.pipeline.bulk_lines import KEY
+from docstore.pipeline.bulk_lines import FOREIGN_LINKS, KEY, MOVE
 from docstore.pipeline.columns import TABLE, insist_on_distinct, insist_on_members, schema_of
 from docstore.pipeline.errors import plainly
 from docstore.pipeline.group_client import GroupClient
@@ -175,7 +174,7 @@ def in_slot_order(
 ) -> DataFrame:
     """Return the rows with those of a slot in one partition, by slot and link.
 
-    is_moved: links of elsewhere stand for documents below the path (`addresses.py`).
+    is_moved: links of elsewhere stand for documents below the path (`bulk_lines.py`).
     """
     slot = slot_column(link_column(df[key], path, is_moved=is_moved), slots)
     if is_remote():  # What the server's executors can do at once, it alone knows: it decides.

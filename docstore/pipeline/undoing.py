@@ -13,8 +13,7 @@ from typing import Any, Self
 import orjson
 import pyarrow as pa
 
-from docstore.pipeline.addresses import FOLLOW, FOREIGN_LINKS
-from docstore.pipeline.bulk_lines import KEY
+from docstore.pipeline.bulk_lines import FOLLOW, FOREIGN_LINKS, KEY
 from docstore.pipeline.columns import schema_of
 from docstore.pipeline.lookups import KEYS_AT_ONCE, KeyLookup, pages
 from docstore.pipeline.options import Options

@@ -1,8 +1,8 @@
-"""Rows into documents: the writers behind `format("docstore")`.
+"""Write rows as documents: the writers behind `format("docstore")`.
 
-A task may be repeated, run twice at once, or come back from the dead without harm, because each of
-its rows names the job and the batch (`sending.py`). With `commit=staged` rows wait on the nodes'
-disks until all tasks are through (`staged.py`).
+A task may be repeated, run twice at once, or resume after a long pause without harm, because each
+of its rows names the job and the batch (`sending.py`). With `commit=staged` rows stay on the nodes'
+disks until all tasks have ended (`staged.py`).
 """
 
 import uuid
@@ -23,9 +23,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from docstore.pipeline import scanning, staged
-from docstore.pipeline.addresses import FOLLOW, FOREIGN_LINKS
 from docstore.pipeline.bulk_lines import (
     DIGEST_BYTES,
+    FOLLOW,
+    FOREIGN_LINKS,
     KEY,
     RUN,
     BulkLines,
@@ -47,20 +48,20 @@ COMMITS = ("direct", "staged")
 
 @dataclass(slots=True)
 class Counted(WriterCommitMessage):
-    """What a task did, and what it has put on disks for the commit to do."""
+    """The outcomes of a task's rows, and the parts that it has staged for the commit."""
 
     counts: Counter[str] = field(default_factory=Counter)
     parts: list[StagedPart] = field(default_factory=list)
     digest: int = 0
-    """The digest of the task's rows, also of refused ones."""
+    """The digest of the task's rows, refused ones included."""
     given: bytes = b""
     """Marks of the links of an overwrite's rows that are in no part."""
     job: str = ""
-    """Of a stream: its writer is another object when it commits."""
+    """The job of a stream, whose commit runs in another object."""
 
 
 def check(options: Options, schema: StructType) -> None:
-    """Say what is wrong with the options before the job begins. Raises ValueError."""
+    """Raise ValueError for wrong options, before the job begins."""
     BulkLines(options, schema, 1)
     if is_staged(options):
         staged.check(options)
@@ -69,7 +70,7 @@ def check(options: Options, schema: StructType) -> None:
 def _written(
     options: Options, job: str, number: int, schema: StructType, batches: Iterator[pa.RecordBatch]
 ) -> Counted:
-    """Write a task's rows, or put them where they wait."""
+    """Write or stage the rows of a task."""
     if is_staged(options):
         return Counted(*staged.stage(options, job, number, schema, batches))
     sender = Sender(options, job, number, schema)
@@ -77,7 +78,6 @@ def _written(
 
 
 def is_staged(options: Options) -> bool:
-    """Say whether rows wait for the commit. Raises ValueError."""
     return options.choice("commit", COMMITS) == "staged"
 
 
@@ -86,9 +86,11 @@ class TableWriter(DataSourceArrowWriter):
 
     def __init__(self, options: Options, schema: StructType, *, overwrite: bool) -> None:
         if overwrite and not options.text("commit"):
-            options = Options({**options.given, "commit": "staged"})  # All of it, or nothing.
+            options = Options({**options.given, "commit": "staged"})  # All rows or none.
         if overwrite and options.choice("foreignLinks", FOREIGN_LINKS) == FOLLOW:
-            raise ValueError("docstore: an overwrite has one path, so no foreignLinks=follow")
+            raise ValueError(
+                "docstore: an overwrite writes below one path: use foreignLinks=refuse or move"
+            )
         self._options, self._schema = options, schema
         # Drawn once: this object is pickled to the tasks, and commits itself.
         self.job = options.text("jobId") or f"batch-{uuid.uuid4()}"
@@ -105,17 +107,18 @@ class TableWriter(DataSourceArrowWriter):
         self._begin(page if is_known else {}, overwrite=overwrite)
 
     def _begin(self, page: Mapping[str, Any], *, overwrite: bool) -> None:
-        """Take the cut of before an overwrite, or repeat a run whose commit has begun.
+        """Pin the cut before an overwrite, or repeat a run whose commit has begun.
 
-        page: what an earlier run has left. One that committed nothing is no matter here: this run
-        has a name of its own, so that it writes its rows even where that one wrote them, and what
-        that one left is removed with all else. Raises ValueError.
+        page: the job's document as an earlier run of this batch left it, {} if there is none. An
+        earlier run that has not begun to commit is ignored: this run has a name of its own, so it
+        writes its rows again, and the overwrite removes the documents of the earlier run. Raises
+        ValueError.
         """
         run = str(page.get("run", ""))
         self._begun = page.get("begun", "") if page.get("state") == "COMMITTING" else ""
         if overwrite and page.get("before") and page["state"] in ("COMMITTING", "COMMITTED"):
             self._before, self._digest = page["before"], page.get("digest", "")
-            # Nothing is done before it is known that the rows are the same.
+            # Staged: the rows must be compared with the earlier ones before they are written.
             self._options = self._options.with_(commit="staged")
         elif overwrite and page and not is_staged(self._options):
             raise ValueError(
@@ -130,11 +133,10 @@ class TableWriter(DataSourceArrowWriter):
             self._leave("RUNNING", {})
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write a task's rows."""
         return _written(self._options, self.job, self._number, self._schema, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Have what waits done, leave the job's document; take away what was overwritten."""
+        """Execute the staged parts, write the job's document, delete overwritten documents."""
         counts, parts = total(messages), parts_of(messages)
         digest, given = digest_of(messages), _given(messages)
         if self._before and self._digest not in ("", digest):
@@ -153,20 +155,20 @@ class TableWriter(DataSourceArrowWriter):
         settle(self._options, self.job, counts, parts, self._page(), given)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Say that the job failed. What it wrote stays: a run with the same jobId goes on.
+        """Record that the job failed. Its rows stay: a run with the same jobId continues.
 
-        What waits is taken away, unless the commit has begun: then `finish` can go on with it.
+        The staged parts are deleted, unless the commit has begun: then `finish` can complete it.
         """
         parts = parts_of(messages)
         page = job_of(self._options, self.job)
         if parts and page.get("state") == "COMMITTING" and page.get("parts") == _listed(parts):
             return
         staged.abandon(self._options, self.job, parts)
-        if not self._digest and "undone" not in page:  # Else it says already what was done.
+        if not self._digest and "undone" not in page:  # Else its document has the outcome already.
             self._leave("ABORTED", total(messages))
 
     def _page(self) -> dict[str, Any]:
-        """Return what each state of the job's document says."""
+        """Return the members that the job's document has in every state."""
         said = {"before": self._before, "run": self._options.text(RUN), "digest": self._digest}
         said["begun"] = self._begun
         return {"batch": self._number} | {name: value for name, value in said.items() if value}
@@ -183,10 +185,10 @@ def settle(
     options: Options, job: str, counts: Counter[str], parts: Sequence[StagedPart],
     page: Mapping[str, Any], given: bytes = b"",
 ) -> Counter[str]:  # fmt: skip
-    """Do what waits, take away what was overwritten, and say that the job is done.
+    """Execute the parts, delete overwritten documents, and record that the job is committed.
 
-    page: what the job's document says in any state; its `before` is the cut from before an
-    overwrite, `begun` the one from before the commit. given: as of `Counted`. Raises WriteFailed.
+    page: the members that the job's document has in every state. Its `before` is the cut before an
+    overwrite, its `begun` the cut before the commit. given: as in `Counted`. Raises WriteFailed.
     """
     page = dict(page)
     try:
@@ -195,7 +197,7 @@ def settle(
         if page.get("before"):
             _insist_on_rows(options, counts)
             counts["removed"] = _remove_older(options, job, page, given + outcomes.given)
-    except RowRefused:  # It would be so again: there is nothing to finish.
+    except RowRefused:  # A retry would be refused too: there is nothing to finish.
         staged.abandon(options, job, parts)
         leave_job(options, job, {"state": "ABORTED", **page, **counts})
         raise
@@ -206,13 +208,11 @@ def settle(
 def _committed(
     options: Options, job: str, parts: Sequence[StagedPart], page: dict[str, Any]
 ) -> Outcomes:
-    """Do what waits, or undo it where a row is refused, and let the page say so."""
+    """Execute the parts. If a row is refused, undo them and count that in the page."""
     with Undoing() as undoing:
         try:
             return staged.commit(options, job, page["batch"], parts, undoing.note)
         except RowRefused as error:
-            if "begun" not in page:  # Of a job that an earlier release has left.
-                raise
             done = undoing.undo(options, job, page["batch"], page["begun"])
             page |= {"undone": done["written"], "notUndone": done["conflicted"]}
             raise RowRefused(
@@ -221,9 +221,9 @@ def _committed(
 
 
 def _insist_on_rows(options: Options, counts: Mapping[str, int]) -> None:
-    """Refuse to empty a table for rows of which none was taken. Raises RowRefused.
+    """Raise RowRefused if all rows of an overwrite were refused: it would empty the table.
 
-    A table without rows, on the other hand, is what an overwrite may well be given.
+    An overwrite with no rows is allowed to empty it.
     """
     refused = counts.get("conflicted", 0) + counts.get("dead", 0)
     if refused and not any(counts.get(name) for name in ("written", "repeated", "skipped")):
@@ -233,17 +233,19 @@ def _insist_on_rows(options: Options, counts: Mapping[str, int]) -> None:
 
 
 def finish(url: str, job: str) -> Counter[str]:
-    """Finish a job whose driver went away in the middle of its commit; return its counts.
+    """Finish a job whose driver died during its commit; return its counts.
 
-    Raises ValueError when there is nothing to finish.
+    Raises ValueError if there is nothing to finish.
     """
     page = job_of(Options({"url": url}), job)
     if page.get("state") != "COMMITTING":
-        raise ValueError(f"docstore: {job} does not wait: {page.get('state', 'there is no job')}")
+        raise ValueError(
+            f"docstore: {job} has no commit to finish: {page.get('state', 'there is no job')}"
+        )
     if "before" in page and page.get("apart"):
         raise ValueError(
             f"docstore: {page['apart']} rows of {job} were refused before they were staged, and"
-            " only the job knows whose documents must stay: run it again with its rows and jobId"
+            " only the job knows which documents they name: run it again with its rows and jobId"
         )
     options = Options(page["options"] | {"url": url})
     parts = [StagedPart(**each) for each in page["parts"]]
@@ -254,11 +256,11 @@ def finish(url: str, job: str) -> Counter[str]:
 
 
 def _remove_older(options: Options, job: str, page: Mapping[str, Any], given: bytes) -> int:
-    """Delete what was under the path at the cut, if no writer has changed it and no row named it.
+    """Delete the documents of the cut that no writer has changed since and no row has named.
 
-    A row may leave its document's version as it is: a handler that changes nothing, a row that is
-    refused, one that was written before the cut. The new documents are there already, so no reader
-    ever sees an empty table.
+    A row may leave the version of its document unchanged: if a handler changes nothing, if the row
+    is refused, or if it was written before the cut. The new documents exist already, so readers
+    never see an empty table.
     """
     names = [KEY, "documentVersion"]
     marks = np.sort(np.frombuffer(given, np.uint64))
@@ -272,7 +274,7 @@ def _remove_older(options: Options, job: str, page: Mapping[str, Any], given: by
 
 
 def _not_given(batch: pa.RecordBatch, marks: "np.typing.NDArray[np.uint64]") -> pa.RecordBatch:
-    """Return the documents that no row has named. marks: of the rows' links, in order."""
+    """Return the documents that no row has named. marks: the sorted marks of the rows' links."""
     links = batch.column(KEY).to_pylist()
     found = np.frombuffer(b"".join(map(marked, links)), np.uint64)
     is_given = np.searchsorted(marks, found, "right") > np.searchsorted(marks, found, "left")
@@ -280,7 +282,7 @@ def _not_given(batch: pa.RecordBatch, marks: "np.typing.NDArray[np.uint64]") -> 
 
 
 def older(options: Options, cut: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield some columns of the documents that are under the path at a cut."""
+    """Yield some columns of the documents below the path at a cut."""
     plan = options.group.plan(cut)
     spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n > 0]
     request = {"prefix": options.path + "/", "columns": list(names)}
@@ -289,7 +291,7 @@ def older(options: Options, cut: str, names: Sequence[str]) -> Iterator[pa.Recor
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes micro-batch after micro-batch; a repeated one changes nothing."""
+    """Writes one micro-batch after another. A repeated one changes nothing."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         options.refuse("a stream numbers its batches itself", "batchId")
@@ -297,20 +299,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         check(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write a task's rows of one micro-batch."""
-        context = TaskContext.get()
-        assert context is not None
-        query = context.getLocalProperty("sql.streaming.queryId")
-        number = context.getLocalProperty("streaming.sql.batchId")
-        if query is None or number is None:
-            raise WriteFailed("docstore: this Spark does not tell its writers the batch")
-        job = self._options.text("jobId") or f"stream-{query}"
-        written = _written(self._options, job, int(number), self._schema, iterator)
+        job, number = batch_of_stream(self._options)
+        written = _written(self._options, job, number, self._schema, iterator)
         written.job = job
         return written
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Have what waits done, and leave the query's document."""
         counts, parts = total(messages), parts_of(messages)
         if parts:
             counts += staged.commit(self._options, _job_of(messages), batchId, parts).counts
@@ -318,17 +312,28 @@ class StreamWriter(DataSourceStreamArrowWriter):
         leave_job(self._options, name, {"state": "RUNNING", "batch": batchId, **counts})
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing to undo: the batch will be repeated. What waits goes."""
+        """Delete the staged parts. Rows that are written stay: the batch will be repeated."""
         staged.abandon(self._options, _job_of(messages), parts_of(messages))
 
 
+def batch_of_stream(options: Options) -> tuple[str, int]:
+    """Return the job and the number of the micro-batch that this task writes."""
+    context = TaskContext.get()
+    assert context is not None
+    query = context.getLocalProperty("sql.streaming.queryId")
+    number = context.getLocalProperty("streaming.sql.batchId")
+    if query is None or number is None:
+        raise WriteFailed("docstore: this Spark does not tell its writers the batch")
+    return options.text("jobId") or f"stream-{query}", int(number)
+
+
 def _job_of(messages: Sequence[WriterCommitMessage | None]) -> str:
-    """Return the job that the tasks of a stream's batch wrote for."""
+    """Return the job of a stream's batch."""
     return next((each.job for each in messages if isinstance(each, Counted)), "")
 
 
 def total(messages: Sequence[WriterCommitMessage | None]) -> Counter[str]:
-    """Return the sum of what the tasks did."""
+    """Return the number of all tasks' rows by outcome."""
     counts: Counter[str] = Counter()
     for message in messages:
         if isinstance(message, Counted):
@@ -337,18 +342,16 @@ def total(messages: Sequence[WriterCommitMessage | None]) -> Counter[str]:
 
 
 def digest_of(messages: Sequence[WriterCommitMessage | None]) -> str:
-    """Return the digest of all tasks' rows, in whatever order and by whichever task."""
+    """Return the digest of all tasks' rows. Their order and their tasks do not matter."""
     whole = sum(each.digest for each in messages if isinstance(each, Counted))
     return f"{whole % (1 << 8 * DIGEST_BYTES):x}"
 
 
 def _given(messages: Sequence[WriterCommitMessage | None]) -> bytes:
-    """Return the marks that all tasks' messages hold."""
     return b"".join(each.given for each in messages if isinstance(each, Counted))
 
 
 def parts_of(messages: Sequence[WriterCommitMessage | None]) -> list[StagedPart]:
-    """Return what waits for the commit."""
     return [part for each in messages if isinstance(each, Counted) for part in each.parts]
 
 
@@ -364,6 +367,6 @@ def job_of(options: Options, job: str) -> dict[str, Any]:
 
 
 def leave_job(options: Options, job: str, state: Mapping[str, Any]) -> None:
-    """Keep what a job did as a document: Python sources have no other place for figures."""
+    """Write the job's document. Spark has no other place for the counts of a Python source."""
     page = {"kind": "docstore:Job", "path": options.path, "job": job, **state}
     options.group.json("PUT", f"{JOBS}/{quote(job, safe='')}", page)

@@ -28,11 +28,11 @@ def row(given: dict[str, Any], names: str, **options: str) -> BulkLine:
 @pytest.mark.parametrize(
     ("given", "options", "wrong"),
     [
-        ({"id": None, "body": "{}"}, {}, "a row has nothing in 'id'"),
-        ({"id": "", "body": "{}"}, {}, "a row has nothing in 'id'"),
+        ({"id": None, "body": "{}"}, {}, "'id' is null or empty in a row"),
+        ({"id": "", "body": "{}"}, {}, "'id' is null or empty in a row"),
         ({"id": "1", "body": None}, {}, "body is null"),
         ({"id": "1", "body": ""}, {}, "body is not JSON"),
-        ({"id": "1"}, {"operation": "delete", "expectversion": "body"}, "a row has nothing in"),
+        ({"id": "1"}, {"operation": "delete", "expectversion": "body"}, "is null in a row"),
         ({"id": "1", "body": "x"}, {"operation": "delete", "expectversion": "body"}, "body is 'x'"),
         ({"id": "1", "body": "1.5"}, {"operation": "delete", "expectversion": "body"}, "body is"),
         ({"id": "1", "body": "1_0"}, {"operation": "delete", "expectversion": "body"}, "body is"),

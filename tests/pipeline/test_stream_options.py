@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql.types import StructType
 
 from docstore.pipeline.errors import line_of
-from docstore.pipeline.fairness import fair
 from docstore.pipeline.offsets import (
     Offsets,
     ending,
@@ -21,6 +20,7 @@ from docstore.pipeline.offsets import (
     starting,
 )
 from docstore.pipeline.options import Options
+from docstore.pipeline.planning import fair
 from docstore.pipeline.producing import TaskAttempt, check_columns
 from docstore.pipeline.source import ChangesSource, DocstoreSource, RecordsSource
 from docstore.pipeline.topics import NoLeader, Partition, TopicState, whole_topic

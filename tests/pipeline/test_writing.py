@@ -227,7 +227,7 @@ def test_an_overwrite_of_which_every_row_is_refused_removes_nothing(
 
 def test_a_row_without_a_key_is_skipped_where_errors_are(stage: Stage) -> None:
     table = numbered(stage, 3).withColumn("name", F.expr("if(n = 1, null, name)"))
-    with pytest.raises(PySparkException, match="a row has nothing in 'name'"):
+    with pytest.raises(PySparkException, match="'name' is null or empty in a row"):
         write(stage, table)
     done = write(stage, table, onError="skip")
     assert (done["written"] + done.get("repeated", 0), done["conflicted"]) == (2, 1)
