@@ -1,7 +1,7 @@
-"""`docstore spark <job>`: bulk work over a group, on a Spark of its own or on a cluster's.
+"""Run `docstore spark <job>`: bulk work over a group, on a Spark of its own or on a cluster's.
 
-Each prints one line of JSON, and its progress on standard error. A process of its own: `docstore`
-itself starts without PySpark and without Java, and so do nodes.
+Each job prints one line of JSON, and its progress on standard error. It runs in a process of its
+own: `docstore` and nodes start without PySpark and without Java.
 """
 
 import importlib
@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import orjson
@@ -30,54 +29,46 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+Factory = Annotated[str, typer.Argument(help="A factory.")]
 Url = Annotated[str, typer.Option(envvar="DOCSTORE_URL", help="Nodes, with commas between them.")]
 Master = Annotated[str, typer.Option(help="Spark's master.")]
-JobId = Annotated[str, typer.Option(help="The same id makes a repeated run harmless.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Look, and change nothing.")]
+JobId = Annotated[str, typer.Option(help="A run that is repeated with the same id does no harm.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing.")]
 AsOf = Annotated[str, typer.Option(help="latest, a time, a snapshot's name, or a cut's token.")]
 URL, LOCAL = "http://127.0.0.1:8001", "local[2]"
 
 
-@dataclass(frozen=True, slots=True)
-class _JobRun:
-    """One run of a job."""
-
-    name: str
-    url: str
-    master: str
-    job_id: str
-    dry_run: bool = False
-
-    def job(self, function: str, **arguments: Any) -> None:
-        """Run `module:function` of the jobs, and print its result, or one line of why not."""
-        try:
-            with _noise_elsewhere():
-                result = self._result(function, arguments)
-        except EXPECTED as error:
-            raise _failed(error) from None
-        sys.stdout.write(orjson.dumps(result).decode() + "\n")
-
-    def _result(self, function: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        GroupClient(self.url.split(","))  # What is no URL is said before Spark has been started.
-        is_ours = SparkSession.getActiveSession() is None
-        spark = session(self.master, f"docstore {self.name}")
-        try:
-            if not self.master.startswith(REMOTE):
-                spark.sparkContext.setLogLevel("OFF")  # What fails is said once, by us.
-            module, _, name = function.partition(":")
-            found = importlib.import_module(f"docstore.pipeline.jobs.{module}")
-            work = Work(spark, self.url, self.name, self.job_id, self.dry_run)
-            return work.run(getattr(found, name), **arguments)
-        finally:
-            if is_ours:  # Else somebody goes on with it.
-                spark.stop()
+def _run(
+    function: str, url: str, master: str, job_id: str, dry_run: bool = False, **arguments: Any
+) -> None:
+    """Run `module:function` of the jobs, and print its result, or its error in one line."""
+    try:
+        with _noise_elsewhere():
+            GroupClient(url.split(","))  # Checks the URLs before Spark starts.
+            module, _, attribute = function.partition(":")
+            name = attribute.removesuffix("_")
+            is_ours = SparkSession.getActiveSession() is None
+            spark = session(master, f"docstore {name}")
+            try:
+                if not master.startswith(REMOTE):
+                    spark.sparkContext.setLogLevel("OFF")  # This process prints the error, once.
+                job = getattr(
+                    importlib.import_module(f"docstore.pipeline.jobs.{module}"), attribute
+                )
+                result = Work(spark, url, name, job_id, dry_run).run(job, **arguments)
+            finally:
+                if is_ours:  # Else the caller still uses the session.
+                    spark.stop()
+    except EXPECTED as error:
+        raise _failed(error) from None
+    sys.stdout.write(orjson.dumps(result).decode() + "\n")
 
 
 @contextmanager
 def _noise_elsewhere() -> Iterator[None]:
-    """Send to standard error what Java says while it starts: standard output is the result's."""
+    """Send Java's messages to standard error: standard output is for the result."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        logging.getLogger(name).disabled = True  # PySpark's own tracebacks, as JSON.
+        logging.getLogger(name).disabled = True  # They print PySpark's tracebacks as JSON.
     sys.stdout.flush()
     ours = os.dup(1)
     os.dup2(2, 1)
@@ -97,134 +88,116 @@ def _failed(error: BaseException) -> typer.Exit:
 @app.command(name="import")
 def import_(
     source: Annotated[str, typer.Argument(help="A directory of `export`, or a file.")],
-    into: Annotated[str, typer.Option(help="The factory; declared if it is not there.")],
+    into: Annotated[str, typer.Option(help="The factory; declared if it does not exist.")],
     ids: Annotated[str, typer.Option("--id", help="Fields that make the id.")] = "",
     form: Annotated[str, typer.Option("--format", help="json, csv, parquet...")] = "auto",
-    schema: Annotated[str, typer.Option(help="Of the rows, in DDL; else values stay as they are.")]
+    schema: Annotated[str, typer.Option(help="DDL of the rows; else values stay as they are.")]
     = "",
-    infer: Annotated[bool, typer.Option("--infer", help="A CSV's types from its values.")] = False,
-    bad_lines: Annotated[str, typer.Option(help="fail, skip, deadletter: rows that are none.")]
+    infer: Annotated[bool, typer.Option("--infer", help="Infer the types of a CSV.")] = False,
+    bad_lines: Annotated[str, typer.Option(help="Malformed rows: fail, skip or deadletter.")]
     = "fail",
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Files into a factory. Versions begin anew, those of an export as well."""
-    run = _JobRun("import", url, master, job_id, dry_run)
-    run.job(
-        "importing:import_",
-        source=source,
-        into=into,
-        ids=ids,
-        form=form,
-        schema=schema,
-        infer=infer,
-        bad_lines=bad_lines,
-    )
+    """Import files into a factory. Versions begin anew, those of an export too."""
+    _run(
+        "importing:import_", url, master, job_id, dry_run, source=source, into=into, ids=ids,
+        form=form, schema=schema, infer=infer, bad_lines=bad_lines,
+    )  # fmt: skip
 
 
 @app.command()
 def export(
-    path: Annotated[str, typer.Argument(help="A factory.")],
-    to: Annotated[str, typer.Option(help="A directory that is not there yet.")],
-    where: Annotated[str, typer.Option(help="Only documents of which this is true.")] = "",
+    path: Factory,
+    to: Annotated[str, typer.Option(help="A directory that does not exist yet.")],
+    where: Annotated[str, typer.Option(help="A condition on the documents.")] = "",
     as_of: AsOf = "latest", url: Url = URL, master: Master = LOCAL, job_id: JobId = "",
     dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """A factory's snapshot as Parquet, with a manifest."""
-    run = _JobRun("export", url, master, job_id, dry_run)
-    run.job("exporting:export", path=path, to=to, as_of=as_of, where=where)
+    """Export a factory's snapshot as Parquet, with a manifest."""
+    _run(
+        "exporting:export", url, master, job_id, dry_run, path=path, to=to, as_of=as_of, where=where
+    )
 
 
 @app.command()
 def restore(
     source: Annotated[str, typer.Argument(help="A directory of `export`.")],
-    into: Annotated[str, typer.Option(help="The factory that goes back to that moment.")],
-    feed_url: Annotated[str, typer.Option(help="The group that was exported, for its feed.")] = "",
+    into: Annotated[str, typer.Option(help="The factory to restore.")],
+    feed_url: Annotated[str, typer.Option(help="The exported group, to read its feed.")] = "",
     until: Annotated[str, typer.Option(help="The moment, with --feed-url.")] = "",
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """A factory as it was at a moment, by value. Versions and epochs begin anew."""
-    run = _JobRun("restore", url, master, job_id, dry_run)
-    run.job("restoring:restore", source=source, into=into, feed_url=feed_url, until=until)
+    """Restore a factory to a moment, by value. Versions and epochs begin anew."""
+    _run(
+        "restoring:restore", url, master, job_id, dry_run, source=source, into=into,
+        feed_url=feed_url, until=until,
+    )  # fmt: skip
 
 
 @app.command()
 def audit(
-    path: Annotated[str, typer.Argument(help="A factory.")],
+    path: Factory,
     as_of: AsOf = "latest", url: Url = URL, master: Master = LOCAL, job_id: JobId = "",
 ) -> None:  # fmt: skip
     """Compare all copies of all documents, and name those that differ."""
-    run = _JobRun("audit", url, master, job_id)
-    run.job("auditing:audit", path=path, as_of=as_of)
+    _run("auditing:audit", url, master, job_id, path=path, as_of=as_of)
 
 
 @app.command()
 def compact(
-    older_than: Annotated[str, typer.Option(help="Replaced longer ago: 7d, 12h, 30m, 90s.")],
+    older_than: Annotated[str, typer.Option(help="Age since replacement: 7d, 12h, 30m, 90s.")],
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Let go of old versions, on all nodes."""
-    run = _JobRun("compact", url, master, job_id, dry_run)
-    run.job("compacting:compact", older_than=older_than)
+    """Delete old versions, on all nodes."""
+    _run("compacting:compact", url, master, job_id, dry_run, older_than=older_than)
 
 
 @app.command()
 def balance(url: Url = URL, master: Master = LOCAL, job_id: JobId = "") -> None:
-    """How evenly owners and rows lie."""
-    run = _JobRun("balance", url, master, job_id)
-    run.job("balancing:balance")
+    """Show how evenly owners and rows are spread."""
+    _run("balancing:balance", url, master, job_id)
 
 
 @app.command()
 def matview(
-    path: Annotated[str, typer.Argument(help="A factory.")],
+    path: Factory,
     into: Annotated[str, typer.Option(help="The factory of the view.")],
     rows: Annotated[str, typer.Option(help="SELECT ... FROM documents: rows of one document.")],
     keys: Annotated[str, typer.Option(help="Columns to group by.")],
     checkpoint: Annotated[str, typer.Option(help="Spark's state between runs.")],
     sums: Annotated[str, typer.Option(help="Columns to sum.")] = "",
-    schema: Annotated[str, typer.Option(help="Of the documents, in DDL.")] = "",
-    seconds: Annotated[float, typer.Option(help="Follow for so long; 0 is once.")] = 0.0,
+    schema: Annotated[str, typer.Option(help="DDL of the documents.")] = "",
+    seconds: Annotated[float, typer.Option(help="Seconds to follow; 0 for one run.")] = 0.0,
     check: Annotated[bool, typer.Option(help="Compare with a batch at the same cut.")] = False,
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "matview", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Sums over a factory, kept up to date by its change feed."""
-    run = _JobRun("matview", url, master, job_id, dry_run)
-    run.job(
-        "viewing:matview",
-        path=path,
-        into=into,
-        rows=rows,
-        keys=keys,
-        checkpoint=checkpoint,
-        sums=sums,
-        schema=schema,
-        seconds=seconds,
-        check=check,
-    )
+    """Keep sums over a factory up to date, by its change feed."""
+    _run(
+        "viewing:matview", url, master, job_id, dry_run, path=path, into=into, rows=rows, keys=keys,
+        checkpoint=checkpoint, sums=sums, schema=schema, seconds=seconds, check=check,
+    )  # fmt: skip
 
 
 @app.command()
 def histcheck(
     log: Annotated[str, typer.Argument(help="Operations of clients, NDJSON.")],
-    path: Annotated[str, typer.Option(help="Look for what was written in this factory.")] = "",
+    path: Annotated[str, typer.Option(help="A factory that must have the versions.")] = "",
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "",
 ) -> None:  # fmt: skip
-    """Whether what clients saw could have been."""
-    run = _JobRun("histcheck", url, master, job_id)
-    run.job("checking:histcheck", log=log, path=path)
+    """Check that the operations of clients are linearizable."""
+    _run("checking:histcheck", url, master, job_id, log=log, path=path)
 
 
 @app.command()
 def migrate(
-    path: Annotated[str, typer.Argument(help="A factory.")],
+    path: Factory,
     to: Annotated[str, typer.Option(help="Nodes of the other group.")],
-    into: Annotated[str, typer.Option(help="Its path there, if another one.")] = "",
-    lag: Annotated[int, typer.Option(help="So few changes are left at the end.")] = 100,
+    into: Annotated[str, typer.Option(help="Its path there, if it differs.")] = "",
+    lag: Annotated[int, typer.Option(help="Changes that may be left at the end.")] = 100,
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "", dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """A factory to another group, while it is written to."""
-    run = _JobRun("migrate", url, master, job_id, dry_run)
-    run.job("migrating:migrate", path=path, to=to, into=into, lag=lag)
+    """Copy a factory to another group, while clients write to it."""
+    _run("migrating:migrate", url, master, job_id, dry_run, path=path, to=to, into=into, lag=lag)
 
 
 @app.command()
@@ -232,7 +205,7 @@ def finish(
     job_id: Annotated[str, typer.Argument(help="A job whose document says COMMITTING.")],
     url: Url = URL,
 ) -> None:
-    """Go on with the commit of a job whose driver went away."""
+    """Finish the commit of a job whose driver died."""
     try:
         counts = writing.finish(url, job_id)
     except EXPECTED as error:
@@ -242,14 +215,13 @@ def finish(
 
 @app.command(hidden=True)
 def tour(
-    path: Annotated[str, typer.Argument(help="A factory.")],
-    member: Annotated[str, typer.Option(help="By which member to sum.")],
+    path: Factory,
+    member: Annotated[str, typer.Option(help="The member to group by.")],
     directory: Annotated[str, typer.Option(help="For Parquet and Spark's state.")],
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "",
 ) -> None:  # fmt: skip
-    """The last act of the demo."""
-    run = _JobRun("tour", url, master, job_id)
-    run.job("touring:tour", path=path, member=member, directory=directory)
+    """Show the pipeline, as the last act of the demo."""
+    _run("touring:tour", url, master, job_id, path=path, member=member, directory=directory)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ TABLES = {
 
 
 def schema_of(options: Options) -> str:
-    """Return the columns of a table. Raises ValueError."""
     name = options.text("path").strip("/")
     if name not in TABLES:
         raise ValueError(f"docstore: load one of {', '.join(TABLES)}, not {name!r}")
@@ -34,17 +33,15 @@ def schema_of(options: Options) -> str:
 
 
 class AdminReader(DataSourceReader):
-    """Reads one of the tables; they are small, so in one task."""
+    """Reads one of the tables in one task, since they are small."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the one task."""
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """Yield the table's rows."""
         rows: dict[str, Any] = {
             "nodes": _nodes, "slots": _slots, "ring": _ring, "digests": _digests,
             "counts": _counts, "snapshots": _snapshots, "jobs": _jobs,

@@ -1,13 +1,13 @@
-"""Bodies as columns: members of documents, with the types that a schema says.
+"""Parse bodies into columns: members of documents, with the types of a schema.
 
-A whole batch at once by Arrow's JSON reader. When that refuses, a half at a time, until what it
-refuses is one document; that one is held against the schema by itself (`fitting.py`). So a document
-that does not fit costs its own row, never those beside it, and little of the others' speed.
+Arrow's JSON reader parses a whole batch at once. If it refuses the batch, each half is parsed, down
+to the one document that it refuses, which `fitting.py` checks against the schema. So a document
+that does not fit costs its own row only, and little of the speed of the others.
 
-Arrow's reader takes only some types for what they are in our documents: it reads dates as numbers
-of days, binary as plain text, and lets a time without a zone have one. These it reads as what JSON
-has for them, and they are made what they should be afterwards. Decimals are read in twice the bits,
-since it multiplies them up to their scale without a look at what is left. Maps it does not know.
+Arrow's reader does not read all types as the store writes them: it reads dates as numbers of days,
+binary as plain text, and accepts a zone in a time without one. These are read in the form that JSON
+has, and cast afterwards. Decimals are read in twice the bits, since the reader multiplies them up
+to their scale without a check of overflow. It does not read maps.
 """
 
 import base64
@@ -26,17 +26,17 @@ PERMISSIVE, DROP, FAIL = PARSE_MODES
 
 
 class Malformed(PipelineError):
-    """A document is not what the schema says, and the mode is FAILFAST."""
+    """A document does not fit the schema, and the mode is FAILFAST."""
 
 
 def members(
     bodies: pa.Array, fields: Sequence[pa.Field], mode: str, *, links: pa.Array | None = None,
     any_is_text: bool = False,
 ) -> tuple[list[pa.Array], pa.Array]:  # fmt: skip
-    """Return an array for each member, and which rows are as the schema says.
+    """Return an array for each member, and which rows fit the schema.
 
-    links: of the documents, to say which one does not fit. any_is_text: a string takes any value,
-    as its JSON. Raises Malformed in mode FAILFAST.
+    links: the links of the documents, for the message. any_is_text: a string takes any value, as
+    its JSON. Raises Malformed in mode FAILFAST.
     """
     wire = [_wire(field.type) for field in fields]
     named = [pa.field(f.name, t) for f, t in zip(fields, wire, strict=True) if t is not None]
@@ -51,19 +51,18 @@ def members(
 
 
 class _Found:
-    """What has been read of a batch so far, from its first document on."""
+    """The columns parsed so far from the documents of a batch."""
 
     def __init__(
         self, fields: Sequence[pa.Field], wire: Sequence[pa.Field] | None, any_is_text: bool
     ) -> None:
-        """wire: how Arrow reads the fields, None if it cannot."""
+        """wire: the types with which Arrow reads the fields, None if it cannot."""
         self._fields, self._wire, self._any_is_text = fields, wire, any_is_text
         self._columns: list[list[pa.Array]] = [[] for _ in fields]
         self._rows = 0
         self.unfit: dict[int, str] = {}
 
     def take(self, bodies: pa.Array) -> None:
-        """Read these documents as well."""
         if not len(bodies):
             return
         if self._wire is None:
@@ -96,7 +95,6 @@ class _Found:
         self._rows += len(arrays[0])
 
     def arrays(self) -> list[pa.Array]:
-        """Return the columns."""
         return [
             pa.chunked_array(column, field.type).combine_chunks()
             for column, field in zip(self._columns, self._fields, strict=True)
@@ -116,16 +114,16 @@ def _whole(
     block = pa.json.ReadOptions(block_size=len(lines) + 1, use_threads=False)
     table = pa.json.read_json(pa.BufferReader(lines), block, options)
     if table.num_rows != len(bodies):
-        raise pa.ArrowInvalid("lines were lost")
+        raise pa.ArrowInvalid("a body holds a line break or is empty")
     return [_made(table.column(field.name).combine_chunks(), field.type) for field in fields]
 
 
 def _wire(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type that Arrow's reader takes a member as, None if it knows none."""
+    """Return the type with which Arrow's reader reads a member, None if it cannot."""
     if pa.types.is_map(kind):
         return None
     if pa.types.is_float32(kind):
-        return pa.float64()  # Read as what it is, a number too large would become an infinity.
+        return pa.float64()  # As float32 too large a number would become an infinity.
     if pa.types.is_decimal(kind):
         return pa.decimal256(kind.precision, kind.scale)
     if pa.types.is_list(kind):
@@ -142,7 +140,7 @@ def _wire(kind: pa.DataType) -> pa.DataType | None:
 
 
 def _made(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return what was read in the type that it should be. Raises ArrowException, ValueError."""
+    """Cast a member as it was read to its type. Raises ArrowException, ValueError."""
     if array.type == kind:
         return array
     if pa.types.is_float32(kind):
@@ -151,7 +149,7 @@ def _made(array: pa.Array, kind: pa.DataType) -> pa.Array:
             raise pa.ArrowInvalid("a number is too large")
         return made
     if pa.types.is_decimal(kind):
-        array.validate(full=True)  # Of all digits, only those that the text has are counted before.
+        array.validate(full=True)  # The reader has checked the digits of the text only.
     if pa.types.is_list(kind):
         inner = _made(array.values, kind.value_type)
         return pa.ListArray.from_arrays(array.offsets, inner, kind, mask=array.is_null())

@@ -104,7 +104,7 @@ class BulkLines:
         """Return the columns that become members, the one with the ids last."""
         used = {self._key} | SET_BY_STORE
         if SET_BY_STORE.intersection(names):
-            used |= ALSO_READ & {self._sequence}  # It was read with the row.
+            used |= ALSO_READ & {self._sequence}  # The column was read with the row.
         named = [] if self._key in SET_BY_STORE else [self._key]
         return [name for name in names if name not in used] + named
 

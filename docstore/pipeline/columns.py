@@ -1,7 +1,7 @@
-"""The columns that Spark sees, and how they come from those of a scan.
+"""Define the columns that Spark sees, and the columns of a scan that they are made of.
 
-What is none of the names here is a member of the document: the option `members` ("total double")
-reads some, parsed from the body, and so does `.schema(...)`.
+All other names are members of the documents, parsed from the body: the option `members`
+("total double") and `.schema(...)` name them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ TYPES = {Type.TEXT: StringType(), Type.NUMBER: LongType(), Type.TIME: LongType()
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A column that the store sets: the scan's column that it is made of, and its type."""
+    """A column that the store sets: its type, and the column of the scan that it is made of."""
 
     wire: str
     type: DataType
@@ -76,14 +76,14 @@ def schema_of(names: Sequence[str]) -> StructType:
 
 
 def insist_on_distinct(names: Sequence[str]) -> None:
-    """Refuse two columns of one name. Raises ValueError."""
+    """Raise ValueError for two columns of one name."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ValueError(f"docstore: the column {twice!r} is named twice")
 
 
 def insist_on_own_types(schema: StructType) -> None:
-    """Refuse the store's own columns as anything but what they are. Raises ValueError."""
+    """Raise ValueError for a column of the store with another type than it has."""
     for field in schema.fields:
         own = ENVELOPE[field.name].type if field.name in ENVELOPE else field.dataType
         if field.dataType != own:
@@ -91,7 +91,7 @@ def insist_on_own_types(schema: StructType) -> None:
 
 
 def insist_on_members(names: Iterable[str]) -> None:
-    """Refuse members that are called as the store's own columns. Raises ValueError."""
+    """Raise ValueError for a member with the name of a column of the store."""
     taken = next((name for name in names if name in ENVELOPE), None)
     if taken is not None:
         raise _taken(taken, "and no member")
@@ -105,23 +105,23 @@ def _taken(name: str, what: str) -> ValueError:
 
 
 def with_members(own: StructType, members: str) -> StructType | str:
-    """Return columns of the store with members of the documents behind them, given in DDL."""
+    """Return columns of the store, followed by members of the documents in DDL."""
     if not members:
         return own
     names = [
         f"{field.name} {field.dataType.simpleString()}{'' if field.nullable else ' NOT NULL'}"
         for field in own.fields
     ]
-    return ", ".join([*names, members])  # Only a session can parse it: Spark does so by itself.
+    return ", ".join([*names, members])  # Spark parses it: only a session can.
 
 
 def wire_columns(schema: StructType, corrupt: str) -> list[str]:
-    """Return the scan's columns that a schema needs: the body for whatever is not the store's."""
+    """Return the columns of the scan that a schema needs: the body for all members."""
     insist_on_distinct(schema.names)
     wanted = [
         ENVELOPE[name].wire if name in ENVELOPE else "body"
         for name in schema.names
         if name != corrupt
     ]
-    # A count needs rows all the same: the narrowest column there is.
+    # A count needs rows too: this is the narrowest column.
     return list(dict.fromkeys(wanted)) or ["documentVersion"]

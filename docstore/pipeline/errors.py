@@ -1,7 +1,7 @@
-"""What goes wrong in the pipeline: one root, and one line for each, whoever wraps it.
+"""Define the root of the pipeline's errors, and reduce each error to one line.
 
-What fails in a process of Spark's comes back as its text: a traceback in Python, in a message, in a
-stack trace of Java. `line_of` finds in there what was said in the first place.
+An error in a process of Spark arrives as text: a traceback of Python, in a message, in a stack
+trace of Java. `line_of` finds the original message in it.
 """
 
 import functools
@@ -18,39 +18,39 @@ P = ParamSpec("P")
 T = TypeVar("T")
 LINE_MAX = 1000
 PLAIN = ("ValueError", "RuntimeError", "AnalysisException", "ParseException")
-"""Kinds of errors whose name adds nothing to what they say."""
+"""Kinds of errors whose name adds nothing to their message."""
 
 _TRACEBACK = re.compile(r"^(?:  .*\n)+(?P<kind>[A-Za-z_][\w.]*)(?:: ?(?P<said>.*))?$", re.MULTILINE)
 _JAVA = re.compile(r"^: (?:[\w$]+\.)+[\w$]+: (?P<said>.+)$", re.MULTILINE)
 _IN_TASK = re.compile(r"^Job aborted due to stage failure: .*?\): (?:(?:[\w$]+\.)+[\w$]+: )?")
-"""What Spark puts before the words of what failed in a task of its own."""
+"""Spark's prefix of a message from one of its own tasks."""
 _STATE = re.compile(r"\s*SQLSTATE: \w+;?")
 
 
 class PipelineError(Picklable):
-    """The root of all errors of the pipeline's own."""
+    """The root of all errors of the pipeline."""
 
 
 class SparkFailed(PipelineError, PySparkException):
-    """Spark could not do it: its first line is why, and `__context__` what Spark said of it."""
+    """Spark failed. The text is its reason; `__context__` is its own error."""
 
     def __init__(self, line: str) -> None:
         PySparkException.__init__(self, message=line)
 
 
 class WrongCall(PipelineError, ValueError):
-    """What a helper was asked for cannot be."""
+    """A helper was called with wrong arguments."""
 
 
 EXPECTED = (
     DocstoreError, PipelineError, PySparkException, Py4JError, OSError, ValueError, RuntimeError,
     ArithmeticError,
 )  # fmt: skip
-"""What can go wrong without a mistake of ours."""
+"""Errors that do not mean a fault of this program."""
 
 
 def line_of(error: BaseException) -> str:
-    """Return what an error says, in one line."""
+    """Return the message of an error in one line."""
     text = str(error)
     if isinstance(error, PySparkException | Py4JError):
         text = _innermost(text)
@@ -59,9 +59,9 @@ def line_of(error: BaseException) -> str:
 
 
 def plainly(function: Callable[P, T]) -> Callable[P, T]:
-    """Have a function of the session raise PipelineErrors alone for what can go wrong.
+    """Wrap a helper so that it raises PipelineErrors only.
 
-    What is no error of the pipeline's own becomes SparkFailed, or WrongCall, which is a ValueError.
+    Other errors become SparkFailed, or WrongCall, which is a ValueError.
     """
 
     @functools.wraps(function)
@@ -79,7 +79,7 @@ def plainly(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _innermost(text: str) -> str:
-    """Return the line that was said first, of all that was put around it."""
+    """Return the original message, without the texts that Spark wraps around it."""
     tracebacks = list(_TRACEBACK.finditer(text))
     if tracebacks:
         found = tracebacks[-1]

@@ -1,11 +1,11 @@
-"""The changes of a factory: the readers behind `format("docstore.changes")`.
+"""Read the changes of a factory: the readers behind `format("docstore.changes")`.
 
-An offset is a cut. A batch is what the slots' logs have between two cuts; a slot stays in one task,
-so the versions of a document arrive in their order. Only what is decided is ever seen, so an offset
-never has to be taken back. Which rows a batch has is fixed when its end offset is chosen, and
-`partitions` depends on nothing but its arguments: a batch that is run again is the same one.
+An offset is a cut. A batch holds the rows of the slots' logs between two cuts. A slot stays in one
+task, so the versions of a document arrive in order. Readers see decided rows only, so an offset is
+never taken back. The rows of a batch are fixed when its end is chosen, and `partitions` depends on
+its arguments only: a batch that is run again has the same rows.
 
-Source: the change streams of Cosmos DB, MongoDB and Kafka's connectors, and what went wrong there.
+Source: the change streams of Cosmos DB, MongoDB and Kafka's connectors, and their known faults.
 """
 
 import hashlib
@@ -43,17 +43,17 @@ KEYS = ("slot", "seq", "documentSelfLink", "documentVersion", "deleted")
 GONE = "snapshot-gone"
 CONSUMER_TTL_S = 86_400
 RETAIN_AGAIN_S = 30.0
-"""A snapshot that lags keeps a little more than it must; each one is a write."""
+"""Seconds between two writes of a consumer's snapshot. A late one keeps a little more history."""
 
 log = logging.getLogger("docstore.pipeline")
 
 
 class TrimmedFeed(PipelineError):
-    """Changes between the feed's offset and now have been let go of."""
+    """Changes after the feed's offset have been deleted."""
 
 
 def own_columns(options: Options) -> list[str]:
-    """Return the columns of the store that a feed has when nobody says which."""
+    """Return the columns of the store that the options name, or the defaults."""
     mode, members = options.choice("mode", MODES), options.text("members")
     every = list(KEYS if mode == "keys" else FEED)
     names = options.words("columns") or [n for n in every if not (members and n == "body")]
@@ -63,7 +63,7 @@ def own_columns(options: Options) -> list[str]:
 
 
 def default_schema(options: Options) -> StructType | str:
-    """Return the columns of a feed when nobody says which, and the members that are named."""
+    """Return the columns that the options name, or the defaults."""
     return with_members(schema_of(own_columns(options)), options.text("members"))
 
 
@@ -77,13 +77,13 @@ def position(options: Options, name: str, default: str) -> Cut:
 
 
 Ends = tuple[Cut, Cut]
-"""Between which cuts a bounded read is."""
+"""The cuts between which a bounded read is."""
 
 
 def ends_of(options: Options) -> Ends | Exception:
-    """Return what the options `start` and `end` stand for, or why that cannot be known.
+    """Return the cuts of the options `start` and `end`, or the error if there are none.
 
-    Whether a bounded or an endless read is meant shows later; an endless one does without.
+    Spark says later whether the read is bounded. An endless one does not need them.
     """
     try:
         start = position(options, "start", "earliest")
@@ -95,7 +95,7 @@ def ends_of(options: Options) -> Ends | Exception:
 
 
 def insist_on_order(start: Cut, end: Cut) -> None:
-    """Refuse an end from before the start: it would be no rows, and no error. Raises ValueError."""
+    """Raise ValueError for an end before the start, which would give no rows and no error."""
     if start.cluster != end.cluster:
         raise ValueError("docstore: start and end are cuts of two groups")
     steps = [n - begun for (_, begun), (_, n) in zip(start.positions, end.positions, strict=True)]
@@ -104,7 +104,7 @@ def insist_on_order(start: Cut, end: Cut) -> None:
 
 
 class ChangeFeed:
-    """What bounded and endless reading have in common."""
+    """Plans and reads the changes, for bounded and endless readers."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options = options
@@ -112,15 +112,13 @@ class ChangeFeed:
         self._on_trim = options.choice("onTrim", ON_TRIM)
 
     def group(self) -> GroupClient:
-        """Return the group."""
         return self.options.group
 
     def position(self, name: str, default: str) -> Cut:
-        """Return the cut that an option names: earliest, latest, a time or a token."""
         return position(self.options, name, default)
 
     def split(self, after: Cut, until: Cut) -> list[InputPartition]:
-        """Return the partitions of what lies between two cuts."""
+        """Return the partitions of the changes between two cuts."""
         ends = zip(after.positions, until.positions, strict=True)
         spans = [(slot, a, b) for slot, ((_, a), (_, b)) in enumerate(ends) if b > a]
         return self._partitions(spans, is_log=True)
@@ -141,7 +139,6 @@ class ChangeFeed:
         return [SharePartition(share) for share in found]
 
     def read(self, share: scanning.ScanShare | None) -> Iterator[pa.RecordBatch]:
-        """Yield a share's rows."""
         if share is None:
             return
         action = None if share.is_log else "SNAPSHOT"
@@ -153,15 +150,15 @@ class ChangeFeed:
                 raise
             if self._on_trim == "fail":
                 raise TrimmedFeed(
-                    f"the feed's beginning has been let go of: {error.detail}. Begin anew, or read"
-                    ' with option("onTrim", "snapshot") or "skip"'
+                    f"the feed's oldest changes have been deleted: {error.detail}. Start again, or"
+                    ' read with option("onTrim", "snapshot") or "skip"'
                 ) from None
             yield from self._after_trim(share)
 
     def _after_trim(self, share: scanning.ScanShare) -> Iterator[pa.RecordBatch]:
-        """Go on where the log still is, after the state there if that is wanted.
+        """Yield the kept changes, after the state at their beginning if onTrim is snapshot.
 
-        Whole slots, before any of their rows was given: a trimmed share fails at its beginning.
+        A share whose log is trimmed fails before its first row, so this reads whole slots.
         """
         kept = self.group().high(self.options.path)["kept"]
         whole = []
@@ -170,7 +167,7 @@ class ChangeFeed:
             whole.append((slot, start, until))
             if start == after:
                 continue
-            log.warning("slot %d: %d changes were let go of", slot, start - after)
+            log.warning("slot %d: %d changes were deleted unread", slot, start - after)
             if self._on_trim == "snapshot":
                 state = {**share.request, "versions": "latest"}
                 at = replace(share, spans=((slot, start),), is_log=False, request=state)
@@ -181,23 +178,21 @@ class ChangeFeed:
 
 
 class FeedReader(DataSourceReader):
-    """Reads the changes between two cuts once."""
+    """Reads the changes between two cuts."""
 
     def __init__(self, options: Options, schema: StructType, ends: Ends) -> None:
         self._feed = ChangeFeed(options, schema)
         self._ends = ends
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan between the two cuts."""
         return self._feed.split(*self._ends)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield a partition's changes."""
         return self._feed.read(partition.value)
 
 
 class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads changes as they come."""
+    """Reads changes as they are written."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         options.refuse("a stream has no end", "end")
@@ -211,7 +206,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._of = hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a query without a checkpoint begins: the same, however often Spark asks."""
+        """Return where a query without a checkpoint begins, the same at each call."""
         if self._first is None:
             self._first = self._beginning()
             self._retain(self._first)
@@ -225,12 +220,11 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(self._feed.position("start", "latest"))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the option `maxChangesPerTrigger` as a limit."""
         rows = self._options.number("maxChangesPerTrigger", 0)
         return ReadMaxRows(rows) if rows else ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return the end of the next batch: what is decided, or a fair share of it."""
+        """Return the end of the next batch: all decided rows, or a fair share of them."""
         if start["of"] != self._of:
             raise ValueError(
                 "docstore: this checkpoint belongs to another path, where or mode; give the query"
@@ -245,34 +239,31 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(advanced(after, target, rows))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Freeze the target: what comes later is for the next run."""
+        """Fix the end of this run: later changes are for the next run."""
         self._target = self._high()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where the log is now, for the query's progress."""
         return self._offset(self._high())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return what lies between two offsets."""
         until = unpack_cut(end["cut"])
         if start.get("snapshot"):
             return self._feed.snapshot(until)
         return self._feed.split(unpack_cut(start["cut"]), until)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield a partition's changes."""
         return self._feed.read(partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Let the nodes know now and then what a consumer with a name does not need any more."""
+        """Move the snapshot of a named consumer up to the offset, every RETAIN_AGAIN_S."""
         if time.monotonic() - self._retained_at >= RETAIN_AGAIN_S:
             self._retain(end)
 
     def stop(self) -> None:
-        """A consumer's snapshot stays, for the next run or until its time is over."""
+        """Do nothing: the snapshot of a consumer stays until it expires."""
 
     def _retain(self, offset: dict[str, Any]) -> None:
-        """Have the nodes keep what follows an offset, for a consumer with a name."""
+        """Keep the changes after an offset, for a named consumer."""
         if self._consumer:
             self._retained_at = time.monotonic()
             ttl_s = self._options.number("consumerTtl", CONSUMER_TTL_S)
@@ -287,7 +278,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def advanced(after: Cut, target: Cut, rows: int | None) -> Cut:
-    """Return the cut that lies at most `rows` changes on, each slot by its share of the lag."""
+    """Return the cut at most `rows` changes later. Each slot advances in proportion to its lag."""
     lags = [
         max(0, n - begun)
         for (_, begun), (_, n) in zip(after.positions, target.positions, strict=True)
@@ -306,7 +297,7 @@ def advanced(after: Cut, target: Cut, rows: int | None) -> Cut:
 
 
 def _insist_not_rewritten(after: Cut, target: Cut) -> None:
-    """Refuse a log that ends before what a feed has seen of it: it is not the same log."""
+    """Raise ValueError if a log ends before the offset of the feed: it is another log."""
     if after.cluster != target.cluster:
         raise ValueError("docstore: this checkpoint is of another group")
     for slot, (seen, now) in enumerate(zip(after.positions, target.positions, strict=True)):

@@ -1,7 +1,8 @@
-"""One document held against a schema, member by member: the way back of `values.py`.
+"""Check one document against a schema, member by member: the inverse of `values.py`.
 
-`bodies.py` has Arrow read whole batches; what Arrow refuses comes here, a document alone. It says
-what Arrow says, on top of that knows maps, NaN and the infinities, and names what does not fit.
+`bodies.py` lets Arrow parse whole batches; a document that Arrow refuses comes here. This file
+accepts what Arrow accepts, and maps, NaN and the infinities, and names the member that does not
+fit.
 """
 
 import base64
@@ -21,7 +22,7 @@ _ROOM = Context(prec=80)
 
 
 class SchemaMismatch(Exception):
-    """A document is not what the schema says."""
+    """A document does not fit the schema."""
 
 
 def fitted(body: str | None, fields: Sequence[pa.Field], *, any_is_text: bool = False) -> list[Any]:
@@ -38,7 +39,7 @@ def fitted(body: str | None, fields: Sequence[pa.Field], *, any_is_text: bool = 
 
 
 def _with_texts(value: Any, kind: pa.DataType) -> Any:
-    """Return a value with texts wherever its type has strings."""
+    """Replace each value by its JSON where its type has a string."""
     if value is None or isinstance(value, str):
         return value
     if _is_text(kind):
@@ -53,7 +54,7 @@ def _with_texts(value: Any, kind: pa.DataType) -> Any:
 
 
 def instant(text: str, kind: pa.DataType) -> int:
-    """Return a time's count of units; without a zone it is in UTC. Raises ArrowInvalid."""
+    """Return a time as a count of units since 1970, in UTC without a zone. Raises ArrowInvalid."""
     try:
         return int(pa.scalar(text).cast(kind).value)
     except pa.ArrowInvalid:
@@ -73,7 +74,7 @@ def _value(value: Any, kind: pa.DataType, name: str) -> Any:
         return [_value(each, kind.value_type, f"{name}[]") for each in value]
     try:
         found = _text(value, kind) if isinstance(value, str) else _number(value, kind)
-    except (ValueError, OverflowError):  # Among them Arrow's own.
+    except (ValueError, OverflowError):  # ArrowInvalid is a ValueError.
         found = None
     if found is None:
         _refuse(value, kind, name)
@@ -93,7 +94,7 @@ def _members(value: dict[str, Any], kind: pa.DataType, name: str) -> Any:
 
 
 def _key(text: str, kind: pa.DataType, name: str) -> Any:
-    """Return the key that a member's name is the text of."""
+    """Parse the name of a member as the key of a map."""
     if _is_text(kind) or pa.types.is_temporal(kind):
         return _value(text, kind, name)
     try:
@@ -104,7 +105,7 @@ def _key(text: str, kind: pa.DataType, name: str) -> Any:
 
 
 def _text(text: str, kind: pa.DataType) -> Any:
-    """Return what a text stands for, None if for nothing. Raises ValueError."""
+    """Parse a text as a value of a type, None if it is none. Raises ValueError."""
     if _is_text(kind):
         return text
     if pa.types.is_timestamp(kind):
@@ -121,7 +122,7 @@ def _text(text: str, kind: pa.DataType) -> Any:
 
 
 def _number(value: bool | int | Decimal, kind: pa.DataType) -> Any:
-    """Return a number or a truth as it is in the column, None if it does not fit."""
+    """Convert a number or a boolean to a type, None if it does not fit."""
     if isinstance(value, bool) or pa.types.is_boolean(kind):
         return value if isinstance(value, bool) and pa.types.is_boolean(kind) else None
     if pa.types.is_decimal(kind):
@@ -136,7 +137,7 @@ def _number(value: bool | int | Decimal, kind: pa.DataType) -> Any:
 
 
 def _decimal(value: Decimal, kind: pa.DataType) -> Decimal | None:
-    """Return a number that has no more digits than the type, before the point and behind it."""
+    """Return a number that has no more digits than the type, else None."""
     if value and value.adjusted() >= kind.precision - kind.scale:
         return None
     exact = value.quantize(Decimal((0, (1,), -kind.scale)), context=_ROOM)
@@ -148,4 +149,4 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _refuse(value: Any, kind: pa.DataType, name: str) -> NoReturn:
-    raise SchemaMismatch(f"{name} is {json.dumps(value, default=str)[:100]}, which is no {kind}")
+    raise SchemaMismatch(f"{name} is {json.dumps(value, default=str)[:100]}, not a valid {kind}")

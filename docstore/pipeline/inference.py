@@ -23,7 +23,7 @@ _ORDER: tuple[type[DataType], ...] = (NullType, BooleanType, LongType, DoubleTyp
 
 
 def schema_of_sample(bodies: Iterable[str]) -> StructType:
-    """Return the columns that these documents have; what conflicts is a string."""
+    """Return the members of some documents. Types that conflict become a string."""
     found: DataType = StructType([])
     for body in bodies:
         found = _joined(found, _type_of(json.loads(body)))
@@ -72,7 +72,7 @@ def _joined(one: DataType, other: DataType) -> DataType:
 
 
 def _closed(kind: DataType) -> DataType:
-    """Return the type without what was never seen; a large object as a map."""
+    """Replace types that were never seen by string, and large objects by maps."""
     if isinstance(kind, NullType):
         return StringType()
     if isinstance(kind, ArrayType):

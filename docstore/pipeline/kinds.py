@@ -1,7 +1,7 @@
-"""Which types of Spark's have a form in JSON. Everything else is refused, by its column.
+"""Define the types of Spark that have a form in JSON. All others are refused, by column.
 
-The forms themselves are in `values.py`, the way back in `fitting.py`, both as a table in
-docs/pipeline.md. What Spark would spell in a way that is not read back equal has no form here.
+`values.py` has the forms, `fitting.py` parses them, and docs/pipeline.md has them as a table. A
+type whose text in Spark would not be read back equal has no form.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,28 +26,28 @@ from pyspark.sql.types import (
 
 NAMES = (StringType, IntegralType, BooleanType, DateType, DecimalType, TimestampType,
          TimestampNTZType)  # fmt: skip
-"""Types whose values name something: a document, or a member of an object."""
+"""Types whose values can name a document, or a member of an object."""
 SCALARS = (*NAMES, BinaryType, DoubleType, FloatType, NullType)
 
 
 def check_members(schema: StructType, names: Iterable[str]) -> None:
-    """Refuse columns whose values JSON cannot say. Raises ValueError, naming the column."""
+    """Raise ValueError for a column whose type has no form in JSON."""
     for name in names:
         for where, why in _faults(schema[name].dataType, name):
             raise ValueError(f"docstore: column {where!r} {why}; cast it, or leave it out")
 
 
 def check_name(schema: StructType, name: str) -> None:
-    """Refuse a column that cannot name documents. Raises ValueError."""
+    """Raise ValueError for a column that cannot name documents."""
     kind = schema[name].dataType
     if isinstance(kind, NAMES):
         return
     said = kind.simpleString()
-    raise ValueError(f"docstore: column {name!r} is {said}, which names no document; cast it")
+    raise ValueError(f"docstore: column {name!r} is {said}, which cannot name documents; cast it")
 
 
 def _faults(kind: DataType, where: str) -> Iterator[tuple[str, str]]:
-    """Yield what has no form, at its place, and why."""
+    """Yield the place and the fault of each type without a form."""
     if isinstance(kind, ArrayType):
         yield from _faults(kind.elementType, f"{where}[]")
     elif isinstance(kind, StructType):

@@ -1,7 +1,7 @@
-"""A join that asks for the keys it has, in pages, instead of reading the whole factory.
+"""Join by asking for the keys of the rows, in pages, without a scan of the whole factory.
 
-A page is as many keys as a condition may be long (`docstore/query/tokens.py`). Keys that no link
-can be made of, such as null, are not asked for: no document has them.
+A page has as many keys as a condition may hold (`docstore/query/tokens.py`). A key that cannot be
+a link, such as null, is not asked for: no document has it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ _BETWEEN = ", "
 
 
 class KeyLookup:
-    """The documents of one factory at one cut, by their keys."""
+    """The documents of one factory at one cut, by key."""
 
     def __init__(self, urls: Sequence[str], path: str, cut: str) -> None:
         """cut: a token, or latest. Raises GroupError, OSError."""
@@ -33,7 +33,7 @@ class KeyLookup:
         self._plan = self._group.plan(cut)
 
     def beside(self, batch: pa.RecordBatch, key: str) -> pa.RecordBatch:
-        """Return the rows with two columns more: their documents' versions and bodies."""
+        """Add the version and the body of its document to each row."""
         links = [link_of(text, self._path) for text in texts(batch.column(key), key)]
         known: dict[str, tuple[str, str]] = {}
         for page in pages(dict.fromkeys(link for link in links if link)):
@@ -47,7 +47,7 @@ class KeyLookup:
         )
 
     def documents(self, links: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
-        """Yield each of these links that has a document, with its version and its body."""
+        """Yield each of the links that has a document, with its version and its body."""
         ends = self._plan["ends"]
         slots = {slot_of(link, len(ends)) for link in links}
         spans = [(slot, ends[slot]) for slot in sorted(slots) if ends[slot]]
@@ -64,7 +64,7 @@ class KeyLookup:
 
 
 def link_of(text: str | Formless | None, path: str) -> str:
-    """Return the link that a key stands for, "" if no document can have it."""
+    """Return the link of a key, "" if no document can have it."""
     if not isinstance(text, str):
         return ""
     link = text if text.startswith("/") else f"{path}/{text}"
@@ -75,7 +75,7 @@ def link_of(text: str | Formless | None, path: str) -> str:
 
 
 def pages(links: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the links in parts, each of which fits into one condition."""
+    """Split links into pages, each of which fits into one condition."""
     page: list[str] = []
     length = 0
     for link in links:
@@ -90,5 +90,5 @@ def pages(links: Iterable[str]) -> Iterator[list[str]]:
 
 
 def quoted(link: str) -> str:
-    """Return a text as conditions spell it."""
+    """Return a text as a literal of a condition."""
     return "'" + link.replace("'", "''") + "'"

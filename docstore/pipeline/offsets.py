@@ -1,7 +1,7 @@
-"""Where a reader of a topic is: an offset for each partition, and what options say of it.
+"""Resolve the offsets at which a reader of a topic begins and ends.
 
-As JSON {"0": 123, "1": 45, "of": "..."}: the offset that comes next in each partition, and which
-topic they are of, since one that is deleted and made again under its name counts from 0 anew.
+As JSON {"0": 123, "1": 45, "of": "..."}: the next offset of each partition, and the incarnation of
+the topic, since a topic that is deleted and made again under its name counts from 0.
 """
 
 import json
@@ -21,33 +21,32 @@ STARTING, ENDING, SINCE = "startingOffsets", "endingOffsets", "startingTimestamp
 OF = "of"
 
 Given = Mapping[int, int]
-"""What an option says in JSON: partition -> offset."""
+"""An option that is JSON: partition -> offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """The offset that comes next in each partition, of which a topic may have got more since."""
+    """The next offset of each partition. The topic may have got more partitions since."""
 
     of: str
     """The topic's incarnation."""
     next: tuple[int, ...]
 
     def at(self, partition: int) -> int:
-        """Return the offset in a partition; one that came later is read from its beginning."""
+        """Return the offset of a partition, 0 for one that was added later."""
         return self.next[partition] if partition < len(self.next) else 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return what Spark keeps in a checkpoint."""
+        """Return the JSON that Spark keeps in a checkpoint."""
         return {str(number): each for number, each in enumerate(self.next)} | {OF: self.of}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> "Offsets":
-        """Return what `to_json` returned."""
         return Offsets(value[OF], tuple(value[str(number)] for number in range(len(value) - 1)))
 
 
 def check(options: Options) -> None:
-    """Refuse what can be told to be wrong without asking anybody. Raises ValueError."""
+    """Raise ValueError for options that are wrong whatever the topic holds."""
     _given(options, STARTING, EARLIEST_IN_JSON)
     _given(options, ENDING, LATEST_IN_JSON)
     if options.text(ENDING) == EARLIEST:
@@ -58,10 +57,7 @@ def check(options: Options) -> None:
 
 
 def instant_us(options: Options) -> int | None:
-    """Return the option startingTimestamp in microseconds since 1970, None without it.
-
-    Raises ValueError.
-    """
+    """Return the option startingTimestamp in microseconds since 1970, None without it."""
     text = options.text(SINCE)
     if not text:
         return None
@@ -80,7 +76,7 @@ def instant_us(options: Options) -> int | None:
 
 
 def starting(options: Options, topic: TopicState, default: str) -> Offsets:
-    """Return where to begin by the option startingOffsets. Raises ValueError."""
+    """Return the offsets of the option startingOffsets. Raises ValueError."""
     given = _given(options, STARTING, EARLIEST_IN_JSON, topic)
     if given is None:
         is_latest = (options.text(STARTING) or default) == LATEST
@@ -89,15 +85,15 @@ def starting(options: Options, topic: TopicState, default: str) -> Offsets:
 
 
 def ending(options: Options, topic: TopicState) -> Offsets:
-    """Return where a bounded read ends by the option endingOffsets. Raises ValueError."""
+    """Return the offsets of the option endingOffsets. Raises ValueError."""
     given = _given(options, ENDING, LATEST_IN_JSON, topic)
     return latest(topic) if given is None else _resolved(given, topic, ENDING, latest(topic).next)
 
 
 def insist_on_order(options: Options, topic: TopicState, after: Offsets, until: Offsets) -> None:
-    """Refuse a range that ends before it begins. Raises ValueError, naming the partition.
+    """Raise ValueError for a partition whose range ends before it begins.
 
-    With failOnDataLoss=false it may end before what is kept.
+    With failOnDataLoss=false a range may end before the first record that is kept.
     """
     for number, (first, end) in enumerate(zip(after.next, until.next, strict=True)):
         is_lost = first == topic.partitions[number].base
@@ -109,14 +105,13 @@ def insist_on_order(options: Options, topic: TopicState, after: Offsets, until: 
 
 
 def earliest(topic: TopicState) -> Offsets:
-    """Return where what is kept of a topic begins."""
     return Offsets(topic.incarnation, tuple(each.base for each in topic.partitions))
 
 
 def latest(topic: TopicState) -> Offsets:
-    """Return where what is committed of a topic ends, as far as that is known.
+    """Return the committed end of each partition, as far as it is known.
 
-    What a partition has let go of was committed, whatever its new leader knows of the rest.
+    Evicted records were committed, even if a new leader does not know it of the rest.
     """
     ends = tuple(max(0, each.base, each.high) for each in topic.partitions)
     return Offsets(topic.incarnation, ends)
@@ -125,9 +120,9 @@ def latest(topic: TopicState) -> Offsets:
 def _given(
     options: Options, name: str, least: int, topic: TopicState | None = None
 ) -> Given | None:
-    """Return what an option says in JSON, None if it says a word or nothing. Raises ValueError.
+    """Parse an option that is JSON, None if it is a word or empty. Raises ValueError.
 
-    topic: the one that offsets have to be of, None while it is not known.
+    topic: the topic that the offsets must belong to, None while it is not known.
     """
     text = options.text(name)
     if text in ("", EARLIEST, LATEST):
@@ -142,7 +137,7 @@ def _given(
     )
     if not isinstance(value, dict):
         raise wrong
-    of = value.pop(OF, None)  # Offsets copied from a query's progress have it.
+    of = value.pop(OF, None)  # Offsets from a query's progress have it.
     if not all(each.isascii() and each.isdecimal() for each in value):
         raise wrong
     if topic is not None and of not in (None, topic.incarnation):
@@ -156,7 +151,7 @@ def _given(
 
 
 def _resolved(given: Given, topic: TopicState, name: str, default: Sequence[int]) -> Offsets:
-    """Return offsets that were given, with those of words and of what was left out."""
+    """Return the given offsets, with words resolved and missing partitions filled in."""
     count = len(topic.partitions)
     unknown = next((number for number in sorted(given) if number >= count), None)
     if unknown is not None:
@@ -168,7 +163,7 @@ def _resolved(given: Given, topic: TopicState, name: str, default: Sequence[int]
     for number, each in enumerate(topic.partitions):
         offset = given.get(number, default[number])
         offset = words[offset][number] if offset < 0 else offset
-        # Not the committed end: a new leader may know of a lower one for a moment.
+        # Not the committed end, which may be lower for a moment on a new leader.
         if offset > each.end:
             raise ValueError(
                 f"docstore: {name}: partition {number} of {topic.name} ends at {each.end},"

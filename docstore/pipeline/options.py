@@ -1,4 +1,4 @@
-"""What a reader or writer was told, checked: a misspelt option is an error, not a default."""
+"""Check the options of readers and writers: a misspelt option is an error, not a default."""
 
 import difflib
 import os
@@ -37,20 +37,20 @@ STREAM = (
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options by their names, whatever their case."""
+    """Options by name, in any case."""
 
     given: Mapping[str, str]
 
     @staticmethod
     def of(given: Mapping[str, str], known: Iterable[str]) -> "Options":
-        """Return the options. Raises ValueError, naming what is near to a misspelt one."""
+        """Return the options. Raises ValueError, with a suggestion for a misspelt one."""
         names = {name.lower(): name for name in known}
         said = {name.lower() for name in given}
-        # Spark names the provider of a table without columns, and none for one with columns.
+        # Spark passes the provider of a table without columns, and no option of one with columns.
         if "provider" in said or not said & {"url", "path"}:
             raise ValueError(
                 "docstore: neither url nor path is given, and a table in Spark's catalog keeps"
-                " none: DROP TABLE it, and say CREATE TEMPORARY VIEW ... USING docstore"
+                " none: DROP TABLE it, and use CREATE TEMPORARY VIEW ... USING docstore"
                 " OPTIONS (url '...', path '...')"
             )
         for name in given:
@@ -61,7 +61,7 @@ class Options:
         return Options({name.lower(): value for name, value in given.items()})
 
     def checked(self) -> "Options":
-        """Return these options, once what must be said at `load()` has been said."""
+        """Check the options that must be right at `load()`. Raises ValueError."""
         assert self.urls
         assert self.path
         assert self.where is not None
@@ -70,16 +70,15 @@ class Options:
         return self
 
     def with_(self, **others: str) -> "Options":
-        """Return these options with some in the place of what was said before."""
+        """Return these options with some of them replaced."""
         return Options({**self.given, **{name.lower(): value for name, value in others.items()}})
 
     def refuse(self, why: str, name: str) -> None:
-        """Refuse an option that would mean nothing here. Raises ValueError."""
+        """Raise ValueError for an option that has no meaning here."""
         if self.text(name):
             raise ValueError(f"docstore: {name} would be ignored: {why}")
 
     def text(self, name: str, default: str = "") -> str:
-        """Return an option as it is."""
         return str(self.given.get(name.lower(), default))
 
     def number(self, name: str, default: int, least: int = 0) -> int:
@@ -110,12 +109,12 @@ class Options:
         return found
 
     def words(self, name: str) -> list[str]:
-        """Return what stands between commas."""
+        """Return the words between commas."""
         return [each.strip() for each in self.text(name).split(",") if each.strip()]
 
     @property
     def urls(self) -> list[str]:
-        """Return the nodes to begin with. Raises ValueError."""
+        """The nodes to begin with. Raises ValueError."""
         urls = self.words("url") or os.environ.get("DOCSTORE_URL", "").split(",")
         urls = [url_of(each) for each in urls if each.strip()]
         if not urls:
@@ -129,7 +128,7 @@ class Options:
 
     @property
     def path(self) -> str:
-        """Return the path of the factory. Raises ValueError."""
+        """The path of the factory. Raises ValueError."""
         path = self.text("path").rstrip("/")
         if not path.startswith("/"):
             raise ValueError('docstore: load("/orders"), the path of a factory, is needed')
@@ -137,7 +136,7 @@ class Options:
 
     @property
     def topic(self) -> str:
-        """Return the name of the topic. Raises ValueError."""
+        """The name of the topic. Raises ValueError."""
         name = self.text("path")
         if not name or "/" in name:
             raise ValueError(f'docstore: load("flights") names a topic, and {name!r} is none')
@@ -145,7 +144,7 @@ class Options:
 
     @property
     def grouping(self) -> Grouping | None:
-        """Return which aggregates are asked for, None if rows are. Raises ValueError."""
+        """The aggregates, None if rows are asked for. Raises ValueError."""
         try:
             return grouping_of(self.text("aggregates"), self.text("groupBy"))
         except BadRequest as error:
@@ -153,7 +152,7 @@ class Options:
 
     @property
     def where(self) -> str:
-        """Return the condition, known to be well formed. Raises ValueError."""
+        """The condition, which is well formed. Raises ValueError."""
         text = self.text("where")
         try:
             if text.strip():

@@ -1,4 +1,4 @@
-"""What became of a job's rows: counted, and what the options say done with those refused."""
+"""Count the outcomes of a job's rows, and treat refused rows as the options say."""
 
 import hashlib
 import threading
@@ -12,7 +12,7 @@ from docstore.pipeline.options import Options
 
 ON_CONFLICT = ("fail", "skip", "deadletter")
 ON_REPEAT = ("fail", "keep")
-"""Ways to treat a row whose batch has written another value under its link."""
+"""Treatment of a row whose batch has written another value to its link."""
 DUPLICATE, STALE = "duplicate-key", "stale-batch"
 WHAT_TO_DO = {
     DUPLICATE: "; sequenceBy says which of two rows is the later; where the batch is repeated, and"
@@ -21,16 +21,16 @@ WHAT_TO_DO = {
 }
 DEAD_LETTERS = "/core/spark/dead"
 OVERWRITES = "overwrites"
-"""An option that only writers of tables set: the links of all rows are needed afterwards."""
+"""An option that only writers of tables set: remember the links of all rows."""
 
 
 def marked(link: str) -> bytes:
-    """Return eight bytes of a link's hash, by which many links are remembered."""
+    """Return eight bytes of a link's hash, small enough to remember many links."""
     return hashlib.blake2b(link.encode(errors="surrogatepass"), digest_size=8).digest()
 
 
 class Outcomes:
-    """The answers to a job's rows, from several threads."""
+    """The outcomes of a job's rows, for several threads."""
 
     def __init__(self, options: Options, group: GroupClient, job: str, number: int) -> None:
         self._group = group
@@ -45,15 +45,14 @@ class Outcomes:
         self._counting = threading.Lock()
         self.counts: Counter[str] = Counter()
         self.given = bytearray()
-        """Marks of the links of all rows of an overwrite, also of refused ones."""
+        """Marks of the links of all rows of an overwrite, refused ones included."""
 
     def add(self, name: str, count: int = 1) -> None:
-        """Count something else."""
         with self._counting:
             self.counts[name] += count
 
     def note(self, link: str, row: bytes, answer: Mapping[str, Any]) -> None:
-        """Count what became of a row, and do with a refused one what the options say."""
+        """Count the outcome of a row. Raises RowRefused if it fails the job."""
         with self._counting:
             if self._is_overwrite and link:
                 self.given += marked(link)
@@ -86,7 +85,7 @@ class Outcomes:
             self._bury(link, row, answer)
 
     def _bury(self, link: str, row: bytes, answer: Mapping[str, Any]) -> None:
-        """Keep a refused row; its name is made of its content, so that a repetition is the same."""
+        """Keep a refused row. Its name is made of its content: a repetition is the same letter."""
         name = hashlib.sha256(self._job.encode() + row).hexdigest()[:32]
         letter = {
             "job": self._job, "batch": self._number, "link": link,

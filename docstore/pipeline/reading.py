@@ -1,6 +1,6 @@
-"""A factory as a table: the reader behind `format("docstore")`.
+"""Read a factory as a table: the reader behind `format("docstore")`.
 
-Its cut is pinned before (`cuts.py`): all scans of one relation see the same rows. A reader is
+Its cut is pinned before (`cuts.py`), so all scans of a relation see the same rows. A reader is
 pickled to the executors, so it holds values only, no connections.
 """
 
@@ -35,14 +35,14 @@ VERSIONS = ("latest", "all")
 
 
 class SharePartition(InputPartition):
-    """What one task reads."""
+    """The share that one task reads."""
 
     def __init__(self, share: scanning.ScanShare) -> None:
         super().__init__(share)
 
 
 def own_columns(options: Options) -> list[str]:
-    """Return the columns of the store that a table has when nobody says which."""
+    """Return the columns of the store that the options name, or the defaults."""
     names = options.words("columns")
     without_body = options.text("bodyAs", "string") == "none" or (
         options.text("members") and not names
@@ -51,19 +51,18 @@ def own_columns(options: Options) -> list[str]:
 
 
 def default_schema(options: Options) -> StructType | str:
-    """Return the columns of a table when nobody says which, and the members that are named."""
+    """Return the columns that the options name, or the defaults."""
     return with_members(schema_of(own_columns(options)), options.text("members"))
 
 
 class TableReader(DataSourceReader):
-    """Reads documents as they are at a cut, or all their versions up to it."""
+    """Reads the documents at a cut, or all their versions up to it."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options = options
         self.rows = RowShaper(options, schema, own_columns(options))
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan: ask the group for the cut, and share its slots out."""
         options = self.options
         request = self.rows.request() | {
             "versions": options.choice("versions", VERSIONS),
@@ -72,17 +71,16 @@ class TableReader(DataSourceReader):
         return [SharePartition(share) for share in snapshot_shares(options, request)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield a partition's rows, as Arrow."""
         if partition.value is None:
-            return  # Nothing was left after planning; Spark asks all the same.
+            return  # There are no shares; Spark calls this all the same.
         for batch in scanning.batches(partition.value):
             yield from self.rows.shaped(batch)
 
 
 def snapshot_shares(options: Options, request: Mapping[str, Any]) -> list[scanning.ScanShare]:
-    """Ask the group for the cut, and share out the slots that a condition leaves.
+    """Plan the shares of a snapshot, without slots in which the condition finds nothing.
 
-    request: members of the scan's request beside its slots. Raises GroupError, OSError.
+    request: members of the scan's request other than its slots. Raises GroupError, OSError.
     """
     plan = options.group.plan(options.text("asOf", "latest"), options.path)
     slots = _slots_that_matter(options, len(plan["ends"]))
@@ -91,7 +89,7 @@ def snapshot_shares(options: Options, request: Mapping[str, Any]) -> list[scanni
 
 
 def request_of(options: Options) -> dict[str, Any]:
-    """Return the members of a scan's request that are the same whatever is read."""
+    """Return the members of a scan's request that all kinds of reads have."""
     return {
         "prefix": options.path + "/",
         "where": options.where,
@@ -102,13 +100,10 @@ def request_of(options: Options) -> dict[str, Any]:
 
 
 class RowShaper:
-    """Turns batches of a scan into those of a schema; the same for tables and feeds."""
+    """Converts batches of a scan to a schema, for tables and feeds."""
 
     def __init__(self, options: Options, schema: StructType, own: Collection[str]) -> None:
-        """own: the columns of the store beside which the option `members` names members.
-
-        Raises ValueError.
-        """
+        """own: the columns of the store that go with the option `members`. Raises ValueError."""
         if options.text("members"):
             insist_on_members(name for name in schema.names if name not in own)
         insist_on_own_types(schema)
@@ -121,18 +116,17 @@ class RowShaper:
         check_members(schema, self._members)
         self._wire = wire_columns(schema, self._corrupt)
         if self._members and self._mode == bodies.FAIL and "documentSelfLink" not in self._wire:
-            self._wire.append("documentSelfLink")  # To say which document does not fit.
+            self._wire.append("documentSelfLink")  # For the message of Malformed.
 
     def request(self) -> dict[str, Any]:
-        """Return the members of a scan's request that are the same for all shares."""
+        """Return the members of a scan's request that all shares have."""
         compression = self._options.text("compression")
         return request_of(self._options) | {"columns": self._wire, "compression": compression}
 
     def shaped(self, batch: pa.RecordBatch, action: str | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the batch with the schema's columns, exactly as Spark wants them.
+        """Yield the batch with the columns and types of the schema.
 
-        action: what stands in the place of the action by which a version came about; such a row
-        is no change, so that nothing was before it.
+        action: replaces the action of each version. Such a row is no change, so it has no `before`.
         """
         if action is not None:
             said = {"documentUpdateAction": action, "before": None}
@@ -177,7 +171,7 @@ def _body(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _slots_that_matter(options: Options, count: int) -> frozenset[int] | range:
-    """Return the slots in which a condition on links can find anything."""
+    """Return the slots in which a condition on links can find a document."""
     where = options.where
     links = parse(where).links if where.strip() else None
     return range(count) if links is None else frozenset(slot_of(link, count) for link in links)

@@ -1,4 +1,4 @@
-"""The columns of a topic's records, and how they come from what a partition's leader answers."""
+"""Define the columns of a topic's records, and make them of the leader's answers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,11 +27,11 @@ HEADERS = MapType(StringType(), BinaryType(), valueContainsNull=False)
 
 
 class NotText(PipelineError):
-    """Bytes that are no text, read as one."""
+    """Bytes that are read as text are not UTF-8."""
 
 
 def schema_of(options: Options) -> StructType:
-    """Return the columns that the options ask for, all by default. Raises ValueError."""
+    """Return the columns of the options, all by default. Raises ValueError."""
     every = {
         "topic": StructField("topic", StringType(), nullable=False),
         "partition": StructField("partition", IntegerType(), nullable=False),
@@ -51,13 +51,13 @@ def schema_of(options: Options) -> StructType:
 
 
 class RecordColumns:
-    """Turns stretches of records into batches of a schema."""
+    """Converts blocks of records to batches of a schema."""
 
     def __init__(self, schema: StructType) -> None:
         self._schema = schema
 
     def of(self, asked: Range, found: RecordBlock) -> pa.RecordBatch:
-        """Return a stretch's records. Raises NotText."""
+        """Return the records of a block. Raises NotText."""
         target = to_arrow_schema(self._schema, timezone="UTC")
         columns = [self._column(asked, found, field) for field in target]
         return pa.RecordBatch.from_arrays(columns, schema=target)
@@ -90,7 +90,7 @@ def _content(
     if pa.types.is_binary(field.type):
         return raw
     try:
-        return raw.cast(field.type)  # It looks whether all of it is UTF-8.
+        return raw.cast(field.type)  # The cast checks for UTF-8.
     except pa.ArrowInvalid:
         at = next(n for n, each in enumerate(content, first) if not _is_text(each))
         raise NotText(

@@ -1,4 +1,4 @@
-"""A Spark session that finds our formats, and says what is missing before Spark fails over it."""
+"""Make a Spark session that knows the formats, and name what is missing before Spark fails."""
 
 import os
 import pkgutil
@@ -26,7 +26,7 @@ _introduced: WeakSet[SparkSession] = WeakSet()
 
 
 class JavaMissing(PipelineError, RuntimeError):
-    """There is no Java that Spark runs on."""
+    """No Java is found that Spark supports."""
 
 
 class PythonMissing(PipelineError, RuntimeError):
@@ -34,21 +34,19 @@ class PythonMissing(PipelineError, RuntimeError):
 
 
 class NotSet(PipelineError, ValueError):
-    """A setting that only a new session can take."""
+    """The session exists, and a setting needs a new one."""
 
 
 class BadMaster(PipelineError, ValueError):
-    """A master that Spark does not know."""
+    """Spark does not know the master."""
 
 
 def session(master: str = "local[2]", app: str = "docstore", **settings: Any) -> SparkSession:
-    """Return a session with our formats registered.
+    """Return a session with the formats registered, times in UTC and this Python for local workers.
 
-    settings: Spark's own, `_` for each dot, with `spark_` before them or without it.
-    master: Spark's, or `sc://host:port` of a Connect server, whose Python must have this package
-    as well. Raises BadMaster, JavaMissing, PythonMissing; NotSet where a session that is there
-    already cannot take a setting.
-    Time is in UTC, and local workers run the Python that runs us.
+    master: Spark's, or `sc://host:port` of a Connect server, whose Python must have this package.
+    settings: Spark's own, with `_` for each dot, with or without `spark_` in front. Raises
+    BadMaster, JavaMissing, PythonMissing; NotSet if a running session cannot take a setting.
     """
     insist_on_master(master)
     named = {_setting(name): str(value) for name, value in settings.items()}
@@ -76,13 +74,12 @@ def session(master: str = "local[2]", app: str = "docstore", **settings: Any) ->
     given = spark.sparkContext.getConf()
     for name, value in named.items():
         if not is_new and not spark.conf.isModifiable(name) and given.get(name) != value:
-            raise NotSet(f"{name} is {given.get(name)} in the session that is there: stop it first")
+            raise NotSet(f"{name} is {given.get(name)} in the running session: stop it first")
     introduce(spark)
     return spark
 
 
 def _setting(name: str) -> str:
-    """Return the name that Spark has for a setting."""
     return "spark." + name.replace("_", ".").removeprefix("spark.")
 
 
@@ -96,10 +93,10 @@ def _connected(address: str, app: str, named: Mapping[str, str]) -> SparkSession
 
 
 def introduce(spark: SparkSession) -> None:
-    """Make the formats known to a session, if it does not find them by itself.
+    """Register the formats in a session that does not find them by itself.
 
-    Spark looks for them through the folders of its Python path: what came with --py-files, or is
-    installed editable, it does not see there; and a Connect server looks through its own.
+    Spark finds them by the folders of its Python path only, so not in a package of --py-files or
+    one that is installed editable. A Connect server searches its own path.
     """
     if spark in _introduced:
         return
@@ -110,9 +107,9 @@ def introduce(spark: SparkSession) -> None:
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats known to a session, so that `format("docstore")` finds them.
+    """Register the formats in a session, so that `format("docstore")` finds them.
 
-    The helpers of this package do so by themselves where it is needed.
+    The helpers of this package do so where it is needed.
     """
     spark.dataSource.register(DocstoreSource)
     spark.dataSource.register(ChangesSource)
@@ -121,30 +118,30 @@ def register(spark: SparkSession) -> None:
 
 
 def insist_on_master(master: str) -> None:
-    """Refuse a master that Spark would refuse in a page. Raises BadMaster."""
+    """Raise BadMaster for a master that Spark does not know."""
     if not MASTERS.fullmatch(master):
         raise BadMaster(
-            f"{master!r} is no master that Spark knows: local[2], spark://host:7077, yarn,"
+            f"{master!r} is not a master that Spark knows: local[2], spark://host:7077, yarn,"
             " k8s://https://host:port, sc://host:port"
         )
 
 
 def insist_on_python(python: str) -> None:
-    """Refuse a Python that the workers of this machine cannot start with. Raises PythonMissing."""
+    """Raise PythonMissing for a Python that workers on this machine cannot start with."""
     if python == sys.executable:
         return
     wanted = f"PYSPARK_PYTHON is {python!r}"
     if shutil.which(python) is None:
-        raise PythonMissing(f"{wanted}: there is no such program")
+        raise PythonMissing(f"{wanted}, which is not an installed program")
     asked = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
     told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout  # noqa: S603
     ours = f"{sys.version_info[0]}.{sys.version_info[1]}"
     if told.strip() != ours:
-        raise PythonMissing(f"{wanted}: that is Python {told.strip() or 'not'}, this is {ours}")
+        raise PythonMissing(f"{wanted}, Python {told.strip() or 'not'}; it must be {ours}")
 
 
 def insist_on_java() -> str:
-    """Return the path of Java. Raises JavaMissing with what to do."""
+    """Return the path of Java. Raises JavaMissing."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java") or ""
     wanted = "Spark needs Java 17 or 21: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"

@@ -1,4 +1,4 @@
-"""The formats, as Spark asks for them: options in, readers and writers out."""
+"""Define the formats of Spark: options in, readers and writers out."""
 
 from collections.abc import MutableMapping
 
@@ -29,13 +29,12 @@ class DocstoreSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return "docstore"
 
     def schema(self) -> StructType | str:
-        """Return the store's own columns, those of the option `columns`, or of aggregates.
+        """Return the columns of the options, and pin the cut. Raises GroupError.
 
-        Spark asks when it resolves a relation: this is when the cut is pinned. Raises GroupError.
+        Spark asks when it resolves a relation.
         """
         grouping = self._options.grouping
         columns = (
@@ -45,7 +44,6 @@ class DocstoreSource(DataSource):
         return columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Read a snapshot, or aggregates of it."""
         grouping = self._options.grouping
         reader: DataSourceReader = (
             TableReader(self._options, schema)
@@ -56,7 +54,6 @@ class DocstoreSource(DataSource):
         return reader
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Write a DataFrame: modes append and overwrite."""
         return TableWriter(self._options, schema, overwrite=overwrite)
 
     def streamWriter(  # noqa: N802
@@ -64,7 +61,6 @@ class DocstoreSource(DataSource):
         schema: StructType,
         overwrite: bool,
     ) -> DataSourceStreamWriter:
-        """Write what a query gives, batch after batch."""
         return StreamWriter(self._options, schema)
 
 
@@ -79,16 +75,14 @@ class ChangesSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return "docstore.changes"
 
     def schema(self) -> StructType | str:
-        """Return the columns of the feed's mode, or those of the option `columns`."""
+        """Return the columns of the options, and pin the ends of a bounded read."""
         self._ends = feeding.ends_of(self._options)
         return feeding.default_schema(self._options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Read the changes between two cuts."""
         if self._ends is None:
             cuts.insist_on_cut(self._options, "start", "end")
             self._ends = feeding.ends_of(self._options)
@@ -97,7 +91,6 @@ class ChangesSource(DataSource):
         return feeding.FeedReader(self._options, schema, self._ends)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Read changes as they come."""
         return feeding.FeedStreamReader(self._options, schema)
 
 
@@ -112,19 +105,14 @@ class RecordsSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return "docstore.stream"
 
     def schema(self) -> StructType | str:
-        """Return the columns of records, or those of the option `columns`.
-
-        Spark asks when it resolves a relation: this is when the ends of a bounded read are pinned.
-        """
+        """Return the columns of the options, and pin the ends of a bounded read."""
         self._ends = streaming.ends_of(self._options)
         return record_columns.schema_of(self._options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Read the records between two offsets."""
         if self._ends is None:
             raise ValueError(
                 "docstore: a topic has columns of its own, so no .schema(...): the options"
@@ -135,11 +123,9 @@ class RecordsSource(DataSource):
         return streaming.RecordsReader(self._options, schema, self._ends)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Read records as they come."""
         return streaming.RecordsStreamReader(self._options, record_columns.schema_of(self._options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Append a DataFrame."""
         return RecordsWriter(self._options, schema, overwrite=overwrite)
 
     def streamWriter(  # noqa: N802
@@ -147,7 +133,6 @@ class RecordsSource(DataSource):
         schema: StructType,
         overwrite: bool,
     ) -> DataSourceStreamWriter:
-        """Append what a query gives, batch after batch."""
         return RecordsStreamWriter(self._options, schema)
 
 
@@ -160,13 +145,10 @@ class AdminSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return "docstore.admin"
 
     def schema(self) -> str:
-        """Return the columns of the table."""
         return admin.schema_of(self._options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Read the table."""
         return admin.AdminReader(self._options)

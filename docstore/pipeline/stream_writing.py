@@ -93,7 +93,7 @@ class RecordsWriter(DataSourceArrowWriter):
         if overwrite:
             raise ValueError('docstore: a topic cannot be overwritten: write with mode("append")')
         self._options = options
-        # Drawn once: this object is pickled to the tasks, and commits itself.
+        # Drawn once: Spark pickles this object to the tasks, and calls its commit here.
         self._job = options.text("jobId") or f"batch-{uuid.uuid4()}"
         self._batch = options.number("batchId", 0)
         self._target = _target(options, schema)

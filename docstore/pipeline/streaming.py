@@ -1,10 +1,10 @@
-"""The records of a topic: the readers behind `format("docstore.stream")`.
+"""Read the records of a topic: the readers behind `format("docstore.stream")`.
 
-An offset of Spark's is the next offset of each partition; the latest is what is committed, from one
-look at the topic. A batch is a range of each partition, fixed when its end is chosen, and cut into
-tasks by nothing but its ends: one that is run again is the same one.
+An offset of Spark is the next offset of each partition. The latest one is the committed end, from
+one page of the topic. A batch is a range of each partition, fixed when its end is chosen, and its
+tasks depend on its ends only: a batch that is run again has the same records.
 
-Source: Spark's own format for Kafka, whose options have the same names here and mean the same.
+Source: Spark's format for Kafka. Options with its names have its meanings.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,14 +41,14 @@ RECORDS_PER_TASK = 250_000
 
 
 class RangePartition(InputPartition):
-    """What one task reads."""
+    """The range that one task reads."""
 
     def __init__(self, asked: Range) -> None:
         super().__init__(asked)
 
 
 def check(options: Options) -> None:
-    """Say what is wrong with a reader's options before anybody is asked. Raises ValueError."""
+    """Raise ValueError for wrong options, before a node is asked."""
     assert options.urls
     assert options.topic
     schema_of(options)
@@ -59,13 +59,13 @@ def check(options: Options) -> None:
 
 
 Ends = tuple[Offsets, Offsets]
-"""Between which offsets a bounded read is."""
+"""The offsets between which a bounded read is."""
 
 
 def ends_of(options: Options) -> Ends | Exception:
-    """Return what the options say where a bounded read begins and ends, or why nobody can.
+    """Return the offsets at which a bounded read begins and ends, or the error if there are none.
 
-    Whether a bounded or an endless read is meant shows later; an endless one does without.
+    Spark says later whether the read is bounded. An endless one does not need them.
     """
     try:
         topic = whole_topic(options)
@@ -77,7 +77,7 @@ def ends_of(options: Options) -> Ends | Exception:
 
 
 def _beginning(options: Options, topic: TopicState, default: str) -> Offsets:
-    """Return where to begin by the options; by a time, if that is what they say."""
+    """Return the offsets at which to begin, by offset or by time."""
     instant_us = offsets.instant_us(options)
     if instant_us is None:
         return offsets.starting(options, topic, default)
@@ -87,7 +87,7 @@ def _beginning(options: Options, topic: TopicState, default: str) -> Offsets:
 
 
 def _ranges(options: Options, topic: TopicState, after: Offsets, until: Offsets) -> list[Range]:
-    """Return for each partition what lies between two offsets."""
+    """Return the range between two offsets, for each partition."""
     ways = node_urls(options, topic)
     return [
         Range(
@@ -106,23 +106,21 @@ def _ranges(options: Options, topic: TopicState, after: Offsets, until: Offsets)
 
 
 class RecordsReader(DataSourceReader):
-    """Reads the records between two offsets once."""
+    """Reads the records between two offsets."""
 
     def __init__(self, options: Options, schema: StructType, ends: Ends) -> None:
         self._options, self._ends = options, ends
         self._columns = RecordColumns(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan between the two offsets."""
         return tasks(self._options, *self._ends)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield a task's records."""
         return read(self._columns, partition)
 
 
 def tasks(options: Options, after: Offsets, until: Offsets) -> list[InputPartition]:
-    """Return the tasks that together read what lies between two offsets."""
+    """Return the tasks that read the records between two offsets."""
     if after == until:
         return []
     most = options.number("maxRecordsPerPartition", RECORDS_PER_TASK, 1)
@@ -137,12 +135,12 @@ def tasks(options: Options, after: Offsets, until: Offsets) -> list[InputPartiti
 
 
 def _is_same(options: Options, seen: Offsets, topic: TopicState) -> bool:
-    """Say whether offsets are of this topic. Raises RecordsLost if that ends the reading."""
+    """Say whether offsets belong to this topic. Raises RecordsLost if the options say so."""
     if seen.of == topic.incarnation:
         return True
     if options.flag("failOnDataLoss", default=True):
         raise RecordsLost(
-            f"docstore: {topic.name} has been made anew since, and its offsets with it; give the"
+            f"docstore: {topic.name} was deleted and made again, with new offsets; give the"
             " query a checkpointLocation of its own, or read the new one from its beginning with"
             ' option("failOnDataLoss", "false")'
         )
@@ -150,16 +148,15 @@ def _is_same(options: Options, seen: Offsets, topic: TopicState) -> bool:
 
 
 def read(columns: RecordColumns, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Yield a task's records."""
     asked: Range | None = partition.value
     if asked is None:
-        return  # There was nothing to plan; Spark asks all the same.
+        return  # There are no tasks; Spark calls this all the same.
     for found in blocks(asked):
         yield columns.of(asked, found)
 
 
 class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads records as they come."""
+    """Reads records as they are committed."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         options.refuse("a stream has no end", offsets.ENDING)
@@ -169,20 +166,19 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: TopicState | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a query without a checkpoint begins: the same, however often Spark asks."""
+        """Return where a query without a checkpoint begins, the same at each call."""
         if self._first is None:
             self._first = _beginning(self._options, whole_topic(self._options), LATEST)
         return self._first.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the option `maxOffsetsPerTrigger` as a limit."""
         rows = self._options.number("maxOffsetsPerTrigger", 0)
         return ReadMaxRows(rows) if rows else ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return the end of the next batch: what is committed, or a fair share of it.
+        """Return the end of the next batch: all committed records, or a fair share of them.
 
-        Raises RecordsLost when the topic is another one, or ends before what was read of it.
+        Raises RecordsLost if the topic is another one, or ends before the offset of the query.
         """
         topic = self._target or topic_now(self._options)
         after = Offsets.from_json(start)
@@ -193,7 +189,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._end(topic, number, after.at(number)) for number in range(len(topic.partitions))
         ]
         lags = [max(0, end - after.at(number)) for number, end in enumerate(ends)]
-        # Where a log has lost its end, its end is where to go on from.
+        # A log that has lost its end is read from its new end on.
         found = [
             min(end, after.at(number)) + taken
             for number, (end, taken) in enumerate(zip(ends, fair(lags, rows), strict=True))
@@ -201,10 +197,10 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offsets(topic.incarnation, tuple(found)).to_json()
 
     def _end(self, topic: TopicState, number: int, after: int) -> int:
-        """Return where a partition ends for a query that has come to `after`.
+        """Return the end of a partition for a query that has read up to `after`.
 
-        A new leader may know of less for a moment than an earlier one has shown, and nothing is
-        known without a leader: there the query waits.
+        A new leader may know of fewer committed records for a moment, and without a leader the end
+        is unknown. Then the query waits.
         """
         partition = topic.partitions[number]
         if partition.high >= after or not partition.is_known or partition.end >= after:
@@ -212,7 +208,7 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return partition.high if self._is_lost(topic, number, after) else after
 
     def _is_lost(self, topic: TopicState, number: int, after: int) -> bool:
-        """Say whether a leader that is sure of its log has less; a former one may think so, too."""
+        """Say whether a leader that is sure of its log has less than `after`."""
         here = Offsets(topic.incarnation, tuple(after for _ in topic.partitions))
         asked = _ranges(self._options, topic, here, here)[number]
         try:
@@ -222,26 +218,23 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise
             if asked.fails_on_loss:
                 raise RecordsLost(
-                    f"docstore: {asked.name}: offset {after} was read up to, and {error.detail}"
+                    f"docstore: {asked.name}: read up to offset {after}, but {error.detail}"
                 ) from None
             return True
         return False
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Freeze the target: what comes later is for the next run."""
+        """Fix the end of this run: later records are for the next run."""
         self._target = whole_topic(self._options)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where the topic is now, for the query's progress."""
         return offsets.latest(topic_now(self._options)).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return what lies between two offsets."""
         return tasks(self._options, Offsets.from_json(start), Offsets.from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield a task's records."""
         return read(self._columns, partition)
 
     def stop(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""

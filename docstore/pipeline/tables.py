@@ -1,4 +1,4 @@
-"""Reading and writing in one call each, with a pinned cut and rows in the order of the disk."""
+"""Read and write in one call each, with a pinned cut and rows in the order of the slots."""
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,12 +33,12 @@ def read(
     as_of: str = "latest", schema: StructType | str = "", body_as: str = "string",
     schema_hints: str = "", broadcast: bool = False, **options: Any,
 ) -> DataFrame:  # fmt: skip
-    """Return a factory as a DataFrame whose cut is pinned; `.cut` is its token.
+    """Return a factory as a DataFrame with a pinned cut, whose token is `.cut`.
 
-    columns: of the store, a few for less traffic. where: see docs/pipeline.md, done by the nodes.
-    as_of: latest, a time in ISO 8601, the name of a snapshot, or a token.
-    body_as: string (the very bytes), struct (typed columns: by `schema`, or from a sample, with
-    `schema_hints` in DDL over what it says), variant, or none. options: those of the format.
+    columns: of the store, a few for less traffic. where: a condition that nodes evaluate, see
+    docs/pipeline.md. as_of: latest, a time in ISO 8601, the name of a snapshot, or a token.
+    body_as: string (the stored bytes), struct (typed columns, by `schema` or from a sample;
+    `schema_hints` in DDL overrides the sample), variant, or none. options: those of the format.
     Raises ValueError, GroupError.
     """
     if body_as not in BODIES:
@@ -47,7 +47,7 @@ def read(
     group = GroupClient(url.split(","))
     cut = _cut(group, path, as_of)
     given = {"url": url, "where": where, "asOf": cut, **options}
-    if body_as == "struct" and not schema:  # What a sample has seen with several types is a string.
+    if body_as == "struct" and not schema:  # A member with several types is a string.
         given = {"strings": "any", **given}
     reader = _reader(spark, given)
     names = [name for name in columns or TABLE if body_as == "string" or name != "body"]
@@ -74,10 +74,10 @@ def aggregate(
     spark: SparkSession, url: str, path: str, aggregates: str = "count(*)", *, group_by: str = "",
     where: str = "", as_of: str = "latest", **options: Any,
 ) -> DataFrame:  # fmt: skip
-    """Return aggregates of a factory, worked out by its nodes, as a DataFrame with a pinned cut.
+    """Return aggregates of a factory, computed by its nodes, as a DataFrame with a pinned cut.
 
-    aggregates, group_by: such as "count(*) as films, avg(rating)" by "genre"; the language is that
-    of `docstore/query/aggregates.py`. A row for each group, one in all without `group_by`.
+    aggregates, group_by: such as "count(*) as films, avg(rating)" by "genre", in the language of
+    `docstore/query/aggregates.py`. There is a row for each group, or one row without `group_by`.
     Raises ValueError, GroupError.
     """
     introduce(spark)
@@ -99,12 +99,12 @@ def _reader(spark: SparkSession, given: Mapping[str, Any]) -> DataFrameReader:
 
 
 def cut_of(table: DataFrame) -> str:
-    """Return the token of the cut that `read` has pinned a table to."""
+    """Return the token of a table's pinned cut."""
     return str(vars(table)["cut"])
 
 
 def sampled_schema(group: GroupClient, path: str, cut: str, hints: str = "") -> StructType:
-    """Return the members of documents, as a sample has them; hints, in DDL, win.
+    """Infer the members of documents from a sample. hints: DDL that overrides it.
 
     Raises GroupError, OSError.
     """
@@ -112,7 +112,7 @@ def sampled_schema(group: GroupClient, path: str, cut: str, hints: str = "") -> 
     spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n]
     each = max(1, SAMPLE_ROWS // 16)
     bodies: list[str] = []
-    step = max(1, len(spans) // 16)  # From all over the slots, not only from the first.
+    step = max(1, len(spans) // 16)  # Samples all slots, not only the first ones.
     for first in range(0, len(spans), step):
         request = {"prefix": path.rstrip("/") + "/", "columns": ["body"], "limit": each}
         options = Options({"url": ",".join(group.urls), "partitions": "1"})
@@ -133,10 +133,10 @@ def changes(
     spark: SparkSession, url: str, path: str, *, start: str = "latest", end: str = "",
     stream: bool = True, **options: Any,
 ) -> DataFrame:  # fmt: skip
-    """Return a factory's changes: endless, or (`stream=False`) those between two cuts.
+    """Return a factory's changes: endless, or with `stream=False` those between two cuts.
 
-    start: earliest, latest, snapshot (all documents first, then what changes), a time, or a token
-    such as `read(...).cut`. A checkpoint wins over it.
+    start: earliest, latest, snapshot (all documents first, then their changes), a time, or a token
+    such as `read(...).cut`. A checkpoint overrides it.
     """
     introduce(spark)
     reader = spark.readStream if stream else spark.read
@@ -150,12 +150,12 @@ def write(
     df: DataFrame, url: str, path: str, *, key: str = KEY, operation: str = "upsert",
     mode: str = "append", job_id: str = "", ordered: bool = True, **options: Any,
 ) -> str:  # fmt: skip
-    """Write a DataFrame; return the id of the job, whose document says what became of the rows.
+    """Write a DataFrame; return the id of the job, whose document has the outcome of the rows.
 
-    key: the column with links or ids. Nothing is written but below `path`: a link of elsewhere is
-    refused, unless `foreignLinks="move"` (or "follow") is among the options. ordered: bring the
-    rows into the order of the slots first, which stores them several times as fast. job_id: the
-    same one makes a repeated run harmless.
+    key: the column with links or ids. Rows are written below `path` only: a link to another place
+    is refused unless `foreignLinks` is "move" or "follow". ordered: sort the rows by slot first,
+    which stores them several times as fast. job_id: a run that is repeated with the same id does no
+    harm.
     """
     introduce(df.sparkSession)
     job = job_id or f"batch-{uuid.uuid4()}"
@@ -172,12 +172,12 @@ def write(
 def in_slot_order(
     df: DataFrame, path: str, key: str, *, slots: int, is_moved: bool = False
 ) -> DataFrame:
-    """Return the rows with those of a slot in one partition, by slot and link.
+    """Sort the rows by slot and link, with those of a slot in one partition.
 
-    is_moved: links of elsewhere stand for documents below the path (`bulk_lines.py`).
+    is_moved: links to other places mean documents below the path (`bulk_lines.py`).
     """
     slot = slot_column(link_column(df[key], path, is_moved=is_moved), slots)
-    if is_remote():  # What the server's executors can do at once, it alone knows: it decides.
+    if is_remote():  # Only the server knows the number of its executors: it decides.
         ranged = df.repartitionByRange(slot)
     else:
         parts = max(2, df.sparkSession.sparkContext.defaultParallelism)
@@ -206,13 +206,12 @@ def slot_column(link: Column, slots: int) -> Column:
 def lookup(
     df: DataFrame, url: str, path: str, *, key: str = KEY, as_of: str = "latest"
 ) -> DataFrame:
-    """Return the rows with their documents' version and body beside them, null where none is.
+    """Add the version and the body of its document to each row, null if there is none.
 
-    A join that asks for the keys it has, in batches, instead of reading the whole factory. A key
-    that is null, or a link of elsewhere, has no document below `path`. All rows belong to one cut,
-    taken now; on a stream to the one of when they came.
-    Raises ValueError for a column that is not there, cannot name documents or is named twice,
-    GroupError.
+    A join that asks for the keys of the rows in pages, without a scan of the whole factory. A key
+    that is null, or a link to another place, has no document below `path`. All rows read one cut,
+    taken now; on a stream each task reads the cut of its time. Raises GroupError, and ValueError
+    for a column that does not exist, cannot name documents or is named twice.
     """
     if key not in df.schema.names:
         raise ValueError(f"docstore: there is no column {key!r} to name documents by")

@@ -1,6 +1,6 @@
-"""Undo a staged commit of which one row was refused.
+"""Undo a staged commit in which a row was refused.
 
-Each document gets the state that it had before the commit, unless others have changed it since.
+Each document gets back its state before the commit, unless another writer has changed it since.
 """
 
 import tempfile
@@ -23,29 +23,27 @@ COLUMNS = (KEY, "documentVersion", "body")
 
 
 class Undoing:
-    """The documents that a commit has written, by their links, on this machine's disk."""
+    """The documents that a commit has written, by link, in a file of this machine."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - Closed by __exit__.
         self._noting = threading.Lock()
 
     def __enter__(self) -> Self:
-        """Begin."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Forget the documents."""
         self._file.close()
 
     def note(self, answer: Mapping[str, Any]) -> None:
-        """Keep what became of a row."""
+        """Keep the outcome of a row."""
         if answer["status"] < 300:
             told = [answer["link"], answer["version"], bool(answer.get("repeated"))]
             with self._noting:
                 self._file.write(orjson.dumps(told) + b"\n")
 
     def undo(self, options: Options, job: str, number: int, cut: str) -> Counter[str]:
-        """Put back the states of a cut; `conflicted` counts what others have changed since.
+        """Put back the states of a cut; `conflicted` counts documents with later changes.
 
         Raises WriteFailed, GroupError, OSError.
         """
@@ -67,7 +65,7 @@ class Undoing:
     def _batches(
         self, lookup: KeyLookup, *, was_there: bool, is_gone: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Yield documents that were there, or were not, with the version to go on from."""
+        """Yield the documents that existed before, or did not, with the version to replace."""
         self._file.seek(0)
         lines = iter(self._file)
         while told := [orjson.loads(line) for line in islice(lines, KEYS_AT_ONCE)]:
@@ -77,8 +75,8 @@ class Undoing:
             rows = []
             for link, version, is_repeated in told:
                 before, body = known.get(link, ("-1", None))
-                # A repetition undoes only a version that no other writer can have made.
-                # A handler that leaves its document as it is answers with the version from before.
+                # A repetition may undo only a version that no other writer can have made.
+                # A handler that does not change its document answers with the earlier version.
                 is_ours = version == int(before) + 1 if is_repeated else version > int(before)
                 if is_ours and (link in known) == was_there:
                     rows.append((link, None if is_gone else version, body))

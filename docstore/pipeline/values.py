@@ -1,11 +1,12 @@
-"""Columns into what JSON says of their values, so that `fitting.py` reads back equal ones.
+"""Convert columns to values for JSON, which `fitting.py` reads back equal.
 
-A column at a time, since Python is slow a value at a time: most types go through as they are.
-A value that has no form, such as a date of the year 12000, takes its row along and no other.
+This converts a column at a time, since Python is slow a value at a time, and passes most types
+unchanged. A value without a form in JSON, such as a date in the year 12000, makes its row wrong and
+no other.
 
-Times are in UTC with six digits behind the point, whatever the session's zone, so that their texts
-stand in the order of the times. Decimals are numbers while the store keeps all their digits: it
-knows doubles and whole numbers of 64 bits.
+Times are in UTC with six digits after the point, whatever the session's zone, so that their texts
+sort like the times. Decimals are numbers as long as the store keeps all their digits: it knows
+doubles and whole numbers of 64 bits.
 """
 
 import base64
@@ -19,35 +20,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 DIGITS_OF_DOUBLES = 15
-"""As many significant digits as any decimal number keeps on its way through a double."""
+"""Number of significant digits that every decimal number keeps as a double."""
 _DAYS = (-719_162, 2_932_896)
 _MICROS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
-"""From the year 1 to the end of 9999: JSON's date-times have years of four digits."""
+"""The first of year 1 to the end of 9999: date-times in JSON have years of four digits."""
 
 
 _OURS = orjson.OPT_PASSTHROUGH_DATACLASS
-"""Else orjson would write out what stands for a value that has no form."""
+"""Else orjson would write Formless as an object."""
 _NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 
 
 @dataclass(frozen=True, slots=True)
 class Formless:
-    """Stands for a value that JSON cannot say."""
+    """A value that has no form in JSON."""
 
     why: str
 
 
 class _NoForm(Exception):
-    """Met a value that has no form."""
+    """A value without a form was met."""
 
 
 def objects(
     batch: pa.RecordBatch, names: Sequence[str], *, nulls: bool = False, words: bool = True
 ) -> Iterator[tuple[bytes, str]]:
-    """Yield the JSON object of each row's columns, and why there is none, "" where there is one.
+    """Yield each row as a JSON object, and why it has none, "" if it has one.
 
-    nulls: keep what is null, which is left out otherwise. words: for NaN and the infinities, which
-    have no form otherwise.
+    nulls: keep null members, which are left out otherwise. words: write NaN and the infinities as
+    texts, which have no form otherwise.
     """
     columns = [values(batch.column(name), name, words=words) for name in names]
     rows = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
@@ -62,10 +63,9 @@ def objects(
 
 
 def values(array: pa.Array, name: str, *, words: bool = True) -> list[Any]:
-    """Return what orjson makes the JSON form of each value of; null is None.
+    """Return for each value what orjson writes as its JSON; None for null.
 
-    name: of the column, for messages. words: for NaN and the infinities. What has no form is
-    Formless.
+    name: of the column, for messages. words: as in `objects`. A value without a form is Formless.
     """
     kind = array.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -91,7 +91,7 @@ def values(array: pa.Array, name: str, *, words: bool = True) -> list[Any]:
 
 
 def texts(array: pa.Array, name: str) -> list[Any]:
-    """Return the text that stands for each value where only a text can: in a link, as a key."""
+    """Return each value as a text, for a link or the name of a member."""
     if pa.types.is_decimal(array.type):
         return [None if each is None else f"{each:f}" for each in array.to_pylist()]
     found = values(array, name)
@@ -107,7 +107,7 @@ def _refuse(value: Any) -> Any:
 def _strings(array: pa.Array, name: str) -> list[Any]:
     try:
         return list(array.to_pylist())
-    except UnicodeDecodeError:  # Spark casts any bytes to a string; to Arrow all strings are UTF-8.
+    except UnicodeDecodeError:  # Spark casts any bytes to a string; Arrow's strings are UTF-8.
         return [_string(each, name) for each in array.cast(pa.binary()).to_pylist()]
 
 
@@ -122,7 +122,7 @@ def _floats(array: pa.Array, name: str, *, words: bool) -> list[Any]:
     found = array.cast(pa.float64()).to_pylist()
     if pc.all(pc.is_finite(array)).as_py() is not False:
         return list(found)
-    # The words of Spark's own JSON: NaN and infinities are no numbers there.
+    # The texts of Spark's own JSON, in which NaN and infinities are no numbers.
     said = _NOT_FINITE if words else {
         text: Formless(f"{name} is {word}, which JSON cannot say")
         for text, word in _NOT_FINITE.items()
@@ -131,7 +131,7 @@ def _floats(array: pa.Array, name: str, *, words: bool) -> list[Any]:
 
 
 def _times(array: pa.Array, name: str) -> list[Any]:
-    """Return times from their microseconds: no zone has a say, nor how its clocks were long ago."""
+    """Format times from their microseconds, so that the rules of zones do not matter."""
     assert array.type.unit == "us"
     micros = array.cast(pa.int64())
     said = pc.replace_substring(micros.cast(pa.timestamp("us")).cast(pa.string()), " ", "T")
@@ -143,7 +143,7 @@ def _times(array: pa.Array, name: str) -> list[Any]:
 def _within(
     texts: list[str | None], numbers: pa.Array, bounds: tuple[int, int], name: str
 ) -> list[Any]:
-    """Return the texts of those numbers that are within bounds."""
+    """Return the texts of the numbers that are within bounds."""
     low, high = bounds
     least, most = pc.min_max(numbers).as_py().values()
     if least is None or low <= least <= most <= high:
@@ -156,7 +156,7 @@ def _within(
 
 
 def _number(value: Decimal) -> Any:
-    """Return a number where the store keeps it exactly, else a text with all its digits."""
+    """Return a number if the store keeps it exactly, else a text with all its digits."""
     text = f"{value:f}"
     if "." in text:
         text = text.rstrip("0").rstrip(".")
@@ -196,13 +196,13 @@ def _object(names: Sequence[Any], members: Sequence[Any], name: str) -> Any:
 
 
 def _under(array: pa.Array, inner: pa.Array) -> pa.Array:
-    """Return what belongs to these lists of all that their array has."""
+    """Return the inner values that belong to these lists."""
     first, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
     return inner.slice(first, end - first)
 
 
 def _parts(array: pa.Array, flat: Sequence[Any]) -> list[Any]:
-    """Return the part of each list, None for those that are null."""
+    """Return the part of each list, None for null."""
     offsets = array.offsets.to_pylist()
     first = offsets[0]
     return [

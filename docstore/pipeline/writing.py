@@ -61,7 +61,6 @@ class Counted(WriterCommitMessage):
 
 
 def check(options: Options, schema: StructType) -> None:
-    """Raise ValueError for wrong options, before the job begins."""
     BulkLines(options, schema, 1)
     if is_staged(options):
         staged.check(options)
@@ -92,7 +91,7 @@ class TableWriter(DataSourceArrowWriter):
                 "docstore: an overwrite writes below one path: use foreignLinks=refuse or move"
             )
         self._options, self._schema = options, schema
-        # Drawn once: this object is pickled to the tasks, and commits itself.
+        # Drawn once: Spark pickles this object to the tasks, and calls its commit here.
         self.job = options.text("jobId") or f"batch-{uuid.uuid4()}"
         self._number = options.number("batchId", 0)
         check(options, schema)
@@ -122,8 +121,8 @@ class TableWriter(DataSourceArrowWriter):
             self._options = self._options.with_(commit="staged")
         elif overwrite and page and not is_staged(self._options):
             raise ValueError(
-                f"docstore: JOB_USED: it is not known which rows batch {self._number} of {self.job}"
-                " has written before: give this overwrite another jobId, or a later batchId"
+                f"docstore: JOB_USED: the rows that batch {self._number} of {self.job}"
+                " has written are unknown: give this overwrite another jobId, or a later batchId"
             )
         elif (overwrite and is_staged(self._options)) or "undone" in page:
             run = uuid.uuid4().hex[:8]
@@ -323,7 +322,7 @@ def batch_of_stream(options: Options) -> tuple[str, int]:
     query = context.getLocalProperty("sql.streaming.queryId")
     number = context.getLocalProperty("streaming.sql.batchId")
     if query is None or number is None:
-        raise WriteFailed("docstore: this Spark does not tell its writers the batch")
+        raise WriteFailed("docstore: this Spark does not pass the batch to its writers")
     return options.text("jobId") or f"stream-{query}", int(number)
 
 

@@ -80,7 +80,7 @@ WRONG: dict[str, tuple[Asked, str]] = {
     ),
     "another export than its manifest says": (
         lambda path, files: ["import", f"{files}/out", "--into", path],
-        "is not what its manifest says",
+        "does not match its manifest",
     ),
     "a target that is there": (
         lambda path, files: ["export", path, "--to", f"{files}/out"],
@@ -155,7 +155,7 @@ def test_a_feed_whose_beginning_is_gone_is_one_line(
         cluster.until_trimmed(150)
         line = refused(capfd, "restore", out, "--into", "/back", "--feed-url", stage.url,
                        "--url", stage.url)  # fmt: skip
-        assert "the feed's beginning has been let go of" in line
+        assert "the feed's oldest changes have been deleted" in line
 
 
 @pytest.mark.thorough  # A task goes round the copies for seconds, three times.

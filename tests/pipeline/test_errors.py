@@ -120,7 +120,7 @@ def test_a_column_named_twice_is_said_to_be() -> None:
 
 @pytest.mark.parametrize("master", ["foo", "local[", "local[x]", "spark://", "mesos://a", ""])
 def test_a_master_that_is_none_is_refused_before_java_starts(master: str) -> None:
-    with pytest.raises(sessions.BadMaster, match="is no master that Spark knows"):
+    with pytest.raises(sessions.BadMaster, match="is not a master that Spark knows"):
         sessions.insist_on_master(master)
 
 
@@ -137,13 +137,13 @@ def test_a_setting_of_a_session_is_spark_s_own_with_its_first_word_and_without(s
         sessions.session("local[2,3]", "tests", **{name: value})
         assert spark.conf.get("spark.sql.shuffle.partitions") == str(value)
     sessions.session("local[2,3]", "tests")
-    with pytest.raises(sessions.NotSet, match=r"spark.executor.memory is .* in the session"):
+    with pytest.raises(sessions.NotSet, match=r"spark.executor.memory is .* running session"):
         sessions.session("local[2,3]", "tests", executor_memory="77m")
 
 
 def test_a_python_for_workers_has_to_be_one(tmp_path: Path) -> None:
     sessions.insist_on_python(sys.executable)
-    with pytest.raises(sessions.PythonMissing, match="there is no such program"):
+    with pytest.raises(sessions.PythonMissing, match="which is not an installed program"):
         sessions.insist_on_python(str(tmp_path / "none"))
     other = tmp_path / "python"
     other.write_text("#!/bin/sh\necho 2.7\n")
@@ -161,9 +161,9 @@ def ran(*asked: str, **environment: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("options", "environment", "said"),
     [
-        (["--master", "foo"], {}, "'foo' is no master that Spark knows"),
+        (["--master", "foo"], {}, "'foo' is not a master that Spark knows"),
         (["--url", "n1:8001"], {}, "'n1:8001' is no URL of a node"),
-        ([], {"PYSPARK_PYTHON": "/nothere/python"}, "there is no such program"),
+        ([], {"PYSPARK_PYTHON": "/nothere/python"}, "which is not an installed program"),
     ],
 )
 def test_the_command_says_one_line_before_spark_starts(

@@ -210,7 +210,7 @@ def trimmed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
 def test_a23_a_trimmed_beginning_is_said_or_gone_around(trimmed: Stage) -> None:
     nothing = unpack_cut(trimmed.cut())
     nothing = Cut(nothing.cluster, tuple((0, 0) for _ in nothing.positions))
-    with pytest.raises(PySparkException, match="has been let go of"):
+    with pytest.raises(PySparkException, match="oldest changes have been deleted"):
         trimmed.changes(start=nothing.pack()).collect()
     state = trimmed.changes(start=nothing.pack(), onTrim="snapshot")
     assert folded(state) == trimmed.documents()

@@ -50,7 +50,7 @@ def test_an_overwrite_whose_id_has_written_rows_before_has_all_of_its_own(stage:
     assert sorted(stage.documents()) == THREE
     page = {"state": "RUNNING", "batch": 0, "before": stage.cut()}
     leave_job(Options({"url": stage.url, "path": stage.path}), "begun", page)
-    with pytest.raises(PySparkException, match=r"JOB_USED: it is not known which rows"):
+    with pytest.raises(PySparkException, match=r"JOB_USED: the rows that batch"):
         write(stage, numbered(stage, 5), mode="overwrite", commit="direct", job_id="begun")
     write(stage, numbered(stage, 5), mode="overwrite", job_id="begun")
     assert sorted(stage.documents()) == FIVE

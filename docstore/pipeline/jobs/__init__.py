@@ -1,5 +1,5 @@
-"""What `docstore spark <job>` runs: one file for each job, one function in it.
+"""The jobs of `docstore spark <job>`: a file for each job, with one function.
 
-A job takes a `Work` (session, group, id) and what it is to do, and returns a result that JSON can
-say. With `dry_run` it looks and changes nothing. Run again with the same id it does nothing twice.
+A job takes a `Work` (session, group, id) and its arguments, and returns a result that is JSON. With
+`dry_run` it changes nothing. A job that runs again with the same id repeats nothing.
 """

@@ -1,7 +1,7 @@
-"""`audit`: whether all copies of all documents are the same; it names those that are not.
+"""`audit`: compare all copies of all documents, and name those that differ.
 
-Every copy is read, each from its own node, at one cut, bodies and all: a digest that lies beside a
-body says nothing of the body. What differs is named and left as it is; `docstore resync` mends it.
+Every copy is read from its own node, at one cut, bodies included: the stored digest of a body does
+not prove the body. Copies that differ are left as they are; `docstore resync` repairs them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ def audit(work: Work, *, path: str, as_of: str = "latest") -> dict[str, Any]:
     """Compare the copies of a factory's documents."""
     plan = work.group.plan(as_of, path)
     copies, held = _copies(work, plan, path), _held(plan)
-    # Links as numbers, and no lists: few bytes for each copy. What looks odd is looked at again.
+    # Hashes of links, and no lists, take few bytes for each copy. Odd ones are read again.
     keys = copies.groupBy("slot", "key").agg(
         F.count("*").alias("copies"),
         *(each(name).alias(f"{each.__name__}_{name}")
@@ -55,7 +55,7 @@ def audit(work: Work, *, path: str, as_of: str = "latest") -> dict[str, Any]:
 def _differences(
     work: Work, copies: DataFrame, odd: Sequence[Any], plan: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return what is wrong with the documents that looked odd, by link."""
+    """Return the faults of the documents that looked odd, by link."""
     asked = work.spark.createDataFrame([tuple(row) for row in odd], "slot long, key long")
     rows = (
         copies.join(F.broadcast(asked), ["slot", "key"])
@@ -78,7 +78,7 @@ def _held(plan: dict[str, Any]) -> dict[int, int]:
 
 
 def _difference(row: Any, holders: set[str]) -> dict[str, Any]:
-    """Return what is wrong with a document's copies: those that most have are right."""
+    """Return the faults of one document's copies. The majority is right."""
     found = {each["node"]: (each["documentVersion"], each["content"]) for each in row["found"]}
     kinds = list(found.values())
     usual = max(set(kinds), key=kinds.count)
@@ -130,7 +130,7 @@ def _copy(
         "prefix": prefix, "columns": ["documentSelfLink", "documentVersion", "slot", "body"],
         "catchUpMs": 10_000, "direct": True,
     }  # fmt: skip
-    # Only this node: another one's copy is another question.
+    # Only this node: another node has another copy.
     share = scanning.ScanShare(tuple(spans), (scanning.ScanNode(url),), request, urls=(url,))
     for batch in scanning.batches(share):
         names = pa.array([node] * batch.num_rows, pa.string())

@@ -1,4 +1,4 @@
-"""`balance`: how evenly owners, copies and rows lie, and which slots are heavy."""
+"""`balance`: show how evenly owners, copies and rows are spread, and which slots are heavy."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ HEAVY_MAX = 10
 
 
 def balance(work: Work) -> dict[str, Any]:
-    """Return each node's share, how uneven that is, and the heaviest slots. Changes nothing."""
+    """Return the share of each node, how uneven it is, and the heaviest slots."""
     plan = work.group.plan()
     names = [node["id"] for node in plan["nodes"]]
     owned, rows = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
@@ -36,7 +36,7 @@ def _max_over_mean(values: list[int]) -> float:
 
 
 def gini(values: list[int]) -> float:
-    """Return Gini's coefficient: 0 when all are equal, near 1 when one has all."""
+    """Return Gini's coefficient: 0 if all values are equal, near 1 if one has all."""
     ordered = sorted(values)
     total, count = sum(ordered), len(ordered)
     if not total:

@@ -1,16 +1,16 @@
-"""`histcheck`: whether what clients saw could have been, document by document.
+"""`histcheck`: check that the operations of clients are linearizable, document by document.
 
 The log is NDJSON, an operation a line:
 
     {"process": "c1", "kind": "read", "link": "/a/1", "version": 7, "started": us, "ended": us,
      "ok": true}
 
-kind: read or write (whatever made a version); version: what was read, or made; null where there was
-no document; ok: true, false (it did nothing), null (nobody knows). Versions of a document are
-numbered in the order of its states, so an order of operations exists if and only if no operation
-has an older version than one that ended before it began, no read is of a version that is written
-only after it, and no version is written twice. That is linearizability for one register whose
-states have unique, ordered names (Gibbons and Korach, 1997), found in one pass.
+kind: read or write (any operation that made a version). version: the version that was read or made,
+null if there was no document. ok: true, false (it changed nothing), null (unknown). Versions of a
+document number its states in order. So an order of operations exists if and only if no operation
+has an older version than one that ended before it began, no read has a version that was written
+only after it, and no version was written twice. That is linearizability for one register whose
+states have unique, ordered names (Gibbons and Korach, 1997), checked in one pass.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ ABSENT = -1
 
 
 def histcheck(work: Work, *, log: str, path: str = "") -> dict[str, Any]:
-    """Judge a log of operations; with `path`, also whether what was written is in the store.
+    """Check a log of operations; with `path`, also that the written versions are stored.
 
     Raises ValueError for a line that is no operation.
     """
@@ -59,7 +59,7 @@ def histcheck(work: Work, *, log: str, path: str = "") -> dict[str, Any]:
 
 
 def _operations(work: Work, log: str) -> DataFrame:
-    """Return the operations of a log. Raises ValueError: what cannot be read cannot be judged."""
+    """Return the operations of a log. Raises ValueError for a line that is none."""
     lines = lines_of(work, log)
     options = {"columnNameOfCorruptRecord": _CORRUPT}
     parsed = F.from_json(F.col("raw").cast("string"), f"{SCHEMA}, {_CORRUPT} string", options)
@@ -79,7 +79,7 @@ def _lost(work: Work, operations: Any, path: str) -> list[dict[str, Any]]:
     )  # fmt: skip
     there = kept.select(F.col("documentSelfLink").alias("link"),
                         F.col("documentVersion").alias("version"))  # fmt: skip
-    # What was let go of is not lost: versions below the oldest that is kept.
+    # Versions below the oldest kept one were compacted, not lost.
     oldest = there.groupBy("link").agg(F.min("version").alias("oldest"))
     missing = written.join(there, ["link", "version"], "left_anti").join(oldest, "link", "left")
     rows = missing.filter("oldest IS NULL OR version > oldest").limit(NAMED_MAX).collect()
@@ -94,7 +94,7 @@ def _judge(table: pa.Table) -> pa.Table:
 
 
 def violations(operations: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Return what cannot have been in the operations on one document, the shortest proof first."""
+    """Return the impossible operations on one document, the shortest proof first."""
     done = [each for each in operations if each["ok"] and each["ended"] is not None]
     writes: dict[int, Mapping[str, Any]] = {}
     found = []
@@ -115,7 +115,7 @@ def violations(operations: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
 def _stale(
     done: Sequence[Mapping[str, Any]], writes: Mapping[int, Mapping[str, Any]]
 ) -> dict[str, str] | None:
-    """Return the first operation that knows less than one that ended before it began."""
+    """Return the first operation with an older version than one that ended before it began."""
     by_end = sorted(done, key=lambda each: each["ended"])
     newest: Mapping[str, Any] | None = None
     ended = 0
@@ -130,7 +130,7 @@ def _stale(
         if _version(each) < least:
             maker = writes.get(_version(newest))
             if maker is not None and maker["ended"] < each["started"]:
-                newest = maker  # Nobody else is needed to know of it.
+                newest = maker  # The write alone is the proof.
             proof = [maker] if maker is not None and maker is not newest else []
             return _violation("an older version after a newer one", [*proof, newest, each])
     return None

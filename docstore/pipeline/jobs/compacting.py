@@ -1,9 +1,8 @@
-"""`compact`: all nodes let go of versions that others replaced before an instant.
+"""`compact`: delete versions that were replaced before an instant, on all nodes.
 
-Nodes that were started with `history_retention_s` do so by themselves, all the time. This is for
-those that keep everything until somebody decides otherwise. What a document was on an earlier day
-cannot be read afterwards, except for what named snapshots hold; what it is now stays, and as many
-versions as its factory counts.
+Nodes with `history_retention_s` do so all the time. This is for nodes that keep all versions until
+an operator decides otherwise. Afterwards earlier states cannot be read, except through named
+snapshots. The newest version stays, and as many versions as the factory keeps.
 """
 
 import re
@@ -23,14 +22,14 @@ from docstore.query.cut import unpack_cut
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 ROUNDS_MAX = 6
-"""Owners say what all replicas have, the others follow: two, and more while some are behind."""
+"""Owners find the rows that all replicas have, then replicas follow: two rounds or more."""
 POLL_S = 0.2
 PATIENCE_S = 600.0
 MANAGEMENT = "/core/management"
 
 
 def compact(work: Work, *, older_than: str) -> dict[str, Any]:
-    """Let go of versions that were replaced longer ago than that, like 7d, 12h, 30m or 90s."""
+    """Delete versions that were replaced longer ago than a duration such as 7d or 90s."""
     before_us = time.time_ns() // 1000 - int(seconds(older_than) * 1e6)
     planned = _replaced(work, before_us)
     result = {
@@ -57,7 +56,7 @@ def seconds(text: str) -> float:
 
 
 def _replaced(work: Work, before_us: int) -> dict[str, int]:
-    """Return factory -> how many of its versions would go."""
+    """Return factory -> number of versions to delete."""
     needed = work.spark.createDataFrame(list(_needed(work.group).items()), "slot long, needed long")
     found = {}
     for page in work.group.json("GET", "/core/factories?$limit=1000&expand")["documents"].values():
@@ -69,9 +68,9 @@ def _replaced(work: Work, before_us: int) -> dict[str, int]:
 
 
 def _old(work: Work, path: str, needed: DataFrame, before_us: int, staying: int) -> DataFrame:
-    """Return the versions of a factory that others replaced before, and no snapshot needs.
+    """Return the versions of a factory that were replaced, and that no snapshot needs.
 
-    staying: how many versions of each document its factory keeps.
+    staying: number of versions that the factory keeps of each document.
     """
     columns = ("slot", "documentSelfLink", "documentVersion", "seq", "documentUpdateTimeMicros")
     rows = read(work.spark, work.url, path, columns=columns, versions="all", includeDeleted="true")
@@ -102,7 +101,7 @@ def _needed(group: GroupClient) -> Mapping[int, int]:
 
 
 def _let_go(work: Work, before_us: int) -> dict[str, int]:
-    """Ask all nodes, again and again until nothing more goes; return node -> rows it passed."""
+    """Compact all nodes in rounds until no more rows go; return node -> rows it passed."""
     nodes = {node["id"]: GroupClient([node["url"]]) for node in work.group.layout()["nodes"]}
     begun = dict(_passed(nodes))
     before = begun
@@ -124,10 +123,10 @@ def _passed(nodes: Mapping[str, GroupClient]) -> Iterator[tuple[str, int]]:
 
 
 def _wait(nodes: Mapping[str, GroupClient]) -> None:
-    """Return when all nodes have been round all of their slots. Raises TimeoutError."""
+    """Wait until all nodes have compacted all of their slots. Raises TimeoutError."""
     deadline = time.monotonic() + PATIENCE_S
     for name, node in nodes.items():
         while node.json("GET", MANAGEMENT)["compaction"]["slotsLeft"]:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{name} has not been round its slots; run this again")
+                raise TimeoutError(f"{name} has not compacted all its slots; run this again")
             time.sleep(POLL_S)

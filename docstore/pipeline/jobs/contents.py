@@ -1,8 +1,8 @@
-"""What documents hold: whether two tables have the same, by their bytes or by what they mean.
+"""Compare the documents of two tables, by their bytes or by their values.
 
-A digest is of the bytes: an export is what its manifest says, or it was altered. What a job has
-written is held against what it was given by value, as the store itself compares: the order of
-members, white space and the spelling of numbers and texts say nothing, and 1 is 1.0.
+A digest is of the bytes: an export matches its manifest, or it was altered. The rows that a job has
+written are compared by value, as the store compares them: the order of members, white space and the
+spelling of numbers and texts do not matter, and 1 equals 1.0.
 """
 
 import hashlib
@@ -23,11 +23,11 @@ NAMED = 3
 
 
 class NotTheSame(PipelineError):
-    """What is there is not what was meant to be."""
+    """The documents differ from those that were expected."""
 
 
 def content(link: Column, body: Column) -> Column:
-    """Return a number for a document: its id and its body, wherever it stands."""
+    """Return a hash of a document's id and body, the same below every path."""
     name = F.element_at(F.split(link, "/"), -1)
     return F.xxhash64(name, body)
 
@@ -35,7 +35,8 @@ def content(link: Column, body: Column) -> Column:
 def digest(df: DataFrame) -> dict[str, Any]:
     """Return the number of documents, and a digest of their bytes for each bucket of links.
 
-    The digest is a sum, so that order does not matter, and twice the same is not nothing.
+    The digest is a sum, so that order does not matter and a document that is there twice counts
+    twice.
     """
     name = F.element_at(F.split(F.col("documentSelfLink"), "/"), -1)
     number = content(F.col("documentSelfLink"), F.col("body")).cast("decimal(38,0)")
@@ -52,7 +53,7 @@ def digest(df: DataFrame) -> dict[str, Any]:
 
 
 def moved(documents: DataFrame, path: str, into: str) -> DataFrame:
-    """Return the links and bodies of documents below `path`, as they are below another path."""
+    """Return the links and bodies of documents below `path`, moved below another path."""
     name = F.substring("documentSelfLink", len(path.rstrip("/")) + 2, 1 << 30)
     link = F.concat(F.lit(into.rstrip("/") + "/"), name)
     return documents.select(link.alias("documentSelfLink"), "body")
@@ -61,21 +62,21 @@ def moved(documents: DataFrame, path: str, into: str) -> DataFrame:
 def told_apart(path: str, wanted: DataFrame, found: DataFrame, *, how: str) -> None:
     """Raise NotTheSame, with the first links, if documents differ in value.
 
-    how: `left` if others may be there beside those wanted, `full` if they may not.
+    how: `left` if there may be documents besides those wanted, `full` if not.
     """
     mine = _valued(wanted).withColumnRenamed("value", "wanted").drop("lasting")
     both = mine.join(_valued(found), "documentSelfLink", how)
-    # A factory may set a time for documents to expire that the row did not have.
+    # A factory may set a time of expiry that the row did not have.
     is_same = (F.col("wanted") == F.col("value")) | (F.col("wanted") == F.col("lasting"))
     other = both.filter(is_same.isNull() | ~is_same)
     links = [row[0] for row in other.select("documentSelfLink").limit(NAMED).collect()]
     if links:
         such = ", ".join(links)
-        raise NotTheSame(f"{path}: {other.count()} documents are not as they came, such as {such}")
+        raise NotTheSame(f"{path}: {other.count()} documents differ, such as {such}")
 
 
 def _valued(documents: DataFrame) -> DataFrame:
-    """Return links with a digest of each value, and one of it without its time of expiry."""
+    """Return links with a digest of the value, and one without its time of expiry."""
     schema = "documentSelfLink string, value binary, lasting binary"
     return documents.select("documentSelfLink", "body").mapInArrow(_values, schema)
 
@@ -89,9 +90,9 @@ def _values(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def value_of(body: str) -> tuple[bytes, bytes]:
-    """Return what equal documents have equal: 16 bytes, and those without the time of expiry.
+    """Return a digest of a body's value, and one without its time of expiry, 16 bytes each.
 
-    Members that the store sets are not the author's, and say nothing.
+    Members that the store sets do not count.
     """
     value = json.load(body.encode())
     mine = {name: member for name, member in value.items() if name not in STORE_SET}

@@ -1,7 +1,7 @@
-"""`export`: a snapshot of a factory as Parquet, with a manifest that says what is in it.
+"""`export`: write a snapshot of a factory as Parquet, with a manifest.
 
-Plain Parquet: pandas and any other engine open it. The manifest is written last, from what was
-read back, so that a directory with a manifest is whole.
+It is plain Parquet, which pandas and other engines read. The manifest is written last, from the
+files as they were read back, so a directory with a manifest is complete.
 """
 
 import json
@@ -26,7 +26,7 @@ COLUMNS = (*document_members.COLUMN_NAMES, "slot", "seq", "body")
 def export(
     work: Work, *, path: str, to: str, as_of: str = "latest", where: str = ""
 ) -> dict[str, Any]:
-    """Write the documents of a factory as they were at a cut. Raises ValueError."""
+    """Export the documents of a factory at a cut. Raises ValueError."""
     if _PATTERN.search(to):
         raise ValueError(f"--to {to}: Spark reads *, ?, [], {{}} and \\ in a name as a pattern")
     table = tables.read(
@@ -38,7 +38,7 @@ def export(
     done = manifest_of(work, to)
     if done is not None and done["jobId"] == work.job_id:
         return {**_summary(done), "to": to, "repeated": True}
-    try:  # Never over what is there: a wrong --to could overwrite anything.
+    try:  # Never overwrite: a wrong --to could destroy any directory.
         table.write.mode("errorifexists").option("compression", "zstd").parquet(to)
     except AnalysisException as error:
         if error.getCondition() != "PATH_ALREADY_EXISTS":
@@ -60,7 +60,7 @@ def _summary(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def manifest_of(work: Work, directory: str) -> dict[str, Any] | None:
-    """Return the manifest of an export, None if there is none: then it is no whole export."""
+    """Return the manifest of an export, None if the export is incomplete."""
     local = local_path(directory)
     if local is not None:
         file = local / MANIFEST
@@ -84,9 +84,9 @@ def _put(work: Work, directory: str, text: str) -> None:
 
 
 def local_path(directory: str) -> Path | None:
-    """Return where a directory is on this machine, None if it is elsewhere.
+    """Return the path of a directory on this machine, None if it is elsewhere.
 
-    A name is taken as it stands, as Spark takes it: nothing in it is a query or a fragment.
+    The name is taken literally, as Spark does: it has no query and no fragment.
     """
     parts = re.fullmatch(r"(?:([A-Za-z][A-Za-z0-9+.-]*):(?://[^/]*)?)?(.*)", directory, re.DOTALL)
     assert parts is not None
@@ -94,7 +94,7 @@ def local_path(directory: str) -> Path | None:
 
 
 def _hadoop(work: Work, directory: str) -> tuple[Any, Any]:
-    """Return the manifest's path and file system, where it is not this machine's."""
+    """Return the manifest's path and file system, if it is not on this machine."""
     context: Any = work.spark.sparkContext
     path = context._jvm.org.apache.hadoop.fs.Path(f"{directory}/{MANIFEST}")  # noqa: SLF001
     return path, path.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001

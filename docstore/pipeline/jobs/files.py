@@ -1,7 +1,7 @@
-"""Files as a DataFrame of rows: each as JSON bytes, with the place that it has in its file.
+"""Read files as a DataFrame of rows: each as JSON bytes, with its place in its file.
 
-Lines are read in parts, by as many tasks as there are. A JSON array, and a CSV as texts, can only
-be read from the beginning: each such file by one task, which for an array holds all of it.
+Lines are read in parts, by many tasks. A JSON array, and a CSV of texts, can only be read from the
+beginning: each such file by one task, which holds an array as a whole.
 """
 
 import io
@@ -26,25 +26,25 @@ from docstore.pipeline.values import objects
 
 FORMATS = ("auto", "export", "json", "ndjson", "csv", "parquet", "arrow")
 ROW = "file string, block long, line long, raw binary, wrong string, isEnd boolean"
-"""block: where the part of the file begins in which `line` counts, from 1 on."""
+"""block: offset of the part of the file in which `line` counts from 1."""
 _NUMBER = "number of this row in its file"
 _CORRUPT = "does not fit the schema"
 _ROW = "row"
-"""The members of a row, on their way to their JSON."""
+"""The column with the members of a row."""
 
 
 class UnreadableFile(PipelineError, ValueError):
-    """A file that cannot be read as what it is said to be."""
+    """A file does not have the format that was named."""
 
 
 def rows_of(work: Work, source: str, form: str, *, schema: str, infer: bool) -> DataFrame:
-    """Return the rows of files as `ROW` says. Raises ValueError.
+    """Return the rows of files with the columns of `ROW`. Raises ValueError.
 
-    schema: DDL, of the members that are kept. infer: take it from a CSV's own values.
+    schema: DDL, of the members to keep. infer: infer it from the values of a CSV.
     """
     kind = Path(source.rstrip("/")).suffix.lower().lstrip(".") if form == "auto" else form
     if infer and kind != "csv":
-        raise ValueError("--infer is for CSV: other formats say themselves what a value is")
+        raise ValueError("--infer is for CSV: other formats have types")
     match kind:
         case "csv":
             rows = _split(work, source, _tables)
@@ -64,7 +64,7 @@ def rows_of(work: Work, source: str, form: str, *, schema: str, infer: bool) -> 
 
 
 def place(work: Work, source: str, row: Any) -> str:
-    """Return in words where a row stands: its file and its line there."""
+    """Return the file and the line of a row, in words."""
     line = row["line"]
     if row["block"]:
         inside = (F.col("file") == row["file"]) & (F.col("block") < row["block"])
@@ -78,7 +78,7 @@ def _path(file: str) -> str:
 
 
 def _text(work: Work, source: str) -> DataFrame:
-    """Return the lines of files as they are, those of a part in their order."""
+    """Return the lines of files, those of a part in order."""
     return work.spark.read.option("lineSep", "\n").text(source).select(
         F.col("_metadata.file_path").alias("file"),
         F.col("_metadata.file_block_start").alias("block"),
@@ -87,19 +87,19 @@ def _text(work: Work, source: str) -> DataFrame:
 
 
 def _is_one_array(work: Work, source: str) -> bool:
-    """Say whether files are arrays, by the first line that there is."""
+    """Say whether files are JSON arrays, by their first line."""
     begun = _text(work, source).select(F.substring("raw", 1, 64).alias("raw"))
     first = begun.filter(~F.col("raw").cast("string").rlike(r"^\s*$")).first()
     return first is not None and is_array(bytes(first["raw"]))
 
 
 def lines_of(work: Work, source: str) -> DataFrame:
-    """Return the lines of files that are not empty, as `ROW` says."""
+    """Return the lines of files that are not empty, with the columns of `ROW`."""
     return _text(work, source).mapInArrow(_numbered, ROW)
 
 
 def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Count the lines of each part; leave empty ones out."""
+    """Number the lines of each part, and leave out empty ones."""
     part, line = None, 0
     for batch in batches:
         rows = []
@@ -113,10 +113,10 @@ def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _split(work: Work, source: str, split: Any) -> DataFrame:
-    """Return the rows of files that are read as a whole."""
+    """Return the rows of files, each of which is read as a whole."""
     files = work.spark.read.format("binaryFile").load(source)
     is_local = urlsplit(source).scheme in ("", "file")
-    # A file of this machine is opened where it is; Spark itself would hold all of it.
+    # The task opens a file of this machine itself: Spark would hold all of it in memory.
     content = F.lit(None).cast("binary") if is_local else F.col("content")
     columns = (F.col("_metadata.file_path").alias("file"), content.alias("content"))
     return files.select(*columns).mapInArrow(split, ROW)
@@ -176,21 +176,21 @@ def _inferred(work: Work, source: str) -> str:
 
 
 def _fitted(rows: DataFrame, schema: StructType) -> DataFrame:
-    """Return JSON as the members of a schema; what does not fit it is wrong."""
+    """Parse JSON with a schema. A row that does not fit is wrong."""
     with_corrupt = StructType([*schema.fields]).add(_CORRUPT, StringType())
     options = {"columnNameOfCorruptRecord": _CORRUPT}
     value = F.from_json(F.col("raw").cast("string"), with_corrupt, options)
     rows = rows.withColumn("value", value)
     is_wrong = F.col("value")[_CORRUPT].isNotNull()
     columns = [F.col("value")[field.name].alias(field.name) for field in schema.fields]
-    # Who wrote NaN as a text, as JSON has it, gets that text back.
+    # A NaN that was written as a text stays that text.
     return _with(rows, columns, F.when(is_wrong, F.lit(_CORRUPT)), words=True)
 
 
 def _of_texts(rows: DataFrame, schema: StructType) -> DataFrame:
-    """Return texts as values of a schema's types: those of numbers and times that are empty, null.
+    """Parse texts with the types of a schema; an empty number or time is null.
 
-    A text that is no such value is wrong, and so is a column that is not there.
+    A row is wrong if a text is no value of its type, or if a column is missing.
     """
     texts = F.from_json(F.col("raw").cast("string"), "map<string,string>")
     rows = rows.withColumn("texts", texts)
@@ -206,7 +206,7 @@ def _of_texts(rows: DataFrame, schema: StructType) -> DataFrame:
 
 
 def _columns(table: DataFrame, file: Column, line: Column) -> DataFrame:
-    """Return a table's rows as JSON, with its nulls."""
+    """Return the rows of a table as JSON, with its nulls."""
     names = [name for name in table.columns if name != _NUMBER]
     rows = table.select(
         file.alias("file"), F.lit(0).cast("long").alias("block"), line.alias("line"),
@@ -229,10 +229,10 @@ def _with(rows: DataFrame, columns: list[Column], fault: Column, *, words: bool)
 
 
 def _spelled(rows: DataFrame, *, words: bool = False) -> DataFrame:
-    """Return rows with the JSON of their members, by the one table of types, nulls in it too.
+    """Return rows with the JSON of their members, nulls included.
 
-    words: for NaN and the infinities, which are wrong otherwise. A row that is wrong keeps the
-    bytes that it has. Raises ValueError for a column without a form.
+    words: write NaN and the infinities as texts, which are wrong otherwise. A wrong row keeps its
+    bytes. Raises ValueError for a column without a form in JSON.
     """
     schema = rows.schema[_ROW].dataType
     assert isinstance(schema, StructType)
@@ -257,13 +257,13 @@ def _of_members(batches: Iterable[pa.RecordBatch], *, words: bool) -> Iterator[p
 
 
 def _in_words(members: pa.RecordBatch) -> bytes:
-    """Return a row that JSON cannot say as well as it can be said, for a dead letter."""
+    """Return an approximation in JSON of a row without a form, for a dead letter."""
     [(raw, _)] = objects(members, members.schema.names, nulls=True)
     return raw
 
 
 def _parquet(work: Work, source: str) -> DataFrame:
-    """Return files of Parquet. Raises BadFile for two columns that Spark takes for one."""
+    """Read Parquet. Raises UnreadableFile for two columns that are one to Spark."""
     try:
         return work.spark.read.parquet(source)
     except AnalysisException as error:
@@ -274,20 +274,20 @@ def _parquet(work: Work, source: str) -> DataFrame:
 
 
 def _arrow(work: Work, source: str) -> DataFrame:
-    """Return a file in Arrow's own format, which Spark does not read by itself. Raises BadFile."""
+    """Read Arrow's file or stream format, which Spark cannot. Raises UnreadableFile."""
     with pa.memory_map(source) as file:
         try:
             table = pa.ipc.open_file(file).read_all()
         except pa.ArrowInvalid:
             file.seek(0)
             table = _streamed(file, source)
-    names = [name.casefold() for name in table.column_names]  # Letters' size says nothing to Spark.
+    names = [name.casefold() for name in table.column_names]  # Spark ignores case.
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UnreadableFile(f"{source}: the column {twice!r} is named twice")
     numbers = pa.array(range(1, table.num_rows + 1), pa.int64())
     table = table.append_column(_NUMBER, numbers)
-    # Else Spark gives times without a zone that of the session.
+    # Else Spark gives times without a zone the zone of the session.
     return work.spark.createDataFrame(table, from_arrow_schema(table.schema))
 
 
@@ -295,4 +295,4 @@ def _streamed(file: pa.NativeFile, source: str) -> pa.Table:
     try:
         return pa.ipc.open_stream(file).read_all()
     except pa.ArrowInvalid as error:
-        raise UnreadableFile(f"{source} is no file of Arrow: {error}") from None
+        raise UnreadableFile(f"{source} is not in Arrow's file or stream format: {error}") from None

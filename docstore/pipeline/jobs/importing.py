@@ -1,9 +1,8 @@
-"""`import`: files into a factory: an export of ours, or JSON, CSV and Parquet of anybody's.
+"""`import`: write files into a factory: an export, or JSON, CSV, Parquet and Arrow.
 
-JSON is carried as the text that it is, and a CSV's values are texts, unless a schema is asked for.
-Ids come from fields, or, where there are none, from the row's content: the same file gives the same
-ids, so that a run that broke off is simply repeated. Nothing is written before every row is known
-to be one, and to have an id of its own.
+JSON is stored as it is, and the values of a CSV are texts, unless a schema is given. Ids are made
+of fields, or of the row's content: the same file gives the same ids, so an import that broke off is
+simply repeated. No row is written before all rows are known to be valid, with ids of their own.
 """
 
 import hashlib
@@ -30,7 +29,7 @@ _JUDGED = ("file string, block long, line long, raw binary, wrong string, isEnd 
 
 
 class BadLines(PipelineError, ValueError):
-    """Rows of a file that are none, or have no id of their own."""
+    """Rows of a file are malformed, or share an id."""
 
 
 def import_(
@@ -39,7 +38,7 @@ def import_(
 ) -> dict[str, Any]:  # fmt: skip
     """Write every row of the source as a document. Raises ValueError, NotTheSame, WriteFailed.
 
-    bad_lines: what is done with rows that are none: `fail` before anything is written, `skip`, or
+    bad_lines: how to treat malformed rows: `fail` before any row is written, `skip`, or
     `deadletter`, a document for each under /core/spark/dead.
     """
     if bad_lines not in BAD_LINES:
@@ -64,10 +63,10 @@ def import_(
 
 
 def insist_on_manifest(source: str, manifest: dict[str, Any], exported: DataFrame) -> None:
-    """Raise NotTheSame unless an export holds, byte for byte, what its manifest says."""
+    """Raise NotTheSame unless the bytes of an export match its manifest."""
     found = digest(exported)
     if found != {name: manifest[name] for name in found}:
-        raise NotTheSame(f"{source} is not what its manifest says")
+        raise NotTheSame(f"{source} does not match its manifest")
 
 
 def _stored(
@@ -88,7 +87,7 @@ def _stored(
 
 
 def _judged(rows: DataFrame, ids: str) -> DataFrame:
-    """Return the rows with their ids and bodies, or with what is wrong with them."""
+    """Return the rows with their ids and bodies, or with their faults."""
     fields = [name.strip() for name in ids.split(",") if name.strip()]
 
     def judged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -106,7 +105,7 @@ def _judged(rows: DataFrame, ids: str) -> DataFrame:
 def _judge(
     raw: bytes, wrong: str | None, fields: list[str]
 ) -> tuple[str | None, str | None, str | None]:
-    """Return what is wrong with a row, or its id and its body."""
+    """Return the fault of a row, or its id and its body."""
     if wrong:
         return wrong, None, None
     record = record_of(0, raw)
@@ -124,11 +123,11 @@ def _content(value: dict[str, Any]) -> str:
 
 
 def _settle(work: Work, source: str, into: str, bad: DataFrame, bad_lines: str) -> int:
-    """Do with rows that are none what was asked for; return their number. Raises BadLines."""
+    """Fail for, skip or bury malformed rows; return their number. Raises BadLines."""
     count = bad.count()
     if not count:
         return 0
-    # Behind the end nobody knows what there is, so it cannot be passed over.
+    # Parsing stopped at isEnd and the rest of the file is unknown, so it cannot be skipped.
     order = (F.desc("isEnd"), "file", "block", "line")
     first = bad.orderBy(*order).first()
     assert first is not None
@@ -142,7 +141,7 @@ def _settle(work: Work, source: str, into: str, bad: DataFrame, bad_lines: str) 
 
 
 def _bury(work: Work, into: str, row: Any, where: str) -> None:
-    """Keep a row that is none; its name is made of its place, so that a repetition is the same."""
+    """Keep a malformed row. Its name is made of its place: a repetition is the same letter."""
     raw = bytes(row["raw"] or b"")
     name = hashlib.sha256(f"{work.job_id}\0{where}\0".encode() + raw).hexdigest()[:32]
     letter = {
@@ -153,7 +152,7 @@ def _bury(work: Work, into: str, row: Any, where: str) -> None:
 
 
 def _insist_on_ids(work: Work, source: str, rows: DataFrame) -> None:
-    """Raise BadLines if two rows have one id: one of them would be lost."""
+    """Raise BadLines if two rows share an id: one of them would be lost."""
     where = F.struct("file", "block", "line")
     same = rows.groupBy("id").agg(F.min(where).alias("first"), F.max(where).alias("last"))
     twice = same.filter("first <> last").orderBy("first").first()
@@ -161,12 +160,12 @@ def _insist_on_ids(work: Work, source: str, rows: DataFrame) -> None:
         first, last = (place(work, source, twice[name]) for name in ("first", "last"))
         raise BadLines(
             f"{first} and {last} have the same id {twice['id']!r}: name more fields with --id,"
-            " or none: then ids are made of what is in the rows"
+            " or none: then ids are made of the content of the rows"
         )
 
 
 def documents_of(rows: DataFrame, into: str) -> DataFrame:
-    """Return links and bodies. Rows that are the same are told apart by how many there were."""
+    """Return links and bodies. Equal rows get a number behind their id."""
     turn = F.row_number().over(Window.partitionBy("id").orderBy("file", "block", "line"))
     name = F.when(turn == 1, F.col("id")).otherwise(F.concat_ws("-", "id", turn.cast("string")))
     link = F.concat(F.lit(into.rstrip("/") + "/"), name)

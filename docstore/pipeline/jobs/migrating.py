@@ -1,7 +1,7 @@
-"""`migrate`: a factory from one group to another, while clients go on writing to the first.
+"""`migrate`: copy a factory to another group while clients write to the first one.
 
-A snapshot first, then what changed, again and again until little is left; then the last round, for
-which the caller stops the writers. Each row is written at most once per round, in log order.
+It copies a snapshot, then the changes since, in rounds until few are left. The caller stops the
+writers for the last round. Each row is written at most once per round, in log order.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ ROUNDS_MAX = 100
 def migrate(
     work: Work, *, path: str, to: str, into: str = "", lag: int = 100, rounds: int = ROUNDS_MAX
 ) -> dict[str, Any]:
-    """Copy `path` to the group at `to`, until at most `lag` changes are left to be copied."""
+    """Copy `path` to the group at `to`, until at most `lag` changes are left."""
     into = into or path
     snapshot = tables.read(work.spark, work.url, path, columns=("documentSelfLink", "body"))
     if work.dry_run:

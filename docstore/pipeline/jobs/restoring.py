@@ -1,4 +1,4 @@
-"""`restore`: a factory as it was at a moment, from an export and what changed after it."""
+"""`restore`: write a factory as it was at a moment, from an export and later changes."""
 
 from typing import Any
 
@@ -15,17 +15,17 @@ from docstore.pipeline.jobs.work import Work, declare
 def restore(
     work: Work, *, source: str, into: str, feed_url: str = "", until: str = ""
 ) -> dict[str, Any]:
-    """Write an export's documents; with `feed_url`, brought on to `until` by its change feed.
+    """Write the documents of an export; with `feed_url`, changed by its feed up to `until`.
 
-    Documents that the factory has and the restored moment has not are deleted: it is the whole
-    factory that goes back. What is restored is what the documents say: their versions and epochs
-    go on, or begin, where the factory stands. Raises ValueError, NotTheSame, TrimmedFeed.
+    This restores the whole factory: documents that the restored moment does not have are deleted.
+    It restores bodies: versions and epochs continue, or begin, in this factory. Raises ValueError,
+    NotTheSame, TrimmedFeed.
     """
     manifest = manifest_of(work, source)
     if manifest is None:
         raise ValueError(f"{source} is not a whole export: it has no manifest")
     exported = work.spark.read.parquet(source)
-    insist_on_manifest(source, manifest, exported)  # Whatever a lost file held would be deleted.
+    insist_on_manifest(source, manifest, exported)  # The documents of a lost file would be deleted.
     state = exported.select("documentSelfLink", "body")
     changed = 0
     if feed_url:
@@ -50,7 +50,7 @@ def restore(
 
 
 def folded(state: DataFrame, feed: DataFrame) -> DataFrame:
-    """Return links and bodies after the changes of a feed, which begins where `state` stands."""
+    """Return links and bodies after the changes of a feed that begins at `state`."""
     newest = Window.partitionBy("documentSelfLink").orderBy(F.desc("documentVersion"))
     last = (
         feed.withColumn("turn", F.row_number().over(newest))

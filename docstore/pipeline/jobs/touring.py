@@ -1,7 +1,7 @@
-"""`tour`: what a pipeline is good for, on whatever a factory holds: the last act of the demo.
+"""`tour`: show the pipeline on the documents of any factory, as the last act of the demo.
 
-A snapshot as Parquet, a sum over it in plain Spark, and the same sum as a view that the change feed
-keeps up to date, written back and compared.
+It exports a snapshot as Parquet, sums over it in plain Spark, keeps the same sum as a view by the
+change feed, writes the view back and compares both.
 """
 
 from pathlib import Path

@@ -1,14 +1,14 @@
-"""`matview`: sums over a factory's documents, kept up to date by its change feed.
+"""`matview`: keep sums over a factory's documents up to date, by its change feed.
 
-A view is a query that makes rows of one document, and sums over them by some keys:
+A view is a query that makes rows of one document, and sums of these rows by some keys:
 
     rows="SELECT floor(year / 10) * 10 AS decade, explode(genres) AS genre, 1 AS n FROM documents"
     keys="decade,genre"  sums="n"
 
-Each change adds the rows of the new version and takes away those of the one before, which the feed
-brings along; so the sums are those of a batch over the same cut, deletions and all, and never have
-to be made anew. Spark keeps them in the state of the query, under its checkpoint, and each batch
-writes the groups that it changed, once.
+Each change adds the rows of the new version and subtracts those of the version before, which the
+feed contains. So the sums equal those of a batch over the same cut, deletions included, and are
+never computed anew. Spark keeps them in the state of the query, under its checkpoint. Each batch
+writes the groups that it has changed, once.
 """
 
 import json
@@ -26,7 +26,7 @@ from docstore.pipeline.jobs.work import Work, declare
 
 WEIGHT, COUNT = "weight_", "rows"
 EXACT = "decimal(38,9)"
-"""Sums are decimal: those of floating point depend on the order."""
+"""The type of sums: floating point sums depend on the order."""
 
 
 def matview(
@@ -35,7 +35,7 @@ def matview(
 ) -> dict[str, Any]:  # fmt: skip
     """Bring a view up to date, once or for some seconds. Raises TrimmedFeed, WriteFailed.
 
-    schema: of the documents, in DDL; "" takes it from a sample.
+    schema: of the documents, in DDL; "" infers it from a sample.
     """
     view = GroupedView(work, path, rows, keys, sums, schema)
     if work.dry_run:
@@ -43,11 +43,11 @@ def matview(
     declare(work.group, into)
     if seconds:
         _run(view.start(into, checkpoint, seconds, trigger_s), seconds)
-    # Once more up to now: what was stopped in its middle is finished, however fast others write.
+    # One more run up to now finishes a batch that was stopped, however fast others write.
     now = str(work.group.plan(prefix=path)["cut"])
     query = view.start(into, checkpoint, 0.0, trigger_s)
     _run(query, None)
-    cut = cut_of_query(query) or now  # Without a batch the view stands where all stood before.
+    cut = cut_of_query(query) or now  # Without a batch the view was at this cut already.
     result: dict[str, Any] = {"path": path, "into": into, "cut": cut}
     if check:
         result["equalsBatch"] = view.differences(into, cut) == 0
@@ -73,7 +73,7 @@ def cut_of_query(query: Any) -> str:
 
 
 class GroupedView:
-    """What a view is made of."""
+    """A view: its query, its keys and its sums."""
 
     def __init__(self, work: Work, path: str, rows: str, keys: str, sums: str, schema: str) -> None:
         self._work, self._path = work, path
@@ -90,7 +90,6 @@ class GroupedView:
         return str(tables.sampled_schema(group, self._path, cut).toDDL())
 
     def start(self, into: str, checkpoint: str, seconds: float, trigger_s: float) -> Any:
-        """Start the query that feeds the view."""
         feed = tables.changes(
             self._work.spark, self._work.url, self._path, start="snapshot", preImage="true"
         )
@@ -105,16 +104,16 @@ class GroupedView:
         url, job = self._work.url, self._work.job_id
 
         def store(groups: DataFrame, number: int) -> None:
-            """Write the groups that a batch has changed; Python's sinks know no update mode.
+            """Write the groups that a batch has changed: a Python sink has no update mode.
 
-            Each is there once. Sums of a batch that is repeated may differ in their last digits.
+            Each group is there once. A repeated batch may sum to other last digits.
             """
             tables.write(groups, url, into, job_id=job, batchId=number, onRepeat="keep")
 
         return writer.foreachBatch(store).start()
 
     def batch(self, as_of: str) -> DataFrame:
-        """Return the view of a snapshot, made at once."""
+        """Compute the view of a snapshot at once."""
         table = tables.read(
             self._work.spark, self._work.url, self._path, as_of=as_of,
             columns=("documentSelfLink", "body"),
@@ -122,7 +121,7 @@ class GroupedView:
         return self._summed(self._made(table, "body", 1)).filter(f"{COUNT} <> 0")
 
     def differences(self, into: str, cut: str) -> int:
-        """Return how many groups differ between the view and a batch at a cut."""
+        """Return the number of groups that differ between the view and a batch at a cut."""
         named = ["documentSelfLink", COUNT, *self._sums]
         types = [f"{name} {EXACT}" for name in self._sums]
         schema = ", ".join(["documentSelfLink string", f"{COUNT} long", *types])
@@ -144,7 +143,7 @@ class GroupedView:
         table = documents.select("documentSelfLink", parsed.alias("d")).select(
             "documentSelfLink", "d.*"
         )
-        # Its own name in the query: two of them go into one plan.
+        # Spark resolves {documents}: two such queries go into one plan.
         query = re.sub(r"(?i)\bfrom\s+documents\b", "FROM {documents}", self._rows)
         made = self._work.spark.sql(query, documents=table)
         return made.withColumn(WEIGHT, F.lit(weight))
@@ -160,7 +159,7 @@ class GroupedView:
 
 
 def group_id(groups: DataFrame, keys: Sequence[str]) -> Column:
-    """Return the ids of groups: different keys have different ones, and null is a key as well."""
+    """Return the ids of groups. Different keys have different ids, and null is a key too."""
     texts = []
     for key in keys:
         is_nested = isinstance(groups.schema[key].dataType, (ArrayType, MapType, StructType))

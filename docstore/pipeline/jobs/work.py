@@ -1,4 +1,4 @@
-"""The frame of every job: its session, its id, its document in the store."""
+"""Run a job: give it a session, an id and a document in the store."""
 
 import json
 import sys
@@ -32,11 +32,9 @@ class Work:
 
     @property
     def group(self) -> GroupClient:
-        """Return the group that the job works on."""
         return GroupClient(self.url.split(","))
 
     def progress(self, what: str) -> None:
-        """Say on standard error how far it is."""
         sys.stderr.write(f"{self.name}: {what} ({time.time() - self.started:.1f} s)\n")
 
     def run(self, job: Callable[..., dict[str, Any]], **arguments: Any) -> dict[str, Any]:
@@ -60,7 +58,7 @@ class Work:
 
 
 def declare(group: GroupClient, path: str) -> None:
-    """Declare a factory unless it is there. Raises GroupError, for one that was deleted as well."""
+    """Declare a factory unless it exists. Raises GroupError, also if it was deleted."""
     try:
         group.json("POST", "/core/factories", {"path": path})
     except GroupError as error:
