@@ -1,9 +1,9 @@
-"""`format("docstore.admin")`: what the group says of itself, as small tables.
+"""`format("docstore.admin")`: the state of the group as small tables.
 
 spark.read.format("docstore.admin").option("url", ...).load("slots")
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -13,23 +13,10 @@ from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.options import Options
 
 PAGE = "$limit=1000"
-TABLES = {
-    "nodes": "id string, url string, zone string, status string",
-    "slots": "slot long, owner string, epoch long, n long, kept long",
-    "ring": "slot long, place long, node string",
-    "digests": "node string, slot long, end long, links long, digest string",
-    "counts": "path string, kind string, documents long",
-    "snapshots": "name string, cut string, expires long",
-    "jobs": "job string, name string, state string, body string",
-    "deadletters": "job string, link string, status long, code string, detail string, row string",
-}
 
 
 def schema_of(options: Options) -> str:
-    name = options.text("path").strip("/")
-    if name not in TABLES:
-        raise ValueError(f"docstore: load one of {', '.join(TABLES)}, not {name!r}")
-    return TABLES[name]
+    return _table(options)[0]
 
 
 class AdminReader(DataSourceReader):
@@ -42,12 +29,7 @@ class AdminReader(DataSourceReader):
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        rows: dict[str, Any] = {
-            "nodes": _nodes, "slots": _slots, "ring": _ring, "digests": _digests,
-            "counts": _counts, "snapshots": _snapshots, "jobs": _jobs,
-            "deadletters": _dead_letters,
-        }  # fmt: skip
-        yield from rows[self._options.text("path").strip("/")](self._options.group)
+        yield from _table(self._options)[1](self._options.group)
 
 
 def _nodes(group: GroupClient) -> Iterator[tuple[Any, ...]]:
@@ -106,3 +88,28 @@ def _documents(group: GroupClient, factory: str) -> Iterator[dict[str, Any]]:
         page = group.json("GET", path)
         yield from page["documents"].values()
         path = page.get("nextPageLink")
+
+
+Table = tuple[str, Callable[[GroupClient], Iterator[tuple[Any, ...]]]]
+"""The columns of a table, and the function that yields its rows."""
+TABLES: dict[str, Table] = {
+    "nodes": ("id string, url string, zone string, status string", _nodes),
+    "slots": ("slot long, owner string, epoch long, n long, kept long", _slots),
+    "ring": ("slot long, place long, node string", _ring),
+    "digests": ("node string, slot long, end long, links long, digest string", _digests),
+    "counts": ("path string, kind string, documents long", _counts),
+    "snapshots": ("name string, cut string, expires long", _snapshots),
+    "jobs": ("job string, name string, state string, body string", _jobs),
+    "deadletters": (
+        "job string, link string, status long, code string, detail string, row string",
+        _dead_letters,
+    ),
+}
+
+
+def _table(options: Options) -> Table:
+    """Return the table that the options name. Raises ValueError."""
+    name = options.text("path").strip("/")
+    if name not in TABLES:
+        raise ValueError(f"docstore: load one of {', '.join(TABLES)}, not {name!r}")
+    return TABLES[name]

@@ -7,21 +7,13 @@ All other names are members of the documents, parsed from the body: the option `
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+import pyspark.sql.types as T  # noqa: N812
 
 from docstore.model import document_members
 from docstore.model.document import EXPIRY
 from docstore.model.document_members import Type
 
-TYPES = {Type.TEXT: StringType(), Type.NUMBER: LongType(), Type.TIME: LongType()}
+TYPES = {Type.TEXT: T.StringType(), Type.NUMBER: T.LongType(), Type.TIME: T.LongType()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +21,26 @@ class Envelope:
     """A column that the store sets: its type, and the column of the scan that it is made of."""
 
     wire: str
-    type: DataType
+    type: T.DataType
     nullable: bool = False
 
 
 def _of_store() -> Iterator[tuple[str, Envelope]]:
     for each in document_members.COLUMNS:
         if each.type is Type.TIME:
-            yield each.time_name, Envelope(each.name, TimestampType())
+            yield each.time_name, Envelope(each.name, T.TimestampType())
         yield each.name, Envelope(each.name, TYPES[each.type])
 
 
 ENVELOPE = {
     **dict(_of_store()),
-    EXPIRY.removesuffix("Micros"): Envelope(EXPIRY, TimestampType(), nullable=True),
-    "slot": Envelope("slot", LongType()),
-    "seq": Envelope("seq", LongType()),
-    "deleted": Envelope("deleted", BooleanType()),
-    "digest": Envelope("digest", StringType()),
-    "body": Envelope("body", StringType(), nullable=True),
-    "before": Envelope("before", StringType(), nullable=True),
+    EXPIRY.removesuffix("Micros"): Envelope(EXPIRY, T.TimestampType(), nullable=True),
+    "slot": Envelope("slot", T.LongType()),
+    "seq": Envelope("seq", T.LongType()),
+    "deleted": Envelope("deleted", T.BooleanType()),
+    "digest": Envelope("digest", T.StringType()),
+    "body": Envelope("body", T.StringType(), nullable=True),
+    "before": Envelope("before", T.StringType(), nullable=True),
 }
 
 TABLE = (
@@ -61,7 +53,7 @@ FEED = (
 )  # fmt: skip
 
 
-def schema_of(names: Sequence[str]) -> StructType:
+def schema_of(names: Sequence[str]) -> T.StructType:
     """Return the schema of some columns of the store. Raises ValueError."""
     unknown = [name for name in names if name not in ENVELOPE]
     if unknown:
@@ -70,8 +62,8 @@ def schema_of(names: Sequence[str]) -> StructType:
             " the option members, columns of the store are " + ", ".join(ENVELOPE)
         )
     insist_on_distinct(names)
-    return StructType(
-        [StructField(name, ENVELOPE[name].type, ENVELOPE[name].nullable) for name in names]
+    return T.StructType(
+        [T.StructField(name, ENVELOPE[name].type, ENVELOPE[name].nullable) for name in names]
     )
 
 
@@ -82,7 +74,7 @@ def insist_on_distinct(names: Sequence[str]) -> None:
         raise ValueError(f"docstore: the column {twice!r} is named twice")
 
 
-def insist_on_own_types(schema: StructType) -> None:
+def insist_on_own_types(schema: T.StructType) -> None:
     """Raise ValueError for a column of the store with another type than it has."""
     for field in schema.fields:
         own = ENVELOPE[field.name].type if field.name in ENVELOPE else field.dataType
@@ -104,7 +96,7 @@ def _taken(name: str, what: str) -> ValueError:
     )
 
 
-def with_members(own: StructType, members: str) -> StructType | str:
+def with_members(own: T.StructType, members: str) -> T.StructType | str:
     """Return columns of the store, followed by members of the documents in DDL."""
     if not members:
         return own
@@ -115,7 +107,7 @@ def with_members(own: StructType, members: str) -> StructType | str:
     return ", ".join([*names, members])  # Spark parses it: only a session can.
 
 
-def wire_columns(schema: StructType, corrupt: str) -> list[str]:
+def wire_columns(schema: T.StructType, corrupt: str) -> list[str]:
     """Return the columns of the scan that a schema needs: the body for all members."""
     insist_on_distinct(schema.names)
     wanted = [

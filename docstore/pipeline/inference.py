@@ -4,84 +4,81 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    LongType,
-    MapType,
-    NullType,
-    StringType,
-    StructField,
-    StructType,
-)
+import pyspark.sql.types as T  # noqa: N812
 
 KEYS_MAX = 250
 """An object with more members than that is a map."""
-_ORDER: tuple[type[DataType], ...] = (NullType, BooleanType, LongType, DoubleType, StringType)
+_ORDER: tuple[type[T.DataType], ...] = (
+    T.NullType,
+    T.BooleanType,
+    T.LongType,
+    T.DoubleType,
+    T.StringType,
+)
 
 
-def schema_of_sample(bodies: Iterable[str]) -> StructType:
+def schema_of_sample(bodies: Iterable[str]) -> T.StructType:
     """Return the members of some documents. Types that conflict become a string."""
-    found: DataType = StructType([])
+    found: T.DataType = T.StructType([])
     for body in bodies:
         found = _joined(found, _type_of(json.loads(body)))
-    assert isinstance(found, StructType)
-    fields = [StructField(f.name, _closed(f.dataType)) for f in found.fields]
-    return StructType(sorted(fields, key=lambda field: field.name))
+    assert isinstance(found, T.StructType)
+    fields = [T.StructField(f.name, _closed(f.dataType)) for f in found.fields]
+    return T.StructType(sorted(fields, key=lambda field: field.name))
 
 
-def _type_of(value: Any) -> DataType:
+def _type_of(value: Any) -> T.DataType:
     match value:
         case None:
-            return NullType()
+            return T.NullType()
         case bool():
-            return BooleanType()
+            return T.BooleanType()
         case int():
-            return LongType() if -(1 << 63) <= value < 1 << 63 else StringType()
+            return T.LongType() if -(1 << 63) <= value < 1 << 63 else T.StringType()
         case float():
-            return DoubleType()
+            return T.DoubleType()
         case str():
-            return StringType()
+            return T.StringType()
         case list():
-            inner: DataType = NullType()
+            inner: T.DataType = T.NullType()
             for each in value:
                 inner = _joined(inner, _type_of(each))
-            return ArrayType(inner)
+            return T.ArrayType(inner)
         case _:
-            return StructType([StructField(name, _type_of(each)) for name, each in value.items()])
+            return T.StructType(
+                [T.StructField(name, _type_of(each)) for name, each in value.items()]
+            )
 
 
-def _joined(one: DataType, other: DataType) -> DataType:
-    if isinstance(one, NullType) or isinstance(other, NullType):
-        return other if isinstance(one, NullType) else one
-    if isinstance(one, StructType) and isinstance(other, StructType):
+def _joined(one: T.DataType, other: T.DataType) -> T.DataType:
+    if isinstance(one, T.NullType) or isinstance(other, T.NullType):
+        return other if isinstance(one, T.NullType) else one
+    if isinstance(one, T.StructType) and isinstance(other, T.StructType):
         fields = {field.name: field.dataType for field in one.fields}
         for field in other.fields:
-            before = fields.get(field.name, NullType())
+            before = fields.get(field.name, T.NullType())
             fields[field.name] = _joined(before, field.dataType)
-        return StructType([StructField(name, kind) for name, kind in fields.items()])
-    if isinstance(one, ArrayType) and isinstance(other, ArrayType):
-        return ArrayType(_joined(one.elementType, other.elementType))
+        return T.StructType([T.StructField(name, kind) for name, kind in fields.items()])
+    if isinstance(one, T.ArrayType) and isinstance(other, T.ArrayType):
+        return T.ArrayType(_joined(one.elementType, other.elementType))
     ranks = [_ORDER.index(type(each)) if type(each) in _ORDER else -1 for each in (one, other)]
-    numbers = {_ORDER.index(LongType), _ORDER.index(DoubleType)}
+    numbers = {_ORDER.index(T.LongType), _ORDER.index(T.DoubleType)}
     if ranks[0] == ranks[1] != -1:
         return one
-    return DoubleType() if set(ranks) == numbers else StringType()
+    return T.DoubleType() if set(ranks) == numbers else T.StringType()
 
 
-def _closed(kind: DataType) -> DataType:
+def _closed(kind: T.DataType) -> T.DataType:
     """Replace types that were never seen by string, and large objects by maps."""
-    if isinstance(kind, NullType):
-        return StringType()
-    if isinstance(kind, ArrayType):
-        return ArrayType(_closed(kind.elementType))
-    if isinstance(kind, StructType):
+    if isinstance(kind, T.NullType):
+        return T.StringType()
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_closed(kind.elementType))
+    if isinstance(kind, T.StructType):
         if len(kind.fields) > KEYS_MAX:
-            values: DataType = NullType()
+            values: T.DataType = T.NullType()
             for field in kind.fields:
                 values = _joined(values, field.dataType)
-            return MapType(StringType(), _closed(values))
-        return StructType([StructField(f.name, _closed(f.dataType)) for f in kind.fields])
+            return T.MapType(T.StringType(), _closed(values))
+        return T.StructType([T.StructField(f.name, _closed(f.dataType)) for f in kind.fields])
     return kind

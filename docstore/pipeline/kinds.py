@@ -6,38 +6,22 @@ type whose text in Spark would not be read back equal has no form.
 
 from collections.abc import Iterable, Iterator
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    MapType,
-    NullType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+import pyspark.sql.types as T  # noqa: N812
 
-NAMES = (StringType, IntegralType, BooleanType, DateType, DecimalType, TimestampType,
-         TimestampNTZType)  # fmt: skip
+NAMES = (T.StringType, T.IntegralType, T.BooleanType, T.DateType, T.DecimalType, T.TimestampType,
+         T.TimestampNTZType)  # fmt: skip
 """Types whose values can name a document, or a member of an object."""
-SCALARS = (*NAMES, BinaryType, DoubleType, FloatType, NullType)
+SCALARS = (*NAMES, T.BinaryType, T.DoubleType, T.FloatType, T.NullType)
 
 
-def check_members(schema: StructType, names: Iterable[str]) -> None:
+def check_members(schema: T.StructType, names: Iterable[str]) -> None:
     """Raise ValueError for a column whose type has no form in JSON."""
     for name in names:
         for where, why in _faults(schema[name].dataType, name):
             raise ValueError(f"docstore: column {where!r} {why}; cast it, or leave it out")
 
 
-def check_name(schema: StructType, name: str) -> None:
+def check_name(schema: T.StructType, name: str) -> None:
     """Raise ValueError for a column that cannot name documents."""
     kind = schema[name].dataType
     if isinstance(kind, NAMES):
@@ -46,16 +30,16 @@ def check_name(schema: StructType, name: str) -> None:
     raise ValueError(f"docstore: column {name!r} is {said}, which cannot name documents; cast it")
 
 
-def _faults(kind: DataType, where: str) -> Iterator[tuple[str, str]]:
+def _faults(kind: T.DataType, where: str) -> Iterator[tuple[str, str]]:
     """Yield the place and the fault of each type without a form."""
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         yield from _faults(kind.elementType, f"{where}[]")
-    elif isinstance(kind, StructType):
+    elif isinstance(kind, T.StructType):
         if len(set(kind.names)) < len(kind.names):
             yield where, "has two members of one name"
         for field in kind.fields:
             yield from _faults(field.dataType, f"{where}.{field.name}")
-    elif isinstance(kind, MapType):
+    elif isinstance(kind, T.MapType):
         if not isinstance(kind.keyType, NAMES):
             yield where, f"has keys of {kind.keyType.simpleString()}, which name no members"
         yield from _faults(kind.valueType, f"{where}[]")

@@ -4,56 +4,46 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyspark.sql.types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from docstore.pipeline.columns import insist_on_distinct
 from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.fetching import Range, RecordBlock
 from docstore.pipeline.options import Options
 
-FORMS: dict[str, DataType] = {"string": StringType(), "binary": BinaryType()}
-HEADERS = MapType(StringType(), BinaryType(), valueContainsNull=False)
+FORMS: dict[str, T.DataType] = {"string": T.StringType(), "binary": T.BinaryType()}
+HEADERS = T.MapType(T.StringType(), T.BinaryType(), valueContainsNull=False)
 
 
 class NotText(PipelineError):
     """Bytes that are read as text are not UTF-8."""
 
 
-def schema_of(options: Options) -> StructType:
+def schema_of(options: Options) -> T.StructType:
     """Return the columns of the options, all by default. Raises ValueError."""
     every = {
-        "topic": StructField("topic", StringType(), nullable=False),
-        "partition": StructField("partition", IntegerType(), nullable=False),
-        "offset": StructField("offset", LongType(), nullable=False),
-        "epoch": StructField("epoch", LongType(), nullable=False),
-        "key": StructField("key", FORMS[options.choice("keyAs", FORMS)]),
-        "value": StructField("value", FORMS[options.choice("valueAs", FORMS)], nullable=False),
-        "headers": StructField("headers", HEADERS),
-        "timestamp": StructField("timestamp", TimestampType(), nullable=False),
+        "topic": T.StructField("topic", T.StringType(), nullable=False),
+        "partition": T.StructField("partition", T.IntegerType(), nullable=False),
+        "offset": T.StructField("offset", T.LongType(), nullable=False),
+        "epoch": T.StructField("epoch", T.LongType(), nullable=False),
+        "key": T.StructField("key", FORMS[options.choice("keyAs", FORMS)]),
+        "value": T.StructField("value", FORMS[options.choice("valueAs", FORMS)], nullable=False),
+        "headers": T.StructField("headers", HEADERS),
+        "timestamp": T.StructField("timestamp", T.TimestampType(), nullable=False),
     }
     names = options.words("columns") or list(every)
     unknown = next((name for name in names if name not in every), None)
     if unknown is not None:
         raise ValueError(f"docstore: records have no column {unknown!r}, but {', '.join(every)}")
     insist_on_distinct(names)
-    return StructType([every[name] for name in names])
+    return T.StructType([every[name] for name in names])
 
 
 class RecordColumns:
     """Converts blocks of records to batches of a schema."""
 
-    def __init__(self, schema: StructType) -> None:
+    def __init__(self, schema: T.StructType) -> None:
         self._schema = schema
 
     def of(self, asked: Range, found: RecordBlock) -> pa.RecordBatch:

@@ -1,6 +1,7 @@
 """Define the formats of Spark: options in, readers and writers out."""
 
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
+from typing import ClassVar, TypeVar
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -18,18 +19,40 @@ from docstore.pipeline.reading import TableReader, default_schema
 from docstore.pipeline.stream_writing import RecordsStreamWriter, RecordsWriter
 from docstore.pipeline.writing import StreamWriter, TableWriter
 
+T = TypeVar("T")
 
-class DocstoreSource(DataSource):
-    """`spark.read.format("docstore").option("url", ...).load("/orders")`."""
+
+class _Source(DataSource):
+    form: ClassVar[str]
+    """The name of the format."""
+    names: ClassVar[Sequence[str]]
+    """The options of the format."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        every = [*known.COMMON, *known.READ, *known.WRITE]
-        self._options = Options.of(dict(options), every).checked()
+        self._options = Options.of(dict(options), self.names)
 
     @classmethod
     def name(cls) -> str:
-        return "docstore"
+        return cls.form
+
+
+def _raised(ends: T | Exception) -> T:
+    """Return the ends of a bounded read. Raises the error that they are."""
+    if isinstance(ends, Exception):
+        raise ends
+    return ends
+
+
+class DocstoreSource(_Source):
+    """`spark.read.format("docstore").option("url", ...).load("/orders")`."""
+
+    form = "docstore"
+    names = (*known.COMMON, *known.READ, *known.WRITE)
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._options = self._options.checked()
 
     def schema(self) -> StructType | str:
         """Return the columns of the options, and pin the cut. Raises GroupError.
@@ -56,26 +79,20 @@ class DocstoreSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         return TableWriter(self._options, schema, overwrite=overwrite)
 
-    def streamWriter(  # noqa: N802
-        self,
-        schema: StructType,
-        overwrite: bool,
-    ) -> DataSourceStreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         return StreamWriter(self._options, schema)
 
 
-class ChangesSource(DataSource):
+class ChangesSource(_Source):
     """`spark.readStream.format("docstore.changes").option("url", ...).load("/orders")`."""
+
+    form = "docstore.changes"
+    names = (*known.COMMON, *known.FEED)
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        every = [*known.COMMON, *known.FEED]
-        self._options = Options.of(dict(options), every).checked()
+        self._options = self._options.checked()
         self._ends: feeding.Ends | Exception | None = None
-
-    @classmethod
-    def name(cls) -> str:
-        return "docstore.changes"
 
     def schema(self) -> StructType | str:
         """Return the columns of the options, and pin the ends of a bounded read."""
@@ -86,26 +103,22 @@ class ChangesSource(DataSource):
         if self._ends is None:
             cuts.insist_on_cut(self._options, "start", "end")
             self._ends = feeding.ends_of(self._options)
-        if isinstance(self._ends, Exception):
-            raise self._ends
-        return feeding.FeedReader(self._options, schema, self._ends)
+        return feeding.FeedReader(self._options, schema, _raised(self._ends))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         return feeding.FeedStreamReader(self._options, schema)
 
 
-class RecordsSource(DataSource):
+class RecordsSource(_Source):
     """`spark.readStream.format("docstore.stream").option("url", ...).load("flights")`."""
+
+    form = "docstore.stream"
+    names = (*known.COMMON, *known.STREAM)
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self._options = Options.of(dict(options), [*known.COMMON, *known.STREAM])
         streaming.check(self._options)
         self._ends: streaming.Ends | Exception | None = None
-
-    @classmethod
-    def name(cls) -> str:
-        return "docstore.stream"
 
     def schema(self) -> StructType | str:
         """Return the columns of the options, and pin the ends of a bounded read."""
@@ -118,9 +131,7 @@ class RecordsSource(DataSource):
                 "docstore: a topic has columns of its own, so no .schema(...): the options"
                 " columns, keyAs and valueAs choose among them"
             )
-        if isinstance(self._ends, Exception):
-            raise self._ends
-        return streaming.RecordsReader(self._options, schema, self._ends)
+        return streaming.RecordsReader(self._options, schema, _raised(self._ends))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         return streaming.RecordsStreamReader(self._options, record_columns.schema_of(self._options))
@@ -128,24 +139,15 @@ class RecordsSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         return RecordsWriter(self._options, schema, overwrite=overwrite)
 
-    def streamWriter(  # noqa: N802
-        self,
-        schema: StructType,
-        overwrite: bool,
-    ) -> DataSourceStreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         return RecordsStreamWriter(self._options, schema)
 
 
-class AdminSource(DataSource):
+class AdminSource(_Source):
     """`spark.read.format("docstore.admin").option("url", ...).load("slots")`."""
 
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(options)
-        self._options = Options.of(dict(options), known.COMMON)
-
-    @classmethod
-    def name(cls) -> str:
-        return "docstore.admin"
+    form = "docstore.admin"
+    names = tuple(known.COMMON)
 
     def schema(self) -> str:
         return admin.schema_of(self._options)

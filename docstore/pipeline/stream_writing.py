@@ -24,7 +24,7 @@ from docstore.pipeline.options import Options
 from docstore.pipeline.producing import Target, TaskAttempt, TaskProducer, check_columns
 from docstore.pipeline.sending import Sender
 from docstore.pipeline.topics import link_of, node_urls, topic_now
-from docstore.pipeline.writing import JOBS, Counted, batch_of_stream, job_of, leave_job, total
+from docstore.pipeline.writing import JOBS, Counted, batch_of_stream, job_of, leave_job, merged
 
 
 def _target(options: Options, schema: StructType) -> Target:
@@ -106,11 +106,11 @@ class RecordsWriter(DataSourceArrowWriter):
         return Counted(TaskProducer(self._options, target, attempt).send(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        _leave(self._options, self._job, "COMMITTED", self._batch, total(messages))
+        _leave(self._options, self._job, "COMMITTED", self._batch, merged(messages).counts)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Record that the job failed. Its rows stay: a run with the same jobId continues."""
-        _leave(self._options, self._job, "ABORTED", self._batch, total(messages))
+        _leave(self._options, self._job, "ABORTED", self._batch, merged(messages).counts)
 
 
 class RecordsStreamWriter(DataSourceStreamArrowWriter):
@@ -128,7 +128,7 @@ class RecordsStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         job = self._options.text("jobId") or f"stream-{self._options.topic}"
-        _leave(self._options, job, "RUNNING", batchId, total(messages))
+        _leave(self._options, job, "RUNNING", batchId, merged(messages).counts)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Do nothing: the batch will be repeated."""

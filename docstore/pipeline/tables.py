@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 from pyspark.sql.utils import is_remote
 
@@ -49,7 +49,7 @@ def read(
     given = {"url": url, "where": where, "asOf": cut, **options}
     if body_as == "struct" and not schema:  # A member with several types is a string.
         given = {"strings": "any", **given}
-    reader = _reader(spark, given)
+    reader = spark.read.format("docstore").options(**_said(given))
     names = [name for name in columns or TABLE if body_as == "string" or name != "body"]
     if schema:
         reader = reader.schema(schema)
@@ -84,7 +84,7 @@ def aggregate(
     cut = _cut(GroupClient(url.split(",")), path, as_of)
     given = {"url": url, "where": where, "asOf": cut, **options}
     asked = {"aggregates": aggregates, "groupBy": group_by}
-    table = _reader(spark, given | asked).load(path)
+    table = spark.read.format("docstore").options(**_said(given | asked)).load(path)
     vars(table)["cut"] = cut
     return table
 
@@ -93,9 +93,9 @@ def _cut(group: GroupClient, path: str, as_of: str) -> str:
     return str(group.plan(as_of, path)["cut"])
 
 
-def _reader(spark: SparkSession, given: Mapping[str, Any]) -> DataFrameReader:
-    named = {name: value for name, value in given.items() if value != ""}
-    return spark.read.format("docstore").options(**named)
+def _said(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options that are not empty."""
+    return {name: str(value) for name, value in given.items() if value != ""}
 
 
 def cut_of(table: DataFrame) -> str:
@@ -140,9 +140,8 @@ def changes(
     """
     introduce(spark)
     reader = spark.readStream if stream else spark.read
-    given = {"url": url, "start": start, "end": end, **options}
-    named = {k: str(v) for k, v in given.items() if v != ""}
-    return reader.format("docstore.changes").options(**named).load(path)
+    given = _said({"url": url, "start": start, "end": end, **options})
+    return reader.format("docstore.changes").options(**given).load(path)
 
 
 @plainly
@@ -165,7 +164,7 @@ def write(
         df = in_slot_order(df, path, key, slots=slots, is_moved=foreign == MOVE)
     given = {"url": url, "key": key, "operation": operation, "jobId": job, **options}
     writer = df.write.format("docstore").mode(mode)
-    writer.options(**{k: str(v) for k, v in given.items() if v != ""}).save(path)
+    writer.options(**_said(given)).save(path)
     return job
 
 

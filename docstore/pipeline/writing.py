@@ -136,8 +136,9 @@ class TableWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Execute the staged parts, write the job's document, delete overwritten documents."""
-        counts, parts = total(messages), parts_of(messages)
-        digest, given = digest_of(messages), _given(messages)
+        done = merged(messages)
+        counts, parts, given = done.counts, done.parts, done.given
+        digest = f"{done.digest % (1 << 8 * DIGEST_BYTES):x}"
         if self._before and self._digest not in ("", digest):
             staged.abandon(self._options, self.job, parts)
             raise RowRefused(
@@ -158,13 +159,13 @@ class TableWriter(DataSourceArrowWriter):
 
         The staged parts are deleted, unless the commit has begun: then `finish` can complete it.
         """
-        parts = parts_of(messages)
-        page = job_of(self._options, self.job)
+        done = merged(messages)
+        parts, page = done.parts, job_of(self._options, self.job)
         if parts and page.get("state") == "COMMITTING" and page.get("parts") == _listed(parts):
             return
         staged.abandon(self._options, self.job, parts)
         if not self._digest and "undone" not in page:  # Else its document has the outcome already.
-            self._leave("ABORTED", total(messages))
+            self._leave("ABORTED", done.counts)
 
     def _page(self) -> dict[str, Any]:
         """Return the members that the job's document has in every state."""
@@ -304,15 +305,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return written
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        counts, parts = total(messages), parts_of(messages)
-        if parts:
-            counts += staged.commit(self._options, _job_of(messages), batchId, parts).counts
+        done = merged(messages)
+        counts = done.counts
+        if done.parts:
+            counts += staged.commit(self._options, done.job, batchId, done.parts).counts
         name = self._options.text("jobId") or f"stream-{quote(self._options.path, safe='')}"
         leave_job(self._options, name, {"state": "RUNNING", "batch": batchId, **counts})
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Delete the staged parts. Rows that are written stay: the batch will be repeated."""
-        staged.abandon(self._options, _job_of(messages), parts_of(messages))
+        done = merged(messages)
+        staged.abandon(self._options, done.job, done.parts)
 
 
 def batch_of_stream(options: Options) -> tuple[str, int]:
@@ -326,32 +329,18 @@ def batch_of_stream(options: Options) -> tuple[str, int]:
     return options.text("jobId") or f"stream-{query}", int(number)
 
 
-def _job_of(messages: Sequence[WriterCommitMessage | None]) -> str:
-    """Return the job of a stream's batch."""
-    return next((each.job for each in messages if isinstance(each, Counted)), "")
-
-
-def total(messages: Sequence[WriterCommitMessage | None]) -> Counter[str]:
-    """Return the number of all tasks' rows by outcome."""
-    counts: Counter[str] = Counter()
-    for message in messages:
-        if isinstance(message, Counted):
-            counts.update(message.counts)
-    return counts
-
-
-def digest_of(messages: Sequence[WriterCommitMessage | None]) -> str:
-    """Return the digest of all tasks' rows. Their order and their tasks do not matter."""
-    whole = sum(each.digest for each in messages if isinstance(each, Counted))
-    return f"{whole % (1 << 8 * DIGEST_BYTES):x}"
-
-
-def _given(messages: Sequence[WriterCommitMessage | None]) -> bytes:
-    return b"".join(each.given for each in messages if isinstance(each, Counted))
-
-
-def parts_of(messages: Sequence[WriterCommitMessage | None]) -> list[StagedPart]:
-    return [part for each in messages if isinstance(each, Counted) for part in each.parts]
+def merged(messages: Sequence[WriterCommitMessage | None]) -> Counted:
+    """Return the sum of all tasks' messages. Their order does not matter."""
+    done = [each for each in messages if isinstance(each, Counted)]
+    whole = Counted(
+        parts=[part for each in done for part in each.parts],
+        digest=sum(each.digest for each in done),
+        given=b"".join(each.given for each in done),
+        job=done[0].job if done else "",
+    )
+    for each in done:
+        whole.counts.update(each.counts)
+    return whole
 
 
 def job_of(options: Options, job: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class BadLines(PipelineError, ValueError):
 
 def import_(
     work: Work, *, source: str, into: str, ids: str = "", form: str = "auto", schema: str = "",
-    infer: bool = False, bad_lines: str = "fail", check: bool = True,
+    infer: bool = False, bad_lines: str = "fail",
 ) -> dict[str, Any]:  # fmt: skip
     """Write every row of the source as a document. Raises ValueError, NotTheSame, WriteFailed.
 
@@ -43,11 +43,12 @@ def import_(
     """
     if bad_lines not in BAD_LINES:
         raise ValueError(f"--bad-lines is one of {', '.join(BAD_LINES)}")
+    result: dict[str, Any] = {"source": source, "into": into}
     manifest = manifest_of(work, source) if form in ("auto", "export", "parquet") else None
     if manifest is not None:
         exported = work.spark.read.parquet(source)
         insist_on_manifest(source, manifest, exported)
-        return _stored(work, source, moved(exported, manifest["path"], into), into, check=check)
+        return stored(work, moved(exported, manifest["path"], into), into, result)
     if form == "export":
         raise ValueError(f"{source} is not a whole export: it has no manifest")
     rows = _judged(rows_of(work, source, form, schema=schema, infer=infer), ids).persist()
@@ -56,7 +57,7 @@ def import_(
         good = rows.filter("wrong IS NULL")
         if ids:
             _insist_on_ids(work, source, good)
-        result = _stored(work, source, documents_of(good, into), into, check=check)
+        result = stored(work, documents_of(good, into), into, result)
     finally:
         rows.unpersist()
     return result if bad_lines == "fail" else result | {"badLines": count}
@@ -69,20 +70,22 @@ def insist_on_manifest(source: str, manifest: dict[str, Any], exported: DataFram
         raise NotTheSame(f"{source} does not match its manifest")
 
 
-def _stored(
-    work: Work, source: str, documents: DataFrame, into: str, *, check: bool
+def stored(
+    work: Work, documents: DataFrame, into: str, result: dict[str, Any], *, is_all: bool = False
 ) -> dict[str, Any]:
-    """Write documents, and look whether they are there: by value, however they are spelled."""
-    result = {"source": source, "into": into, "rows": documents.count(), "versions": "begin anew"}
+    """Write documents and compare them by value; return the result. Raises NotTheSame, WriteFailed.
+
+    is_all: the factory must hold these documents and no others.
+    """
+    result |= {"rows": documents.count(), "versions": "begin anew"}
     if work.dry_run:
         return result
     declare(work.group, into)
-    tables.write(documents, work.url, into, job_id=work.job_id + "-rows")
+    mode, how = ("overwrite", "full") if is_all else ("append", "left")
+    tables.write(documents, work.url, into, mode=mode, job_id=work.job_id + "-rows")
     work.progress("written")
-    if not check:
-        return result
     now = tables.read(work.spark, work.url, into, columns=("documentSelfLink", "body"))
-    told_apart(into, documents, now, how="left")
+    told_apart(into, documents, now, how=how)
     return result | {"digestsEqual": True}
 
 

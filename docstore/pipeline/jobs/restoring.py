@@ -6,10 +6,10 @@ import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import DataFrame, Window
 
 from docstore.pipeline import tables
-from docstore.pipeline.jobs.contents import moved, told_apart
+from docstore.pipeline.jobs.contents import moved
 from docstore.pipeline.jobs.exporting import manifest_of
-from docstore.pipeline.jobs.importing import insist_on_manifest
-from docstore.pipeline.jobs.work import Work, declare
+from docstore.pipeline.jobs.importing import insist_on_manifest, stored
+from docstore.pipeline.jobs.work import Work
 
 
 def restore(
@@ -36,17 +36,9 @@ def restore(
         changed = feed.count()
         state = folded(state, feed)
     state = moved(state, manifest["path"], into).cache()
-    result = {
-        "source": source, "into": into, "changes": changed, "rows": state.count(),
-        "versions": "begin anew",
-    }  # fmt: skip
-    if work.dry_run:
-        return result
-    declare(work.group, into)
-    tables.write(state, work.url, into, mode="overwrite", job_id=work.job_id + "-rows")
-    now = tables.read(work.spark, work.url, into, columns=("documentSelfLink", "body"))
-    told_apart(into, state, now, how="full")
-    return {**result, "digestsEqual": True}
+    return stored(
+        work, state, into, {"source": source, "into": into, "changes": changed}, is_all=True
+    )
 
 
 def folded(state: DataFrame, feed: DataFrame) -> DataFrame:
