@@ -56,7 +56,6 @@ LIMITS = {
     "docstore/model": 69,
     "docstore/node": 54,
     "docstore/ownership": 97,
-    "docstore/pipeline": 93,
     "docstore/query": 26,
     "docstore/reads": 73,
     "docstore/runtime": 122,

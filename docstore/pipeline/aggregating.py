@@ -24,7 +24,7 @@ from docstore.query.aggregates import BIGINT, BOOLEAN, DOUBLE, STRING, Grouping,
 TYPES = {BIGINT: LongType(), DOUBLE: DoubleType(), STRING: StringType(), BOOLEAN: BooleanType()}
 SHARES_AT_ONCE = 8
 GROUPS_MAX = 250_000
-"""Some 100 MB in the task. Beyond that Spark groups better than one task does."""
+"""Some 100 MB in the task. Spark groups larger results better than one task does."""
 
 
 class TooManyGroups(PipelineError):

@@ -37,7 +37,7 @@ MSGPACK = {"Content-Type": "application/msgpack"}
 IN_FLIGHT = 4
 RETRIES = 8
 STALE = "stale-sequence"
-"""The code for a request that was appended so long ago that its offset is forgotten."""
+"""The code for a request that was appended, and whose offset the leader has forgotten."""
 JOB_MAX = 90
 """Characters of a job's name in the ids of its producers. A longer name is replaced by a digest."""
 COLUMNS = ("key", "value", "headers", "partition")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyspark.sql.functions as F  # noqa: N812 - as everybody calls it
+import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 from pyspark.sql.utils import is_remote

@@ -55,7 +55,7 @@ def matview(
 
 
 def _run(query: Any, seconds: float | None) -> None:
-    """Wait for a query, for so long at the most, and stop it. Raises what it failed with."""
+    """Wait for a query for at most some seconds, and stop it. Raises its error."""
     try:
         query.awaitTermination(seconds)
     finally:
