@@ -38,7 +38,6 @@ LIMITS = {
     "docs/ownership.md": 53,
     "docs/partitions.md": 11,
     "docs/performance.md": 29,
-    "docs/pipeline.md": 25,
     "docs/reliability.md": 15,
     "docs/replication.md": 11,
     "docs/rules.md": 83,
