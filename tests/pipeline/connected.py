@@ -1,4 +1,4 @@
-"""What a client of a Connect server does: the basics, in a process of its own.
+"""Run the basics as a client of a Connect server, in a process of its own.
 
     python -m tests.pipeline.connected URL PATH DIRECTORY
 

@@ -1,4 +1,4 @@
-"""A group whose nodes let go of old versions sooner than a release allows."""
+"""A group whose nodes delete old versions sooner than a release allows."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""A topic under test, and flights to put into it."""
+"""A topic under test, and flights to append to it."""
 
 import json
 import random

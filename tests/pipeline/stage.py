@@ -1,4 +1,4 @@
-"""What a test of the pipeline works with: a session, a group, a factory, and the usual calls."""
+"""The rig of the pipeline: a session, a group, a factory, and the usual calls."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Aggregates that the nodes work out: the same as Spark's own over the same rows, for less."""
+"""Aggregates of the nodes equal Spark's own over the same rows, and cost less."""
 
 from typing import Any
 

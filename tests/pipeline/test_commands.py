@@ -1,7 +1,7 @@
-"""Commands of `docstore spark` that fail: exit code 1, one line on standard error, nothing else.
+"""Commands of `docstore spark` that fail: exit code 1 and one line on standard error.
 
-They run in this process, in the session that all tests share. What Java says beside it while it
-starts is a matter of `test_errors.py`, whose commands are processes of their own.
+They run in this process, in the session that all tests share. `test_errors.py` starts processes of
+their own, since Java writes messages while it starts.
 """
 
 import json

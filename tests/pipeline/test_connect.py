@@ -1,4 +1,4 @@
-"""Scenario A37 over Connect: the session is a client, and everything else is the server's."""
+"""Scenario A37 over Connect: the session is a client, and the server does the work."""
 
 import importlib.util
 import json

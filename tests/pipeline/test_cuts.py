@@ -1,4 +1,4 @@
-"""What is read in one query belongs to one cut, however Spark plans it, and by whatever name."""
+"""All reads of one query belong to one cut, in every form and however Spark plans it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Scenario A22 as a declared pipeline: changes, what is there now, and what was there when."""
+"""Scenario A22 as a declared pipeline: changes, the present state, and past states."""
 
 import importlib.util
 import os

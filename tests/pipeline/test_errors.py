@@ -1,4 +1,4 @@
-"""What goes wrong is said in one line, by the command line with an exit code."""
+"""Errors are one line, on the command line with an exit code."""
 
 import os
 import subprocess

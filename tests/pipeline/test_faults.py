@@ -1,4 +1,4 @@
-"""What goes wrong on the way: lost nodes, broken lines, moved slots.
+"""Faults during a read or a write: lost nodes, broken lines, moved slots.
 
 Scenarios A15, A17, A18, A35 and A37.
 """

@@ -1,4 +1,4 @@
-"""Change feeds: every change once, in its order, and never one too many.
+"""Change feeds: every change once and in order, and no other.
 
 Scenarios A7 and A19 to A23.
 """

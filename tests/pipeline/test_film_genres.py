@@ -1,4 +1,4 @@
-"""The example of genres per decade, with films of which two have one title in one year."""
+"""The example of genres per decade, with two films of one title and year."""
 
 import json
 import os

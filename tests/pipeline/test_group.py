@@ -1,4 +1,4 @@
-"""The way to the nodes without Spark: connections are kept from one request to the next."""
+"""The HTTP client without Spark: it keeps connections, and asks nodes only."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What is in a file is what is stored, or the line is named and nothing is written."""
+"""A file is stored as it is, or the wrong line is named and none is written."""
 
 import datetime as dt
 import json

@@ -1,4 +1,4 @@
-"""The jobs: what goes in comes out, and what is wrong is named."""
+"""The jobs: their results equal their sources, and faults are named."""
 
 import json
 import sqlite3
@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from docstore.client.local import LocalCluster
-from docstore.pipeline import snapshots, tables
+from docstore.pipeline import cuts, tables
 from docstore.pipeline.group_client import GroupError
 from docstore.pipeline.jobs.auditing import audit
 from docstore.pipeline.jobs.balancing import balance
@@ -295,7 +295,7 @@ def test_compact_lets_go_of_what_nobody_holds(stage: Stage, tmp_path: Path) -> N
         counted = Stage.of(stage.spark, cluster, "/counted", retention={"versions": 2})
         for turn in range(5):
             counted.put({str(n): {"turn": turn} for n in range(3)})
-        held = snapshots.snapshot(own.url, "before", ttl_s=600)
+        held = cuts.snapshot(own.url, "before", ttl_s=600)
         own.put({str(n): {"turn": 9} for n in range(2, 5)})  # What was there is held.
         dry = Work(own.spark, own.url, "compact", dry_run=True).run(compact, older_than="0s")
         # All older ones, and what was deleted; of those that are counted all but two.

@@ -1,4 +1,4 @@
-"""Look-ups: exactly the documents of the keys that a table has, whatever the keys are."""
+"""Look-ups find exactly the documents of the keys that a table has."""
 
 import json
 

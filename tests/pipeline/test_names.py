@@ -1,4 +1,4 @@
-"""A snapshot is read under the very name that it was given, whoever reads it."""
+"""A snapshot is read under the name that it was given, by every kind of read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Factories as tables (scenarios A1 to A14): whatever the partitions, the copies, the options."""
+"""Factories as tables (scenarios A1 to A14), with all partitions, copies and options."""
 
 import json
 from dataclasses import replace

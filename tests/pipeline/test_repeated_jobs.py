@@ -1,4 +1,4 @@
-"""What a job id stands for: what it did, which a repetition does not change, or is refused for."""
+"""A repeated job id changes nothing that the job has done, or is refused."""
 
 import shutil
 from pathlib import Path

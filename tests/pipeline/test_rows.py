@@ -1,4 +1,4 @@
-"""What a row means: its key, its body, which columns are members; or why it is refused."""
+"""The key, the body and the members of a row, and why a row is refused."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Rows that wait on disks until all are there (`commit=staged`): all of a job, or nothing of it."""
+"""Staged writes (`commit=staged`): all of a job's rows, or none."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Topics on Spark: what was produced, each record once, and what a repeated task adds."""
+"""Topics on Spark: each record once, and the effect of a repeated task."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What is wrong with the options or columns of a topic is said in one line."""
+"""Wrong options and columns of a topic are named in one line."""
 
 import json
 from collections.abc import Iterator

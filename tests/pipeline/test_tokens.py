@@ -1,4 +1,4 @@
-"""Jobs show the token that their process has in its environment, to each node that they ask."""
+"""Jobs send the token in their environment to each node."""
 
 from hashlib import sha256
 from pathlib import Path

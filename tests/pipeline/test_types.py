@@ -1,7 +1,7 @@
-"""Types: what a column holds goes into JSON and comes back equal, or is refused by its name.
+"""Types: a column is written as JSON and read back equal, or is refused by name.
 
-Most of it without Spark, through the same code as tasks run: rows of Arrow become lines, their
-bodies what a node would keep of them, and those are read back with the schema of the rows.
+Most tests use the code of tasks without Spark: rows of Arrow become lines, their bodies become what
+a node would keep, and those are read back with the schema of the rows.
 """
 
 import base64

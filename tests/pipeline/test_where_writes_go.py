@@ -1,4 +1,4 @@
-"""Where rows go: below the path that a write is given, whatever links they carry."""
+"""Rows are written below the path of the write, whatever links they carry."""
 
 from typing import Any
 

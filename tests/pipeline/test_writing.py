@@ -1,4 +1,4 @@
-"""Writing: each row once, whoever repeats it, and each refusal as the options say.
+"""Writing: each row once, also when repeated, and each refusal as the options say.
 
 Scenarios A25 to A29.
 """
