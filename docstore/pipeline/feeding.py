@@ -31,7 +31,7 @@ from docstore.pipeline import scanning
 from docstore.pipeline.columns import FEED, schema_of, with_members
 from docstore.pipeline.cuts import retain
 from docstore.pipeline.errors import PipelineError
-from docstore.pipeline.group_client import GroupClient, GroupError
+from docstore.pipeline.group_client import GroupError
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import fair, shares
 from docstore.pipeline.reading import RowShaper, SharePartition
@@ -111,12 +111,6 @@ class ChangeFeed:
         self._rows = RowShaper(options, schema, own_columns(options))
         self._on_trim = options.choice("onTrim", ON_TRIM)
 
-    def group(self) -> GroupClient:
-        return self.options.group
-
-    def position(self, name: str, default: str) -> Cut:
-        return position(self.options, name, default)
-
     def split(self, after: Cut, until: Cut) -> list[InputPartition]:
         """Return the partitions of the changes between two cuts."""
         ends = zip(after.positions, until.positions, strict=True)
@@ -134,11 +128,12 @@ class ChangeFeed:
         mode = self.options.choice("mode", MODES)
         request = self._rows.request() | {"versions": "all" if mode == "full" and is_log else
                                           "latest"}  # fmt: skip
-        layout = self.group().layout()
+        layout = self.options.group.layout()
         found = shares(layout, spans, request, self.options, is_log=is_log)
         return [SharePartition(share) for share in found]
 
-    def read(self, share: scanning.ScanShare | None) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        share: scanning.ScanShare | None = partition.value
         if share is None:
             return
         action = None if share.is_log else "SNAPSHOT"
@@ -160,7 +155,7 @@ class ChangeFeed:
 
         A share whose log is trimmed fails before its first row, so this reads whole slots.
         """
-        kept = self.group().high(self.options.path)["kept"]
+        kept = self.options.group.high(self.options.path)["kept"]
         whole = []
         for slot, after, until in share.spans:
             start = min(until, max(after, kept[slot]))
@@ -177,27 +172,23 @@ class ChangeFeed:
             yield from self._rows.shaped(batch, None)
 
 
-class FeedReader(DataSourceReader):
+class FeedReader(ChangeFeed, DataSourceReader):
     """Reads the changes between two cuts."""
 
     def __init__(self, options: Options, schema: StructType, ends: Ends) -> None:
-        self._feed = ChangeFeed(options, schema)
+        super().__init__(options, schema)
         self._ends = ends
 
     def partitions(self) -> Sequence[InputPartition]:
-        return self._feed.split(*self._ends)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._feed.read(partition.value)
+        return self.split(*self._ends)
 
 
-class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class FeedStreamReader(ChangeFeed, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads changes as they are written."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         options.refuse("a stream has no end", "end")
-        self._feed = ChangeFeed(options, schema)
-        self._options = options
+        super().__init__(options, schema)
         self._target: Cut | None = None
         self._first: dict[str, Any] | None = None
         self._consumer = options.text("consumer")
@@ -213,14 +204,14 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._first
 
     def _beginning(self) -> dict[str, Any]:
-        if self._options.text("start", "latest") == "snapshot":
-            now = self._feed.position("end", "latest")
+        if self.options.text("start", "latest") == "snapshot":
+            now = position(self.options, "end", "latest")
             nothing = Cut(now.cluster, tuple((0, 0) for _ in now.positions))
             return self._offset(nothing) | {"snapshot": True}
-        return self._offset(self._feed.position("start", "latest"))
+        return self._offset(position(self.options, "start", "latest"))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        rows = self._options.number("maxChangesPerTrigger", 0)
+        rows = self.options.number("maxChangesPerTrigger", 0)
         return ReadMaxRows(rows) if rows else ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -248,11 +239,8 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         until = unpack_cut(end["cut"])
         if start.get("snapshot"):
-            return self._feed.snapshot(until)
-        return self._feed.split(unpack_cut(start["cut"]), until)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._feed.read(partition.value)
+            return self.snapshot(until)
+        return self.split(unpack_cut(start["cut"]), until)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Move the snapshot of a named consumer up to the offset, every RETAIN_AGAIN_S."""
@@ -266,11 +254,11 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Keep the changes after an offset, for a named consumer."""
         if self._consumer:
             self._retained_at = time.monotonic()
-            ttl_s = self._options.number("consumerTtl", CONSUMER_TTL_S)
-            retain(self._feed.group(), f"consumer-{self._consumer}", offset["cut"], ttl_s)
+            ttl_s = self.options.number("consumerTtl", CONSUMER_TTL_S)
+            retain(self.options.group, f"consumer-{self._consumer}", offset["cut"], ttl_s)
 
     def _high(self) -> Cut:
-        high = self._feed.group().high(self._options.path)
+        high = self.options.group.high(self.options.path)
         return Cut(high["clusterId"], tuple(zip(high["epochs"], high["ends"], strict=True)))
 
     def _offset(self, cut: Cut) -> dict[str, Any]:
