@@ -31,13 +31,6 @@ class TooManyGroups(PipelineError):
     """There are more groups than one task may hold."""
 
 
-class SharesPartition(InputPartition):
-    """The shares that the task merges."""
-
-    def __init__(self, shares: Sequence[scanning.ScanShare]) -> None:
-        super().__init__(tuple(shares))
-
-
 def schema_of(grouping: Grouping) -> StructType:
     """Return a column for each key and each function."""
     columns = grouping.columns
@@ -62,7 +55,7 @@ class AggregateReader(DataSourceReader):
         """Plan one task for all shares."""
         asked = {name: self._options.text(name) for name in ("aggregates", "groupBy")}
         request = request_of(self._options) | asked
-        return [SharesPartition(snapshot_shares(self._options, request))]
+        return [InputPartition(snapshot_shares(self._options, request))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the results, as Arrow. Raises GroupError, OSError, TooManyGroups, OverflowError."""

@@ -34,7 +34,7 @@ from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.group_client import GroupError
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import fair, shares
-from docstore.pipeline.reading import RowShaper, SharePartition
+from docstore.pipeline.reading import RowShaper
 from docstore.query.cut import Cut, is_token, unpack_cut
 
 MODES = ("full", "latest", "keys")
@@ -130,7 +130,7 @@ class ChangeFeed:
                                           "latest"}  # fmt: skip
         layout = self.options.group.layout()
         found = shares(layout, spans, request, self.options, is_log=is_log)
-        return [SharePartition(share) for share in found]
+        return [InputPartition(share) for share in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         share: scanning.ScanShare | None = partition.value

@@ -34,13 +34,6 @@ CORRUPT_DEFAULT = "_corrupt_record"
 VERSIONS = ("latest", "all")
 
 
-class SharePartition(InputPartition):
-    """The share that one task reads."""
-
-    def __init__(self, share: scanning.ScanShare) -> None:
-        super().__init__(share)
-
-
 def own_columns(options: Options) -> list[str]:
     """Return the columns of the store that the options name, or the defaults."""
     names = options.words("columns")
@@ -68,7 +61,7 @@ class TableReader(DataSourceReader):
             "versions": options.choice("versions", VERSIONS),
             "deleted": options.flag("includeDeleted"),
         }
-        return [SharePartition(share) for share in snapshot_shares(options, request)]
+        return [InputPartition(share) for share in snapshot_shares(options, request)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:

@@ -40,13 +40,6 @@ from docstore.pipeline.topics import (
 RECORDS_PER_TASK = 250_000
 
 
-class RangePartition(InputPartition):
-    """The range that one task reads."""
-
-    def __init__(self, asked: Range) -> None:
-        super().__init__(asked)
-
-
 def check(options: Options) -> None:
     """Raise ValueError for wrong options, before a node is asked."""
     assert options.urls
@@ -128,7 +121,7 @@ def tasks(options: Options, after: Offsets, until: Offsets) -> list[InputPartiti
     if not _is_same(options, until, topic):
         return []
     return [
-        RangePartition(each)
+        InputPartition(each)
         for whole in _ranges(options, topic, after, until)
         for each in whole.parts(most)
     ]

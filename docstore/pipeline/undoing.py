@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, Self
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -26,13 +26,10 @@ class Undoing:
     """The documents that a commit has written, by link, in a file of this machine."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - Closed by __exit__.
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - Closed by close().
         self._noting = threading.Lock()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._file.close()
 
     def note(self, answer: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ disks until all tasks have ended (`staged.py`).
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -209,7 +210,7 @@ def _committed(
     options: Options, job: str, parts: Sequence[StagedPart], page: dict[str, Any]
 ) -> Outcomes:
     """Execute the parts. If a row is refused, undo them and count that in the page."""
-    with Undoing() as undoing:
+    with closing(Undoing()) as undoing:
         try:
             return staged.commit(options, job, page["batch"], parts, undoing.note)
         except RowRefused as error:

@@ -52,9 +52,6 @@ def seconds(text: str) -> float:
     return float(found[1]) * UNITS_S[found[2]]
 
 
-# The plan
-
-
 def _replaced(work: Work, before_us: int) -> dict[str, int]:
     """Return factory -> number of versions to delete."""
     needed = work.spark.createDataFrame(list(_needed(work.group).items()), "slot long, needed long")
@@ -95,9 +92,6 @@ def _needed(group: GroupClient) -> Mapping[int, int]:
         for slot, (_, n) in enumerate(unpack_cut(page["cut"]).positions):
             needed[slot] = min(n, needed.get(slot, NO_SNAPSHOT))
     return needed
-
-
-# Doing it
 
 
 def _let_go(work: Work, before_us: int) -> dict[str, int]:
