@@ -11,10 +11,8 @@ import pyarrow as pa
 from docstore.errors import BadRequest
 from docstore.model.paths import canonical_link
 from docstore.model.slots import slot_of
-from docstore.pipeline import scanning
 from docstore.pipeline.group_client import GroupClient
-from docstore.pipeline.options import Options
-from docstore.pipeline.planning import shares
+from docstore.pipeline.planning import snapshot_batches
 from docstore.pipeline.values import Formless, texts
 from docstore.query.tokens import TEXT_MAX
 
@@ -48,19 +46,15 @@ class KeyLookup:
 
     def documents(self, links: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
         """Yield each of the links that has a document, with its version and its body."""
-        ends = self._plan["ends"]
-        slots = {slot_of(link, len(ends)) for link in links}
-        spans = [(slot, ends[slot]) for slot in sorted(slots) if ends[slot]]
+        slots = {slot_of(link, len(self._plan["ends"])) for link in links}
         request = {
             "prefix": self._path + "/",
             "where": _CONDITION.format(_BETWEEN.join(map(quoted, links))),
             "columns": ["documentSelfLink", "documentVersion", "body"],
         }
-        options = Options({"url": ",".join(self._group.urls), "partitions": "1"})
-        for share in shares(self._plan, spans, request, options, is_log=False):
-            for batch in scanning.batches(share):
-                for row in batch.to_pylist():
-                    yield row["documentSelfLink"], (str(row["documentVersion"]), row["body"])
+        for batch in snapshot_batches(self._plan, sorted(slots), request, self._group.urls):
+            for row in batch.to_pylist():
+                yield row["documentSelfLink"], (str(row["documentVersion"]), row["body"])
 
 
 def link_of(text: str | Formless | None, path: str) -> str:

@@ -1,10 +1,12 @@
 """Plan a scan: slots with the same replicas go together, in few large shares."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from docstore.pipeline.options import READ_FROM, Options
-from docstore.pipeline.scanning import ScanNode, ScanShare, Span, preferred
+from docstore.pipeline.scanning import ScanNode, ScanShare, Span, batches, preferred
 
 ROWS_PER_SHARE = 250_000
 SHARES_MIN = 2
@@ -38,6 +40,17 @@ def shares(
             )  # fmt: skip
             found.append(share)
     return found
+
+
+def snapshot_batches(
+    plan: Mapping[str, Any], slots: Iterable[int], request: Mapping[str, Any], urls: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of some slots at the cut of a plan. Raises GroupError, OSError."""
+    ends = plan["ends"]
+    spans = [(slot, ends[slot]) for slot in slots if ends[slot]]
+    options = Options({"url": ",".join(urls), "partitions": "1"})
+    for share in shares(plan, spans, request, options, is_log=False):
+        yield from batches(share)
 
 
 def _slots_per_share(spans: Sequence[Span], options: Options) -> int:

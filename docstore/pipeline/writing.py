@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from docstore.pipeline import scanning, staged
+from docstore.pipeline import staged
 from docstore.pipeline.bulk_lines import (
     DIGEST_BYTES,
     FOLLOW,
@@ -38,7 +38,7 @@ from docstore.pipeline.columns import schema_of
 from docstore.pipeline.group_client import GroupError
 from docstore.pipeline.options import Options
 from docstore.pipeline.outcomes import OVERWRITES, STALE, WHAT_TO_DO, Outcomes, marked
-from docstore.pipeline.planning import shares
+from docstore.pipeline.planning import snapshot_batches
 from docstore.pipeline.sending import Sender
 from docstore.pipeline.staged import StagedPart
 from docstore.pipeline.undoing import Undoing
@@ -285,10 +285,8 @@ def _not_given(batch: pa.RecordBatch, marks: "np.typing.NDArray[np.uint64]") -> 
 def older(options: Options, cut: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield some columns of the documents below the path at a cut."""
     plan = options.group.plan(cut)
-    spans = [(slot, n) for slot, n in enumerate(plan["ends"]) if n > 0]
     request = {"prefix": options.path + "/", "columns": list(names)}
-    for share in shares(plan, spans, request, Options({"url": options.text("url")}), is_log=False):
-        yield from scanning.batches(share)
+    yield from snapshot_batches(plan, range(len(plan["ends"])), request, options.urls)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):

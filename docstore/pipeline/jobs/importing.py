@@ -20,7 +20,7 @@ from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.jobs.contents import NotTheSame, digest, moved, told_apart
 from docstore.pipeline.jobs.exporting import manifest_of
 from docstore.pipeline.jobs.files import place, rows_of
-from docstore.pipeline.jobs.work import Work, declare
+from docstore.pipeline.jobs.work import LINK_AND_BODY, Work, declare
 from docstore.pipeline.outcomes import DEAD_LETTERS
 
 BAD_LINES = ("fail", "skip", "deadletter")
@@ -84,7 +84,7 @@ def stored(
     mode, how = ("overwrite", "full") if is_all else ("append", "left")
     tables.write(documents, work.url, into, mode=mode, job_id=work.job_id + "-rows")
     work.progress("written")
-    now = tables.read(work.spark, work.url, into, columns=("documentSelfLink", "body"))
+    now = tables.read(work.spark, work.url, into, columns=LINK_AND_BODY)
     told_apart(into, documents, now, how=how)
     return result | {"digestsEqual": True}
 

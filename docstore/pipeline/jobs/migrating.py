@@ -9,7 +9,7 @@ from typing import Any
 from docstore.pipeline import tables
 from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.jobs.contents import moved
-from docstore.pipeline.jobs.work import Work, declare
+from docstore.pipeline.jobs.work import LINK_AND_BODY, Work, declare
 from docstore.query.cut import unpack_cut
 
 ROUNDS_MAX = 100
@@ -20,7 +20,7 @@ def migrate(
 ) -> dict[str, Any]:
     """Copy `path` to the group at `to`, until at most `lag` changes are left."""
     into = into or path
-    snapshot = tables.read(work.spark, work.url, path, columns=("documentSelfLink", "body"))
+    snapshot = tables.read(work.spark, work.url, path, columns=LINK_AND_BODY)
     if work.dry_run:
         return {"path": path, "to": to, "rows": snapshot.count()}
     target = GroupClient(to.split(","))

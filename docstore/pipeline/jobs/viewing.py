@@ -22,7 +22,7 @@ from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
 from docstore.model.paths import id_of
 from docstore.pipeline import tables
-from docstore.pipeline.jobs.work import Work, declare
+from docstore.pipeline.jobs.work import LINK_AND_BODY, Work, declare
 
 WEIGHT, COUNT = "weight_", "rows"
 EXACT = "decimal(38,9)"
@@ -114,24 +114,16 @@ class GroupedView:
 
     def batch(self, as_of: str) -> DataFrame:
         """Compute the view of a snapshot at once."""
-        table = tables.read(
-            self._work.spark, self._work.url, self._path, as_of=as_of,
-            columns=("documentSelfLink", "body"),
-        )  # fmt: skip
+        spark, url = self._work.spark, self._work.url
+        table = tables.read(spark, url, self._path, as_of=as_of, columns=LINK_AND_BODY)
         return self._summed(self._made(table, "body", 1)).filter(f"{COUNT} <> 0")
 
     def differences(self, into: str, cut: str) -> int:
         """Return the number of groups that differ between the view and a batch at a cut."""
         named = ["documentSelfLink", COUNT, *self._sums]
-        types = [f"{name} {EXACT}" for name in self._sums]
-        schema = ", ".join(["documentSelfLink string", f"{COUNT} long", *types])
-        stored = tables.read(self._work.spark, self._work.url, into, columns=("documentSelfLink",
-                             "body"))  # fmt: skip
-        members = F.from_json("body", ", ".join(schema.split(", ")[1:]))
-        stored = stored.select("documentSelfLink", members.alias("m")).select(
-            "documentSelfLink", "m.*"
-        )
-        stored = stored.filter(f"{COUNT} <> 0").select(*named)
+        types = ", ".join([f"{COUNT} long", *(f"{name} {EXACT}" for name in self._sums)])
+        stored = tables.read(self._work.spark, self._work.url, into, columns=LINK_AND_BODY)
+        stored = _parsed(stored, "body", types).filter(f"{COUNT} <> 0").select(*named)
         wanted = self.batch(cut)
         link = F.concat(F.lit(into.rstrip("/") + "/"), F.col("documentSelfLink"))
         wanted = wanted.withColumn("documentSelfLink", link).select(*named)
@@ -139,10 +131,7 @@ class GroupedView:
 
     def _made(self, documents: DataFrame, body: str, weight: int) -> DataFrame:
         """Return the rows that the view's query makes of some bodies, with a weight each."""
-        parsed = F.from_json(F.col(body), self._schema)
-        table = documents.select("documentSelfLink", parsed.alias("d")).select(
-            "documentSelfLink", "d.*"
-        )
+        table = _parsed(documents, body, self._schema)
         # Spark resolves {documents}: two such queries go into one plan.
         query = re.sub(r"(?i)\bfrom\s+documents\b", "FROM {documents}", self._rows)
         made = self._work.spark.sql(query, documents=table)
@@ -156,6 +145,12 @@ class GroupedView:
         count = F.sum(F.col(WEIGHT)).cast("long").alias(COUNT)
         grouped = made.groupBy(*self._keys).agg(count, *sums)
         return grouped.withColumn("documentSelfLink", group_id(grouped, self._keys))
+
+
+def _parsed(documents: DataFrame, body: str, schema: str) -> DataFrame:
+    """Return links and the members of bodies."""
+    members = F.from_json(F.col(body), schema).alias("m")
+    return documents.select("documentSelfLink", members).select("documentSelfLink", "m.*")
 
 
 def group_id(groups: DataFrame, keys: Sequence[str]) -> Column:

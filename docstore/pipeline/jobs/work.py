@@ -15,6 +15,8 @@ from docstore.pipeline.errors import line_of
 from docstore.pipeline.group_client import GroupClient, GroupError
 from docstore.pipeline.writing import JOBS
 
+LINK_AND_BODY = ("documentSelfLink", "body")
+
 
 @dataclass(slots=True)
 class Work:
