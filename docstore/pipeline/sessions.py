@@ -137,7 +137,7 @@ def insist_on_python(python: str) -> None:
     told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout  # noqa: S603
     ours = f"{sys.version_info[0]}.{sys.version_info[1]}"
     if told.strip() != ours:
-        raise PythonMissing(f"{wanted}, Python {told.strip() or 'not'}; it must be {ours}")
+        raise PythonMissing(f"{wanted}, whose version is {told.strip() or '?'}; it must be {ours}")
 
 
 def insist_on_java() -> str:

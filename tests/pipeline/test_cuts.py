@@ -73,11 +73,11 @@ def test_a_time_that_is_yet_to_come_is_refused_by_every_form(stage: Stage) -> No
 
 def test_a_table_of_the_catalog_is_refused_in_one_line(stage: Stage) -> None:
     using = f"USING docstore OPTIONS (url '{stage.url}', path '{stage.path}')"
-    with pytest.raises(PySparkException, match="say CREATE TEMPORARY VIEW"):
+    with pytest.raises(PySparkException, match="use CREATE TEMPORARY VIEW"):
         stage.spark.sql(f"CREATE TABLE kept {using}")
     # Spark makes one with columns by itself, and asks the format when the table is used.
     stage.spark.sql(f"CREATE TABLE kept (documentSelfLink string) {using}")
     for use in ("SELECT * FROM kept", "INSERT INTO kept VALUES ('a')"):
-        with pytest.raises(PySparkException, match="say CREATE TEMPORARY VIEW"):
+        with pytest.raises(PySparkException, match="use CREATE TEMPORARY VIEW"):
             stage.spark.sql(use).collect()
     stage.spark.sql("DROP TABLE kept")

@@ -148,7 +148,7 @@ def test_a_python_for_workers_has_to_be_one(tmp_path: Path) -> None:
     other = tmp_path / "python"
     other.write_text("#!/bin/sh\necho 2.7\n")
     other.chmod(0o755)
-    with pytest.raises(sessions.PythonMissing, match=r"that is Python 2\.7, this is 3"):
+    with pytest.raises(sessions.PythonMissing, match=r"whose version is 2\.7; it must be 3"):
         sessions.insist_on_python(str(other))
 
 

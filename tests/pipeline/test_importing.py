@@ -235,7 +235,7 @@ def test_a_file_of_arrow_is_read_as_parquet_is(stage: Stage, tmp_path: Path) -> 
     run(stage, tmp_path / "a.arrow")
     assert stored(stage) == table.to_pylist()
     written(tmp_path / "b.arrow", "nonsense")
-    with pytest.raises(ValueError, match=r"b\.arrow is no file of Arrow"):
+    with pytest.raises(ValueError, match=r"b\.arrow is not in Arrow"):
         run(stage, tmp_path / "b.arrow")
 
 

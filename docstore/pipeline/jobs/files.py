@@ -5,10 +5,11 @@ beginning: each such file by one task, which holds an array as a whole.
 """
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from docstore.pipeline.values import objects
 FORMATS = ("auto", "export", "json", "ndjson", "csv", "parquet", "arrow")
 ROW = "file string, block long, line long, raw binary, wrong string, isEnd boolean"
 """block: offset of the part of the file in which `line` counts from 1."""
+ROWS_AT_ONCE = 1000
 _NUMBER = "number of this row in its file"
 _CORRUPT = "does not fit the schema"
 _ROW = "row"
@@ -47,12 +49,12 @@ def rows_of(work: Work, source: str, form: str, *, schema: str, infer: bool) -> 
         raise ValueError("--infer is for CSV: other formats have types")
     match kind:
         case "csv":
-            rows = _split(work, source, _tables)
+            rows = _split(work, source, of_table)
             schema = schema or (_inferred(work, source) if infer else "")
             return _of_texts(rows, _parsed(schema)) if schema else rows
         case "json" | "ndjson" | "jsonl":
             is_one = _is_one_array(work, source)
-            rows = _split(work, source, _arrays) if is_one else lines_of(work, source)
+            rows = _split(work, source, _array) if is_one else lines_of(work, source)
             return _fitted(rows, _parsed(schema)) if schema else rows
         case "arrow" | "feather":
             return _columns(_arrow(work, source), F.lit(source), F.col(_NUMBER))
@@ -112,41 +114,29 @@ def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield _batch(rows)
 
 
-def _split(work: Work, source: str, split: Any) -> DataFrame:
-    """Return the rows of files, each of which is read as a whole."""
+def _split(work: Work, source: str, parse: Callable[[IO[bytes]], Iterable[Record]]) -> DataFrame:
+    """Return the rows of files, each of which one task parses as a whole."""
     files = work.spark.read.format("binaryFile").load(source)
     is_local = urlsplit(source).scheme in ("", "file")
     # The task opens a file of this machine itself: Spark would hold all of it in memory.
     content = F.lit(None).cast("binary") if is_local else F.col("content")
     columns = (F.col("_metadata.file_path").alias("file"), content.alias("content"))
-    return files.select(*columns).mapInArrow(split, ROW)
+    return files.select(*columns).mapInArrow(partial(_whole, parse=parse), ROW)
 
 
-def _arrays(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for file, content in _files(batches):
-        raw = Path(_path(file)).read_bytes() if content is None else content
-        yield from _batched(file, of_array(raw))
-
-
-def _tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for file, content in _files(batches):
-        with Path(_path(file)).open("rb") if content is None else io.BytesIO(content) as opened:
-            yield from _batched(file, of_table(opened))
-
-
-def _files(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, bytes | None]]:
+def _whole(
+    batches: Iterable[pa.RecordBatch], *, parse: Callable[[IO[bytes]], Iterable[Record]]
+) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        for file, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            with Path(_path(file)).open("rb") if content is None else io.BytesIO(content) as opened:
+                records = iter(parse(opened))
+                while rows := [(file, 0, record) for record in islice(records, ROWS_AT_ONCE)]:
+                    yield _batch(rows)
 
 
-def _batched(file: str, records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
-    rows: list[tuple[str, int, Record]] = []
-    for record in records:
-        rows.append((file, 0, record))
-        if len(rows) == 1000:
-            yield _batch(rows)
-            rows = []
-    yield _batch(rows)
+def _array(opened: IO[bytes]) -> Iterable[Record]:
+    return of_array(opened.read())
 
 
 def _batch(rows: list[tuple[str, int, Record]]) -> pa.RecordBatch:
