@@ -32,7 +32,7 @@ def row(given: dict[str, Any], names: str, **options: str) -> BulkLine:
         ({"id": "", "body": "{}"}, {}, "'id' is null or empty in a row"),
         ({"id": "1", "body": None}, {}, "body is null"),
         ({"id": "1", "body": ""}, {}, "body is not JSON"),
-        ({"id": "1"}, {"operation": "delete", "expectversion": "body"}, "is null in a row"),
+        ({"id": "1"}, {"operation": "delete", "expectversion": "body"}, "'body' is null in a row"),
         ({"id": "1", "body": "x"}, {"operation": "delete", "expectversion": "body"}, "body is 'x'"),
         ({"id": "1", "body": "1.5"}, {"operation": "delete", "expectversion": "body"}, "body is"),
         ({"id": "1", "body": "1_0"}, {"operation": "delete", "expectversion": "body"}, "body is"),
