@@ -13,19 +13,11 @@ import time
 from collections.abc import Sequence
 from random import Random
 
-from docstore.documents.effects import Persist, Read, Respond, Send
-from docstore.documents.events import (
-    Event,
-    LinkMade,
-    Persisted,
-    QueriesAnswered,
-    Received,
-    Requested,
-    Tick,
-    TurnEnded,
-)
+from docstore.documents.events import Event, Requested
 from docstore.documents.owners import owner_of
 from docstore.documents.replica import Replica
+from docstore.machines.effects import Give, Persist, Read, Send
+from docstore.machines.events import LinkMade, Persisted, QueriesAnswered, Received, Tick, TurnEnded
 from docstore.model.operation import Operation
 from docstore.model.service import ServiceOptions
 from docstore.ownership.configuration import Configuration, MemberEntry, first_registered
@@ -100,7 +92,7 @@ class Group:
                         events.append(Persisted(token))
                     case Read(token, _):
                         events.append(QueriesAnswered([(token, [])]))
-                    case Respond():
+                    case Give():
                         self.answered += 1
                     case _:
                         pass

@@ -1,49 +1,14 @@
-"""Everything that a replica can ask of the world. Performed top to bottom, in order.
+"""The effects of a replica. Its driver performs them in their order."""
 
-Send never waits: a full queue drops, and the protocol's timers repair. What speaks of this
-node's own disk (a promise, an acceptance) is sent only after `Persisted` has come back.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from docstore.machines.effects import Alarm, Give, Persist, Read, Send
 from docstore.model.document import Row
 from docstore.model.operation import Answer
 from docstore.ownership.configuration import Configuration
 from docstore.storage.store import Query, Write
 from docstore.wire.messages import ReplicaMessage
-
-
-@dataclass(slots=True)
-class Send:
-    """Give the message to the link to `to`, or drop it."""
-
-    to: str
-    message: ReplicaMessage
-
-
-@dataclass(slots=True)
-class Persist:
-    """Join the writes to the batch that forms; answered by Persisted, or DiskFilled."""
-
-    token: int
-    writes: Sequence[Write]
-
-
-@dataclass(slots=True)
-class Read:
-    """Answer the query from what is committed; answered by QueriesAnswered."""
-
-    token: int
-    query: Query
-
-
-@dataclass(slots=True)
-class Respond:
-    """Answer the client's request."""
-
-    request: int
-    answer: Answer
 
 
 @dataclass(slots=True)
@@ -81,18 +46,11 @@ class ReadIndexAnswered:
     found: Mapping[int, tuple[int, int]]
 
 
-@dataclass(slots=True)
-class Alarm:
-    """Something that must never happen did; the slot concerned abstains. For the operator."""
-
-    what: str
-
-
 Effect = (
-    Send
-    | Persist
-    | Read
-    | Respond
+    Send[ReplicaMessage]
+    | Persist[Write]
+    | Read[Query]
+    | Give[Answer]
     | Publish
     | Reconfigured
     | ChangeAnswered

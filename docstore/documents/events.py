@@ -1,13 +1,23 @@
-"""Everything that can reach a replica. Whoever drives it (a node, a simulator) makes these."""
+"""The events of a replica. Its driver, or a simulator, makes these."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from docstore.documents.membership.change import Change
 from docstore.documents.retention.needs import Needs
+from docstore.machines.events import (
+    DrainAsked,
+    LinkLost,
+    LinkMade,
+    Persisted,
+    QueriesAnswered,
+    Received,
+    Room,
+    Tick,
+    TurnEnded,
+)
 from docstore.model.operation import Operation
 from docstore.storage.store import Recovered, Result
-from docstore.wire.link_messages import PROTOCOL
 from docstore.wire.messages import ReplicaMessage
 
 
@@ -33,43 +43,10 @@ class BatchRequested:
 
 
 @dataclass(slots=True)
-class Received:
-    """A message arrived from a peer, decoded and known to be well formed.
-
-    configuration: the id of the one that the sender counted by when it said this.
-    """
-
-    sender: str
-    message: ReplicaMessage
-    configuration: int = 1
-
-
-@dataclass(slots=True)
-class Persisted:
-    """The batch of Persist `token`, and every one before it, would survive a power cut."""
-
-    token: int
-
-
-@dataclass(slots=True)
 class DiskFilled:
     """A batch could not be stored for want of room: this is what is on disk instead."""
 
     recovered: Recovered
-
-
-@dataclass(slots=True)
-class Room:
-    """Whether the disk has room for rows; without it, what is stored all the same may find none."""
-
-    has_room: bool
-
-
-@dataclass(slots=True)
-class QueriesAnswered:
-    """What Reads found: (token, result), in the order of the tokens."""
-
-    answers: Sequence[tuple[int, Result]]
 
 
 @dataclass(slots=True)
@@ -84,36 +61,6 @@ class ViewChanged:
     """Membership's opinion of who is alive has changed; a hint, never counted."""
 
     alive: frozenset[str]
-
-
-@dataclass(slots=True)
-class LinkLost:
-    """The connection from or to a peer has broken: it is not heard any more."""
-
-    peer: str
-
-
-@dataclass(slots=True)
-class LinkMade:
-    """The connection to a peer stands: what was lost with the one before may be sent again.
-
-    protocol: of the connection, the greatest that both sides speak.
-    """
-
-    peer: str
-    protocol: int = PROTOCOL
-
-
-@dataclass(slots=True)
-class TurnEnded:
-    """The driver has nothing more to say for now: propose, write and send what gathered."""
-
-
-@dataclass(slots=True)
-class Tick:
-    """50 ms or so have passed; the wall clock shows `wall_us`."""
-
-    wall_us: int
 
 
 @dataclass(slots=True)
@@ -146,11 +93,6 @@ class ChangeAsked:
 
 
 @dataclass(slots=True)
-class DrainAsked:
-    """Give all slots away, and take no more."""
-
-
-@dataclass(slots=True)
 class StillnessAsked:
     """Propose nothing new for so many seconds, a fraction of one: a cut is being made."""
 
@@ -174,11 +116,11 @@ class ReadIndexAsked:
 Event = (
     Requested
     | BatchRequested
-    | Received
+    | Received[ReplicaMessage]
     | Persisted
     | DiskFilled
     | Room
-    | QueriesAnswered
+    | QueriesAnswered[Result]
     | ViewChanged
     | LinkLost
     | LinkMade

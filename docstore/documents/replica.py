@@ -20,22 +20,13 @@ from docstore.documents.events import (
     ChangeAsked,
     CompactAsked,
     DiskFilled,
-    DrainAsked,
     Event,
-    LinkLost,
-    LinkMade,
     NeedsRead,
-    Persisted,
-    QueriesAnswered,
     ReadIndexAsked,
-    Received,
     Requested,
     ResyncAsked,
-    Room,
     SlotCorrupted,
     StillnessAsked,
-    Tick,
-    TurnEnded,
     ViewChanged,
 )
 from docstore.documents.eventual.execute import Executor
@@ -59,6 +50,17 @@ from docstore.documents.write_path.learn import Acceptor
 from docstore.documents.write_path.propose import Proposer
 from docstore.documents.write_path.read_index import ReadIndex
 from docstore.documents.write_path.serve import Owner
+from docstore.machines.events import (
+    DrainAsked,
+    LinkLost,
+    LinkMade,
+    Persisted,
+    QueriesAnswered,
+    Received,
+    Room,
+    Tick,
+    TurnEnded,
+)
 from docstore.model.service import ServiceFor
 from docstore.ownership.configuration import Configuration, Registered, unpack_registered
 from docstore.storage.store import Recovered
@@ -156,7 +158,9 @@ class Replica:
     @property
     def wants_turn(self) -> bool:
         """Say whether something waits for TurnEnded."""
-        return self.core.outbox.has_more or self.gateway.has_more or self.confirmer.has_more
+        core = self.core
+        gathered = core.outbox.has_more or bool(core.logs.dirty)
+        return gathered or self.gateway.has_more or self.confirmer.has_more
 
     def _dispatch(self, event: Event) -> None:
         match event:

@@ -11,8 +11,9 @@ applied once at most, and the answer tells in the end what became of it.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
-from docstore.machines.asking import Asker
+from docstore.machines.core import MachineCore
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation
@@ -46,7 +47,7 @@ class Updates:
 
     def __init__(
         self,
-        core: Asker,
+        core: MachineCore[Any, Any],
         learn: Callable[[Row], None],
         missed: Callable[[str], None] = lambda link: None,
     ) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from docstore.config import Config, database_in, streams_in
-from docstore.documents.events import Event, Received
+from docstore.documents.events import Event
 from docstore.documents.view.replica import ReplicaView
 from docstore.errors import BadConfig, StoreBroken, StoreDamaged
 from docstore.http.access import Access
@@ -22,6 +22,7 @@ from docstore.http.declarations import check_declarable
 from docstore.http.guard import machine_names
 from docstore.http.server import HttpServer
 from docstore.http.staged_files import Staging
+from docstore.machines.events import Received
 from docstore.maintenance.declaring import Declaring
 from docstore.maintenance.restored import Restored, restored_in
 from docstore.maintenance.webhooks.calling import caller_of
@@ -48,13 +49,11 @@ from docstore.runtime.links.rpc import Rpc
 from docstore.runtime.tls.credentials import Credentials
 from docstore.runtime.tls.secret_files import warn_of_open
 from docstore.services.registry import Registry
-from docstore.sessions import events as sessions
 from docstore.storage.partitions import StreamsRecovered, StreamStore
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.starting import Sizes
 from docstore.storage.store import Recovered, Store
 from docstore.storage.streams_sqlite import SqliteStreamStore
-from docstore.streams import events as streams
 from docstore.wire.link_messages import Ask, Message, Told
 from docstore.wire.messages import Configured
 from docstore.wire.sessions_messages import is_calling
@@ -334,10 +333,10 @@ class Node:
         if is_streaming(message):
             # Whatever configuration they count by: a partition's epoch fences, not that.
             if self.gate.running is not None:
-                self.gate.running.streams.feed(streams.Received(peer, message))
+                self.gate.running.streams.feed(Received(peer, message))
         elif is_calling(message):
             if self.gate.running is not None:
-                self.gate.running.sessions.feed(sessions.Received(peer, message))
+                self.gate.running.sessions.feed(Received(peer, message))
         elif isinstance(message, Ask):
             if self.gate.running is not None:
                 self.parts.rpc.asked(peer, message)

@@ -7,11 +7,11 @@ import random
 from collections.abc import Callable
 
 from docstore.config import database_in
-from docstore.documents.events import DrainAsked, LinkLost, LinkMade, SlotCorrupted
+from docstore.documents.events import SlotCorrupted
 from docstore.documents.replica import Replica
 from docstore.documents.timing import LeadershipTimes, ReplicaConfig, Retention
 from docstore.documents.view.group import GroupView
-from docstore.machines.asking import Noticed
+from docstore.machines.events import DrainAsked, LinkLost, LinkMade, Noticed
 from docstore.maintenance.announcing import Announcing
 from docstore.maintenance.declaring import Declaring
 from docstore.maintenance.upkeep.expiring import Expiring
@@ -44,10 +44,8 @@ from docstore.runtime.streams_driver import StreamsDriver
 from docstore.runtime.trace.trace import Trace
 from docstore.services.registry import FACTORIES
 from docstore.services.subscriptions import SUBSCRIPTIONS
-from docstore.sessions import events as sessions
 from docstore.sessions.machine import Sessions
 from docstore.storage.store import Recovered
-from docstore.streams import events as streams
 from docstore.streams.partitions import Partitions
 from docstore.streams.replica_set import STREAMS
 
@@ -150,13 +148,13 @@ class RunningNode:
     def link_made(self, peer: str) -> None:
         """A connection to a node stands."""
         self.driver.feed(LinkMade(peer, self._parts.links.protocol_of(peer)))
-        self.streams.feed(streams.LinkMade(peer))
+        self.streams.feed(LinkMade(peer))
 
     def link_lost(self, peer: str) -> None:
         """A connection from or to a node has broken."""
         self.driver.feed(LinkLost(peer))
-        self.streams.feed(streams.LinkLost(peer))
-        self.sessions.feed(sessions.LinkLost(peer))
+        self.streams.feed(LinkLost(peer))
+        self.sessions.feed(LinkLost(peer))
         self._parts.rpc.link_lost(peer)
 
     def drain(self) -> None:
@@ -166,7 +164,7 @@ class RunningNode:
         self.stream_backend.end()
         self.session_backend.end()
         self.driver.feed(DrainAsked())
-        self.streams.feed(streams.DrainAsked())
+        self.streams.feed(DrainAsked())
 
     @property
     def in_flight(self) -> int:
@@ -192,7 +190,7 @@ class RunningNode:
         if self.deliverer is not None:
             self.deliverer.start()
         for peer in self.driver.view.members.links:
-            self.streams.feed(streams.LinkMade(peer))
+            self.streams.feed(LinkMade(peer))
 
     async def stop(self) -> None:
         """End all of it; what was answered is on the disk."""

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from docstore.documents.view.group import GroupView
 from docstore.errors import StoreBroken
-from docstore.machines.asking import Ask, Survey, Told
+from docstore.machines.effects import Ask, Survey
+from docstore.machines.events import Told
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.storage.store import Store

@@ -14,34 +14,26 @@ from typing import assert_never
 import structlog
 
 from docstore.documents.effects import (
-    Alarm,
     ChangeAnswered,
     Effect,
-    Persist,
     Publish,
-    Read,
     ReadIndexAnswered,
     Reconfigured,
-    Respond,
-    Send,
 )
 from docstore.documents.events import (
     BatchRequested,
     ChangeAsked,
     DiskFilled,
     Event,
-    Persisted,
-    QueriesAnswered,
     ReadIndexAsked,
     Requested,
-    Room,
-    Tick,
-    TurnEnded,
 )
 from docstore.documents.membership.change import Change
 from docstore.documents.replica import Replica
 from docstore.documents.view.replica import ReplicaView
 from docstore.errors import DiskFull, StoreBroken
+from docstore.machines.effects import Alarm, Give, Persist, Read, Send
+from docstore.machines.events import Persisted, QueriesAnswered, Room, Tick, TurnEnded
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.ownership.configuration import Configuration
@@ -175,7 +167,7 @@ class Driver(Stepping[Event, Effect]):
             match effect:
                 case Send(to, message):
                     self.links.send(to, message)
-                case Respond(request, answer):
+                case Give(request, answer):
                     self._requests.answer(request, answer)
                 case Persist(token, writes):
                     self._writes.extend(writes)

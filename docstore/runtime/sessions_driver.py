@@ -4,15 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, assert_never
 
-from docstore.machines.asking import Ask, Survey
+from docstore.machines.effects import Ask, Give, Send, Survey
+from docstore.machines.events import Surveyed, Tick, TurnEnded
 from docstore.model.document import Row
 from docstore.runtime.documents import Documents, Errands
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.stepping import Requests, Stepping, clock
 from docstore.runtime.trace.context import TRACEPARENT
 from docstore.runtime.trace.of_sessions import TABLE
-from docstore.sessions.effects import Confirm, Give, Send, SessionEffect
-from docstore.sessions.events import Asked, Confirmed, SessionEvent, Surveyed, Tick, TurnEnded
+from docstore.sessions.effects import Confirm, SessionEffect
+from docstore.sessions.events import Asked, Confirmed, SessionEvent
 from docstore.sessions.machine import Sessions
 from docstore.wire.sessions_messages import Reply
 

@@ -17,7 +17,8 @@ from typing import assert_never
 import structlog
 
 from docstore.errors import DiskFull, StoreBroken
-from docstore.machines.asking import Ask, Survey
+from docstore.machines.effects import Alarm, Ask, Give, Persist, Read, Send, Survey
+from docstore.machines.events import Persisted, QueriesAnswered, Room, Surveyed, Tick, TurnEnded
 from docstore.model.document import Row
 from docstore.model.streams_batch import Header
 from docstore.runtime.documents import Documents, Errands
@@ -36,20 +37,14 @@ from docstore.storage.partitions import (
     partitions_of,
 )
 from docstore.storage.patience import once_there_is_room
-from docstore.streams.effects import Alarm, Give, Keep, Look, Outcome, Send, StreamEffect
+from docstore.streams.effects import Outcome, StreamEffect
 from docstore.streams.events import (
     CommandAsked,
     FetchAsked,
     FiguresAsked,
-    Kept,
     LeaderAsked,
-    Looked,
     ProduceAsked,
-    Room,
     StreamEvent,
-    Surveyed,
-    Tick,
-    TurnEnded,
 )
 from docstore.streams.partitions import Partitions
 
@@ -123,11 +118,11 @@ class StreamsDriver(Stepping[StreamEvent, StreamEffect]):
                     self.links.send(to, message)
                 case Give(request, outcome):
                     self._requests.answer(request, outcome)
-                case Keep(token, writes):
+                case Persist(token, writes):
                     self._writes.extend(writes)
                     self._token = token
                     self.recorder.carried += bytes_of(writes)
-                case Look(token, query):
+                case Read(token, query):
                     self._looks.append((token, query))
                 case Ask():
                     self._errands.ask(effect)
@@ -167,7 +162,7 @@ class StreamsDriver(Stepping[StreamEvent, StreamEffect]):
                 token = self._token
                 if not await self._keep(writes):
                     return
-                self.feed(Kept(token))
+                self.feed(Persisted(token))
         except Exception as error:  # noqa: BLE001 - one batch lost, and the next would leave a hole
             self._broken(error)
         finally:
@@ -227,7 +222,7 @@ class StreamsDriver(Stepping[StreamEvent, StreamEffect]):
                 results = await once_there_is_room(partial(self._store.read, asked))
                 self.recorder.carried += bytes_found(results)
                 tokens = [token for token, _ in looks]
-                self.feed(Looked(list(zip(tokens, results, strict=True))))
+                self.feed(QueriesAnswered(list(zip(tokens, results, strict=True))))
         except StoreBroken as error:
             self._broken(error)
         finally:

@@ -1,26 +1,10 @@
-"""Everything that the sessions of a node can ask of the world. Performed top to bottom."""
+"""The effects of the sessions of a node."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from docstore.machines.asking import Ask, Survey
+from docstore.machines.effects import Ask, Give, Send, Survey
 from docstore.wire.sessions_messages import Calling, Reply
-
-
-@dataclass(slots=True)
-class Send:
-    """Give the message to the link to `to`, or drop it."""
-
-    to: str
-    message: Calling
-
-
-@dataclass(slots=True)
-class Give:
-    """Answer the request."""
-
-    request: int
-    reply: Reply
 
 
 @dataclass(slots=True)
@@ -35,4 +19,4 @@ class Confirm:
     timeout_s: float
 
 
-SessionEffect = Send | Ask | Survey | Give | Confirm
+SessionEffect = Send[Calling] | Ask | Survey | Give[Reply] | Confirm

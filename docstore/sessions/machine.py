@@ -9,7 +9,8 @@ reads and changes as a client. This file only dispatches; each rule has its own 
 from random import Random
 from typing import assert_never
 
-from docstore.machines.asking import Noticed, Told
+from docstore.machines.core import ClientMachine
+from docstore.machines.events import LinkLost, Noticed, Received, Surveyed, Tick, Told, TurnEnded
 from docstore.machines.updates import Updates
 from docstore.machines.view import View
 from docstore.model.document import Row
@@ -20,16 +21,7 @@ from docstore.sessions.confirming import Confirming
 from docstore.sessions.coordinating import Coordinating
 from docstore.sessions.core import Core
 from docstore.sessions.effects import SessionEffect
-from docstore.sessions.events import (
-    Asked,
-    Confirmed,
-    LinkLost,
-    Received,
-    SessionEvent,
-    Surveyed,
-    Tick,
-    TurnEnded,
-)
+from docstore.sessions.events import Asked, Confirmed, SessionEvent
 from docstore.sessions.leasing import Leasing
 from docstore.sessions.reigning import Part, Reigning
 from docstore.sessions.timing import SessionsConfig
@@ -37,12 +29,11 @@ from docstore.sessions.turns import Promoting
 from docstore.sessions.waiting import Waiting
 from docstore.wire.sessions_messages import Call, Calling, Reply
 
-ROUNDS_MAX = 100_000
-"""Messages of this node to itself that one step may bring about; more are a mistake of ours."""
 
-
-class Sessions:
+class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling]):
     """One node's sessions: owner of their documents, and entry of those who ask."""
+
+    core: Core
 
     def __init__(
         self,
@@ -91,17 +82,9 @@ class Sessions:
         """Say whether to be told of a decided row can change anything: Noticed costs a step."""
         return self.reigning.has_use_for(row)
 
-    def step(self, event: SessionEvent, now: float) -> list[SessionEffect]:
-        """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
-        core = self.core
-        core.pass_time(now)
-        self._dispatch(event)
-        for _ in range(ROUNDS_MAX):
-            if not core.local:
-                break
-            self._receive(core.me, core.local.popleft())
-        effects, core.out = core.out, []
-        return effects
+    def _stood_still(self, passed_s: float) -> None:  # Seam.
+        """While this process stands still no deadline comes nearer."""
+        self.core.counters["pauses"] += 1
 
     @property
     def wants_turn(self) -> bool:

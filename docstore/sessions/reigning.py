@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Protocol
 
-from docstore.machines.asking import Survey
+from docstore.machines.core import NEVER
+from docstore.machines.effects import Survey
 from docstore.machines.updates import Tag, tag_of
 from docstore.model.document import Row
 from docstore.sessions.calling import Served
-from docstore.sessions.core import NEVER, Core
+from docstore.sessions.core import Core
 
 
 @dataclass(slots=True)

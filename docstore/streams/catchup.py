@@ -78,7 +78,7 @@ class CatchUp:
             if page is None:
                 follower.is_looking = True
                 query = Batches(log.name, follower.sent, log.durable, config.replication.page_bytes)
-                self._disk.look(query, lambda result: self._looked(leading, follower, result))
+                self._disk.read(query, lambda result: self._looked(leading, follower, result))
                 return
             self._send(leading, follower, page)
 

@@ -6,12 +6,13 @@ where there is none. It acts by conditional updates alone, so one that has been 
 
 from collections.abc import Callable, Sequence
 
-from docstore.machines.asking import Survey
+from docstore.machines.core import NEVER
+from docstore.machines.effects import Survey
 from docstore.machines.reading import Reading
 from docstore.machines.updates import Updates, tag_of
 from docstore.model.document import Row
 from docstore.ownership.by_lag import LED
-from docstore.streams.core import NEVER, Core
+from docstore.streams.core import Core
 from docstore.streams.elections import Elections
 from docstore.streams.governed import Governed
 from docstore.streams.replica_set import ReplicaSet, Resolution, read_replica_set

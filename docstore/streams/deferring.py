@@ -160,7 +160,7 @@ class Deferring:
     def _watch_disk(self) -> None:
         core = self._core
         if (
-            core.now - self._disk.keeps_nothing_since <= core.config.elections.stuck_s
+            core.now - self._disk.persists_nothing_since <= core.config.elections.stuck_s
             or not core.has_room
         ):
             return

@@ -1,42 +1,14 @@
-"""Everything that the partitions of a node can ask of the world. Performed top to bottom.
-
-Send never waits: a full queue drops, and timers repair. What speaks of this node's own disk (a
-promise, an acknowledgement) is sent only after `Kept` has come back.
-"""
+"""The effects of the partitions of a node, and the outcomes of requests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from docstore.machines.asking import Ask, Survey
+from docstore.machines.effects import Alarm, Ask, Give, Persist, Read, Send, Survey
 from docstore.storage.partitions import PartitionQuery, PartitionWrite
 from docstore.wire.streams_messages import Produced, Streaming
 
 HIGH_NOT_KNOWN = -1
 """In place of a high watermark: a new leader does not know yet what an earlier one has shown."""
-
-
-@dataclass(slots=True)
-class Send:
-    """Give the message to the link to `to`, or drop it."""
-
-    to: str
-    message: Streaming
-
-
-@dataclass(slots=True)
-class Keep:
-    """Join the writes to the batch that forms; answered by Kept, after Room(False) perhaps."""
-
-    token: int
-    writes: Sequence[PartitionWrite]
-
-
-@dataclass(slots=True)
-class Look:
-    """Answer the query from what is committed; answered by Looked."""
-
-    token: int
-    query: PartitionQuery
 
 
 @dataclass(slots=True)
@@ -98,20 +70,12 @@ class Begun:
 
 Outcome = Produced | Records | Problem | Led | Figures | Begun
 
-
-@dataclass(slots=True)
-class Give:
-    """Answer the request."""
-
-    request: int
-    outcome: Outcome
-
-
-@dataclass(slots=True)
-class Alarm:
-    """Something that must never happen did; the replica concerned abstains. For the operator."""
-
-    what: str
-
-
-StreamEffect = Send | Keep | Look | Ask | Survey | Give | Alarm
+StreamEffect = (
+    Send[Streaming]
+    | Persist[PartitionWrite]
+    | Read[PartitionQuery]
+    | Ask
+    | Survey
+    | Give[Outcome]
+    | Alarm
+)

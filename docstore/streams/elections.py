@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from docstore.machines.core import NEVER
 from docstore.model.document import NO_BALLOT
 from docstore.ownership.by_lag import LED, choose, elected
-from docstore.streams.core import NEVER, Core
+from docstore.streams.core import Core
 from docstore.streams.governed import Governed
 from docstore.streams.replica_set import Copy, ReplicaSet, Resolution, link_of
 from docstore.streams.topic import Topic

@@ -1,75 +1,24 @@
-"""Everything that can reach the partitions of a node. Its driver, or a simulator, makes these."""
+"""The events of the partitions of a node. Their driver, or a simulator, makes these."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from docstore.machines.asking import Noticed, Told
-from docstore.model.document import Row
+from docstore.machines.events import (
+    DrainAsked,
+    LinkLost,
+    LinkMade,
+    Noticed,
+    Persisted,
+    QueriesAnswered,
+    Received,
+    Room,
+    Surveyed,
+    Tick,
+    Told,
+    TurnEnded,
+)
 from docstore.storage.partitions import PartitionResult
 from docstore.wire.streams_messages import Streaming
-
-
-@dataclass(slots=True)
-class Received:
-    """A message arrived from another node, decoded and known to be well formed."""
-
-    sender: str
-    message: Streaming
-
-
-@dataclass(slots=True)
-class LinkMade:
-    """The connection to a node stands: what was lost with the one before may be sent again."""
-
-    peer: str
-
-
-@dataclass(slots=True)
-class LinkLost:
-    """The connection from or to a node has broken: it is not heard any more."""
-
-    peer: str
-
-
-@dataclass(slots=True)
-class Tick:
-    """50 ms or so have passed; the wall clock shows `wall_us`."""
-
-    wall_us: int
-
-
-@dataclass(slots=True)
-class TurnEnded:
-    """The driver has nothing more to say for now: seal, store and send what gathered."""
-
-
-@dataclass(slots=True)
-class Kept:
-    """The writes of Keep `token`, and all before them, would survive a power cut."""
-
-    token: int
-
-
-@dataclass(slots=True)
-class Room:
-    """Whether the disk has room. Without it the same writes are tried until they are kept."""
-
-    has_room: bool
-
-
-@dataclass(slots=True)
-class Looked:
-    """What Looks found: (token, result), in the order of the tokens."""
-
-    answers: Sequence[tuple[int, PartitionResult]]
-
-
-@dataclass(slots=True)
-class Surveyed:
-    """What Survey `token` found: the newest rows of live documents under /core/streams/."""
-
-    token: int
-    rows: Sequence[Row]
 
 
 @dataclass(slots=True)
@@ -142,20 +91,15 @@ class CommandAsked:
     command: tuple[str, object]
 
 
-@dataclass(slots=True)
-class DrainAsked:
-    """Give the lead of all partitions away, and take none."""
-
-
 StreamEvent = (
-    Received
+    Received[Streaming]
     | LinkMade
     | LinkLost
     | Tick
     | TurnEnded
-    | Kept
+    | Persisted
     | Room
-    | Looked
+    | QueriesAnswered[PartitionResult]
     | Told
     | Surveyed
     | Noticed

@@ -6,8 +6,9 @@ that preference decides: there is no second way to become leader.
 
 from dataclasses import dataclass
 
+from docstore.machines.core import NEVER
 from docstore.ownership.by_lag import LED
-from docstore.streams.core import NEVER, Core
+from docstore.streams.core import Core
 from docstore.streams.governed import Governed
 from docstore.streams.leading import in_set
 from docstore.wire.streams_messages import Yield

@@ -41,7 +41,7 @@ class Fencing:
         for name, epoch in message.partitions:
             log = self._logs.get(name) or self._replicas.begin(name)
             if self.accepts(log, (epoch, ""), sender):
-                self._disk.when_kept(partial(self._tell, sender, log, epoch))
+                self._disk.when_durable(partial(self._tell, sender, log, epoch))
 
     def accepts(self, log: PartitionLog, ballot: Ballot, sender: str) -> bool:
         """Promise a ballot unless a greater one was promised; then say so to the sender."""
@@ -72,6 +72,6 @@ class Fencing:
             return
         if log.durable < log.end:
             # What was appended before the promise is told with it, when it is there as well.
-            self._disk.when_kept(lambda: self._tell(controller, log, epoch))
+            self._disk.when_durable(lambda: self._tell(controller, log, epoch))
             return
         core.post(controller, Fenced, log.standing(epoch))

@@ -75,7 +75,7 @@ class Fetching:
         """Find out where he begins, then read or wait."""
         kind, value = reader.event.origin
         if kind == "time":
-            self._disk.look(At(log.name, value), lambda found: self._found(log, reader, found))
+            self._disk.read(At(log.name, value), lambda found: self._found(log, reader, found))
             return
         if kind == "offset":
             reader.offset = value
@@ -137,7 +137,7 @@ class Fetching:
             self._give(log, reader, found, until)
             return
         query, cuts = Batches(log.name, reader.offset, until, reader.event.bytes_max), log.cuts
-        self._disk.look(
+        self._disk.read(
             query,
             lambda result: (
                 self._looked(log, reader, result, until)

@@ -7,6 +7,7 @@ prefix of its leader's, and is never cut under that ballot again: what it has ac
 
 from collections.abc import Sequence
 
+from docstore.machines.core import NEVER
 from docstore.model.document import NO_BALLOT, Ballot, Ballots, ballots_until
 from docstore.model.streams_batch import Header, verified
 from docstore.storage.partitions import (
@@ -16,7 +17,7 @@ from docstore.storage.partitions import (
     PartitionResult,
     TrimPartition,
 )
-from docstore.streams.core import NEVER, Core
+from docstore.streams.core import Core
 from docstore.streams.disk import WHOLE, Disk
 from docstore.streams.fencing import Fencing
 from docstore.streams.log import PartitionLog
@@ -103,14 +104,14 @@ class Follower:
         core, following = self._core, self.following[log.name]
         following.asked_at = core.now
         if core.view.is_linked(following.leader):
-            self._disk.when_kept(lambda: self._tell(log, following))
+            self._disk.when_durable(lambda: self._tell(log, following))
 
     def _tell(self, log: PartitionLog, following: Following) -> None:
         core = self._core
         if self.following.get(log.name) is not following or not self._logs.holds(log):
             return
         if log.durable < log.end:
-            self._disk.when_kept(lambda: self._tell(log, following))
+            self._disk.when_durable(lambda: self._tell(log, following))
             return
         core.post(following.leader, Attach, log.standing(following.ballot[0]))
 
@@ -188,7 +189,7 @@ class Follower:
             self.seek(log)
 
         self._disk.save(log)
-        self._disk.when_kept(lambda: self._disk.look(Oldest(log.name, WHOLE), learn))
+        self._disk.when_durable(lambda: self._disk.read(Oldest(log.name, WHOLE), learn))
 
     def _restart_at(self, log: PartitionLog, message: Adopt) -> None:
         """Begin with nothing where the leader's log starts, but for what it knows of producers."""

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from docstore.machines.core import NEVER
 from docstore.machines.updates import Tag
-from docstore.streams.core import NEVER
 from docstore.streams.replica_set import ReplicaSet, partition_name
 from docstore.wire.streams_messages import Standing
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from docstore.streams.core import NEVER
+from docstore.machines.core import NEVER
 from docstore.streams.effects import HIGH_NOT_KNOWN
 from docstore.streams.log import PartitionLog
 from docstore.streams.replica_set import Copy

@@ -10,7 +10,21 @@ each rule has its own file, named in `docstore/streams/__init__.py`.
 from random import Random
 from typing import Protocol, assert_never
 
-from docstore.machines.asking import Noticed, Told
+from docstore.machines.core import ClientMachine
+from docstore.machines.events import (
+    DrainAsked,
+    LinkLost,
+    LinkMade,
+    Noticed,
+    Persisted,
+    QueriesAnswered,
+    Received,
+    Room,
+    Surveyed,
+    Tick,
+    Told,
+    TurnEnded,
+)
 from docstore.machines.updates import Updates, tag_of
 from docstore.machines.view import View
 from docstore.model.document import Row
@@ -27,21 +41,11 @@ from docstore.streams.duties import Duties
 from docstore.streams.effects import StreamEffect
 from docstore.streams.events import (
     CommandAsked,
-    DrainAsked,
     FetchAsked,
     FiguresAsked,
-    Kept,
     LeaderAsked,
-    LinkLost,
-    LinkMade,
-    Looked,
     ProduceAsked,
-    Received,
-    Room,
     StreamEvent,
-    Surveyed,
-    Tick,
-    TurnEnded,
 )
 from docstore.streams.fencing import Fencing
 from docstore.streams.fetching import Fetching
@@ -82,9 +86,6 @@ from docstore.wire.streams_messages import (
     Yield,
 )
 
-ROUNDS_MAX = 1000
-"""Messages of this node to itself that one step may bring about; more are a mistake of ours."""
-
 
 class Ticking(Protocol):
     """A part that goes on with something as time passes."""
@@ -93,8 +94,11 @@ class Ticking(Protocol):
         """Do what is due."""
 
 
-class Partitions:
+class Partitions(ClientMachine[StreamEvent, StreamEffect, Streaming]):
     """One node's part in every partition: replica, leader, controller, and entry of clients."""
+
+    core: Core
+    rounds_max = 1_000
 
     def __init__(
         self,
@@ -184,20 +188,9 @@ class Partitions:
             self.fetching,
         )
 
-    def step(self, event: StreamEvent, now: float) -> list[StreamEffect]:  # Seam.
-        """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
-        core = self.core
-        stood_still = now - core.now > core.config.elections.pause_s
-        core.now = now
-        if stood_still:
-            self.deferring.ask_all()
-        self._dispatch(event)
-        for _ in range(ROUNDS_MAX):
-            if not core.local:
-                break
-            self._receive(core.me, core.local.popleft())
-        effects, core.out = core.out, []
-        return effects
+    def _stood_still(self, passed_s: float) -> None:
+        """Ask all followers whether they have another leader by now."""
+        self.deferring.ask_all()
 
     @property
     def wants_turn(self) -> bool:
@@ -221,11 +214,11 @@ class Partitions:
                 self.leader.appending.end_turn()
                 self.disk.flush()
                 self.core.send_posted()
-            case Kept(token):
-                self.disk.kept(token)
-            case Looked(answers):
+            case Persisted(token):
+                self.disk.persisted(token)
+            case QueriesAnswered(answers):
                 for token, result in answers:
-                    self.disk.looked(token, result)
+                    self.disk.answer_read(token, result)
             case Told(token, answer):
                 self.core.told(token, answer)
             case Tick():

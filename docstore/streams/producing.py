@@ -9,7 +9,8 @@ import heapq
 from dataclasses import dataclass
 from itertools import count
 
-from docstore.streams.core import NEVER, Core
+from docstore.machines.core import NEVER
+from docstore.streams.core import Core
 from docstore.streams.directory import Directory
 from docstore.streams.effects import Led, Problem
 from docstore.streams.events import LeaderAsked, ProduceAsked

@@ -9,10 +9,11 @@ wants other replicas.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from docstore.machines.core import NEVER
 from docstore.ownership.by_lag import LED, without
 from docstore.streams.assignment import order_of
 from docstore.streams.controller import Controller
-from docstore.streams.core import NEVER, Core
+from docstore.streams.core import Core
 from docstore.streams.governed import Governed
 from docstore.streams.replica_set import ReplicaSet
 from docstore.wire.streams_messages import Yield

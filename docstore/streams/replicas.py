@@ -61,7 +61,7 @@ class Replicas:
         """See what is left of each that was dropped."""
         for name in self._dropped - self._looking:
             self._looking.add(name)
-            self._disk.look(Oldest(name, 1), partial(self._looked, name))
+            self._disk.read(Oldest(name, 1), partial(self._looked, name))
 
     def _looked(self, name: str, found: PartitionResult) -> None:
         self._looking.discard(name)

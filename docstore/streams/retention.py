@@ -57,9 +57,9 @@ class Retention:
         if topic is None or not is_ours or not self._is_led(leading):
             self._plan(leading, self._core.config.upkeep.retention_s)
             return
-        self._disk.look(
+        self._disk.read(
             Size(log.name),
-            lambda size: self._disk.look(
+            lambda size: self._disk.read(
                 Oldest(log.name, LOOKED_AT), partial(self._trim, leading, topic, size)
             ),
         )

@@ -116,7 +116,7 @@ class Roles:
         self._follower.forget(log)
         self._leader.open(log, found)
         core.counters["candidacies"] += 1
-        self._disk.when_kept(lambda: self._promoted(log, found.epoch))
+        self._disk.when_durable(lambda: self._promoted(log, found.epoch))
 
     def _promoted(self, log: PartitionLog, epoch: int) -> None:
         leading = self._leader.leading.get(log.name)

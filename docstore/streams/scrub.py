@@ -49,7 +49,7 @@ class Scrub:
             return
         offset = max(self._offset, log.start)
         query = Batches(log.name, offset, log.durable, core.config.replication.page_bytes)
-        self._disk.look(query, lambda result: self._read(log, result))
+        self._disk.read(query, lambda result: self._read(log, result))
 
     def _next_partition(self) -> None:
         if self._left:

@@ -132,7 +132,9 @@ def _tell_before_disk(self: Outbox) -> None:
     _flush(self)
     if batch in self.unfinished and batch.writes:
         self._release(batch)
-        batch.accepted, batch.then, batch.ends = {}, [], []
+        for then in batch.then:
+            then()
+        batch.accepted, batch.then, batch.ends = {}, [], {}
 
 
 def _no_find(self: Owner, log: Any, inflight: Any) -> None:

@@ -8,10 +8,11 @@ import json
 from dataclasses import dataclass, field
 from random import Random
 
-from docstore.documents.events import DrainAsked, Requested
+from docstore.documents.events import Requested
 from docstore.documents.eventual.branches import RANKS, Branches
 from docstore.documents.eventual.lineage import Lineage, covers, lineage_of
 from docstore.documents.timing import ReplicaConfig, SendingBounds
+from docstore.machines.events import DrainAsked
 from docstore.model.document import Row
 from docstore.model.identity import unpack_identity
 from docstore.model.operation import Answer, Conditions, Operation

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from docstore.documents.events import ChangeAsked, LinkLost, LinkMade, Received, ViewChanged
+from docstore.documents.events import ChangeAsked, ViewChanged
 from docstore.documents.membership.change import Change
 from docstore.documents.membership.reconfigure import join_writes
 from docstore.documents.timing import ReplicaConfig
+from docstore.machines.events import LinkLost, LinkMade, Received
 from docstore.ownership.configuration import Configuration, MemberEntry, first_registered
 from docstore.ownership.voters import VOTERS_MAX
 from docstore.storage.store import SaveConfiguration

@@ -7,7 +7,20 @@ from typing import Any, Protocol
 
 import msgpack
 
-from docstore.machines.asking import Ask, Noticed, Survey, Told
+from docstore.machines.effects import Alarm, Ask, Give, Persist, Read, Send, Survey
+from docstore.machines.events import (
+    LinkLost,
+    LinkMade,
+    Noticed,
+    Persisted,
+    QueriesAnswered,
+    Received,
+    Room,
+    Surveyed,
+    Tick,
+    Told,
+    TurnEnded,
+)
 from docstore.machines.view import View
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
@@ -19,19 +32,8 @@ from docstore.storage.partitions import (
     PartitionWrite,
     TrimPartition,
 )
-from docstore.streams.effects import Alarm, Give, Keep, Look, Outcome, Send
-from docstore.streams.events import (
-    Kept,
-    LinkLost,
-    LinkMade,
-    Looked,
-    Received,
-    Room,
-    StreamEvent,
-    Surveyed,
-    Tick,
-    TurnEnded,
-)
+from docstore.streams.effects import Outcome
+from docstore.streams.events import StreamEvent
 from docstore.streams.partitions import Partitions
 from docstore.streams.timing import StreamsConfig
 from docstore.testing.simulation.world import World
@@ -190,10 +192,10 @@ class Streamer:
         match effect:
             case Send(to, message):
                 self._send(self.name, life, to, message)
-            case Keep(token, writes):
+            case Persist(token, writes):
                 self._writes.extend(writes)
                 self._token = token
-            case Look(token, query):
+            case Read(token, query):
                 delay = 0.0002 + world.rng.random() * 0.002
                 world.after(delay, self._look, life, token, query)
             case Ask(token, operation, timeout_s):
@@ -236,7 +238,7 @@ class Streamer:
 
     def _look(self, life: int, token: int, query: PartitionQuery) -> None:
         if life == self.node.life:
-            self.feed(Looked([(token, self.disk.answer(query))]))
+            self.feed(QueriesAnswered([(token, self.disk.answer(query))]))
 
     def _survey(self, life: int, token: int) -> None:
         if life == self.node.life:
@@ -271,7 +273,7 @@ class Streamer:
             return
         self.disk.apply(self._syncing)
         self._syncing = None
-        self.feed(Kept(token))
+        self.feed(Persisted(token))
         if self._is_retrying:
             self._is_retrying = False
             self.feed(Room(has_room=True))

@@ -27,19 +27,12 @@ from random import Random
 from typing import Any
 
 from docstore.documents.depose import depose
-from docstore.documents.effects import Persist, Read, Send
-from docstore.documents.events import (
-    Event,
-    LinkMade,
-    Persisted,
-    QueriesAnswered,
-    Received,
-    Requested,
-    TurnEnded,
-)
+from docstore.documents.events import Event, Requested
 from docstore.documents.reign import Phase
 from docstore.documents.replica import Replica
 from docstore.documents.timing import ReplicaConfig, SendingBounds
+from docstore.machines.effects import Persist, Read, Send
+from docstore.machines.events import LinkMade, Persisted, QueriesAnswered, Received, TurnEnded
 from docstore.model.batch import batch_of
 from docstore.model.operation import Operation
 from docstore.ownership.configuration import Configuration, MemberEntry, first_registered

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from itertools import permutations
 from random import Random
 
-from docstore.documents.events import DrainAsked, SlotCorrupted
+from docstore.documents.events import SlotCorrupted
 from docstore.documents.membership.change import Change, Kind
+from docstore.machines.events import DrainAsked
 from docstore.ownership.configuration import Stage
 from docstore.storage.store import Status
 from tests.sim.cluster import Cluster

@@ -5,32 +5,21 @@ from math import inf
 from random import Random
 from typing import Any, Protocol
 
-from docstore.documents.effects import (
-    Alarm,
-    ChangeAnswered,
-    Persist,
-    Publish,
-    Read,
-    ReadIndexAnswered,
-    Reconfigured,
-    Respond,
-    Send,
-)
-from docstore.documents.events import (
-    DiskFilled,
-    Event,
+from docstore.documents.effects import ChangeAnswered, Publish, ReadIndexAnswered, Reconfigured
+from docstore.documents.events import DiskFilled, Event, NeedsRead
+from docstore.documents.replica import Replica
+from docstore.documents.retention.needs import Needs
+from docstore.documents.timing import ReplicaConfig
+from docstore.machines.effects import Alarm, Give, Persist, Read, Send
+from docstore.machines.events import (
     LinkLost,
     LinkMade,
-    NeedsRead,
     Persisted,
     QueriesAnswered,
     Room,
     Tick,
     TurnEnded,
 )
-from docstore.documents.replica import Replica
-from docstore.documents.retention.needs import Needs
-from docstore.documents.timing import ReplicaConfig
 from docstore.model.document import Row
 from docstore.model.service import Service, ServiceOptions, State
 from docstore.ownership.configuration import Configuration
@@ -239,7 +228,7 @@ class Process:
                 case Read(token, query):
                     delay = 0.0002 + self._world.rng.random() * 0.002
                     self._world.after(delay, self._read, self.life, token, query)
-                case Respond(request, answer):
+                case Give(request, answer):
                     answered = self._answers.pop(request, None)
                     if answered is not None:
                         answered(answer)

@@ -12,10 +12,10 @@ from docstore.model.fences import passed
 from docstore.ownership import by_store
 from docstore.sessions import holder
 from docstore.sessions.confirming import Confirming
-from docstore.sessions.core import Core
 from docstore.sessions.deadlines import Deadlines
 from docstore.sessions.governed import Governed
 from docstore.sessions.leasing import Leasing
+from docstore.sessions.machine import Sessions
 from docstore.sessions.timing import SessionsConfig
 from docstore.sessions.waiting import Waiting
 from tests.sim import sessions_bench
@@ -111,10 +111,9 @@ def _renewed_though_ending(self: Deadlines[Any], key: Any) -> bool:
     return True
 
 
-def _time_goes_on(self: Core, now: float) -> None:
+def _time_goes_on(self: Sessions, passed_s: float) -> None:
     """Count the time in which this process stood still."""
-    self.heard_s += now - self.now
-    self.now = now
+    self.core.heard_s += passed_s
 
 
 def _proven_by_a_retry(self: Tenant, lease: str, first: Sent | None) -> None:
@@ -227,7 +226,7 @@ RULES: dict[str, Ablation] = {
         replace(UNKNOWN, groups=("/core/roles/r",), turns=(), lessees=0, members=4),
     ),
     "deadlines-not-moved-after-a-pause": Ablation(
-        "S4", ((Core, "pass_time", _time_goes_on),), ACTORS
+        "S4", ((Sessions, "_stood_still", _time_goes_on),), ACTORS
     ),
     "created-by-a-retry": Ablation("H1", ((Tenant, "_post", _proven_by_a_retry),), UNKNOWN),
     "fences-not-carried": Ablation("F2", ((handle, "passed", _fences_only_with_a_fence),), MEDDLED),

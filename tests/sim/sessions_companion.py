@@ -6,21 +6,13 @@ from typing import Any, Protocol
 
 import msgpack
 
-from docstore.machines.asking import Ask, Noticed, Survey, Told
+from docstore.machines.effects import Ask, Give, Send, Survey
+from docstore.machines.events import LinkLost, Noticed, Received, Surveyed, Tick, Told, TurnEnded
 from docstore.model.document import Row
 from docstore.model.operation import Answer
 from docstore.sessions.core import Owners
-from docstore.sessions.effects import Confirm, Give, Send
-from docstore.sessions.events import (
-    Asked,
-    Confirmed,
-    LinkLost,
-    Received,
-    SessionEvent,
-    Surveyed,
-    Tick,
-    TurnEnded,
-)
+from docstore.sessions.effects import Confirm
+from docstore.sessions.events import Asked, Confirmed, SessionEvent
 from docstore.sessions.machine import Sessions
 from docstore.sessions.timing import SessionsConfig
 from docstore.sessions.waiting import Waiter

@@ -21,23 +21,16 @@ from random import Random
 from typing import Any
 
 from docstore.documents.write_path.handle import Refused, Unchanged, handle
-from docstore.machines.asking import Ask, Noticed, Survey, Told
+from docstore.machines.effects import Ask, Give, Send, Survey
+from docstore.machines.events import Noticed, Received, Surveyed, Tick, Told, TurnEnded
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.services.groups import GroupService
 from docstore.services.sessions_groups import ROLES, Group, Settings
 from docstore.services.sessions_groups import Member as About
 from docstore.sessions.coordinating import Coordinating
-from docstore.sessions.effects import Confirm, Give, Send
-from docstore.sessions.events import (
-    Asked,
-    Confirmed,
-    Received,
-    SessionEvent,
-    Surveyed,
-    Tick,
-    TurnEnded,
-)
+from docstore.sessions.effects import Confirm
+from docstore.sessions.events import Asked, Confirmed, SessionEvent
 from docstore.sessions.group_messages import Wait, kind_of, reply_of
 from docstore.sessions.machine import Sessions
 from docstore.sessions.member import Member

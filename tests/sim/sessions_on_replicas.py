@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from docstore.documents.events import DrainAsked, ReadIndexAsked, Requested
+from docstore.documents.events import ReadIndexAsked, Requested
 from docstore.documents.reign import Phase
 from docstore.documents.timing import LeadershipTimes, ReplicaConfig
+from docstore.machines.events import DrainAsked
 from docstore.machines.view import View
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation

@@ -14,6 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 from docstore.machines import updates
+from docstore.machines.events import Room
 from docstore.machines.updates import Updates
 from docstore.model.operation import Answer
 from docstore.ownership import by_lag
@@ -22,7 +23,6 @@ from docstore.streams import directory, elections, fencing, governed, replica_se
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.elections import Elections
-from docstore.streams.events import Room
 from docstore.streams.fetching import Fetching
 from docstore.streams.follower import Follower
 from docstore.streams.high_watermark import HighWatermarks
@@ -80,7 +80,7 @@ _adopt, _step, _told = Follower.adopt, Partitions.step, Updates._told
 def _tell_early(self: Disk) -> None:
     """Say what waits for the disk as soon as it is on its way there."""
     _flush(self)
-    for batch in list(self._unfinished):
+    for batch in list(self.unfinished):
         then, batch.then = batch.then, []
         for each in then:
             each()
@@ -89,11 +89,9 @@ def _tell_early(self: Disk) -> None:
 def _count_early(self: Disk) -> None:
     """Take what is on its way to the disk for durable."""
     _flush(self)
-    for batch in list(self._unfinished):
-        then, batch.then = batch.then, []
+    for batch in list(self.unfinished):
         self._release(batch)
-        batch.then = then
-        batch.ends, batch.acknowledged = {}, {}
+        batch.ends, batch.accepted = {}, {}
 
 
 def _unknown_is_refused(self: Updates, update: Any, answer: Answer) -> None:

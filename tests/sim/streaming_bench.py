@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from docstore.documents.events import DrainAsked, Requested
+from docstore.documents.events import Requested
 from docstore.documents.reign import Phase
 from docstore.documents.timing import LeadershipTimes, ReplicaConfig
+from docstore.machines.events import DrainAsked
 from docstore.machines.view import View
 from docstore.model.document import Row
 from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from docstore.machines.effects import Send
 from docstore.model.document import Ballot
 from docstore.model.streams_batch import Header, body_of, header_of
 from docstore.storage.partitions import Batches
-from docstore.streams.effects import Send
 from docstore.streams.leading import Leading
 from docstore.streams.log import PartitionLog
 from docstore.streams.producer_state import REMEMBERED, ProducerEntry

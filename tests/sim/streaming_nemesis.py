@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from docstore.machines.events import DrainAsked
 from docstore.storage.partition_ledger import PartitionLedger
 from docstore.storage.store import Status
-from docstore.streams.events import CommandAsked, DrainAsked
+from docstore.streams.events import CommandAsked
 from docstore.streams.replica_set import ReplicaSet, Resolution, link_of
 from tests.sim.companion import Streamer
 from tests.sim.nemesis import Nemesis

@@ -7,11 +7,11 @@ memory and the batch that forms in one step, so that memory never says what the 
 from collections.abc import Callable, Sequence
 
 from docstore.documents.core import Core
-from docstore.documents.effects import Alarm
 from docstore.documents.eventual.arrived import Arrived
 from docstore.documents.eventual.branches import Branches
 from docstore.documents.eventual.lineage import covers, lineage_of
 from docstore.documents.operations import Operations
+from docstore.machines.effects import Alarm
 from docstore.model.document import Row
 from docstore.storage.arrivals import Arrive, Heads, Prune, Stand, Standing
 from docstore.storage.store import Corrupt, Recovered, Result

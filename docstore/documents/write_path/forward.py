@@ -18,9 +18,9 @@ from math import inf
 
 from docstore.documents.clients import Inflight
 from docstore.documents.core import Core
-from docstore.documents.effects import Respond
 from docstore.documents.events import BatchRequested, Requested
 from docstore.documents.owners import claimant, owner_of
+from docstore.machines.effects import Give
 from docstore.model.operation import Answer, Operation, answer_from_wire, operation_from_wire
 from docstore.wire.messages import Answered, Forward, Forwarded
 
@@ -93,11 +93,11 @@ class Gateway:
         config, is_cut_off = self.core.config.waiting, self.core.lacks_quorum()
         for request, operation in enumerate(operations, first):
             if is_cut_off and operation.level == 3:
-                self.outbox.emit(Respond(request, NO_MAJORITY))
+                self.outbox.emit(Give(request, NO_MAJORITY))
                 continue
             size = self._bytes + len(operation.body)
             if len(self.pending) >= config.operations_max or size > config.bytes_max:
-                self.outbox.emit(Respond(request, NO_ROOM))
+                self.outbox.emit(Give(request, NO_ROOM))
                 continue
             self._seq += 1
             self._bytes = size
@@ -212,7 +212,7 @@ class Gateway:
         del self.pending[pending.seq]
         self._unsent.pop(pending.seq, None)
         self._bytes -= len(pending.operation.body)
-        self.outbox.emit(Respond(pending.request, answer))
+        self.outbox.emit(Give(pending.request, answer))
 
     # Time and change
 

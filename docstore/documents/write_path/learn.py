@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 from docstore.documents.core import Core
 from docstore.documents.depose import depose
-from docstore.documents.effects import Alarm
 from docstore.documents.log import SlotLog
+from docstore.machines.effects import Alarm
 from docstore.model.document import Ballot, Row, ballot_added, ballot_at, ballots_until
 from docstore.model.slots import from_bitmap
 from docstore.ownership import ballot as fence

@@ -12,9 +12,10 @@ from typing import Any
 import structlog
 
 from docstore.config import ZONE_BYTES_MAX
-from docstore.documents.events import LinkMade, ViewChanged
+from docstore.documents.events import ViewChanged
 from docstore.documents.membership.change import Change, Kind
 from docstore.errors import BadConfig, BadRequest, NoQuorum, Unavailable, Undecided
+from docstore.machines.events import LinkMade
 from docstore.model.address import parse_url
 from docstore.model.fields import Fields
 from docstore.model.service import Refusal

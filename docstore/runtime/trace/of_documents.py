@@ -8,8 +8,10 @@ from operator import itemgetter
 from typing import Any
 
 from docstore.documents import effects, events
+from docstore.machines.effects import Give, Persist, Read
+from docstore.machines.events import LinkMade, Persisted, QueriesAnswered
 from docstore.model.document import Row
-from docstore.model.operation import Operation
+from docstore.model.operation import Answer, Operation
 from docstore.runtime.trace.brief import (
     OCCASION,
     REPEATED,
@@ -22,8 +24,9 @@ from docstore.runtime.trace.brief import (
     facts,
     items,
 )
+from docstore.runtime.trace.of_machines import COMMON, answers
 from docstore.storage.arrivals import Arrive
-from docstore.storage.store import Append, Base, SaveConfiguration, SaveSlot, Write
+from docstore.storage.store import Append, Base, Query, SaveConfiguration, SaveSlot, Write
 from docstore.wire import messages
 
 ROW = "slot n epoch owner link version"
@@ -126,14 +129,14 @@ def _batch_requested(event: events.BatchRequested) -> Brief:
     return _BATCH_REQUESTED, event.first, list(map(_operation_of, event.operations))
 
 
-def _respond(effect: effects.Respond) -> Brief:
-    answer = effect.answer
+def _respond(effect: Give[Answer]) -> Brief:
+    answer = effect.outcome
     row = answer.row
     rows = () if row is None else (row[:6],)
     return _RESPOND, (effect.request, answer.status, answer.code), rows
 
 
-def _persist(effect: effects.Persist) -> Brief:
+def _persist(effect: Persist[Write]) -> Brief:
     writes = effect.writes
     if len(writes) == 1:
         [write] = writes
@@ -159,7 +162,7 @@ def _also(write: Write) -> list[tuple[Any, ...]]:
             return [(name, getattr(write, "slot", None), end)]
 
 
-def _read(effect: effects.Read) -> Brief:
+def _read(effect: Read[Query]) -> Brief:
     query = effect.query
     slot, link = getattr(query, "slot", None), getattr(query, "link", "")
     return _READ, (effect.token, type(query).__name__, slot, link), ()
@@ -176,38 +179,29 @@ def _change(event: events.ChangeAsked) -> Brief:
 
 
 TABLE: Table = {
+    **COMMON,
     **MESSAGES,
-    events.Received: None,
-    effects.Send: None,
     events.Requested: Shape(ROUTINE, _requested),
     events.BatchRequested: Shape(ROUTINE, _batch_requested),
-    events.Persisted: facts("Persisted", OCCASION, "token"),
+    Persisted: facts("Persisted", OCCASION, "token"),
     events.DiskFilled: facts("DiskFilled", TURN),
-    events.Room: facts("Room", TURN, "has_room"),
-    events.QueriesAnswered: items(
-        "QueriesAnswered", OCCASION, "answers", "token", of=itemgetter(slice(0, 1))
-    ),
+    QueriesAnswered: answers("QueriesAnswered"),
     events.ViewChanged: facts("ViewChanged", TURN, "alive"),
-    events.LinkLost: facts("LinkLost", TURN, "peer"),
-    events.LinkMade: facts("LinkMade", TURN, "peer protocol"),
-    events.TurnEnded: facts("TurnEnded", OCCASION),
-    events.Tick: facts("Tick", REPEATED),
+    LinkMade: facts("LinkMade", TURN, "peer protocol"),
     events.ResyncAsked: facts("ResyncAsked", TURN),
     events.CompactAsked: facts("CompactAsked", TURN, "before_us"),
     events.NeedsRead: facts("NeedsRead", REPEATED),
     events.SlotCorrupted: facts("SlotCorrupted", TURN, "slot"),
     events.ChangeAsked: Shape(TURN, _change),
-    events.DrainAsked: facts("DrainAsked", TURN),
     events.StillnessAsked: facts("StillnessAsked", ROUTINE, "seconds"),
     events.ReadIndexAsked: facts("ReadIndexAsked", ROUTINE, "request"),
-    effects.Persist: Shape(ROUTINE, _persist),
-    effects.Read: Shape(ROUTINE, _read),
-    effects.Respond: Shape(ROUTINE, _respond),
+    Persist: Shape(ROUTINE, _persist),
+    Read: Shape(ROUTINE, _read),
+    Give: Shape(ROUTINE, _respond),
     effects.Publish: Shape(ROUTINE, _publish),
     effects.Reconfigured: facts("Reconfigured", TURN, "configuration.id"),
     effects.ChangeAnswered: facts("ChangeAnswered", TURN, "request status code"),
     effects.ReadIndexAnswered: facts("ReadIndexAnswered", ROUTINE, "request"),
-    effects.Alarm: facts("Alarm", TURN, "what"),
 }
 """Of all events, effects and messages of `docstore/documents` and `docstore/documents/eventual`."""
 

@@ -2,17 +2,16 @@
 
 from collections.abc import Mapping
 
+from docstore.machines.effects import Give
 from docstore.runtime.trace.brief import (
     OCCASION,
-    REPEATED,
     ROUTINE,
-    TURN,
     Shape,
     Table,
     facts,
     items,
 )
-from docstore.runtime.trace.of_streams import BESIDE, SURVEYED
+from docstore.runtime.trace.of_machines import COMMON
 from docstore.sessions import effects, events
 from docstore.wire import sessions_messages as messages
 
@@ -27,18 +26,12 @@ MESSAGES: Mapping[type, Shape] = {
 }
 
 TABLE: Table = {
-    **BESIDE,
+    **COMMON,
     **MESSAGES,
-    events.Received: None,
-    effects.Send: None,
-    events.LinkLost: facts("LinkLost", TURN, "peer"),
-    events.Tick: facts("Tick", REPEATED),
-    events.TurnEnded: facts("TurnEnded", OCCASION),
-    events.Surveyed: SURVEYED,
     events.Confirmed: facts("Confirmed", OCCASION, "token"),
     events.Asked: facts("Asked", ROUTINE, "request link kind trace"),
-    effects.Give: facts(
-        "Give", ROUTINE, "request reply.status reply.code", names="request status code"
+    Give: facts(
+        "Give", ROUTINE, "request outcome.status outcome.code", names="request status code"
     ),
     effects.Confirm: items("Confirm", ROUTINE, "links", "link", of=_alone, beside="token"),
 }

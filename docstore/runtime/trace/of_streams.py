@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from docstore.machines.asking import Ask, Noticed, Survey, Told
+from docstore.machines.effects import Give, Persist, Read
+from docstore.machines.events import Persisted, QueriesAnswered
 from docstore.runtime.trace.brief import (
     OCCASION,
     REPEATED,
@@ -17,8 +18,10 @@ from docstore.runtime.trace.brief import (
     facts,
     items,
 )
+from docstore.runtime.trace.of_machines import COMMON, answers
 from docstore.storage.partitions import (
     AppendBatches,
+    PartitionQuery,
     PartitionResult,
     PartitionWrite,
     SavePartition,
@@ -91,7 +94,7 @@ def _fetch_asked(event: events.FetchAsked) -> Brief:
     return _FETCH, said, ()
 
 
-def _keep(effect: effects.Keep) -> Brief:
+def _keep(effect: Persist[PartitionWrite]) -> Brief:
     return _KEEP, effect.token, [each for write in effect.writes for each in _kept(write)]
 
 
@@ -106,57 +109,30 @@ def _kept(write: PartitionWrite) -> list[tuple[Any, ...]]:
             return [(name, write.name)]
 
 
-def _look(effect: effects.Look) -> Brief:
+def _look(effect: Read[PartitionQuery]) -> Brief:
     query = effect.query
     return _LOOK, (effect.token, type(query).__name__, query.name), ()
 
 
-def _give(effect: effects.Give) -> Brief:
+def _give(effect: Give[effects.Outcome]) -> Brief:
     outcome = effect.outcome
     code, base, end = (getattr(outcome, name, None) for name in ("code", "base", "end"))
     return _GIVE, (effect.request, type(outcome).__name__, code, base, end), ()
 
 
-def _ask(effect: Ask) -> Brief:
-    operation = effect.operation
-    return ASK, (effect.token, operation.verb, operation.link, operation.trace), ()
-
-
-SURVEYED = items("Surveyed", OCCASION, "rows", "slot n link", of=itemgetter(0, 1, 4))
-ASK = Kind("Ask", tuple("token verb link trace".split()))
-BESIDE: Table = {
-    Ask: Shape(ROUTINE, _ask),
-    Told: facts("Told", ROUTINE, "token answer.status answer.code", names="token status code"),
-    Survey: facts("Survey", OCCASION, "token"),
-    Noticed: facts(
-        "Noticed", ROUTINE, "row.slot row.n row.link row.version", names="slot n link version"
-    ),
-}
-"""Of what passes between a machine beside the replica and documents."""
-
 TABLE: Table = {
-    **BESIDE,
+    **COMMON,
     **MESSAGES,
-    events.Received: None,
-    effects.Send: None,
-    events.LinkMade: facts("LinkMade", TURN, "peer"),
-    events.LinkLost: facts("LinkLost", TURN, "peer"),
-    events.Tick: facts("Tick", REPEATED),
-    events.TurnEnded: facts("TurnEnded", OCCASION),
-    events.Kept: facts("Kept", OCCASION, "token"),
-    events.Room: facts("Room", TURN, "has_room"),
-    events.Looked: items("Looked", OCCASION, "answers", "token", of=itemgetter(slice(0, 1))),
-    events.Surveyed: SURVEYED,
+    Persisted: facts("Kept", OCCASION, "token"),
+    QueriesAnswered: answers("Looked"),
     events.ProduceAsked: Shape(ROUTINE, _produce_asked),
     events.FetchAsked: Shape(ROUTINE, _fetch_asked),
     events.LeaderAsked: facts("LeaderAsked", ROUTINE, "request link refresh"),
     events.FiguresAsked: facts("FiguresAsked", OCCASION, "request"),
     events.CommandAsked: facts("CommandAsked", TURN, "request link command"),
-    events.DrainAsked: facts("DrainAsked", TURN),
-    effects.Keep: Shape(ROUTINE, _keep),
-    effects.Look: Shape(ROUTINE, _look),
-    effects.Give: Shape(ROUTINE, _give),
-    effects.Alarm: facts("Alarm", TURN, "what"),
+    Persist: Shape(ROUTINE, _keep),
+    Read: Shape(ROUTINE, _look),
+    Give: Shape(ROUTINE, _give),
 }
 """Of all events, effects and messages of `docstore/streams`."""
 

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from docstore.documents.effects import Read, Respond
-from docstore.documents.events import BatchRequested, QueriesAnswered
+from docstore.documents.events import BatchRequested
 from docstore.documents.timing import WaitingBounds
 from docstore.documents.write_path.forward import NO_ROOM
+from docstore.machines.effects import Give, Read
+from docstore.machines.events import QueriesAnswered
 from docstore.model.operation import Operation
 from docstore.storage.store import Corrupt, Newest, NewestOfMany
 from tests.docstore.documents.trio import Trio
@@ -37,7 +38,10 @@ class Loaded(Trio):
         assert self.run_until(lambda: len(self.answers) == before + len(operations), 6)
         told = [respond for _, respond in self.answers[before:]]
         return {
-            each.request - FIRST: (each.answer.status, each.answer.row and each.answer.row.version)
+            each.request - FIRST: (
+                each.outcome.status,
+                each.outcome.row and each.outcome.row.version,
+            )
             for each in told
         }
 
@@ -72,7 +76,7 @@ def test_what_there_is_no_room_for_is_refused_and_the_rest_goes_on() -> None:
     core.config = replace(core.config, waiting=WaitingBounds(operations_max=2))
     found = group.load(group.owner(), puts("/t/a", "/t/b", "/t/c", "/t/d"))
     assert found == {0: (201, 0), 1: (201, 0), 2: (503, None), 3: (503, None)}
-    refused = [each for _, each in group.answers if each.answer is NO_ROOM]
+    refused = [each for _, each in group.answers if each.outcome is NO_ROOM]
     assert [each.request for each in refused] == [FIRST + 2, FIRST + 3]
 
 
@@ -86,7 +90,7 @@ def test_a_look_up_that_meets_damage_is_made_for_each_alone() -> None:
     again = replica.step(QueriesAnswered([(look_up.token, Corrupt(-1))]), group.now)
     reads = [effect for effect in again if isinstance(effect, Read)]
     assert [each.query for each in reads] == [Newest(0, link, 0) for link in links]
-    assert not any(isinstance(effect, Respond) for effect in again)
+    assert not any(isinstance(effect, Give) for effect in again)
     rest = [(each.token, []) for each in reads[1:]]
     replica.step(QueriesAnswered(rest), group.now)
     assert len(group.core.logs[0].reign.fresh) == 3, "the sound ones go on"

@@ -1,6 +1,7 @@
 """A node that stops: whoever waits for it is answered before it ends."""
 
-from docstore.documents.events import DrainAsked, Requested
+from docstore.documents.events import Requested
+from docstore.machines.events import DrainAsked
 from docstore.model.operation import Operation
 from docstore.wire.messages import HandOver
 from tests.docstore.documents.trio import CONFIG, NAMES, TICK_S, Trio
@@ -22,7 +23,7 @@ def test_what_still_waits_at_a_node_that_stops_is_told_that_nobody_knows() -> No
     assert trio.run_until(lambda: trio.answers, 2 * patience_s)
     [(at, respond)] = trio.answers
     assert patience_s <= at - begun <= patience_s + 2 * TICK_S
-    assert (respond.answer.status, respond.answer.unknown) == (504, True)
+    assert (respond.outcome.status, respond.outcome.unknown) == (504, True)
 
 
 def test_a_node_that_stops_finishes_what_can_be_finished() -> None:
@@ -35,7 +36,7 @@ def test_a_node_that_stops_finishes_what_can_be_finished() -> None:
     )
     trio.feed(owner, DrainAsked())
     assert trio.run_until(lambda: trio.answers, 5)
-    assert [respond.answer.status for _, respond in trio.answers] == [201]
+    assert [respond.outcome.status for _, respond in trio.answers] == [201]
 
 
 def successor(trio: Trio) -> str:

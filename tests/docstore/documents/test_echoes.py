@@ -3,18 +3,13 @@
 import pytest
 
 from docstore.documents.clients import Inflight
-from docstore.documents.effects import Effect, Read
-from docstore.documents.events import (
-    DiskFilled,
-    DrainAsked,
-    Event,
-    QueriesAnswered,
-    Received,
-    TurnEnded,
-)
+from docstore.documents.effects import Effect
+from docstore.documents.events import DiskFilled, Event
 from docstore.documents.operations import Operations
 from docstore.documents.replica import Replica
 from docstore.documents.timing import ReplicaConfig
+from docstore.machines.effects import Read
+from docstore.machines.events import DrainAsked, QueriesAnswered, Received, TurnEnded
 from docstore.model.operation import Answer, Operation
 from docstore.ownership.configuration import first_registered
 from docstore.storage.store import Recovered

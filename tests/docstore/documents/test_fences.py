@@ -159,7 +159,7 @@ def test_only_the_reign_that_an_update_names_carries_it_out() -> None:
         operation = Operation(verb="PUT", link="/t/a", body=b"{}", creates=True, reign=reign)
         trio.feed(owner, Requested(number, operation, trio.now + 5))
     assert trio.run_until(lambda: len(trio.answers) == 3, 5)
-    answers = {each.request: each.answer for _, each in trio.answers}
+    answers = {each.request: each.outcome for _, each in trio.answers}
     assert [(answers[n].status, answers[n].code) for n in range(3)] == [
         (201, ""), (412, "other-reign"), (200, ""),
     ]  # fmt: skip

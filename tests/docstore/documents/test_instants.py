@@ -33,7 +33,7 @@ def answer_to(trio: Trio, number: int) -> Answer:
 
 
 def answers(trio: Trio) -> dict[int, Answer]:
-    return {respond.request: respond.answer for _, respond in trio.answers}
+    return {respond.request: respond.outcome for _, respond in trio.answers}
 
 
 def written(trio: Trio, number: int) -> Row:

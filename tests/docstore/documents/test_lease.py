@@ -3,10 +3,11 @@
 import pytest
 
 from docstore.documents.core import NEVER
-from docstore.documents.events import Received, Requested
+from docstore.documents.events import Requested
 from docstore.documents.reign import Phase
 from docstore.documents.replica import Replica
 from docstore.documents.timing import ReplicaConfig
+from docstore.machines.events import Received
 from docstore.model.operation import Answer, Operation
 from docstore.model.slots import to_bitmap
 from docstore.testing.simulation.world import World

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from docstore.documents.effects import Read, Respond
-from docstore.documents.events import Persisted, QueriesAnswered, Received, Requested, TurnEnded
+from docstore.documents.events import Requested
 from docstore.documents.membership import reconfigure
 from docstore.documents.replica import Replica
+from docstore.machines.effects import Give, Read
+from docstore.machines.events import Persisted, QueriesAnswered, Received, TurnEnded
 from docstore.model.operation import Operation
 from docstore.ownership.configuration import Configuration, MemberEntry
 from docstore.wire.messages import Accepted, Answered, Confirm, Confirmed, Forward, Forwarded
@@ -41,7 +42,7 @@ def test_what_is_missing_because_the_slot_has_left_is_not_told_as_missing(select
     [read] = [effect for effect in confirmed if isinstance(effect, Read)]
     leave_slot(machine)
     told = machine.step(QueriesAnswered([(read.token, [])]), 1.0)
-    assert [effect for effect in told if isinstance(effect, Respond)] == []
+    assert [effect for effect in told if isinstance(effect, Give)] == []
 
 
 def test_a_retry_is_answered_from_the_disk_also_when_the_slot_leaves_meanwhile() -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from docstore.documents.events import Requested, Room
+from docstore.documents.events import Requested
 from docstore.documents.peers import Peers
+from docstore.machines.events import Room
 from docstore.model.operation import Answer, Operation
 from tests.docstore.documents.trio import NAMES, Trio
 
@@ -24,7 +25,7 @@ def asked(trio: Trio, entry: str, operation: Operation) -> Answer:
     trio.feed(entry, Requested(len(trio.sent), operation, trio.now + 5))
     assert trio.run_until(lambda: trio.answers, 10)
     [(_, respond)] = trio.answers
-    return respond.answer
+    return respond.outcome
 
 
 def reigns_ended(trio: Trio) -> int:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from docstore.documents.events import Received
 from docstore.documents.owners import claimant
+from docstore.machines.events import Received
 from docstore.model.slots import to_bitmap
 from docstore.wire.messages import HandOver, PreVote
 from tests.docstore.documents.trio import NAMES, Trio

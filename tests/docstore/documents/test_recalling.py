@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from docstore.documents.events import Received
 from docstore.documents.operations import KEY_LIFE_US
 from docstore.documents.timing import MemoryBounds
+from docstore.machines.events import Received
 from docstore.model.operation import Operation
 from docstore.storage.store import History
 from docstore.wire.messages import Answered, Forward, Forwarded

@@ -6,18 +6,12 @@ from typing import Any
 import pytest
 
 from docstore.documents.document_cache import DocumentCache
-from docstore.documents.effects import Effect, Persist, Read, Respond, Send
-from docstore.documents.events import (
-    LinkMade,
-    Persisted,
-    QueriesAnswered,
-    Received,
-    Requested,
-    Tick,
-    TurnEnded,
-)
+from docstore.documents.effects import Effect
+from docstore.documents.events import Requested
 from docstore.documents.reign import Phase
 from docstore.documents.replica import Replica
+from docstore.machines.effects import Give, Persist, Read, Send
+from docstore.machines.events import LinkMade, Persisted, QueriesAnswered, Received, Tick, TurnEnded
 from docstore.model.document import Row, ballot_added, ballot_at, common_end
 from docstore.model.operation import Operation
 from docstore.ownership import quorum
@@ -192,10 +186,10 @@ def test_a_proposal_leaves_beside_the_own_write_and_is_answered_by_a_quorum() ->
     assert [to for to, _ in proposed] == ["n2", "n3"]
     [token] = tokens(ended)
     stored = machine.step(Persisted(token), 0.7)
-    assert not [effect for effect in stored if isinstance(effect, Respond)]
+    assert not [effect for effect in stored if isinstance(effect, Give)]
     decided = machine.step(Received("n3", Accepted([(0, 1, 1)])), 0.8)
-    [response] = [effect for effect in decided if isinstance(effect, Respond)]
-    assert (response.request, response.answer.status, response.answer.replicas) == (7, 201, 2)
+    [response] = [effect for effect in decided if isinstance(effect, Give)]
+    assert (response.request, response.outcome.status, response.outcome.replicas) == (7, 201, 2)
 
 
 def test_one_step_takes_what_many_reads_have_found() -> None:
@@ -219,7 +213,7 @@ def test_a_group_of_one_does_not_doubt_itself_after_standing_still() -> None:
         assert machine.core.now < late - machine.core.config.leadership.quorum_lost_s
     operation = Operation(verb="PUT", link="/t/a", body=b"{}", creates=True)
     refused = among_three.step(Requested(1, operation, late + 5), late)
-    assert [each.answer.code for each in refused if isinstance(each, Respond)] == ["no-quorum"]
+    assert [each.outcome.code for each in refused if isinstance(each, Give)] == ["no-quorum"]
     taken = alone.step(Requested(1, operation, late + 5), late)
     assert [type(each) for each in taken] == [Read]
 
@@ -258,7 +252,7 @@ def test_two_replicas_decide_without_the_own_disk() -> None:
     put(machine, 7)
     machine.step(Received("n2", Accepted([(0, 1, 1)])), 0.7)
     decided = machine.step(Received("n3", Accepted([(0, 1, 1)])), 0.8)
-    assert [effect.request for effect in decided if isinstance(effect, Respond)] == [7]
+    assert [effect.request for effect in decided if isinstance(effect, Give)] == [7]
 
 
 def test_a_read_waits_for_a_round_that_began_after_it() -> None:
@@ -268,10 +262,10 @@ def test_a_read_waits_for_a_round_that_began_after_it() -> None:
     machine.step(QueriesAnswered([(read.token, [])]), 0.6)
     ended = machine.step(TurnEnded(), 0.6)
     [confirm, _] = [message for _, message in sends(ended) if isinstance(message, Confirm)]
-    assert not [effect for effect in ended if isinstance(effect, Respond)]
+    assert not [effect for effect in ended if isinstance(effect, Give)]
     answered = machine.step(Received("n2", Confirmed(confirm.round, ())), 0.7)
-    [response] = [effect for effect in answered if isinstance(effect, Respond)]
-    assert response.answer.status == 404
+    [response] = [effect for effect in answered if isinstance(effect, Give)]
+    assert response.outcome.status == 404
 
 
 def test_a_read_asks_those_that_hold_its_slot_and_nobody_else() -> None:
@@ -296,7 +290,7 @@ def test_a_past_version_is_read_when_this_disk_holds_what_others_decided() -> No
     ended = machine.step(TurnEnded(), 0.7)
     [confirm, _] = [message for _, message in sends(ended) if isinstance(message, Confirm)]
     confirmed = machine.step(Received("n2", Confirmed(confirm.round, ())), 0.8)
-    assert [effect for effect in confirmed if isinstance(effect, Read | Respond)] == []
+    assert [effect for effect in confirmed if isinstance(effect, Read | Give)] == []
     [read] = [effect for effect in machine.step(Persisted(token), 0.9) if isinstance(effect, Read)]
     assert read.query == Version(0, "/t/a", 0, 1)
 
@@ -308,7 +302,7 @@ def test_who_counts_by_an_older_configuration_is_told_the_newer_one_and_not_coun
     assert [(to, type(message)) for to, message in sends(told)] == [("n2", Configured)]
     told += machine.step(Received("n3", Accepted([(0, 1, 1)]), configuration=2), 0.7)
     assert machine.core.logs[0].decided == 0
-    assert not [effect for effect in told if isinstance(effect, Respond)]
+    assert not [effect for effect in told if isinstance(effect, Give)]
 
 
 def test_a_higher_promise_elsewhere_ends_the_reign_and_leaves_the_fate_open() -> None:
@@ -318,8 +312,8 @@ def test_a_higher_promise_elsewhere_ends_the_reign_and_leaves_the_fate_open() ->
     assert machine.core.logs[0].reign is None
     machine.step(Tick(8_000_000), 0.75)
     late = machine.step(Tick(9_000_000), 9.0)
-    [response] = [effect for effect in late if isinstance(effect, Respond)]
-    assert (response.answer.status, response.answer.unknown) == (504, True)
+    [response] = [effect for effect in late if isinstance(effect, Give)]
+    assert (response.outcome.status, response.outcome.unknown) == (504, True)
 
 
 @pytest.mark.parametrize(

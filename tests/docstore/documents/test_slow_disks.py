@@ -26,5 +26,5 @@ def test_what_is_not_decided_is_not_read() -> None:
     assert trio.run_until(lambda: len(trio.answers) == 3, 5)
     first, last = (respond for _, respond in trio.answers[1:])
     assert (first.request, last.request) == (7, 0), "it is read before the other one is decided"
-    assert first.answer.row is not None
-    assert b"old" in first.answer.row.state
+    assert first.outcome.row is not None
+    assert b"old" in first.outcome.row.state

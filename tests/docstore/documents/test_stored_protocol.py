@@ -9,10 +9,10 @@ from unittest.mock import patch
 import msgpack
 import pytest
 
-from docstore.documents.events import LinkMade
 from docstore.documents.membership import notices, replication, stored_protocol
 from docstore.documents.timing import ReplicaConfig
 from docstore.errors import StoreBroken
+from docstore.machines.events import LinkMade
 from docstore.ownership import configuration as configurations
 from docstore.ownership.configuration import (
     Configuration,

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docstore.documents import parts
-from docstore.documents.effects import Read
-from docstore.documents.events import Event, QueriesAnswered, Received, Requested, TurnEnded
+from docstore.documents.events import Event, Requested
 from docstore.documents.timing import ReplicaConfig
 from docstore.documents.write_path.propose import pages
+from docstore.machines.effects import Read
+from docstore.machines.events import QueriesAnswered, Received, TurnEnded
 from docstore.model.batch import BYTES_MAX, CURRENT_BYTES_MAX, batch_of
 from docstore.model.document import Row
 from docstore.model.identity import Identity, has_created

@@ -1,9 +1,9 @@
 """A message of rows is acknowledged whole, by its number, or log by log (rule SL8)."""
 
-from docstore.documents.events import Persisted, Received, TurnEnded
 from docstore.documents.replica import Replica
 from docstore.documents.timing import ReplicaConfig, SendingBounds
 from docstore.documents.write_path.offered import REMEMBERED_S
+from docstore.machines.events import Persisted, Received, TurnEnded
 from docstore.wire.messages import Accepted, Gap, Offer, Propose, Refused, Took
 from tests.docstore.documents.test_replica import (
     ask_to_put,

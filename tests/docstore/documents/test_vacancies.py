@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from docstore.documents.events import DrainAsked, ViewChanged
+from docstore.documents.events import ViewChanged
 from docstore.documents.timing import LeadershipTimes
+from docstore.machines.events import DrainAsked
 from tests.docstore.documents.trio import NAMES, TICK_S, Trio
 
 PATIENCE_S = LeadershipTimes().vacant_after_s

@@ -34,7 +34,7 @@ class Declared(Trio):
         self.feed(self.owner(), Requested(len(self.sent), operation, self.now + 5))
         assert self.run_until(lambda: self.answers, 10)
         [(_, respond)] = self.answers
-        return respond.answer
+        return respond.outcome
 
 
 @pytest.fixture

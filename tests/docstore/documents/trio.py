@@ -6,20 +6,13 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from docstore.documents.effects import Persist, Read, ReadIndexAnswered, Respond, Send
-from docstore.documents.events import (
-    Event,
-    LinkMade,
-    Persisted,
-    QueriesAnswered,
-    Received,
-    Requested,
-    Tick,
-    TurnEnded,
-)
+from docstore.documents.effects import ReadIndexAnswered
+from docstore.documents.events import Event, Requested
 from docstore.documents.reign import Phase
 from docstore.documents.replica import Replica
 from docstore.documents.timing import ReplicaConfig, SendingBounds
+from docstore.machines.effects import Give, Persist, Read, Send
+from docstore.machines.events import LinkMade, Persisted, QueriesAnswered, Received, Tick, TurnEnded
 from docstore.model.operation import Operation
 from docstore.ownership.configuration import Configuration, MemberEntry, first_registered
 from docstore.storage.ledger import Ledger
@@ -44,7 +37,7 @@ class Trio:
         self.sent: Counter[tuple[str, type]] = Counter()
         self.stored: Counter[str] = Counter()
         """Replica -> how often rows were given to its disk."""
-        self.answers: list[tuple[float, Respond]] = []
+        self.answers: list[tuple[float, Give]] = []
         self.indexes: dict[int, dict[int, tuple[int, int]]] = {}
         self.queries: list[Query] = []
         """What was read from the disks."""
@@ -109,7 +102,7 @@ class Trio:
                         is_cut = not self.cut_off.isdisjoint((name, to))
                         if not is_cut and self._rng.random() >= self.lost:
                             self._at(LINK_S, to, Received(name, message))
-                    case Respond():
+                    case Give():
                         self.answers.append((self.now, effect))
                     case ReadIndexAnswered(request, found):
                         self.indexes[request] = dict(found)

@@ -4,9 +4,10 @@ from random import Random
 
 import pytest
 
-from docstore.documents.events import ChangeAsked, DiskFilled, DrainAsked, Requested
+from docstore.documents.events import ChangeAsked, DiskFilled, Requested
 from docstore.documents.membership.change import Change, Kind
 from docstore.documents.timing import LeadershipTimes, ReplicaConfig
+from docstore.machines.events import DrainAsked
 from docstore.model.operation import Answer, Operation
 from docstore.ownership.by_vote import Recency, Role, Times, Voter
 from docstore.ownership.configuration import Configuration, Stage

@@ -11,24 +11,16 @@ from random import Random
 from typing import Any
 
 from docstore.documents.write_path.handle import Refused, Unchanged, handle
-from docstore.machines.asking import Ask, Noticed, Survey, Told
+from docstore.machines.effects import Ask, Give, Send, Survey
+from docstore.machines.events import LinkLost, Noticed, Received, Surveyed, Tick, Told, TurnEnded
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import ServiceOptions, State
 from docstore.services.declared import DeclaredService
 from docstore.services.registry import Registry
-from docstore.sessions.effects import Confirm, Give, Send
-from docstore.sessions.events import (
-    Asked,
-    Confirmed,
-    LinkLost,
-    Received,
-    SessionEvent,
-    Surveyed,
-    Tick,
-    TurnEnded,
-)
+from docstore.sessions.effects import Confirm
+from docstore.sessions.events import Asked, Confirmed, SessionEvent
 from docstore.sessions.machine import Sessions
 from docstore.sessions.timing import SessionsConfig
 from docstore.wire.sessions_messages import Reply

@@ -2,8 +2,8 @@
 
 import pytest
 
+from docstore.machines.events import LinkLost
 from docstore.services.leases import LEASES, Lease
-from docstore.sessions.events import LinkLost
 from tests.docstore.sessions.group import Group
 
 LINK = f"{LEASES}/x"

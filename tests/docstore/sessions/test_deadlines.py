@@ -22,10 +22,10 @@ def test_each_is_overdue_once_and_in_the_order_of_their_ends() -> None:
     core, deadlines = of_one_clock()
     for key, span_s in (("c", 3.0), ("a", 1.0), ("b", 2.0)):
         deadlines.grant(key, span_s)
-    core.pass_time(2.5)
+    core.heard_s = 2.5
     assert overdue(deadlines) == ["a", "b"]
     assert overdue(deadlines) == []
-    core.pass_time(3.5)
+    core.heard_s = 3.5
     assert list(deadlines.overdue(10)) == [("c", 0.5)]
 
 
@@ -33,7 +33,7 @@ def test_what_is_overdue_beyond_the_limit_comes_the_next_time_and_may_be_renewed
     core, deadlines = of_one_clock()
     for key in "abc":
         deadlines.grant(key, 1.0)
-    core.pass_time(2.0)
+    core.heard_s = 2.0
     assert overdue(deadlines, limit=1) == ["a"]
     assert deadlines.renew("b")
     assert overdue(deadlines) == ["c"]
@@ -42,14 +42,14 @@ def test_what_is_overdue_beyond_the_limit_comes_the_next_time_and_may_be_renewed
 def test_what_is_ending_is_not_renewed_until_it_is_granted_anew() -> None:
     core, deadlines = of_one_clock()
     deadlines.grant("a", 1.0)
-    core.pass_time(1.0)
+    core.heard_s = 1.0
     assert overdue(deadlines) == ["a"]
     assert not deadlines.renew("a")
     assert deadlines.is_ending("a")
     deadlines.grant("a", 1.0)
     assert not deadlines.is_ending("a")
     assert deadlines.renew("a")
-    core.pass_time(2.0)
+    core.heard_s = 2.0
     assert overdue(deadlines) == ["a"]
 
 
@@ -61,7 +61,7 @@ def test_what_is_dropped_does_not_stay_in_memory_until_it_would_be_due() -> None
         deadlines.grant(str(number), 3_600.0)
         deadlines.drop(str(number))
     assert len(deadlines._heap) < 2_000
-    core.pass_time(2.0)
+    core.heard_s = 2.0
     assert overdue(deadlines) == ["kept"]
 
 
@@ -69,7 +69,7 @@ def test_what_is_dropped_is_overdue_no_more() -> None:
     core, deadlines = of_one_clock()
     deadlines.grant("a", 1.0)
     deadlines.drop("a")
-    core.pass_time(5.0)
+    core.heard_s = 5.0
     assert overdue(deadlines) == []
     assert deadlines.left_s("a") is None
     assert not deadlines.renew("a")

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from docstore.machines.asking import Noticed
+from docstore.machines.effects import Give
+from docstore.machines.events import Noticed
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.ownership.by_store import Candidate, Turns
 from docstore.services.leases import Lease
 from docstore.services.turns import ELECTIONS, LOCKS, state_of, turns_of
-from docstore.sessions.effects import Give
 from docstore.sessions.events import Asked
 from docstore.wire.sessions_messages import Reply
 from tests.docstore.sessions.group import Group

@@ -12,28 +12,28 @@ from typing import Any
 import msgpack
 
 from docstore.documents.write_path.handle import Refused, Unchanged, handle
-from docstore.machines.asking import Ask, Noticed, Survey, Told
+from docstore.machines.effects import Alarm, Ask, Give, Persist, Read, Send, Survey
+from docstore.machines.events import (
+    DrainAsked,
+    LinkLost,
+    LinkMade,
+    Noticed,
+    Persisted,
+    QueriesAnswered,
+    Received,
+    Surveyed,
+    Tick,
+    Told,
+    TurnEnded,
+)
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.model.streams_batch import body_of, header_of
 from docstore.storage.partition_ledger import PartitionLedger
 from docstore.storage.partitions import Batches
-from docstore.streams.effects import Alarm, Give, Keep, Look, Outcome, Problem, Records, Send
-from docstore.streams.events import (
-    DrainAsked,
-    FetchAsked,
-    Kept,
-    LinkLost,
-    LinkMade,
-    Looked,
-    ProduceAsked,
-    Received,
-    StreamEvent,
-    Surveyed,
-    Tick,
-    TurnEnded,
-)
+from docstore.streams.effects import Outcome, Problem, Records
+from docstore.streams.events import FetchAsked, ProduceAsked, StreamEvent
 from docstore.streams.leading import Leading
 from docstore.streams.log import PartitionLog
 from docstore.streams.partitions import Partitions
@@ -132,7 +132,7 @@ class Group:
         self.cuts: set[frozenset[str]] = set()
         self.draining, self.silent = set[str](), set[str]()  # Silent: connected, and not heard.
         self.leavers: frozenset[str] = frozenset()
-        self.held_disks: dict[str, deque[Keep]] = {}
+        self.held_disks: dict[str, deque[Persist]] = {}
         self.answer_updates: Callable[[Operation], Answer | None] = lambda operation: None
         """Answers an update in the register's place, if it wants to."""
         self.answer_surveys = True
@@ -251,14 +251,14 @@ class Group:
                     is_cut = frozenset((name, to)) in self.cuts or {name, to} & self.silent
                     if to in self.machines and not is_cut and not self.drops(name, to, message):
                         self._queue.append((to, self.lives[to], Received(name, message)))
-                case Keep():
+                case Persist():
                     if name in self.held_disks:
                         self.held_disks[name].append(effect)
                     else:
                         self._keep(name, effect)
-                case Look(token, query):
+                case Read(token, query):
                     found = self.ledgers[name].answer(query)
-                    self._later(name, Looked([(token, found)]))
+                    self._later(name, QueriesAnswered([(token, found)]))
                 case Ask(token, operation, _):
                     self._later(name, Told(token, self._answer(name, operation)))
                 case Survey(token) if self.answer_surveys:
@@ -271,9 +271,9 @@ class Group:
     def _later(self, name: str, event: StreamEvent) -> None:
         self._queue.append((name, self.lives[name], event))
 
-    def _keep(self, name: str, keep: Keep) -> None:
+    def _keep(self, name: str, keep: Persist) -> None:
         self.ledgers[name].apply(keep.writes)
-        self._later(name, Kept(keep.token))
+        self._later(name, Persisted(keep.token))
 
     # Documents
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from docstore.machines.asking import Noticed
+from docstore.machines.events import Noticed
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation

@@ -1,7 +1,7 @@
 """The acceptance lines of streams that concern the machine alone, by their numbers."""
 
+from docstore.machines.events import Room
 from docstore.streams.effects import Records
-from docstore.streams.events import Room
 from docstore.streams.replica_set import Resolution
 from docstore.streams.topic import Topic
 from docstore.wire.streams_messages import Acked, Append, Notice, Promoted, Rejected

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from docstore.machines.asking import Noticed
+from docstore.machines.events import Noticed
 from docstore.model.operation import Answer, Operation
 from docstore.streams.provisioning import AT_ONCE, with_settings
 from docstore.streams.replica_set import (

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import msgpack
 
+from docstore.machines.effects import Give, Read
+from docstore.machines.events import QueriesAnswered, Received, Tick, TurnEnded
 from docstore.storage.partition_ledger import PartitionLedger
-from docstore.streams.effects import HIGH_NOT_KNOWN, Give, Look, Problem, Records
-from docstore.streams.events import FetchAsked, Looked, ProduceAsked, Received, Tick, TurnEnded
+from docstore.streams.effects import HIGH_NOT_KNOWN, Problem, Records
+from docstore.streams.events import FetchAsked, ProduceAsked
 from docstore.streams.figures import figures_of
 from docstore.wire.streams_messages import (
     Acked,
@@ -328,9 +330,9 @@ def test_a_read_of_a_log_that_was_begun_anew_meanwhile_is_not_answered_with_both
     group.run(0.1)
     machine, log = group.machines["a"], group.log("a")
     event = FetchAsked(9, LINK, ("offset", 0), "committed", 1 << 20, group.now)
-    [look] = [each for each in machine.step(event, group.now) if isinstance(each, Look)]
+    [look] = [each for each in machine.step(event, group.now) if isinstance(each, Read)]
     log.clear(0, b"")
     found = group.ledgers["a"].answer(look.query)
-    [answer] = machine.step(Looked([(look.token, found)]), group.now)
+    [answer] = machine.step(QueriesAnswered([(look.token, found)]), group.now)
     assert isinstance(answer, Give)
     assert isinstance(answer.outcome, Problem)

@@ -1,0 +1,118 @@
+"""The disk of this node, as a machine sees it: group commit, and queries.
+
+What a machine says of its own disk (a promise, an acknowledgement) goes through `when_durable` or
+`accepted`, and leaves only when the batch that forms now has come back as Persisted. That rule (P3)
+is kept here, for all machines, so that no step can forget it.
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from docstore.machines.core import Outlet
+from docstore.machines.effects import Persist, Read
+
+A = TypeVar("A")
+L = TypeVar("L")
+Q = TypeVar("Q")
+R = TypeVar("R")
+W = TypeVar("W")
+
+
+@dataclass(slots=True)
+class Batch(Generic[L, A, W]):
+    """The writes of one turn, and what the machine may say once they are durable."""
+
+    token: int
+    writes: list[W] = field(default_factory=list)
+    appended: list[A] = field(default_factory=list)
+    """Rows or batches that have joined logs since the last of `writes`."""
+    saved: dict[Any, L] = field(default_factory=dict)
+    """Key -> log whose record is to be stored as it is when the turn ends."""
+    ends: dict[Any, tuple[L, int, int]] = field(default_factory=dict)
+    """Key -> (log, its cuts, its end once this is durable)."""
+    accepted: dict[Any, Any] = field(default_factory=dict)
+    """Acknowledgements, by their receiver."""
+    then: list[Callable[[], None]] = field(default_factory=list)
+
+
+class MachineDisk(ABC, Generic[L, A, W, Q, R]):
+    """The batch that forms, those on their way to the disk, and queries without an answer."""
+
+    def __init__(self, outlet: Outlet[Any], append: Callable[[list[A]], W]) -> None:
+        """append: makes one write of all that was appended."""
+        self._outlet = outlet
+        self._append = append
+        self._reads: dict[int, Callable[[R], None]] = {}
+        self.batch: Batch[L, A, W] = Batch(outlet.next_token())
+        self.unfinished: deque[Batch[L, A, W]] = deque()
+
+    def store(self, write: W) -> None:
+        """Put another write into the batch, after what was appended before it."""
+        batch = self.batch
+        if batch.appended:
+            batch.writes.append(self._append(batch.appended))
+            batch.appended = []
+        batch.writes.append(write)
+
+    def when_durable(self, then: Callable[[], None]) -> None:  # Seam.
+        """Run `then` when all that this turn stores, and all before it, is durable."""
+        self.batch.then.append(then)
+
+    @property
+    def has_more(self) -> bool:
+        """Say whether something gathered that only the end of a turn lets out."""
+        batch = self.batch
+        return bool(batch.writes or batch.appended or batch.saved or batch.accepted or batch.then)
+
+    def flush(self) -> None:  # Seam.
+        """End the turn: one Persist for all that gathered."""
+        batch = self.batch
+        if batch.appended:
+            batch.writes.append(self._append(batch.appended))
+            batch.appended = []
+        if batch.saved:
+            batch.writes.extend(self._records(batch.saved.values()))
+        if batch.writes:
+            self._outlet.out.append(Persist(batch.token, batch.writes))
+        elif not (batch.accepted or batch.then or batch.ends):
+            return
+        self.unfinished.append(batch)
+        self.batch = Batch(self._outlet.next_token())
+        if len(self.unfinished) == 1 and not batch.writes:
+            self.persisted(batch.token)
+
+    def persisted(self, token: int) -> None:
+        """Say what waited for the batches up to `token`, and for those that wrote nothing."""
+        while self.unfinished:
+            batch = self.unfinished[0]
+            if batch.token > token and batch.writes:
+                return
+            self.unfinished.popleft()
+            self._release(batch)
+            for then in batch.then:
+                then()
+
+    @abstractmethod
+    def _records(self, logs: Iterable[L]) -> Iterable[W]:
+        """Return the writes that store the records of logs."""
+
+    @abstractmethod
+    def _release(self, batch: Batch[L, A, W]) -> None:
+        """Note how far logs are durable now, and send the acknowledgements of a batch."""
+
+    # Queries
+
+    def read(self, query: Q, then: Callable[[R], None]) -> None:
+        """Ask the disk; `then` runs with what is committed there."""
+        token = self._outlet.next_token()
+        self._reads[token] = then
+        self._outlet.out.append(Read(token, query))
+
+    def answer_read(self, token: int, result: R) -> None:
+        """Run what waits for a query; nothing does after a reset."""
+        then = self._reads.pop(token, None)
+        if then is not None:
+            then(result)
