@@ -6,12 +6,12 @@ or not decided: whoever acts on it reads it first.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from docstore.documents.view.group import GroupView
 from docstore.errors import StoreBroken
 from docstore.machines.effects import Ask, Survey
-from docstore.machines.events import Told
+from docstore.machines.events import Surveyed, Told
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.storage.store import Store
@@ -62,14 +62,12 @@ class Errands:
     def __init__(
         self,
         documents: Documents,
-        told: Callable[[Told], None],
-        surveyed: Callable[[int, Sequence[Row]], None],
+        feed: Callable[[Any], None],
         broken: Callable[[BaseException], None],
     ) -> None:
         """broken: called when the disk has failed; nothing may be answered after it."""
         self._documents = documents
-        self._told = told
-        self._surveyed = surveyed
+        self._feed = feed
         self._broken = broken
         self._loop = asyncio.get_running_loop()
         self._surveys: set[asyncio.Task[None]] = set()
@@ -84,7 +82,7 @@ class Errands:
 
     def _answered(self, token: int, done: "asyncio.Future[Answer]") -> None:
         if not done.cancelled():
-            self._told(Told(token, done.result()))
+            self._feed(Told(token, done.result()))
 
     def survey(self, asked: Survey) -> None:
         """Find the machine's documents."""
@@ -98,7 +96,7 @@ class Errands:
         except StoreBroken as error:
             self._broken(error)
         else:
-            self._surveyed(token, rows)
+            self._feed(Surveyed(token, rows))
 
     async def stop(self) -> None:
         """Find nothing any more."""

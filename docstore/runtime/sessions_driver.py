@@ -1,15 +1,12 @@
-"""The shell around the session machine: as `docstore/runtime/streams_driver.py`, without a disk."""
+"""The driver of sessions: `stepping.py`, without a disk."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, assert_never
+from typing import Any
 
-from docstore.machines.effects import Ask, Give, Send, Survey
-from docstore.machines.events import Surveyed, Tick, TurnEnded
-from docstore.model.document import Row
 from docstore.runtime.documents import Documents, Errands
 from docstore.runtime.links.peers import PeerLinks
-from docstore.runtime.stepping import Requests, Stepping, clock
+from docstore.runtime.stepping import Stepping, clock
 from docstore.runtime.trace.context import TRACEPARENT
 from docstore.runtime.trace.of_sessions import TABLE
 from docstore.sessions.effects import Confirm, SessionEffect
@@ -34,12 +31,11 @@ class SessionsDriver(Stepping[SessionEvent, SessionEffect]):
         broken: Callable[[BaseException], None],
     ) -> None:
         """read_index: as `Driver.read_index`. broken: called when the disk has failed."""
-        super().__init__(machine, links, TABLE)
+        super().__init__(machine, links, TABLE, broken)
         self.machine = machine
         self._read_index = read_index
         self._confirming: set[asyncio.Task[None]] = set()
-        self._requests = Requests[Reply](self.loop)
-        self._errands = Errands(documents, self.feed, self._surveyed, broken)
+        self._errands = Errands(documents, self.feed, broken)
 
     async def stop(self) -> None:
         """Answer nobody any more."""
@@ -49,11 +45,6 @@ class SessionsDriver(Stepping[SessionEvent, SessionEffect]):
         await asyncio.gather(*self._confirming, return_exceptions=True)
         await self._errands.stop()
         self._requests.cancel()
-
-    @property
-    def in_flight(self) -> int:
-        """Return for how many calls somebody still waits."""
-        return self._requests.in_flight
 
     def call(
         self, link: str, kind: str, argument: Any, timeout_s: float
@@ -66,31 +57,10 @@ class SessionsDriver(Stepping[SessionEvent, SessionEffect]):
         self.feed(Asked(number, link, kind, argument, clock() + timeout_s, TRACEPARENT.get()))
         return future
 
-    def perform(self, event: SessionEvent) -> None:
-        """Step the machine, and perform what it asks in order."""
-        for effect in self.step(event):
-            match effect:
-                case Send(to, message):
-                    self.links.send(to, message)
-                case Give(request, reply):
-                    self._requests.answer(request, reply)
-                case Ask():
-                    self._errands.ask(effect)
-                case Survey():
-                    self._errands.survey(effect)
-                case Confirm():
-                    self.loop.call_soon(self._confirm, effect)
-                case _:
-                    assert_never(effect)
-
-    def end_turn(self) -> None:
-        """Let the machine say what it gathered in this turn."""
-        if self.machine.wants_turn:
-            self.feed(TurnEnded())
-
-    def tick(self) -> None:
-        """Say that time has passed."""
-        self.feed(Tick())
+    def perform(self, effect: SessionEffect) -> None:
+        """Perform an effect that no other machine has."""
+        assert isinstance(effect, Confirm)
+        self.loop.call_soon(self._confirm, effect)
 
     def _confirm(self, effect: Confirm) -> None:
         task = self.loop.create_task(self._confirmed(effect))
@@ -104,6 +74,3 @@ class SessionsDriver(Stepping[SessionEvent, SessionEffect]):
         found = await self._read_index(list(slots.values()), effect.timeout_s)
         owners = {link: (core.me, found[slot][0]) for link, slot in slots.items() if slot in found}
         self.feed(Confirmed(effect.token, owners))
-
-    def _surveyed(self, token: int, rows: Sequence[Row]) -> None:
-        self.feed(Surveyed(token, rows))

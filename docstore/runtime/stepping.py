@@ -6,13 +6,16 @@ in one turn of the loop leaves together at its end, without a delay.
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import Context
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import structlog
 
+from docstore.machines.effects import Alarm, Ask, Give, Persist, Read, Send, Survey
+from docstore.machines.events import Tick, TurnEnded
+from docstore.runtime.disk import Disk, Queue
+from docstore.runtime.documents import Errands
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.trace.brief import Table
 from docstore.runtime.trace.dumping import Causes, dump
@@ -43,27 +46,84 @@ class Machine(Protocol[E_contra, F_co]):
     def step(self, event: E_contra, now: float) -> Sequence[F_co]:
         """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
 
+    @property
+    def wants_turn(self) -> bool:
+        """Say whether something waits for TurnEnded."""
 
-class Stepping(ABC, Generic[E, F]):
-    """The part of a driver that is the same for every machine."""
 
-    def __init__(self, machine: Machine[E, F], links: PeerLinks, table: Table) -> None:
-        """table: what is kept of the machine's steps."""
+class Stepping(Generic[E, F]):
+    """The driver of a machine, with a disk or without, a client of documents or not."""
+
+    _disk: Disk[Any, Any, Any]
+    bytes_of: Callable[[Sequence[Any]], int]
+    """Of a machine that has Persist and Read; the latter for the bodies in what it stores."""
+    _errands: Errands
+    """Of a machine that has Ask and Survey."""
+
+    def __init__(
+        self,
+        machine: Machine[E, F],
+        links: PeerLinks,
+        table: Table,
+        broken: Callable[[BaseException], None],
+    ) -> None:
+        """table: what is kept of the machine's steps.
+
+        broken: called when the disk has failed; nothing may be answered after it.
+        """
         self.loop = asyncio.get_running_loop()
         self.links = links
         self.recorder = Recorder(table)
+        self.broken = broken
+        self.stopped = False
+        self._requests = Requests[Any](self.loop)
         self._dumps = Causes()
         self._of_nobody = Context()
         """In which a turn ends: it is no single request's."""
-        self.stopped = False
         self._machine = machine
         self._turn_planned = False
         self._performing = False
         self._ticker: asyncio.TimerHandle | None = None
 
-    @abstractmethod
-    def perform(self, event: E) -> None:
-        """Step the machine, and perform what it asks in order."""
+    def feed(self, event: E) -> None:
+        """Give the machine an event and perform what it asks, in order.
+
+        Not to be called while a list is performed: what it asks would overtake the rest.
+        """
+        if self.stopped:
+            return
+        assert not self._performing
+        self._performing = True
+        try:
+            for effect in self.step(event):
+                match effect:
+                    case Send(to, message):
+                        self.links.send(to, message)
+                    case Give(request, outcome):
+                        self._requests.answer(request, outcome)
+                    case Persist(token, writes):
+                        self._disk.writes.extend(writes)
+                        self._disk.token = token
+                        self.recorder.carried += self.bytes_of(writes)
+                    case Read(token, query):
+                        self.queue_of(query).waiting.append((token, query))
+                    case Ask():
+                        self._errands.ask(effect)
+                    case Survey():
+                        self._errands.survey(effect)
+                    case Alarm(what):
+                        self.alarm(effect, what)
+                    case _:
+                        self.perform(effect)
+        finally:
+            self._performing = False
+        if not self._turn_planned:
+            self._turn_planned = True
+            self.loop.call_soon(self._end_turn, context=self._of_nobody)
+
+    def perform(self, effect: F) -> None:
+        """Perform an effect that no other machine has."""
+        raise AssertionError(effect)
 
     def step(self, event: E) -> Sequence[F]:
         """Step the machine, and keep what it was told and what it asks for."""
@@ -98,16 +158,22 @@ class Stepping(ABC, Generic[E, F]):
         if self._dumps.is_first(why):
             log.error(why)
 
-    @abstractmethod
-    def tick(self) -> None:
-        """Feed the event that says that time has passed."""
+    def queue_of(self, query: Any) -> Queue[Any]:
+        """Return where a query waits for the disk."""
+        return self._disk.queues[0]
 
-    @abstractmethod
-    def end_turn(self) -> None:
-        """Let the machine end its turn, if it has something to say then."""
+    def tick(self) -> None:
+        """Say what time it is."""
+        tick: Any = Tick(time.time_ns() // 1000)
+        self.feed(tick)
 
     def after_turn(self) -> None:
         """Begin what waits for the end of a turn, after the frames have left."""
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many requests of this node's clients are not answered yet."""
+        return self._requests.in_flight
 
     def start(self) -> None:
         """Begin to tick."""
@@ -123,25 +189,10 @@ class Stepping(ABC, Generic[E, F]):
         """Give the machine an event that comes out of the middle of another one's list."""
         self.loop.call_soon(self.feed, event)
 
-    def feed(self, event: E) -> None:
-        """Give the machine an event and perform what it asks, in order.
-
-        Not to be called while a list is performed: what it asks would overtake the rest.
-        """
-        if self.stopped:
-            return
-        assert not self._performing
-        self._performing = True
-        try:
-            self.perform(event)
-        finally:
-            self._performing = False
-        if not self._turn_planned:
-            self._turn_planned = True
-            self.loop.call_soon(self._end_turn, context=self._of_nobody)
-
     def _end_turn(self) -> None:
-        self.end_turn()
+        if self._machine.wants_turn:
+            turn_ended: Any = TurnEnded()
+            self.feed(turn_ended)
         self._turn_planned = False
         self.links.flush()
         self.after_turn()

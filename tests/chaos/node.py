@@ -33,7 +33,7 @@ import docstore.documents.operations
 import docstore.http.leases
 import docstore.http.reply
 import docstore.node.running
-import docstore.runtime.driver
+import docstore.runtime.stepping
 import docstore.storage.sqlite
 from docstore.__main__ import main
 from docstore.documents.timing import MemoryBounds, ReplicaConfig, Retention
@@ -119,7 +119,7 @@ def install(control: Control) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     points.install(reached)
-    for module in (docstore.runtime.driver, docstore.http.leases, docstore.http.reply):
+    for module in (docstore.runtime.stepping, docstore.http.leases, docstore.http.reply):
         put_in(module, "time", SkewedTime(control))
     shorter: dict[str, Any] = {}
     retention_s = control.get("retention_s", 0.0)

@@ -110,7 +110,7 @@ async def test_a_disk_that_fails_is_told_of_and_keeps_nobody_waiting() -> None:
     store = FailingDisk()
     driver, _ = await alone(store)
     failures: list[BaseException] = []
-    driver._broken = failures.append
+    driver.broken = failures.append
     async with asyncio.timeout(10):
         found = await driver.submit(Operation(verb="GET", link=LINK), 5.0)
         assert found.status == 404
@@ -132,7 +132,7 @@ async def test_a_disk_without_room_even_for_reads_is_told_of_in_time(
     store = SmallDisk()
     driver, _ = await alone(store)
     failures: list[BaseException] = []
-    for queue in driver._queues:
+    for queue in driver._disk.queues:
         queue._broken = failures.append
     async with asyncio.timeout(10):
         store.unreadable = 1 << 30

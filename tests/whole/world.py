@@ -26,10 +26,8 @@ import docstore.node.members.founding
 import docstore.node.members.lookup
 import docstore.node.members.membership
 import docstore.node.node
-import docstore.runtime.driver
 import docstore.runtime.links.peers
 import docstore.runtime.stepping
-import docstore.runtime.streams_driver
 import gossip.agent
 import gossip.clock
 from tests.whole.asking import ask
@@ -139,7 +137,7 @@ def simulated(loop: VirtualLoop, rng: Random, ended: Callable[..., None]) -> Ite
     time, chance = VirtualTime(loop), Chance(rng)
     with ExitStack() as stack:
         for module in (
-            docstore.runtime.driver, docstore.runtime.stepping, docstore.runtime.streams_driver,
+            docstore.runtime.stepping,
             docstore.node.members.membership, docstore.maintenance.upkeep.resync, docstore.http.ids,
             docstore.http.leases, docstore.http.reply,
             docstore.client.boot_clock, gossip.clock, gossip.agent,

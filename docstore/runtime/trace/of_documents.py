@@ -26,7 +26,7 @@ from docstore.runtime.trace.brief import (
 )
 from docstore.runtime.trace.of_machines import COMMON, answers
 from docstore.storage.arrivals import Arrive
-from docstore.storage.store import Append, Base, Query, SaveConfiguration, SaveSlot, Write
+from docstore.storage.store import Append, Base, Query, Result, SaveConfiguration, SaveSlot, Write
 from docstore.wire import messages
 
 ROW = "slot n epoch owner link version"
@@ -217,3 +217,8 @@ def bytes_of_rows(rows: Iterable[Row]) -> int:
 def bytes_of(writes: Iterable[Write]) -> int:
     """Return the bytes of the documents that are written."""
     return sum(bytes_of_rows(each.rows) for each in writes if type(each) is Append)
+
+
+def bytes_read(results: Iterable[Result]) -> int:
+    """Return the bytes of the documents that were read."""
+    return sum(bytes_of_rows(each) for each in results if type(each) is list)
