@@ -80,7 +80,6 @@ class RunningNode:
         self.stream_backend = StreamBackend(parts.node_id, self.streams, view, rpc, driver.submit)
         self.sessions = _sessions(parts, recovered, view, driver, broken)
         self.session_backend = SessionBackend(self.sessions, view)
-        self.trace = _trace(driver, self.streams, self.sessions)
         self.resync = Resync(driver.view, store, rpc, driver.feed)
         self.expiring = Expiring(driver.view, store, driver.submit)
         self.repair = Repair(
@@ -99,6 +98,7 @@ class RunningNode:
         self.announcing = Announcing(driver, parts.registry, rpc, owners)
         self.needs = NeedsReader(driver, self.listings)
         self.deliverer = self._deliverer(view)
+        self.trace = _trace(driver, self.streams, self.sessions, self.deliverer)
         self.group = Group(
             parts.node_id, driver, founding=parts.founding, lookup=parts.lookup,
             links=parts.links, membership=parts.membership, rpc=rpc,
@@ -208,14 +208,17 @@ class RunningNode:
         await self.driver.stop()
 
 
-def _trace(driver: Driver, streams: StreamsDriver, sessions: SessionsDriver) -> Trace:
-    return Trace(
-        {
-            "documents": driver.recorder,
-            "streams": streams.recorder,
-            "sessions": sessions.recorder,
-        }
-    )
+def _trace(
+    driver: Driver, streams: StreamsDriver, sessions: SessionsDriver, deliverer: Deliverer | None
+) -> Trace:
+    recorders = {
+        "documents": driver.recorder,
+        "streams": streams.recorder,
+        "sessions": sessions.recorder,
+    }
+    if deliverer is not None:
+        recorders["webhooks"] = deliverer.recorder
+    return Trace(recorders)
 
 
 def _sessions(

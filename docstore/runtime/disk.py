@@ -1,6 +1,6 @@
 """The disk under a driver: one batch of writes at a time (group commit), and queries.
 
-What a machine asks to be stored joins the batch that forms while the disk is busy with the one
+The writes of a machine join the batch that forms while the disk is busy with the one
 before; batches leave at the end of the loop's turn, as frames do.
 """
 
@@ -52,7 +52,7 @@ class Disk(Generic[W, Q, R]):
         """
         self.writes: list[W] = []
         self.token = 0
-        """Of the last Persist."""
+        """The token of the last Persist."""
         self.queues = [Queue(limit, self._answer, self._fail) for limit in at_once]
         self._driver = driver
         self._store_submit = submit

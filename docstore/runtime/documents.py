@@ -1,7 +1,7 @@
 """The documents of the group, as a machine beside the replica uses them. A shell.
 
-A survey finds what this node's own disk holds of the slots that it owns. What it finds may be old,
-or not decided: whoever acts on it reads it first.
+A survey finds what this node's own disk holds of the slots that it owns. Its rows may be old, or
+not decided: a machine reads a document before it acts on it.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class GroupDocuments:
 
 
 class Errands:
-    """What a machine has asked of documents, until it is told.
+    """The operations and surveys of a machine that have no answer yet.
 
     Nothing is asked or told within a list of effects: the machine of documents and the one beside
     it never feed each other, so both go by way of the loop.

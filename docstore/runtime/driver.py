@@ -38,7 +38,7 @@ from docstore.storage.patience import once_there_is_room
 from docstore.storage.store import LONG, Query, Store, Write
 
 QUERIES_AT_ONCE, LONG_QUERIES_AT_ONCE = 256, 4
-"""What waits for them all goes on in one step, and the loop has to come round between two."""
+"""Queries that are answered in one step: the loop must come round between two steps."""
 
 log = structlog.get_logger("docstore.protocol")
 
@@ -56,7 +56,9 @@ class Driver(Stepping[Event, Effect]):
         reconfigured: Callable[[Configuration], None],
         broken: Callable[[BaseException], None],
     ) -> None:
-        super().__init__(replica, links, TABLE, broken)
+        super().__init__(replica, links, TABLE)
+        self.broken = broken
+        self._peers = links
         self.replica = replica
         self.view = ReplicaView(replica)
         self.loop_lag_s = 0.0
@@ -139,7 +141,7 @@ class Driver(Stepping[Event, Effect]):
             case Publish(row):
                 self._publish(row)
             case Reconfigured(configuration):
-                self.links.configuration = configuration.id
+                self._peers.configuration = configuration.id
                 # Later: it feeds events of its own, and this list is not done yet.
                 self.loop.call_soon(self._reconfigured, configuration)
             case ChangeAnswered(request, status, code, detail):
@@ -178,7 +180,7 @@ class Driver(Stepping[Event, Effect]):
         if not self._store.is_full:  # Else it has said so, once.
             log.warning("no room for a batch: nothing of it is stored, slots are yielded")
         recovered = await once_there_is_room(self._store.recover)
-        # What was asked meanwhile goes on from rows that are not there: it goes as well.
+        # Writes that gathered meanwhile rest on rows that are not there.
         self._disk.writes = []
         self.feed(DiskFilled(recovered))
         return False

@@ -31,14 +31,14 @@ class SessionsDriver(Stepping[SessionEvent, SessionEffect]):
         broken: Callable[[BaseException], None],
     ) -> None:
         """read_index: as `Driver.read_index`. broken: called when the disk has failed."""
-        super().__init__(machine, links, TABLE, broken)
+        super().__init__(machine, links, TABLE)
         self.machine = machine
         self._read_index = read_index
         self._confirming: set[asyncio.Task[None]] = set()
         self._errands = Errands(documents, self.feed, broken)
 
     async def stop(self) -> None:
-        """Answer nobody any more."""
+        """Answer no call any more."""
         self.end()
         for task in self._confirming:
             task.cancel()

@@ -1,7 +1,7 @@
 """How a pure machine runs against a real clock: feed an event, perform the list, flush the turn.
 
-One thread, run to completion: while a list is performed no other event is looked at. What was said
-in one turn of the loop leaves together at its end, without a delay.
+One thread, run to completion: while a list is performed no other event is fed. The messages of one
+turn of the loop leave together at its end, without a delay.
 """
 
 import asyncio
@@ -16,7 +16,6 @@ from docstore.machines.effects import Alarm, Ask, Give, Persist, Read, Send, Sur
 from docstore.machines.events import Tick, TurnEnded
 from docstore.runtime.disk import Disk, Queue
 from docstore.runtime.documents import Errands
-from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.trace.brief import Table
 from docstore.runtime.trace.dumping import Causes, dump
 from docstore.runtime.trace.recorder import Recorder
@@ -41,7 +40,7 @@ def clock() -> float:
 
 
 class Machine(Protocol[E_contra, F_co]):
-    """What is driven. Pure: time is told, and what it wants done is returned."""
+    """A pure machine: time is an argument, and effects are returned."""
 
     def step(self, event: E_contra, now: float) -> Sequence[F_co]:
         """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
@@ -51,30 +50,46 @@ class Machine(Protocol[E_contra, F_co]):
         """Say whether something waits for TurnEnded."""
 
 
+class Links(Protocol):
+    """The links to other nodes, as a driver uses them."""
+
+    def send(self, to: str, message: Any) -> None:
+        """Send at the end of the turn, or drop it."""
+
+    def flush(self) -> None:
+        """End the turn."""
+
+
+class NoLinks:
+    """The links of a machine that sends nothing."""
+
+    def send(self, to: str, message: Any) -> None:
+        """Fail: nothing is sent."""
+        raise AssertionError(message)
+
+    def flush(self) -> None:
+        """Send nothing."""
+
+
 class Stepping(Generic[E, F]):
     """The driver of a machine, with a disk or without, a client of documents or not."""
 
     _disk: Disk[Any, Any, Any]
     bytes_of: Callable[[Sequence[Any]], int]
-    """Of a machine that has Persist and Read; the latter for the bodies in what it stores."""
+    """Both for a machine that has Persist and Read. bytes_of: the size of the bodies in writes."""
     _errands: Errands
-    """Of a machine that has Ask and Survey."""
+    """For a machine that has Ask and Survey."""
 
     def __init__(
         self,
         machine: Machine[E, F],
-        links: PeerLinks,
+        links: Links,
         table: Table,
-        broken: Callable[[BaseException], None],
     ) -> None:
-        """table: what is kept of the machine's steps.
-
-        broken: called when the disk has failed; nothing may be answered after it.
-        """
+        """table: what is kept of the machine's steps."""
         self.loop = asyncio.get_running_loop()
         self.links = links
         self.recorder = Recorder(table)
-        self.broken = broken
         self.stopped = False
         self._requests = Requests[Any](self.loop)
         self._dumps = Causes()
@@ -126,7 +141,7 @@ class Stepping(Generic[E, F]):
         raise AssertionError(effect)
 
     def step(self, event: E) -> Sequence[F]:
-        """Step the machine, and keep what it was told and what it asks for."""
+        """Step the machine, and keep the event and the effects."""
         now = clock()
         try:
             effects = self._machine.step(event, now)
@@ -214,7 +229,7 @@ class Requests(Generic[T]):
 
     @property
     def in_flight(self) -> int:
-        """Return for how many somebody still waits."""
+        """Return how many requests have a client that still waits."""
         return sum(not waiting.done() for waiting in self._waiting.values())
 
     def next_number(self, count: int = 1) -> int:
@@ -236,13 +251,13 @@ class Requests(Generic[T]):
         return batch.all
 
     def refused(self) -> "asyncio.Future[T]":
-        """Return a future that nobody will answer, since the machine runs no more."""
+        """Return a cancelled future, since the machine runs no more."""
         future: asyncio.Future[T] = self._loop.create_future()
         future.cancel()
         return future
 
     def answer(self, number: int, answer: T) -> None:
-        """Answer a request, if somebody still waits for it."""
+        """Answer a request, if its client still waits."""
         waiting = self._waiting.pop(number)
         if isinstance(waiting, _Batch):
             waiting.answer(number, answer)
@@ -250,7 +265,7 @@ class Requests(Generic[T]):
             waiting.set_result(answer)
 
     def cancel(self) -> None:
-        """Leave everybody without an answer."""
+        """Cancel all requests without an answer."""
         for waiting in self._waiting.values():
             waiting.cancel()
 
@@ -274,7 +289,7 @@ class _Batch(Generic[T]):
             self.all.set_result(cast(list[T], self._answers))
 
     def done(self) -> bool:
-        """Say whether nobody waits any more."""
+        """Say whether the client waits no more."""
         return self.all.done()
 
     def cancel(self) -> None:

@@ -44,7 +44,7 @@ from docstore.streams.events import (
 from docstore.streams.partitions import Partitions
 
 READS_AT_ONCE = 64
-"""What they find goes on in one step, and each may be a megabyte."""
+"""Queries that are answered in one step: each result may be a megabyte."""
 FULL_PAUSE_S = 0.1
 """Between two attempts to keep what a disk had no room for."""
 
@@ -66,7 +66,8 @@ class StreamsDriver(Stepping[StreamEvent, StreamEffect]):
         broken: Callable[[BaseException], None],
     ) -> None:
         """broken: called when the disk has failed; nothing may be answered after it."""
-        super().__init__(machine, links, TABLE, broken)
+        super().__init__(machine, links, TABLE)
+        self.broken = broken
         self.machine = machine
         self.bytes_of = bytes_of
         self._store = store
@@ -79,7 +80,7 @@ class StreamsDriver(Stepping[StreamEvent, StreamEffect]):
         self._committing: asyncio.Task[None] | None = None
 
     async def stop(self) -> None:
-        """Finish the batch that is under way, unless it finds no room; answer nobody any more."""
+        """Finish the batch that is under way, unless it finds no room; cancel all requests."""
         self.end()
         await self._errands.stop()
         await self._disk.stop()
@@ -113,13 +114,13 @@ class StreamsDriver(Stepping[StreamEvent, StreamEffect]):
         error: Exception | None = None
         try:
             await self._store.commit(writes)
-        except Exception as failure:  # noqa: BLE001 - whoever stores is told
+        except Exception as failure:  # noqa: BLE001 - `then` takes it
             error = failure
         then(error)
 
     async def _wait_for_room(self, writes: Sequence[PartitionWrite]) -> bool:
         """Commit writes again and again until there is room for them. False: given up."""
-        # What waits stays as it is: others hold it under its offsets (rule RD1).
+        # The writes stay as they are: others hold them under their offsets (rule RD1).
         log.warning("the disk is full: nothing is appended, reads go on")
         self.feed(Room(has_room=False))
         while not self.stopped:

@@ -1,23 +1,27 @@
 """Delivers the changes of all subscriptions whose documents this node owns.
 
-Each has a task, which is at one effect at a time. Whoever has a turn reads, and calls with what he
-has read: as many have one as a node may call (`calling.py`), and one of these reads. The others
-wait, so that however many there are costs the node's clients little, and its memory holds no more
-than what is being taken (and what WH9 lets each keep). News wake only those whose path they are at.
+This is the driver of the machine of webhooks (`docstore/subscriptions/deliveries.py`). Each
+subscription is at one effect at a time, in a task. A subscription that has a turn reads, and calls
+with what it has read: as many have a turn as a node may call (`calling.py`), and one of these
+reads. The others wait, so that however many there are costs the node's clients little, and its
+memory holds no more than what is being taken (and what WH9 lets each keep). News wake only those
+whose path they are at.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
-from typing import assert_never
+from typing import Any, assert_never
 
 import structlog
 
 from docstore.documents.view.group import GroupView
 from docstore.errors import DocstoreError, Unavailable
+from docstore.machines.events import Tick, TurnEnded
 from docstore.maintenance.upkeep.background import Background
 from docstore.maintenance.webhooks.calling import CALLS_AT_ONCE, Caller
 from docstore.maintenance.webhooks.reading import Reading
@@ -26,11 +30,13 @@ from docstore.model.document import Row, tag_of
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.model.service import LINEARIZABLE, State
 from docstore.reads.scans.feed import Feed
-from docstore.runtime.stepping import clock
+from docstore.runtime.stepping import NoLinks, Stepping, clock
+from docstore.runtime.trace.of_subscriptions import TABLE
+from docstore.runtime.trace.recorder import Recorder
 from docstore.services.subscriptions import SUBSCRIPTIONS, Phase, Subscription, read_subscription
 from docstore.storage.store import Store
-from docstore.subscriptions.delivery import Delivery
-from docstore.subscriptions.effects import Call, Confirm, Effect, Leave, Read, Save, Wait
+from docstore.subscriptions.deliveries import Deliveries, Happened, Wanted
+from docstore.subscriptions.effects import Call, Confirm, Leave, Read, Save, Wait
 from docstore.subscriptions.events import (
     Began,
     Called,
@@ -47,23 +53,23 @@ from docstore.subscriptions.events import (
 
 BELOW = f"{SUBSCRIPTIONS}/"
 LOOK_S = 0.5
-"""Between two looks for subscriptions that nobody delivers yet."""
+"""Between two looks for subscriptions that no node delivers yet."""
 DELIVERED_AT_ONCE = 1_000
 READS_AT_ONCE = 1
 RESTS = 2
-"""After a read that found nothing nobody reads for so many times as long as it took."""
+"""After a read that found nothing no subscription reads for twice the time that it took."""
 TIMEOUT_S = 5.0
 NEWS_S = 1.0
 
 Tag = tuple[int, int]
-"""Of a version of a document: epoch and number."""
+"""A version of a document: epoch and number."""
 MayRead = Callable[[str, str], bool]
 """(user, path) -> whether he may read all of it now."""
 
 log = structlog.get_logger("docstore.subscriptions")
 
 
-class Deliverer:
+class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
     """Everything that a node delivers."""
 
     def __init__(
@@ -81,6 +87,9 @@ class Deliverer:
         rng: Random,
     ) -> None:
         """me: this node. submit: carries an operation to its owner. retry_s, rng: see Delivery."""
+        self.machine = Deliveries(retry_s, rng)
+        super().__init__(self.machine, NoLinks(), TABLE)
+        self.recorder = Recorder(TABLE, briefly=True)
         self.counters: Counter[str] = Counter()
         self._me = me
         self._view = view
@@ -90,8 +99,6 @@ class Deliverer:
         self._reading = reading
         self._caller = caller
         self._may_read = may_read
-        self._retry_s = retry_s
-        self._rng = rng
         self._reads = asyncio.Semaphore(READS_AT_ONCE)
         self._turns = asyncio.Semaphore(CALLS_AT_ONCE)
         self._leaves = False
@@ -106,6 +113,7 @@ class Deliverer:
 
     def start(self) -> None:
         """Begin to look for what is to be delivered."""
+        super().start()
         self._looking.start()
         self._listening.start()
 
@@ -131,6 +139,7 @@ class Deliverer:
     async def stop(self) -> None:
         """End all of it where it is."""
         self.drain()
+        self.end()
         await self._looking.stop()
         await self._listening.stop()
         tasks = [each.task for each in self._running.values() if each.task is not None]
@@ -141,14 +150,14 @@ class Deliverer:
 
     def metrics(self) -> dict[str, float]:
         """Return gauges: how many are delivered, and for how long the slowest lags."""
-        since = [run.delivery.behind_since for run in self._running.values()]
+        since = [each.behind_since for each in self.machine.active.values()]
         lags_s = [clock() - each for each in since if each is not None]
         return {
             "docstore_subscriptions_active": float(len(self._running)),
             "docstore_subscriptions_lag_seconds": max(lags_s, default=0.0),
         }
 
-    # What there is
+    # Which subscriptions there are
 
     async def _look(self) -> None:
         await asyncio.sleep(LOOK_S)
@@ -192,55 +201,83 @@ class Deliverer:
         return None if links is None else {path for link in links for path in _up_from(link)}
 
     def _begin(self, link: str) -> None:
-        run = self._running[link] = _Run(link, Delivery(self._retry_s, self._rng))
-        run.task = asyncio.get_running_loop().create_task(self._deliver(run))
-        run.task.add_done_callback(lambda task: self._ended(run, task))
+        run = self._running[link] = _Run(link)
+        self._go_on(run, self._first(run))
 
-    def _ended(self, run: "_Run", task: "asyncio.Task[None]") -> None:
-        del self._running[run.link]
-        if task.cancelled():
+    def _go_on(self, run: "_Run", work: Coroutine[Any, Any, None]) -> None:
+        run.task = self.loop.create_task(work)
+        run.task.add_done_callback(partial(self._done, run))
+
+    def _done(self, run: "_Run", task: "asyncio.Task[None]") -> None:
+        """End a subscription after an unexpected error; it is taken up again."""
+        if task.cancelled() or (error := task.exception()) is None:
             return
-        error = task.exception()
-        if error is not None:
-            log.error("delivering failed", subscription=run.link, exc_info=error)
-        if run.is_wanted or error is not None:  # Perhaps there is more to do: the document says it.
+        log.error("delivering failed", subscription=run.link, exc_info=error)
+        self.machine.active.pop(run.link, None)
+        run.is_wanted = True
+        self._end(run)
+
+    def _end(self, run: "_Run") -> None:
+        self._release(run)
+        if self._running.get(run.link) is run:
+            del self._running[run.link]
+        if run.is_wanted:  # Perhaps there is more to do: the document says it.
             self._fresh.add(run.link)
+
+    def _release(self, run: "_Run") -> None:
+        """Let another subscription have the turn."""
+        if run.has_turn:
+            run.has_turn = False
+            self._turns.release()
 
     # One of them
 
-    async def _deliver(self, run: "_Run") -> None:
+    async def _first(self, run: "_Run") -> None:
         try:
             found = await self._document(run.link)
         except DocstoreError as error:
             log.info("a subscription could not be read", subscription=run.link, error=str(error))
             run.is_wanted = True
-            return
+            found = None
         if found is None:
+            self._end(run)
             return
         run.about, run.tag = found
         run.is_wanted |= run.about.phase is Phase.ACTIVE
-        effect = run.delivery.step(Began(run.about), clock())
-        while not isinstance(effect, Leave):
-            if isinstance(effect, Read | Confirm) and not run.leaves:
-                async with self._turns:
-                    effect = await self._turn(run, run.about, effect)
-            else:
-                effect = await self._next(run, run.about, effect)
+        self.feed(Happened(run.link, Began(run.about)))
 
-    async def _turn(self, run: "_Run", about: Subscription, effect: Effect) -> Effect:
-        """Call with what there is, confirmed only now: what was before a long wait is old."""
-        while isinstance(effect, Read | Confirm):
-            effect = await self._next(run, about, effect)
-        return await self._next(run, about, effect) if isinstance(effect, Call) else effect
+    def perform(self, effect: Wanted) -> None:
+        """Begin what a subscription wants done; its answer is fed to the machine."""
+        run = self._running[effect.to]
+        assert run.about is not None
+        if isinstance(effect.message, Leave):
+            self._end(run)
+        else:
+            self._go_on(run, self._carry_out(run, run.about, effect.message))
 
-    async def _next(self, run: "_Run", about: Subscription, effect: Effect) -> Effect:
-        if run.leaves and isinstance(effect, Read | Confirm):  # A backlog is for whoever comes.
+    async def _carry_out(
+        self, run: "_Run", about: Subscription, effect: "Read | Confirm | Call | Save | Wait"
+    ) -> None:
+        """Perform one effect. A subscription has a turn from Read or Confirm to the end of Call.
+
+        It calls with what there is, confirmed only then: what was before a long wait is old.
+        """
+        if not isinstance(effect, Read | Confirm | Call):
+            self._release(run)
+        elif not run.has_turn and not run.leaves:
+            await self._turns.acquire()
+            run.has_turn = True
+        if run.leaves and isinstance(effect, Read | Confirm):  # The next owner has the backlog.
             event: Event = Woken(leaves=True)
         else:
-            event = await self._perform(run, about, effect)
-        return run.delivery.step(event, clock())
+            event = await self._answer(run, about, effect)
+        if isinstance(effect, Call):
+            self._release(run)
+        self.feed(Happened(run.link, event))
 
-    async def _perform(self, run: "_Run", about: Subscription, effect: Effect) -> Event:
+    async def _answer(
+        self, run: "_Run", about: Subscription, effect: "Read | Confirm | Call | Save | Wait"
+    ) -> Event:
         match effect:
             case Read():
                 run.has_heard = False
@@ -257,8 +294,6 @@ class Deliverer:
                 return await self._saved(run, effect)
             case Wait():
                 return await self._woken(run, effect)
-            case Leave():
-                raise AssertionError("nothing is to be done")
             case _:
                 assert_never(effect)
 
@@ -272,7 +307,7 @@ class Deliverer:
     async def _document(self, link: str) -> tuple[Subscription, Tag] | None:
         """Return what the document says, None if it is gone, or another node's.
 
-        Raises Unavailable when nobody answers.
+        Raises Unavailable when no node answers.
         """
         answer = await self._submit(Operation(verb="GET", link=link), TIMEOUT_S)
         if answer.status >= 500:
@@ -340,12 +375,11 @@ class Deliverer:
 class _Run:
     """One subscription that is being delivered. tag: of the version of the document as known.
 
-    is_wanted: it was active, or its slot came to this node, since this has begun; or nobody knows.
+    is_wanted: it was active, or its slot came to this node, since this has begun; or it is unknown.
     has_heard: there may be something that the last read did not see.
     """
 
     link: str
-    delivery: Delivery
     task: "asyncio.Task[None] | None" = None
     about: Subscription | None = None
     is_wanted: bool = False
@@ -353,6 +387,7 @@ class _Run:
     has_heard: bool = False
     wants_news: bool = False
     leaves: bool = False
+    has_turn: bool = False
     bell: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hear(self) -> None:

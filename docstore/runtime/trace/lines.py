@@ -127,7 +127,9 @@ def page_of(step: Step, machine: str, about: About, wall_ahead_s: float) -> dict
 
 
 def _is_kept_about(kept: Kept, about: About) -> bool:
-    brief = kept[1]
+    sender, brief = kept
+    if sender.startswith("/") and about.is_met({"link": sender}):  # A subscription.
+        return True
     return about.is_met(facts_of(brief)) or any(about.is_met(item) for item in items_of(brief))
 
 

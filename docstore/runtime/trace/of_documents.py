@@ -1,4 +1,4 @@
-"""What is kept of the steps of the machine of documents.
+"""The trace of the machine of documents.
 
 Names of documents, versions, ballots and sizes; never a document, a key or a packed register.
 """
@@ -203,7 +203,7 @@ TABLE: Table = {
     effects.ChangeAnswered: facts("ChangeAnswered", TURN, "request status code"),
     effects.ReadIndexAnswered: facts("ReadIndexAnswered", ROUTINE, "request"),
 }
-"""Of all events, effects and messages of `docstore/documents` and `docstore/documents/eventual`."""
+"""All events, effects and messages of `docstore/documents`."""
 
 
 _state = itemgetter(12)

@@ -1,4 +1,4 @@
-"""What is kept of the events and effects that more than one machine knows."""
+"""The trace of events and effects that more than one machine knows."""
 
 from operator import itemgetter
 

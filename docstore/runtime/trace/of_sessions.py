@@ -1,4 +1,4 @@
-"""What is kept of the steps of the session machine: what is asked about, never what with."""
+"""The trace of the session machine: names and status codes, never the argument of a call."""
 
 from collections.abc import Mapping
 
@@ -35,4 +35,4 @@ TABLE: Table = {
     ),
     effects.Confirm: items("Confirm", ROUTINE, "links", "link", of=_alone, beside="token"),
 }
-"""Of all events, effects and messages of `docstore/sessions`."""
+"""All events, effects and messages of `docstore/sessions`."""

@@ -1,4 +1,4 @@
-"""What is kept of the steps of the partition machine: names, epochs, offsets and sizes."""
+"""The trace of the partition machine: names, epochs, offsets and sizes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
@@ -134,7 +134,7 @@ TABLE: Table = {
     Read: Shape(ROUTINE, _look),
     Give: Shape(ROUTINE, _give),
 }
-"""Of all events, effects and messages of `docstore/streams`."""
+"""All events, effects and messages of `docstore/streams`."""
 
 
 def bytes_of(writes: Iterable[PartitionWrite]) -> int:

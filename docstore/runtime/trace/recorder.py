@@ -60,12 +60,15 @@ class Recorder:
         steps_max: int = STEPS_MAX,
         bytes_max: int = BYTES_MAX,
         steps_a_tick: int = STEPS_A_TICK,
+        briefly: bool = False,
     ) -> None:
+        """briefly: keep briefs of the routine as well. It costs more, and holds no bodies."""
         self.carried = 0
         """Bytes of bodies that have come in, ever; for drivers to add to."""
         self._table = table
         self._ranks = {each: shape.rank for each, shape in table.items() if shape is not None}
         self._bytes_max = bytes_max
+        self._briefly = briefly
         self._steps_a_tick = self._room = steps_a_tick
         self._noted = 0
         self._routine: deque[_Entry] = deque(maxlen=steps_max)
@@ -88,7 +91,7 @@ class Recorder:
                 rank = self._shape(effects[0]).rank if len(effects) == 1 else ROUTINE
             if rank == OCCASION:
                 return
-        if rank > ROUTINE:
+        if rank > ROUTINE or self._briefly:
             self.consider(at, event, effects)
         else:
             self._keep(at, event, effects)

@@ -19,6 +19,7 @@ from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.reads.scans.feed import Feed
+from docstore.runtime.trace.lines import About, is_about, line
 from docstore.services.subscriptions import Mark, Phase, Subscription, read_subscription
 from docstore.storage.store import Store
 from docstore.subscriptions import delivery
@@ -161,6 +162,22 @@ async def test_a_backlog_does_not_keep_a_node_that_leaves(alone: Alone, receiver
     assert len(receiver.calls) <= begun + 1
     assert alone.about.delivered == len(receiver.calls), "it says how far it has come"
     assert alone.about.phase is Phase.ACTIVE
+
+
+async def test_its_trace_shows_what_each_subscription_wants_and_no_change(
+    alone: Alone, receiver: Receiver
+) -> None:
+    await alone.make(receiver.url)
+    await alone.make(receiver.url, f"{LINK}-other")
+    await receiver.until(lambda: len(receiver.calls) > 4)
+    steps = list(alone.deliverer.recorder.steps())
+    about = [step for step in steps if is_about(step, About(link=LINK))]
+    seen = [line(step) for step in about]
+    assert seen[0] == f"from {LINK} Began path=/a => to {LINK} Read rows=100"
+    assert f"from {LINK} Came rows=1 => to {LINK} Confirm" in seen
+    assert f"from {LINK} Confirmed is_same=True may_read=True => to {LINK} Call bytes=9" in seen
+    assert any(step.startswith(f"from {LINK} Called status=") for step in seen)
+    assert 4 <= len(about) < len(steps)
 
 
 async def test_what_is_resumed_while_it_is_let_go_of_is_taken_up(

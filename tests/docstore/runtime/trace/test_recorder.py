@@ -11,7 +11,7 @@ from docstore.machines.events import LinkLost, Received, Tick, TurnEnded
 from docstore.model.document import Row
 from docstore.model.operation import Operation
 from docstore.model.slots import slot_of, to_bitmap
-from docstore.runtime.trace import of_documents, of_sessions, of_streams
+from docstore.runtime.trace import of_documents, of_sessions, of_streams, of_subscriptions
 from docstore.runtime.trace.lines import NOTHING, About, is_about, line, traces_of
 from docstore.runtime.trace.recorder import LAST, Recorder
 from docstore.sessions.effects import SessionEffect
@@ -19,6 +19,9 @@ from docstore.sessions.events import SessionEvent
 from docstore.storage.store import Append
 from docstore.streams.effects import StreamEffect
 from docstore.streams.events import ProduceAsked, StreamEvent
+from docstore.subscriptions import events as subscriptions
+from docstore.subscriptions.deliveries import Happened, Wanted
+from docstore.subscriptions.effects import Effect as SubscriptionEffect
 from docstore.wire import link_messages as wire
 from docstore.wire import streams_messages as streaming
 from docstore.wire.messages import (
@@ -75,6 +78,8 @@ def test_whatever_reaches_a_machine_or_leaves_it_can_be_kept() -> None:
     assert types_in(Event, Effect) <= of_documents.TABLE.keys()
     assert types_in(StreamEvent, StreamEffect, streaming.Streaming) <= of_streams.TABLE.keys()
     assert types_in(SessionEvent, SessionEffect, Calling) <= of_sessions.TABLE.keys()
+    webhooks = {Happened, Wanted} | types_in(subscriptions.Event, SubscriptionEffect)
+    assert webhooks <= of_subscriptions.TABLE.keys()
     known = of_documents.TABLE.keys() | of_streams.TABLE.keys() | of_sessions.TABLE.keys()
     assert set(get_args(wire.Message)) - known == {wire.Ask, wire.Told}
 

@@ -1,0 +1,52 @@
+"""The machine of webhooks: all subscriptions that a node delivers, each with its rules. Pure.
+
+It is driven as other machines are. `sender` and `to` name a subscription, in the place of a node.
+"""
+
+from dataclasses import dataclass
+from random import Random
+
+from docstore.machines.events import Tick, TurnEnded
+from docstore.subscriptions.delivery import Delivery
+from docstore.subscriptions.effects import Effect, Leave
+from docstore.subscriptions.events import Began, Event
+
+
+@dataclass(slots=True)
+class Happened:
+    """An effect of a subscription (its link) was performed, or the node began to deliver it."""
+
+    sender: str
+    message: Event
+
+
+@dataclass(slots=True)
+class Wanted:
+    """A subscription (its link) wants this done; answered by Happened, Leave by none."""
+
+    to: str
+    message: Effect
+
+
+class Deliveries:
+    """The subscriptions that this node delivers."""
+
+    wants_turn = False
+
+    def __init__(self, retry_s: float, rng: Random) -> None:
+        """retry_s, rng: see Delivery."""
+        self.active: dict[str, Delivery] = {}
+        self._retry_s = retry_s
+        self._rng = rng
+
+    def step(self, event: Happened | Tick | TurnEnded, now: float) -> list[Wanted]:
+        """Return what is to be done next for the subscription of an event."""
+        if not isinstance(event, Happened):
+            return []
+        link = event.sender
+        if isinstance(event.message, Began):
+            self.active[link] = Delivery(self._retry_s, self._rng)
+        effect = self.active[link].step(event.message, now)
+        if isinstance(effect, Leave):
+            del self.active[link]
+        return [Wanted(link, effect)]
