@@ -143,7 +143,7 @@ def _given(
     if topic is not None and of not in (None, topic.incarnation):
         raise ValueError(
             f"docstore: {name}: these offsets are of an earlier topic {topic.name}, which was"
-            f" deleted and made anew since: begin with {name}=earliest, or leave {OF!r} out"
+            f" deleted and made again since: begin with {name}=earliest, or leave {OF!r} out"
         )
     if not all(type(each) is int and each >= least for each in value.values()):
         raise wrong

@@ -118,7 +118,9 @@ class Options:
         urls = self.words("url") or os.environ.get("DOCSTORE_URL", "").split(",")
         urls = [url_of(each) for each in urls if each.strip()]
         if not urls:
-            raise ValueError('docstore: option("url", "http://n1:8001,http://n2:8001") is needed')
+            raise ValueError(
+                'docstore: give the nodes as option("url", "http://n1:8001,http://n2:8001")'
+            )
         return urls
 
     @property
@@ -131,7 +133,7 @@ class Options:
         """The path of the factory. Raises ValueError."""
         path = self.text("path").rstrip("/")
         if not path.startswith("/"):
-            raise ValueError('docstore: load("/orders"), the path of a factory, is needed')
+            raise ValueError('docstore: give the path of a factory, such as load("/orders")')
         return path
 
     @property
@@ -139,7 +141,7 @@ class Options:
         """The name of the topic. Raises ValueError."""
         name = self.text("path")
         if not name or "/" in name:
-            raise ValueError(f'docstore: load("flights") names a topic, and {name!r} is none')
+            raise ValueError(f'docstore: name a topic, such as load("flights"), not {name!r}')
         return name
 
     @property

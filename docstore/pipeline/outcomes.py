@@ -15,8 +15,8 @@ ON_REPEAT = ("fail", "keep")
 """Treatment of a row whose batch has written another value to its link."""
 DUPLICATE, STALE = "duplicate-key", "stale-batch"
 WHAT_TO_DO = {
-    DUPLICATE: "; sequenceBy says which of two rows is the later; where the batch is repeated, and"
-    " its values are others each time, onRepeat=keep leaves what it wrote first",
+    DUPLICATE: "; use sequenceBy to order two rows with one link; if a repeated batch has other"
+    " values each time, use onRepeat=keep to keep the first ones",
     STALE: "; this run is of an earlier batch: give it another jobId, or a later batchId",
 }
 DEAD_LETTERS = "/core/spark/dead"

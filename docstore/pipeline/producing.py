@@ -245,16 +245,8 @@ class TaskProducer:
         The leader sealed its request as one batch and stores the bytes as they were sent.
         """
         urls = tuple(self._target.urls[partition])
-        asked = Range(
-            self._target.topic,
-            partition,
-            base,
-            base + 1,
-            urls,
-            True,
-            self._retries,
-            self._timeout_s,
-        )
+        topic, retries = self._target.topic, self._retries
+        asked = Range(topic, partition, base, base + 1, urls, True, retries, self._timeout_s)
         try:
             page = fetch(asked, str(base), bytes_max=1)
         except GroupError as error:

@@ -84,7 +84,7 @@ def _content(
     except pa.ArrowInvalid:
         at = next(n for n, each in enumerate(content, first) if not _is_text(each))
         raise NotText(
-            f"docstore: {asked.name}: the {field.name} at offset {at} is no text in UTF-8; read it"
+            f"docstore: {asked.name}: the {field.name} at offset {at} is not UTF-8; read it"
             f' with option("{field.name}As", "binary")'
         ) from None
 

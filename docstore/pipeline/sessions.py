@@ -30,7 +30,7 @@ class JavaMissing(PipelineError, RuntimeError):
 
 
 class PythonMissing(PipelineError, RuntimeError):
-    """PYSPARK_PYTHON is no Python that Spark can use here."""
+    """PYSPARK_PYTHON names a Python that Spark cannot use here."""
 
 
 class NotSet(PipelineError, ValueError):

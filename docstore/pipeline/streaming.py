@@ -98,18 +98,30 @@ def _ranges(options: Options, topic: TopicState, after: Offsets, until: Offsets)
     ]
 
 
-class RecordsReader(DataSourceReader):
+class _Records:
+    """Reads the records of tasks, for bounded and endless readers."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._columns = RecordColumns(schema)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        asked: Range | None = partition.value
+        if asked is None:
+            return  # There are no tasks; Spark calls this all the same.
+        for found in blocks(asked):
+            yield self._columns.of(asked, found)
+
+
+class RecordsReader(_Records, DataSourceReader):
     """Reads the records between two offsets."""
 
     def __init__(self, options: Options, schema: StructType, ends: Ends) -> None:
-        self._options, self._ends = options, ends
-        self._columns = RecordColumns(schema)
+        super().__init__(options, schema)
+        self._ends = ends
 
     def partitions(self) -> Sequence[InputPartition]:
         return tasks(self._options, *self._ends)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read(self._columns, partition)
 
 
 def tasks(options: Options, after: Offsets, until: Offsets) -> list[InputPartition]:
@@ -140,21 +152,12 @@ def _is_same(options: Options, seen: Offsets, topic: TopicState) -> bool:
     return False
 
 
-def read(columns: RecordColumns, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    asked: Range | None = partition.value
-    if asked is None:
-        return  # There are no tasks; Spark calls this all the same.
-    for found in blocks(asked):
-        yield columns.of(asked, found)
-
-
-class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class RecordsStreamReader(_Records, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads records as they are committed."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         options.refuse("a stream has no end", offsets.ENDING)
-        self._options = options
-        self._columns = RecordColumns(schema)
+        super().__init__(options, schema)
         self._first: Offsets | None = None
         self._target: TopicState | None = None
 
@@ -225,9 +228,6 @@ class RecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return tasks(self._options, Offsets.from_json(start), Offsets.from_json(end))
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read(self._columns, partition)
 
     def stop(self) -> None:
         """Do nothing."""

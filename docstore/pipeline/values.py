@@ -124,7 +124,7 @@ def _floats(array: pa.Array, name: str, *, words: bool) -> list[Any]:
         return list(found)
     # The texts of Spark's own JSON, in which NaN and infinities are no numbers.
     said = _NOT_FINITE if words else {
-        text: Formless(f"{name} is {word}, which JSON cannot say")
+        text: Formless(f"{name} is {word}, which has no form in JSON")
         for text, word in _NOT_FINITE.items()
     }  # fmt: skip
     return [said.get(str(each), each) for each in found]

@@ -141,7 +141,7 @@ def test_a_column_keeps_its_nulls_and_refuses_what_json_cannot_say(
         {"id": "b", "n": 0.1, "list": None},
     ]
     pq.write_table(pa.table({"id": ["a", "b"], "n": [1.0, float("nan")]}), file)
-    with pytest.raises(BadLines, match=r"line 2: n is NaN, which JSON cannot say"):
+    with pytest.raises(BadLines, match=r"line 2: n is NaN, which has no form in JSON"):
         run(stage, file)
 
 
@@ -189,7 +189,7 @@ def test_what_json_cannot_say_is_refused_however_deep_it_is(
 ) -> None:
     file = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": ["a", "b"], "x": pa.array([None, value], kind)}), file)
-    with pytest.raises(BadLines, match=rf"a\.parquet: line 2: {where}, which JSON cannot say"):
+    with pytest.raises(BadLines, match=rf"a\.parquet: line 2: {where}, which has no form in JSON"):
         run(stage, file)
 
 

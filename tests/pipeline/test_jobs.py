@@ -272,7 +272,7 @@ def test_the_command_line_prints_one_line_of_json(stage: Stage) -> None:
 def test_a_log_that_is_none_is_not_called_clean(stage: Stage, tmp_path: Path, wrong: str) -> None:
     log = tmp_path / "log.ndjson"
     log.write_text(json.dumps(CLEAN[0]) + f"\n{wrong}\n")
-    with pytest.raises(ValueError, match=r"log\.ndjson: line 2 is no operation"):
+    with pytest.raises(ValueError, match=r"log\.ndjson: line 2 is not an operation"):
         work(stage, "histcheck").run(histcheck, log=str(log))
 
 

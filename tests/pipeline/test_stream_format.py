@@ -213,6 +213,6 @@ def test_a_value_that_is_no_text_says_how_to_read_it(topic: Topic) -> None:
     with pytest.raises(PySparkException) as seen:
         topic.read().collect()
     assert pipeline.line_of(seen.value).endswith(
-        'the value at offset 0 is no text in UTF-8; read it with option("valueAs", "binary")'
+        'the value at offset 0 is not UTF-8; read it with option("valueAs", "binary")'
     )
     assert [bytes(row["value"]) for row in topic.read(valueAs="binary").collect()] == [b"\xff"]

@@ -34,9 +34,9 @@ TOPIC = TopicState(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"url": ""}, "is needed"),
-        ({"path": ""}, 'load("flights") names a topic'),
-        ({"path": "/flights"}, "'/flights' is none"),
+        ({"url": ""}, "give the nodes"),
+        ({"path": ""}, "name a topic, such as"),
+        ({"path": "/flights"}, "not '/flights'"),
         ({"startingOfsets": "latest"}, "did you mean 'startingOffsets'?"),
         ({"startingOffsets": "first"}, "earliest, latest or offsets by partition"),
         ({"startingOffsets": '{"0": -3}'}, "earliest, latest or offsets by partition"),
