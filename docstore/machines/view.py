@@ -1,4 +1,4 @@
-"""The group as streams and sessions may know it; `docstore/documents/view/` has the real one."""
+"""The group as streams and sessions may know it; `docstore/documents/view.py` has the real one."""
 
 from typing import Protocol
 

@@ -14,7 +14,7 @@ from math import inf
 
 import structlog
 
-from docstore.documents.view.replica import ReplicaView
+from docstore.documents.view import ReplicaView
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
 from docstore.services.registry import Registry, declaration_link

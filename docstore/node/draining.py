@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from docstore.documents.view.replica import ReplicaView
+from docstore.documents.view import ReplicaView
 from docstore.streams.partitions import Partitions
 
 POLL_S = 0.02

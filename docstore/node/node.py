@@ -15,7 +15,7 @@ import structlog
 
 from docstore.config import Config, database_in, streams_in
 from docstore.documents.events import Event
-from docstore.documents.view.replica import ReplicaView
+from docstore.documents.view import ReplicaView
 from docstore.errors import BadConfig, StoreBroken, StoreDamaged
 from docstore.http.access import Access
 from docstore.http.declarations import check_declarable

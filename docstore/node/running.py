@@ -10,7 +10,7 @@ from docstore.config import database_in
 from docstore.documents.events import SlotCorrupted
 from docstore.documents.replica import Replica
 from docstore.documents.timing import LeadershipTimes, ReplicaConfig, Retention
-from docstore.documents.view.group import GroupView
+from docstore.documents.view import GroupView
 from docstore.machines.events import DrainAsked, LinkLost, LinkMade, Noticed
 from docstore.maintenance.announcing import Announcing
 from docstore.maintenance.declaring import Declaring
@@ -71,7 +71,7 @@ class RunningNode:
             replica, store, parts.links,
             publish=self._publish, reconfigured=self._reconfigured, broken=broken,
         )  # fmt: skip
-        view = GroupView(driver.view, clock)
+        view = driver.view.members
         documents = GroupDocuments(driver.submit, store, view, STREAMS)
         self.streams = StreamsDriver(
             _partitions(parts, recovered, view), parts.streams, parts.links,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from docstore import __version__
-from docstore.documents.view.replica import ReplicaView
+from docstore.documents.view import ReplicaView
 from docstore.errors import NotFound, Unavailable
 from docstore.maintenance.upkeep.resync import Resync
 from docstore.model.fences import fences_of

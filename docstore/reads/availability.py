@@ -2,7 +2,7 @@
 
 import asyncio
 
-from docstore.documents.view.replica import ReplicaView
+from docstore.documents.view import ReplicaView
 from docstore.errors import NoQuorum, Unavailable
 from docstore.runtime.links.rpc import Rpc
 from docstore.wire.requests import ConfirmReigns

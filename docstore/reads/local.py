@@ -7,7 +7,7 @@ node itself, which wants to know its factories when it starts.
 import asyncio
 from collections.abc import Iterable
 
-from docstore.documents.view.replica import LogView, ReplicaView
+from docstore.documents.view import LogView, ReplicaView
 from docstore.documents.write_path.past import (
     KEPT_VERSIONS_MAX,
     first_shown,

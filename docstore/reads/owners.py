@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from docstore.documents.view.replica import ReplicaView
+from docstore.documents.view import ReplicaView
 from docstore.errors import NoQuorum, Unavailable
 from docstore.model.slots import from_bitmap
 from docstore.runtime.links.rpc import Rpc

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from docstore.documents.view.group import GroupView
+from docstore.documents.view import GroupView
 from docstore.errors import StoreBroken
 from docstore.machines.effects import Ask, Survey
 from docstore.machines.events import Surveyed, Told

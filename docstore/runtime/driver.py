@@ -23,7 +23,7 @@ from docstore.documents.events import (
 )
 from docstore.documents.membership.change import Change
 from docstore.documents.replica import Replica
-from docstore.documents.view.replica import ReplicaView
+from docstore.documents.view import ReplicaView
 from docstore.machines.events import Room
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
@@ -60,7 +60,7 @@ class Driver(Stepping[Event, Effect]):
         self.broken = broken
         self._peers = links
         self.replica = replica
-        self.view = ReplicaView(replica)
+        self.view = ReplicaView(replica, clock)
         self.loop_lag_s = 0.0
         self._store = store
         self._publish = publish

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import structlog
 
 from docstore.documents.eventual.lineage import lineage_of
-from docstore.documents.view.replica import ReplicaView
+from docstore.documents.view import ReplicaView
 from docstore.errors import DocstoreError
 from docstore.maintenance.upkeep.background import Background
 from docstore.model.document import Row, expiry_us, tag_of

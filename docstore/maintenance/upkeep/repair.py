@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from docstore.documents.events import SlotCorrupted
-from docstore.documents.view.replica import LogView, ReplicaView
+from docstore.documents.view import LogView, ReplicaView
 from docstore.errors import DocstoreError
 from docstore.maintenance.upkeep.background import Background
 from docstore.maintenance.upkeep.resync import SLOTS_AT_ONCE, batched

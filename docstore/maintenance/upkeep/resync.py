@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docstore.documents.events import ResyncAsked, SlotCorrupted
-from docstore.documents.view.replica import ReplicaView
+from docstore.documents.view import ReplicaView
 from docstore.errors import NotFound, Unavailable
 from docstore.runtime.links.rpc import Rpc
 from docstore.storage.store import Store

@@ -19,7 +19,7 @@ from typing import Any, assert_never
 
 import structlog
 
-from docstore.documents.view.group import GroupView
+from docstore.documents.view import GroupView
 from docstore.errors import DocstoreError, Unavailable
 from docstore.machines.events import Tick, TurnEnded
 from docstore.maintenance.upkeep.background import Background

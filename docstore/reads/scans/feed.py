@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from docstore.documents.view.replica import ReplicaView
+from docstore.documents.view import ReplicaView
 from docstore.errors import NoQuorum, SnapshotGone, Unavailable
 from docstore.model import document_members
 from docstore.model.document import ballot_at

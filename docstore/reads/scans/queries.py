@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from docstore.documents.view.replica import ReplicaView
+from docstore.documents.view import ReplicaView
 from docstore.errors import BadRequest, NoQuorum, SnapshotGone, Unavailable
 from docstore.model.document import Row
 from docstore.model.slots import slot_of

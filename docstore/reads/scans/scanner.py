@@ -14,7 +14,7 @@ from typing import Any
 
 from docstore.documents.events import SlotCorrupted
 from docstore.documents.parts import span_of
-from docstore.documents.view.replica import LogView
+from docstore.documents.view import LogView
 from docstore.errors import BadRequest, Conflict, NoQuorum, NotFound, SnapshotGone, Unavailable
 from docstore.model import json
 from docstore.model.document import ballot_at

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from docstore.documents.replica import Replica
-from docstore.documents.view.replica import ReplicaView
+from docstore.documents.view import ReplicaView
 from docstore.ownership.configuration import (
     Configuration,
     MemberEntry,
@@ -37,7 +37,7 @@ def copies_under(configuration: Configuration) -> range:
         "n1", disk.recovered("n1.0", 1), service_for=lambda link, since: service,
         rng=Random(1), vote_rng=Random(2), now=1.0,
     )  # fmt: skip
-    return ReplicaView(replica).copies_of("/a/b")
+    return ReplicaView(replica, lambda: 0.0).copies_of("/a/b")
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from docstore.documents.view.group import GroupView
-from docstore.documents.view.replica import ReplicaView
+from docstore.documents.view import ReplicaView
 from docstore.errors import DiskFull
 from docstore.model import json
 from docstore.model.operation import Operation
@@ -53,7 +52,7 @@ async def streaming(store: SmallStreamDisk) -> AsyncIterator[StreamsDriver]:
     """A group of one node with one partition that it leads."""
     disk = SmallDisk()
     documents, replica = await alone(disk)
-    view = GroupView(ReplicaView(replica), clock)
+    view = ReplicaView(replica, clock).members
     machine = Partitions("n1", await store.open(), view=view, rng=Random(1), now=clock())
 
     def broken(error: BaseException) -> None:

@@ -10,7 +10,7 @@ import pytest
 from cryptography.fernet import Fernet, MultiFernet
 
 from docstore.documents.clients import DISK_FULL
-from docstore.documents.view.group import GroupView
+from docstore.documents.view import GroupView
 from docstore.maintenance.webhooks import deliverer as module
 from docstore.maintenance.webhooks.calling import Caller
 from docstore.maintenance.webhooks.deliverer import Deliverer

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from docstore.documents.view.replica import ReplicaView
+from docstore.documents.view import ReplicaView
 from docstore.maintenance.upkeep import expiring
 from docstore.maintenance.upkeep.expiring import ROWS_AT_ONCE, Expiring
 from docstore.model.document import EXPIRY, Row

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from docstore.documents.view.replica import ReplicaView
+from docstore.documents.view import ReplicaView
 from docstore.query.cut import Cut
 from docstore.reads.scans.feed import Feed, Wanted
 from docstore.runtime.links.rpc import Rpc
