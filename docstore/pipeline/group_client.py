@@ -111,7 +111,7 @@ def pause(round_number: int) -> None:
 
 def in_turn(
     urls: Sequence[str], retries: int, ask: Callable[[str], T],
-    statuses: frozenset[int] = NOT_DONE, *, final: str = "",
+    statuses: frozenset[int] = NOT_DONE, *, final: str | None = None,
 ) -> T:  # fmt: skip
     """Return the answer of the first node that gives one, of `retries` + 1 rounds.
 
