@@ -24,9 +24,9 @@ from docstore.http import bodies
 from docstore.http.authority import AUTHORITY, EVERYBODY, Authority
 from docstore.http.documents import Documents, Submitted
 from docstore.http.ending import Ending
-from docstore.http.guard import Guard
 from docstore.http.headers import Head
 from docstore.http.large import LARGE_BYTES
+from docstore.http.origin_check import OriginCheck
 from docstore.http.reply import Reply
 from docstore.model.operation import Answer
 from docstore.model.paths import canonical
@@ -99,7 +99,7 @@ class PlainRequests:
     def __init__(
         self,
         documents: Documents,
-        guard: Guard,
+        origin_check: OriginCheck,
         authority: Callable[[Head], Authority] | None,
         ending: Ending,
         *,
@@ -107,7 +107,7 @@ class PlainRequests:
     ) -> None:
         """authority: returns that of a request; None on a node without an access file."""
         self._documents = documents
-        self._guard = guard
+        self._origin_check = origin_check
         self._authority = authority
         self._headers = PLAIN if authority is None else PLAIN | TOKENS
         self._ending = ending
@@ -150,7 +150,7 @@ class PlainRequests:
             answer.add_done_callback(partial(self._answered, request))
 
     def _submitted(self, request: PlainRequest) -> Submitted:
-        self._guard.check(request)
+        self._origin_check.check(request)
         if self._authority is not None:
             request.authority = self._authority(request)
             request.authority.insist(request.method, request.link)

@@ -27,7 +27,6 @@ from docstore.http.ending import Ending
 from docstore.http.group_members import MemberPages
 from docstore.http.group_offsets import OffsetPages
 from docstore.http.groups import GroupPages
-from docstore.http.guard import Guard
 from docstore.http.history import HistoryPages
 from docstore.http.large import LargeBodies
 from docstore.http.leases import LeasePages
@@ -36,6 +35,7 @@ from docstore.http.listing import listing
 from docstore.http.methods import READS, allowed, factory_methods, not_allowed
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
 from docstore.http.openapi.document import described
+from docstore.http.origin_check import OriginCheck
 from docstore.http.parameters import check_parameters, check_selection
 from docstore.http.plain import PlainRequests
 from docstore.http.queries import QueryPages, is_query
@@ -82,7 +82,7 @@ class HttpServer:
         tls: what https is spoken with, asked for each connection; None: it is not.
         """
         self._backend = backend
-        self._guard = Guard(names)
+        self._origin_check = OriginCheck(names)
         self._access = access
         self._limits = limits
         self.metrics = HttpMetrics()
@@ -90,7 +90,7 @@ class HttpServer:
         large, most = LargeBodies(), limits.body_bytes_max
         self._documents = documents = Documents(backend, large, state_bytes_max=most)
         authority = None if access is None else access.authority
-        self._plain = PlainRequests(documents, self._guard, authority, self._ending,
+        self._plain = PlainRequests(documents, self._origin_check, authority, self._ending,
                                     body_bytes_max=most)  # fmt: skip
         positions = Positions(backend.submit)
         self._queries = QueryPages(backend, positions)
@@ -204,7 +204,7 @@ class HttpServer:
         method = request.method
         if method not in KNOWN_METHODS:
             raise not_allowed(method, ALL_METHODS)
-        self._guard.check(request)
+        self._origin_check.check(request)
         authority = EVERYBODY if self._access is None else self._access.authority(request)
         request[AUTHORITY] = authority
         headers.refuse_oddities(request)

@@ -19,7 +19,7 @@ from docstore.documents.view import ReplicaView
 from docstore.errors import BadConfig, StoreBroken, StoreDamaged
 from docstore.http.access import Access
 from docstore.http.declarations import check_declarable
-from docstore.http.guard import machine_names
+from docstore.http.origin_check import machine_names
 from docstore.http.server import HttpServer
 from docstore.http.staged_files import Staging
 from docstore.machines.events import Received

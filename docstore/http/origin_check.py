@@ -38,7 +38,7 @@ READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _HOST = re.compile(r"(?:\[([^]]*)\]|([^]:[]*))(?::[0-9]*)?\Z")
 
 
-class Guard:
+class OriginCheck:
     """Judges each request before anybody else looks at it."""
 
     def __init__(self, names: Iterable[str]) -> None:
