@@ -4,7 +4,7 @@ Most requests are plain: a document whose factory is known here, a small body th
 with its head, and headers that ask for nothing that takes more than one step. A task of its own
 would cost such a request as much as all else that is done for it here. What is unusual has one, in
 `server.py`. Either way the same guard judges it, the same functions read it and write the answer,
-and it ends in the same `Ending`; only who waits for the owner is different.
+and it ends in the same `Completion`; only who waits for the owner is different.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from multidict import CIMultiDictProxy
 from docstore.errors import BadRequest
 from docstore.http import bodies
 from docstore.http.authority import AUTHORITY, EVERYBODY, Authority
+from docstore.http.completion import Completion
 from docstore.http.documents import Documents, Submitted
-from docstore.http.ending import Ending
 from docstore.http.headers import Head
 from docstore.http.large import LARGE_BYTES
 from docstore.http.origin_check import OriginCheck
@@ -101,7 +101,7 @@ class PlainRequests:
         documents: Documents,
         origin_check: OriginCheck,
         authority: Callable[[Head], Authority] | None,
-        ending: Ending,
+        completion: Completion,
         *,
         body_bytes_max: int,
     ) -> None:
@@ -110,7 +110,7 @@ class PlainRequests:
         self._origin_check = origin_check
         self._authority = authority
         self._headers = PLAIN if authority is None else PLAIN | TOKENS
-        self._ending = ending
+        self._completion = completion
         self._body_bytes_max = body_bytes_max
 
     def found_in(
@@ -142,7 +142,7 @@ class PlainRequests:
         try:
             answer, request.media = self._submitted(request)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
-            self._end(request, self._ending.refused(request, error))
+            self._end(request, self._completion.refused(request, error))
             return
         if answer.done():
             self._answered(request, answer)
@@ -166,12 +166,12 @@ class PlainRequests:
         try:
             reply = self._documents.reply(request, answer.result(), request.service, request.media)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
-            reply = self._ending.refused(request, error)
+            reply = self._completion.refused(request, error)
         else:
             if reply.status == 500:
-                self._ending.note_error(request, None)
+                self._completion.note_error(request, None)
         self._end(request, reply)
 
     def _end(self, request: PlainRequest, reply: Reply) -> None:
-        self._ending.done(request, reply, request.since_s)
+        self._completion.done(request, reply, request.since_s)
         request.client.answer(request, reply)

@@ -20,10 +20,10 @@ from docstore.http.authority import AUTHORITY, EVERYBODY, authority_of, refusal
 from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
 from docstore.http.changes import Changes, is_watched
+from docstore.http.completion import Completion
 from docstore.http.core_pages import ENTRY, CorePages, Of
 from docstore.http.documents import Documents
 from docstore.http.elections import ElectionPages
-from docstore.http.ending import Ending
 from docstore.http.group_members import MemberPages
 from docstore.http.group_offsets import OffsetPages
 from docstore.http.groups import GroupPages
@@ -86,11 +86,11 @@ class HttpServer:
         self._access = access
         self._limits = limits
         self.metrics = HttpMetrics()
-        self._ending = Ending(self.metrics)
+        self._completion = Completion(self.metrics)
         large, most = LargeBodies(), limits.body_bytes_max
         self._documents = documents = Documents(backend, large, state_bytes_max=most)
         authority = None if access is None else access.authority
-        self._plain = PlainRequests(documents, self._origin_check, authority, self._ending,
+        self._plain = PlainRequests(documents, self._origin_check, authority, self._completion,
                                     body_bytes_max=most)  # fmt: skip
         positions = Positions(backend.submit)
         self._queries = QueryPages(backend, positions)
@@ -175,7 +175,7 @@ class HttpServer:
             self._shared = None
         if self._listener is not None:
             self._listener.leave()
-        self._ending.send_away()
+        self._completion.send_away()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer any request, whatever happens on the way."""
@@ -189,15 +189,15 @@ class HttpServer:
             raise  # The client has gone, or this node stops.
         except Exception as error:
             if request.writer.output_size:  # Whoever began to answer should have known what to do.
-                self._ending.note_error(request, error)
+                self._completion.note_error(request, error)
                 raise ConnectionResetError("the answer cannot be finished") from error
-            reply = self._ending.refused(request, error)
+            reply = self._completion.refused(request, error)
         else:
             if reply.status == 500:  # Its owner, or the author of a service, has failed.
-                self._ending.note_error(request, None)
+                self._completion.note_error(request, None)
         if trace and isinstance(reply, Reply):
             reply.head += header_lines({"traceparent": trace})
-        self._ending.done(request, reply, began)
+        self._completion.done(request, reply, began)
         return reply
 
     async def _route(self, request: web.BaseRequest) -> Reply | web.StreamResponse:
@@ -274,7 +274,7 @@ class HttpServer:
 
     def _is_over(self, request: web.BaseRequest) -> bool:
         """Say whether a request that waits, or is sent news, is to end."""
-        return self._ending.sends_away() or not authority_of(request).holds()
+        return self._completion.sends_away() or not authority_of(request).holds()
 
     async def _route_rarer(
         self, request: web.BaseRequest, path: str, body: bytes

@@ -18,7 +18,7 @@ from docstore.runtime import logs
 log = structlog.get_logger("docstore.http")
 
 
-class Ending:
+class Completion:
     """What all requests of one server go through last, whichever way they came."""
 
     def __init__(self, metrics: HttpMetrics) -> None:
