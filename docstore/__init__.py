@@ -2,7 +2,7 @@
 
 The path of a document write. Any node takes it, and answers when a majority has it on disk:
 
-    client --PUT /notes/a--> http/plain.py
+    client --PUT /notes/a--> http/fast_path.py
                                | Requested
                                v
                             forward ----- Forward(n2) ---> runtime/links/peers.py --> n2: forward
@@ -16,13 +16,13 @@ The path of a document write. Any node takes it, and answers when a majority has
                                                 decide <-- a quorum has it ----+
                                                   | or the deadline
                                                   v
-                                forward -> http/plain.py -- 200, 409, 412, 503, 504 -->
+                                forward -> http/fast_path.py -- 200, 409, 412, 503, 504 -->
 
 The steps are modules of `documents/write_path/`:
 
 | step | file | gives | can end the request with |
 |---|---|---|---|
-| enters | `http/plain.py`, or `http/documents.py` | `Requested` | 400, 404, 413, 415 |
+| enters | `http/fast_path.py`, or `http/documents.py` | `Requested` | 400, 404, 413, 415 |
 | finds its owner | `forward` | `Forward`, or serves | 503 no owner |
 | served | `serve` | the document's newest row | retry: the first answer |
 | handled | `handle` | the new state | 404, 409, 412, 422 |

@@ -16,8 +16,8 @@ from aiohttp.http import HttpVersion11, RawRequestMessage, StreamWriter
 from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
 from docstore.errors import BadRequest, TooSlow
+from docstore.http.fast_path import VERSIONS, FastPath, FastRequest
 from docstore.http.metrics import HttpMetrics
-from docstore.http.plain import VERSIONS, PlainRequest, PlainRequests
 from docstore.http.problems import problem
 from docstore.http.reply import Reply, closing_bytes
 from docstore.http.unacknowledged import Socket, acknowledged, has_unread
@@ -45,7 +45,7 @@ class Connection(RequestHandler):
     def __init__(
         self,
         manager: web.Server,
-        plain: PlainRequests,
+        fast_path: FastPath,
         heard: Callable[[RequestHandler], None],
         metrics: HttpMetrics,
         head_bytes_max: int,
@@ -53,7 +53,7 @@ class Connection(RequestHandler):
     ) -> None:
         """heard: called with each request, or what should have been one."""
         super().__init__(manager, **settings)
-        self._plain = plain
+        self._fast_path = fast_path
         self._heard = heard
         self.metrics = metrics
         self._head_bytes_max = head_bytes_max
@@ -229,17 +229,17 @@ class Connection(RequestHandler):
         message, payload = self._messages[0]
         if len(self._messages) > 1 or not isinstance(message, RawRequestMessage):
             return False
-        request = self._plain.found_in(message, payload, size, self)
+        request = self._fast_path.found_in(message, payload, size, self)
         if request is None or (size > self._head_bytes_max and self._why_not(message)):
             return False
         self._messages.clear()
         if self._parser is not None:
             self._parser.message_consumed()
         self._kept, self._waiter = self._waiter, None
-        self._plain.serve(request)
+        self._fast_path.serve(request)
         return True
 
-    def answer(self, request: PlainRequest, reply: Reply) -> None:
+    def answer(self, request: FastRequest, reply: Reply) -> None:
         """Write the answer to the plain request that is served, and go on to the next one."""
         if self._leaves and not self._messages:
             reply.close_after()

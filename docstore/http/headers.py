@@ -53,7 +53,7 @@ _harmless: set[str] = set()
 
 
 class Head(Protocol):
-    """All that is read here of a request: of aiohttp's, or of a plain one (`plain.py`)."""
+    """All that is read here of a request: of aiohttp's, or of a plain one (`fast_path.py`)."""
 
     @property
     def method(self) -> str:

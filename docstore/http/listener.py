@@ -13,8 +13,8 @@ from aiohttp.web_protocol import RequestHandler
 
 from docstore.http.admission import Admission, refusal
 from docstore.http.connection import Connection
+from docstore.http.fast_path import FastPath
 from docstore.http.metrics import HttpMetrics
-from docstore.http.plain import PlainRequests
 from docstore.http.problems import problem
 from docstore.http.reply import closing_bytes
 from docstore.http.unread import LOOKS, Lingering, Unread
@@ -34,14 +34,14 @@ class Listener(web.Server):
     def __init__(
         self,
         handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
-        plain: PlainRequests,
+        fast_path: FastPath,
         limits: Limits,
         metrics: HttpMetrics,
         token_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
         """token_bytes: how long a header must be able to be, as long as that is more."""
         super().__init__(handle)
-        self._plain = plain
+        self._fast_path = fast_path
         self._limits = limits
         self._token_bytes = token_bytes
         self._metrics = metrics
@@ -91,7 +91,7 @@ class Listener(web.Server):
         line_bytes = max(limits.header_line_bytes_max, self._token_bytes())
         return Connection(
             self,
-            self._plain,
+            self._fast_path,
             self._heard,
             self._metrics,
             limits.head_bytes_max + 2 * (line_bytes - limits.header_line_bytes_max),

@@ -24,6 +24,7 @@ from docstore.http.completion import Completion
 from docstore.http.core_pages import ENTRY, CorePages, Of
 from docstore.http.documents import Documents
 from docstore.http.elections import ElectionPages
+from docstore.http.fast_path import FastPath
 from docstore.http.group_members import MemberPages
 from docstore.http.group_offsets import OffsetPages
 from docstore.http.groups import GroupPages
@@ -37,7 +38,6 @@ from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
 from docstore.http.openapi.document import described
 from docstore.http.origin_check import OriginCheck
 from docstore.http.parameters import check_parameters, check_selection
-from docstore.http.plain import PlainRequests
 from docstore.http.queries import QueryPages, is_query
 from docstore.http.quotas import Quotas
 from docstore.http.reply import Reply, header_lines
@@ -90,7 +90,7 @@ class HttpServer:
         large, most = LargeBodies(), limits.body_bytes_max
         self._documents = documents = Documents(backend, large, state_bytes_max=most)
         authority = None if access is None else access.authority
-        self._plain = PlainRequests(documents, self._origin_check, authority, self._completion,
+        self._fast_path = FastPath(documents, self._origin_check, authority, self._completion,
                                     body_bytes_max=most)  # fmt: skip
         positions = Positions(backend.submit)
         self._queries = QueryPages(backend, positions)
@@ -128,7 +128,7 @@ class HttpServer:
         """Listen; return the port. Raises OSError when it is taken."""
         token_bytes = self._changes.token_bytes
         self._listener = Listener(
-            self._handle, self._plain, self._limits, self.metrics, token_bytes
+            self._handle, self._fast_path, self._limits, self.metrics, token_bytes
         )
         self._socket = await self._listen(self._listener, host, port)
         bound: int = self._socket.sockets[0].getsockname()[1]

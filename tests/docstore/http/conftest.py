@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from docstore.http.plain import PlainRequest, PlainRequests
+from docstore.http.fast_path import FastPath, FastRequest
 from docstore.http.server import HttpServer
 from docstore.model.limits import Limits
 from tests.docstore.http.single import SingleNode
@@ -53,7 +53,7 @@ else:
 
 
 WAYS: dict[str, dict[str, str]] = {"plain": {}, "a task": {"X-Request-Id": "unusual"}}
-"""By which a PUT or GET of a document is served -> a header that makes it so (see `plain.py`)."""
+"""By which a PUT or GET of a document is served -> a header that makes it so (see `fast_path.py`)."""
 
 BOTH_WAYS = pytest.mark.parametrize(
     "way", ["plain", pytest.param("a task", marks=pytest.mark.thorough)], indirect=True
@@ -132,11 +132,11 @@ async def served() -> AsyncIterator[Serving]:
 def plain(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is served without a task: methods and paths."""
     seen: list[str] = []
-    serve = PlainRequests.serve
+    serve = FastPath.serve
 
-    def noted(self: PlainRequests, request: PlainRequest) -> None:
+    def noted(self: FastPath, request: FastRequest) -> None:
         seen.append(f"{request.method} {request.raw_path}")
         serve(self, request)
 
-    monkeypatch.setattr(PlainRequests, "serve", noted)
+    monkeypatch.setattr(FastPath, "serve", noted)
     return seen

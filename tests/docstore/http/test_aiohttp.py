@@ -19,9 +19,9 @@ from pytest_aiohttp.plugin import AiohttpClient, AiohttpRawServer
 
 from docstore.http import listener
 from docstore.http.connection import Connection
+from docstore.http.fast_path import FastPath
 from docstore.http.listener import Listener
 from docstore.http.metrics import HttpMetrics
-from docstore.http.plain import PlainRequests
 from docstore.http.reply import Reply, closing_bytes, streamed
 from docstore.http.server import HttpServer
 from docstore.model.limits import Limits
@@ -73,8 +73,8 @@ async def plain(request: web.BaseRequest) -> Reply:
     return Reply(200, b"here")
 
 
-def plain_requests() -> PlainRequests:
-    return HttpServer(SingleNode(), Limits())._plain
+def plain_requests() -> FastPath:
+    return HttpServer(SingleNode(), Limits())._fast_path
 
 
 @pytest.mark.parametrize("called", PARAMETERS, ids=lambda called: called.__qualname__)

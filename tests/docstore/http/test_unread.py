@@ -129,7 +129,7 @@ async def test_what_stays_unread_is_let_go_of_in_the_end(monkeypatch: pytest.Mon
 @asynccontextmanager
 async def listening(handle: Handle, limits: Limits) -> AsyncIterator[tuple[Listener, int]]:
     metrics = HttpMetrics()
-    listener = Listener(handle, HttpServer(SingleNode(), limits)._plain, limits, metrics)
+    listener = Listener(handle, HttpServer(SingleNode(), limits)._fast_path, limits, metrics)
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     async with server:
         yield listener, server.sockets[0].getsockname()[1]

@@ -262,7 +262,7 @@ def test_a_large_answer_over_tls_that_nobody_takes(
 
     async def run(limits: Limits, *, is_cut: bool) -> None:
         credentials, metrics = Credentials(files_of(papers, "n1"), "n1"), HttpMetrics()
-        plain = HttpServer(SingleNode(), limits)._plain
+        plain = HttpServer(SingleNode(), limits)._fast_path
         listener = Listener(answer, plain, limits, metrics)
         server = await listen(listener.entrance(credentials.clients), "127.0.0.1", 0)
         async with deaf(papers, server.sockets[0].getsockname()[1]) as writer:

@@ -49,14 +49,14 @@ SPECIAL = ("/core/", "/health/", "/metrics")
 class Client(Protocol):
     """The connection that a plain request came by."""
 
-    def answer(self, request: "PlainRequest", reply: Reply) -> None:
+    def answer(self, request: "FastRequest", reply: Reply) -> None:
         """Write the answer, and go on to the next request."""
 
     def give_up(self) -> None:
         """Hang up without an answer."""
 
 
-class PlainRequest:
+class FastRequest:
     """What is kept of a plain request: it stands where aiohttp's would (see `headers.Head`)."""
 
     __slots__ = (
@@ -93,7 +93,7 @@ class PlainRequest:
         return self.authority
 
 
-class PlainRequests:
+class FastPath:
     """Serves them."""
 
     def __init__(
@@ -115,7 +115,7 @@ class PlainRequests:
 
     def found_in(
         self, message: RawRequestMessage, payload: StreamReader, size: int, client: Client
-    ) -> PlainRequest | None:
+    ) -> FastRequest | None:
         """Return the request if it is a plain one. size: of the bytes that it came in, together."""
         if (
             message.method not in METHODS
@@ -135,9 +135,9 @@ class PlainRequests:
         service = self._documents.service_of(link)
         if service is None or (message.method == "PUT" and "PUT" not in service.options.methods):
             return None
-        return PlainRequest(message, payload, service, link, client)
+        return FastRequest(message, payload, service, link, client)
 
-    def serve(self, request: PlainRequest) -> None:
+    def serve(self, request: FastRequest) -> None:
         """Submit it, and answer it as soon as there is an answer."""
         try:
             answer, request.media = self._submitted(request)
@@ -149,7 +149,7 @@ class PlainRequests:
         else:
             answer.add_done_callback(partial(self._answered, request))
 
-    def _submitted(self, request: PlainRequest) -> Submitted:
+    def _submitted(self, request: FastRequest) -> Submitted:
         self._origin_check.check(request)
         if self._authority is not None:
             request.authority = self._authority(request)
@@ -159,7 +159,7 @@ class PlainRequests:
             return self._documents.get(request, request.link, request.service)
         return self._documents.put(request, request.link, request.service, body)
 
-    def _answered(self, request: PlainRequest, answer: "asyncio.Future[Answer]") -> None:
+    def _answered(self, request: FastRequest, answer: "asyncio.Future[Answer]") -> None:
         if answer.cancelled():  # This node stops.
             request.client.give_up()
             return
@@ -172,6 +172,6 @@ class PlainRequests:
                 self._completion.note_error(request, None)
         self._end(request, reply)
 
-    def _end(self, request: PlainRequest, reply: Reply) -> None:
+    def _end(self, request: FastRequest, reply: Reply) -> None:
         self._completion.done(request, reply, request.since_s)
         request.client.answer(request, reply)
