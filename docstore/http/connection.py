@@ -20,8 +20,8 @@ from docstore.http.fast_path import VERSIONS, FastPath, FastRequest
 from docstore.http.metrics import HttpMetrics
 from docstore.http.problems import problem
 from docstore.http.reply import Reply, closing_bytes
+from docstore.http.slow_readers import Mark
 from docstore.http.unacknowledged import Socket, acknowledged, has_unread
-from docstore.http.unread import Mark
 
 LOOK_AGAIN_S = 0.1
 

@@ -17,7 +17,7 @@ from docstore.http.fast_path import FastPath
 from docstore.http.metrics import HttpMetrics
 from docstore.http.problems import problem
 from docstore.http.reply import closing_bytes
-from docstore.http.unread import LOOKS, Lingering, Unread
+from docstore.http.slow_readers import LOOKS, Lingering, SlowReaders
 from docstore.model.limits import Limits
 from docstore.runtime.tls.accepting import Entrance
 from docstore.runtime.tls.strangers import Strangers
@@ -47,7 +47,7 @@ class Listener(web.Server):
         self._metrics = metrics
         self._admission = Admission(limits)
         self._open: dict[Connection, str] = {}
-        self._unread = Unread()
+        self._slow_readers = SlowReaders()
         self._silent: dict[RequestHandler, asyncio.TimerHandle] = {}
         self._lingering = Lingering()
         self._is_leaving = self._is_closing = self._is_closed = False
@@ -121,7 +121,7 @@ class Listener(web.Server):
 
     def _look(self) -> None:
         """Abort connections whose clients make no progress; repeat."""
-        self._metrics.send_timeouts += self._unread.look(self._open)
+        self._metrics.send_timeouts += self._slow_readers.look(self._open)
         pause_s = self._limits.send_timeout_s / LOOKS
         self._looking = asyncio.get_running_loop().call_later(pause_s, self._look)
 

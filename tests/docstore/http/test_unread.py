@@ -14,7 +14,7 @@ from docstore.http.listener import Listener
 from docstore.http.metrics import HttpMetrics
 from docstore.http.reply import Reply, streamed
 from docstore.http.server import HttpServer
-from docstore.http.unread import LOOKS, Mark, Unread
+from docstore.http.slow_readers import LOOKS, Mark, SlowReaders
 from docstore.http.waits import TooManyWait, waiting
 from docstore.model.limits import Limits
 from tests.docstore.http.single import SingleNode
@@ -39,7 +39,7 @@ class Client:
 
 
 def test_who_has_not_moved_for_the_whole_span_is_cut_off() -> None:
-    client, unread = Client(*[(1, 0, 5)] * (LOOKS + 1)), Unread()
+    client, unread = Client(*[(1, 0, 5)] * (LOOKS + 1)), SlowReaders()
     for _ in range(LOOKS):
         assert unread.look([client]) == 0
     assert not client.is_cut
@@ -50,7 +50,7 @@ def test_who_has_not_moved_for_the_whole_span_is_cut_off() -> None:
 def test_who_reads_slowly_or_has_read_all_meanwhile_stays() -> None:
     still: list[Mark | None] = [(1, 0, 5)] * LOOKS
     slow, fast = Client(*still, (1, 0, 6), *still), Client(*still, None, *still, (1, 0, 5))
-    unread = Unread()
+    unread = SlowReaders()
     for _ in range(2 * LOOKS + 1):
         assert unread.look([slow, fast]) == 0
 
@@ -119,7 +119,7 @@ async def test_who_is_refused_may_have_sent_already() -> None:
 
 
 async def test_what_stays_unread_is_let_go_of_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("docstore.http.unread.LINGER_S", 0.05)
+    monkeypatch.setattr("docstore.http.slow_readers.LINGER_S", 0.05)
     async with serving(PATIENT) as served, served.wire() as wire:
         await wire.ask(asked("GET", "/t/a", b"Connection: close\r\n"))
         assert served.server._listener is not None

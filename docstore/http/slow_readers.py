@@ -43,7 +43,7 @@ class _Stuck:
     looks: int = 0
 
 
-class Unread:
+class SlowReaders:
     """Connections without progress since the last look."""
 
     def __init__(self) -> None:
