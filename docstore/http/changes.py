@@ -29,9 +29,9 @@ from docstore.errors import BadRequest, Conflict, DocstoreError, NotFound
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
+from docstore.http.long_poll import waiting
 from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply, header_lines, streamed
-from docstore.http.waits import waiting
 from docstore.model import json
 from docstore.model.service import Service
 from docstore.query.cut import CHARACTERS_A_SLOT, Cut

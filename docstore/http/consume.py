@@ -19,13 +19,13 @@ from docstore.errors import BadRequest, DocstoreError, NotAcceptable
 from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.changes import EVENTS_TYPE, QUIET_S, RETRY_MS
+from docstore.http.long_poll import waiting
 from docstore.http.missing import missing
 from docstore.http.parameters import check_parameters
 from docstore.http.problems import problem
 from docstore.http.reply import Reply, header_lines, streamed
 from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE, page_reply
 from docstore.http.results import NDJSON_TYPE
-from docstore.http.waits import waiting
 from docstore.model.streams_batch import JSON, body_of, framed, header_of
 from docstore.streams.effects import HIGH_NOT_KNOWN, Problem, Records
 from docstore.streams.records import shown, unpacked

@@ -13,12 +13,12 @@ from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.console import files as console
 from docstore.http.documents import Documents
+from docstore.http.long_poll import waiting
 from docstore.http.metrics import CONTENT_TYPE, HttpMetrics
 from docstore.http.parameters import SELECTING, check_members, check_parameters
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
-from docstore.http.waits import waiting
 from docstore.maintenance.upkeep.resync import ACTIONS, UNDER_WAY
 from docstore.model import json
 from docstore.model.limits import LOG_LEVELS

@@ -22,13 +22,20 @@ from docstore.http.backend import Backend
 from docstore.http.campaigns import Campaigns
 from docstore.http.documents import Documents
 from docstore.http.listing import FactoryPages
+from docstore.http.long_poll import (
+    ANSWER_S,
+    NOT_HERE,
+    WAIT_AT_ONCE_S,
+    WAIT_S_MAX,
+    is_changed,
+    waiting,
+)
 from docstore.http.parameters import check_selection
 from docstore.http.problems import problem
 from docstore.http.read_first import updated
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, encode, entity_tag
 from docstore.http.shown import shown_to
-from docstore.http.waits import ANSWER_S, NOT_HERE, WAIT_AT_ONCE_S, WAIT_S_MAX, is_changed, waiting
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.fields import Fields

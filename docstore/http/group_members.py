@@ -12,12 +12,12 @@ from docstore.errors import BadRequest, NotFound, Unavailable
 from docstore.http import bodies, headers
 from docstore.http.authority import authority_of, refusal
 from docstore.http.backend import Backend
+from docstore.http.long_poll import waiting
 from docstore.http.parameters import flag
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
 from docstore.http.shown import may_see_topics
-from docstore.http.waits import waiting
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.fields import Fields

@@ -22,12 +22,12 @@ from docstore.http.documents import Documents
 from docstore.http.heeded import refuse_all
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import FactoryPages
+from docstore.http.long_poll import is_changed
 from docstore.http.parameters import check_members, check_selection
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode, page_reply
 from docstore.http.shown import shown_to
-from docstore.http.waits import is_changed
 from docstore.model import json
 from docstore.model.fields import Fields
 from docstore.model.operation import Answer, Operation

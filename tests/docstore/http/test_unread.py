@@ -11,11 +11,11 @@ from aiohttp import web
 
 from docstore.http.connection import Connection
 from docstore.http.listener import Listener
+from docstore.http.long_poll import TooManyWait, waiting
 from docstore.http.metrics import HttpMetrics
 from docstore.http.reply import Reply, streamed
 from docstore.http.server import HttpServer
 from docstore.http.slow_readers import LOOKS, Mark, SlowReaders
-from docstore.http.waits import TooManyWait, waiting
 from docstore.model.limits import Limits
 from tests.docstore.http.single import SingleNode
 from tests.docstore.http.wires import GET, PATIENT, UNUSUAL, asked, serving, until
@@ -189,7 +189,7 @@ def sent(connection: Connection) -> int:
 async def test_who_waits_ends_with_its_connection_and_only_so_many_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("docstore.http.waits.WAITING_MAX", 2)
+    monkeypatch.setattr("docstore.http.long_poll.WAITING_MAX", 2)
     ended: list[str] = []
 
     async def wait(request: web.BaseRequest) -> web.StreamResponse:
