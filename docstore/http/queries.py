@@ -18,12 +18,12 @@ import orjson
 from aiohttp import web
 
 from docstore.errors import BadRequest, Conflict, NotFound
-from docstore.http import asking, headers
-from docstore.http.asking import Asked
+from docstore.http import headers, query_request
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.listing import PAGE_BYTES_MAX
 from docstore.http.parameters import check_parameters
+from docstore.http.query_request import Asked
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, stitched
 from docstore.model import json
@@ -58,8 +58,8 @@ class QueryPages:
             if asked.path != path:
                 raise BadRequest("this cursor is of another factory")
         else:
-            check_parameters(request, asking.IN_URL)
-            asked = asking.of_url(path, query)
+            check_parameters(request, query_request.IN_URL)
+            asked = query_request.of_url(path, query)
         authority_of(request).insist_on_all(path)
         return await self._serve(request, asked, service, path)
 
@@ -71,7 +71,11 @@ class QueryPages:
         else:
             given = {"cursor": _only(request.rel_url.query, "cursor")}
         is_continued = "cursor" in given
-        asked = self._continued(_only(given, "cursor")) if is_continued else asking.of_body(given)
+        asked = (
+            self._continued(_only(given, "cursor"))
+            if is_continued
+            else query_request.of_body(given)
+        )
         authority_of(request).insist_on_all(asked.path)
         service = await self._backend.find_service(asked.path, headers.timeout_s(request))
         if service is None:
@@ -79,7 +83,7 @@ class QueryPages:
         return await self._serve(request, asked, service, QUERY_TASKS)
 
     def _continued(self, cursor: str) -> Asked:
-        return asking.of_cursor(unpack_cursor(self._backend.inside().queries.group, cursor))
+        return query_request.of_cursor(unpack_cursor(self._backend.inside().queries.group, cursor))
 
     async def _serve(
         self, request: web.BaseRequest, asked: Asked, service: Service, at: str
@@ -90,7 +94,7 @@ class QueryPages:
         if level < 3:
             raise Conflict(f"{asked.path} is of level {level}: only documents with ENFORCE_QUORUM"
                            " can be queried")  # fmt: skip
-        asking.check(asked, asking.members_of(service.options.schema))
+        query_request.check(asked, query_request.members_of(service.options.schema))
         loop = asyncio.get_running_loop()
         deadline = loop.time() + headers.timeout_s(request)
         as_of = await self._positions.opened(asked.as_of, deadline - loop.time())
@@ -203,7 +207,7 @@ class QueryPages:
 
 def is_query(query: Mapping[str, str]) -> bool:
     """Say whether the parameters of a factory's URL ask for more than a listing has."""
-    return not asking.MEANT.isdisjoint(query)
+    return not query_request.MEANT.isdisjoint(query)
 
 
 def _only(given: Mapping[str, Any], name: str) -> str:
