@@ -1,4 +1,4 @@
-"""How each request ends: an error becomes a problem, and the answer is counted and logged."""
+"""The completion of each request: errors become problems, responses are counted and logged."""
 
 import time
 
@@ -19,7 +19,7 @@ log = structlog.get_logger("docstore.http")
 
 
 class Completion:
-    """What all requests of one server go through last, whichever way they came."""
+    """Completes all requests of one server, those of the fast path and those with a task."""
 
     def __init__(self, metrics: HttpMetrics) -> None:
         self._metrics = metrics

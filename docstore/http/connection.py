@@ -38,8 +38,21 @@ class Connection(RequestHandler):
     """
 
     __slots__ = (
-        "_answered_count", "_body", "_has_ended", "_head_bytes", "_head_bytes_max", "_heard",
-        "_kept", "_leaves", "_plain", "_socket", "_stops", "_wire", "metrics", "twin", "waits",
+        "_answered_count",
+        "_body",
+        "_fast_path",
+        "_has_ended",
+        "_head_bytes",
+        "_head_bytes_max",
+        "_heard",
+        "_kept",
+        "_leaves",
+        "_socket",
+        "_stops",
+        "_wire",
+        "metrics",
+        "twin",
+        "waits",
     )  # fmt: skip
 
     def __init__(

@@ -23,7 +23,7 @@ from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.listing import PAGE_BYTES_MAX
 from docstore.http.parameters import check_parameters
-from docstore.http.query_request import Asked
+from docstore.http.query_request import QueryRequest
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, stitched
 from docstore.model import json
@@ -82,11 +82,11 @@ class QueryPages:
             raise NotFound(f"there is no factory {asked.path[:200]}")
         return await self._serve(request, asked, service, QUERY_TASKS)
 
-    def _continued(self, cursor: str) -> Asked:
+    def _continued(self, cursor: str) -> QueryRequest:
         return query_request.of_cursor(unpack_cursor(self._backend.inside().queries.group, cursor))
 
     async def _serve(
-        self, request: web.BaseRequest, asked: Asked, service: Service, at: str
+        self, request: web.BaseRequest, asked: QueryRequest, service: Service, at: str
     ) -> Reply:
         """Answer one page. at: where its next one is found."""
         media = headers.accepted_media(request)
@@ -116,7 +116,7 @@ class QueryPages:
             page |= await self._page(asked, cut, kind, deadline, at, pack=pack)
         return Reply(200, stitched(page, media), header_lines(head))
 
-    async def _groups(self, asked: Asked, cut: Cut, deadline: float) -> list[dict[str, Any]]:
+    async def _groups(self, asked: QueryRequest, cut: Cut, deadline: float) -> list[dict[str, Any]]:
         """Return all groups, in the order of their keys."""
         grouping = asked.grouping
         assert grouping is not None
@@ -134,7 +134,7 @@ class QueryPages:
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     async def _totals(
-        self, asked: Asked, said: Mapping[str, str], cut: Cut, deadline: float
+        self, asked: QueryRequest, said: Mapping[str, str], cut: Cut, deadline: float
     ) -> Totals:
         grouping = grouping_of(said["aggregates"], said["groupBy"])
         assert grouping is not None
@@ -145,7 +145,7 @@ class QueryPages:
 
     async def _page(
         self,
-        asked: Asked,
+        asked: QueryRequest,
         cut: Cut,
         kind: str,
         deadline: float,
@@ -218,7 +218,7 @@ def _only(given: Mapping[str, Any], name: str) -> str:
     return text
 
 
-def _documents(asked: Asked, rows: Sequence[Row], kind: str) -> bytes:
+def _documents(asked: QueryRequest, rows: Sequence[Row], kind: str) -> bytes:
     """Return documents by their names, as JSON."""
     selection = parse_selection(asked.select)
     shown = {_name(asked, row.link, row.version): document_json(row, kind) for row in rows}
@@ -230,6 +230,6 @@ def _documents(asked: Asked, rows: Sequence[Row], kind: str) -> bytes:
     return stitched(shown)
 
 
-def _name(asked: Asked, link: str, version: int) -> str:
+def _name(asked: QueryRequest, link: str, version: int) -> str:
     """Return the link of a document, or of one of its versions where all are wanted."""
     return link if asked.versions == "latest" else f"{link}?documentVersion={version}"

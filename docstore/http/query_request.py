@@ -1,4 +1,4 @@
-"""What a query asks for: read from a URL, from a body, or from the cursor of the page before."""
+"""The request of a query: read from a URL, from a body, or from the cursor of the page before."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ MEMBERS = frozenset({*TEXTS, *FLAGS, "limit", "top", "versions"})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryRequest:
     """A query, checked: all of it that its next page needs.
 
     limit: rows of a page. left: rows of all pages that are still to come, None for all there are.
@@ -78,11 +78,11 @@ class Asked:
             "versions": self.versions, "deleted": self.deleted,
         }  # fmt: skip
 
-    def at(self, cut: str, counted: int | None) -> "Asked":
+    def at(self, cut: str, counted: int | None) -> "QueryRequest":
         """Return the same of a certain cut, with the number of its documents."""
         return replace(self, as_of=cut, counted=counted)
 
-    def behind(self, after: Place, shown: int) -> "Asked | None":
+    def behind(self, after: Place, shown: int) -> "QueryRequest | None":
         """Return what is still to come once so many rows were shown; None for nothing."""
         left = None if self.left is None else self.left - shown
         return replace(self, after=after, left=left) if left != 0 else None
@@ -98,7 +98,7 @@ class Asked:
         return {"said": said, "counted": self.counted, "after": self.after}
 
 
-def of_url(path: str, query: Mapping[str, str]) -> Asked:
+def of_url(path: str, query: Mapping[str, str]) -> QueryRequest:
     """Return what the parameters of a URL ask for. Raises BadRequest."""
     empty = next(
         (name for name, text in query.items() if IN_URL[name] in TEXTS and not text.strip()), ""
@@ -115,7 +115,7 @@ def of_url(path: str, query: Mapping[str, str]) -> Asked:
     return of_body({**given, "path": path})
 
 
-def of_body(given: Mapping[str, Any]) -> Asked:
+def of_body(given: Mapping[str, Any]) -> QueryRequest:
     """Return what the members of a body ask for. Raises BadRequest."""
     unknown = sorted(set(given) - MEMBERS)
     if unknown:
@@ -134,7 +134,7 @@ def of_body(given: Mapping[str, Any]) -> Asked:
     versions = given.get("versions", "latest")
     if versions not in VERSIONS:
         raise BadRequest(f"versions is one of {', '.join(VERSIONS)}")
-    asked = Asked(
+    asked = QueryRequest(
         path=canonical_link(texts["path"].rstrip("/")),
         filter=texts["filter"], where=texts["where"],
         order_by=texts["orderBy"], select=texts["select"], expand=flags["expand"],
@@ -146,7 +146,7 @@ def of_body(given: Mapping[str, Any]) -> Asked:
     return asked
 
 
-def of_cursor(packed: Mapping[str, Any]) -> Asked:
+def of_cursor(packed: Mapping[str, Any]) -> QueryRequest:
     """Return what the page before has left. Raises BadRequest."""
     if packed.keys() != {"said", "counted", "after"} or not isinstance(packed["said"], dict):
         raise BadRequest("this cursor is of a node of another version")
@@ -157,7 +157,7 @@ def of_cursor(packed: Mapping[str, Any]) -> Asked:
     return replace(asked, counted=counted, after=after)
 
 
-def check(asked: Asked, known: Members = None) -> None:
+def check(asked: QueryRequest, known: Members = None) -> None:
     """Refuse what is not understood, and what does not go together. Raises BadRequest.
 
     known: which members may be named.

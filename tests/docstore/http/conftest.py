@@ -53,7 +53,7 @@ else:
 
 
 WAYS: dict[str, dict[str, str]] = {"plain": {}, "a task": {"X-Request-Id": "unusual"}}
-"""By which a PUT or GET of a document is served -> a header that makes it so (see `fast_path.py`)."""
+"""By which a PUT or GET of a document is served -> a header that makes it so (`fast_path.py`)."""
 
 BOTH_WAYS = pytest.mark.parametrize(
     "way", ["plain", pytest.param("a task", marks=pytest.mark.thorough)], indirect=True
