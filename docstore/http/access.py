@@ -15,7 +15,7 @@ from docstore.errors import Forbidden, TooManyRequests, Unauthenticated
 from docstore.http.authority import Authority, refusal
 from docstore.http.headers import Head
 from docstore.http.methods import READS
-from docstore.http.needs import Need, need_of, need_of_all
+from docstore.http.permissions import Need, need_of, need_of_all
 from docstore.http.routes.route import ANYBODY, INSIDE, OPEN
 from docstore.services.registry import FACTORIES
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from docstore.http.needs import Need, need_of
 from docstore.http.openapi.parameters import IN_PATHS
+from docstore.http.permissions import Need, need_of
 from docstore.http.representation import JSON_TYPE
 from docstore.http.routes.route import ANYBODY, INSIDE, OPEN, Op, Ops
 

@@ -7,7 +7,7 @@ import pytest
 from docstore.access.grants import Level
 from docstore.http.core_pages import ENTRY
 from docstore.http.metrics import KNOWN_METHODS
-from docstore.http.needs import line_of, need_of
+from docstore.http.permissions import line_of, need_of
 from docstore.http.routes.route import ADMIN, ANYBODY, INSIDE, OPEN, READ, WRITE
 from docstore.http.routes.table import BY_PATH, LINES
 from docstore.services.registry import Registry
