@@ -15,7 +15,7 @@ from docstore.errors import Forbidden, TooManyRequests, Unauthenticated
 from docstore.http.authority import Authority, refusal
 from docstore.http.headers import Head
 from docstore.http.methods import READS
-from docstore.http.permissions import Need, need_of, need_of_all
+from docstore.http.permissions import Permission, permission_for, permission_for_all
 from docstore.http.routes.route import ANYBODY, INSIDE, OPEN
 from docstore.services.registry import FACTORIES
 
@@ -40,7 +40,7 @@ class Access:
     def authority(self, request: Head) -> "Granted":
         """Return it. Raises Unauthenticated, TooManyRequests."""
         path = request.raw_path.partition("?")[0]
-        if path.startswith(WITHOUT_TOKEN) and need_of(request.method, path).what is OPEN:
+        if path.startswith(WITHOUT_TOKEN) and permission_for(request.method, path).what is OPEN:
             return Granted(_NOBODY, "", self)
         said = request.headers.getall(AUTHORIZATION, ())
         header = said[0] if len(said) == 1 else ""
@@ -78,7 +78,7 @@ class Access:
     def may_read_all(self, user: str, path: str) -> bool:
         """Say whether a user of the file may read what is at a path and below, as things are."""
         grants = self.grants_of(user)
-        what, at = need_of_all(path)
+        what, at = permission_for_all(path)
         return grants is not None and isinstance(what, Level) and grants.allow(what, at)
 
     def _tell(self) -> None:
@@ -126,12 +126,12 @@ class Granted(Authority):
 
     def may(self, method: str, link: str) -> bool:
         """Say whether something that a request names may be read, or changed."""
-        need = need_of(method, link)
+        need = permission_for(method, link)
         return need.what is not INSIDE and self._has(need)
 
     def insist_on_all(self, path: str) -> None:
         """Raise NotFound unless all documents at a path and below may be read."""
-        if not self._has(need_of_all(path)):
+        if not self._has(permission_for_all(path)):
             raise refusal("GET", path or ROOT)
 
     def user(self) -> str:
@@ -162,7 +162,7 @@ class Granted(Authority):
 
     def enter(self, method: str, path: str) -> bool:
         """Let a request for a path in; False if only what lies below may be listed."""
-        need = need_of(method, path)
+        need = permission_for(method, path)
         if need.what is INSIDE or self._has(need):
             return True
         is_listed = path == FACTORIES or self._principal.grants.is_any_below(need.path)
@@ -175,7 +175,7 @@ class Granted(Authority):
         found = self._access.principal(self._header)
         return found is not None and found.grants == self._principal.grants
 
-    def _has(self, need: Need) -> bool:
+    def _has(self, need: Permission) -> bool:
         what = need.what
         if isinstance(what, Level):
             return self._principal.grants.allow(what, need.path)

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from docstore.errors import BadRequest
 from docstore.http.backend import Backend
-from docstore.http.pace import Pace
 from docstore.model import json
 from docstore.model.operation import Operation
 from docstore.services.registry import QUOTAS
@@ -22,6 +21,26 @@ KNOWN_S = 5.0
 """How long a quota is taken to be what it was."""
 TIMEOUT_S = 2.0
 JOBS_MAX = 1000
+BURST_S = 0.2
+"""Seconds of its rate that a job may take at once."""
+
+
+class RateLimiter:
+    """A bucket for each job that asks for a rate (a leaky bucket as a meter, ITU-T I.371)."""
+
+    def __init__(self) -> None:
+        self._free_at: OrderedDict[str, float] = OrderedDict()
+
+    async def wait(self, job: str, rate: float, amount: float) -> None:
+        """Wait until `amount` more may pass at `rate` a second; 0 is no bound."""
+        if rate <= 0:
+            return
+        now = asyncio.get_running_loop().time()
+        free_at = max(self._free_at.pop(job, now), now - BURST_S) + amount / rate
+        self._free_at[job] = free_at
+        if len(self._free_at) > JOBS_MAX:
+            self._free_at.popitem(last=False)
+        await asyncio.sleep(max(0.0, free_at - now))
 
 
 class Quotas:
@@ -29,7 +48,7 @@ class Quotas:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._pace = Pace()
+        self._limiter = RateLimiter()
         self._known: OrderedDict[str, tuple[float, dict[str, Any] | None]] = OrderedDict()
 
     async def rate(self, job: str, kind: str, asked: float = 0.0) -> float:
@@ -44,7 +63,7 @@ class Quotas:
 
     async def wait(self, job: str, kind: str, rate: float, amount: float) -> None:
         """Wait until a job may take that much more."""
-        await self._pace.wait(f"{kind} {job}", rate, amount)
+        await self._limiter.wait(f"{kind} {job}", rate, amount)
 
     async def _read(self, name: str) -> dict[str, Any] | None:
         """Return a quota, None if there is none; the last one known while nobody can say."""

@@ -250,7 +250,7 @@ class HttpServer:
             raise not_allowed(request.method, allow)
         assert op.handler is not None
         assert pages is not None
-        if op.checks_query:
+        if op.checks_query and "?" in request.raw_path:
             check_parameters(request, op.parameters)
         if body is None:
             body = await self._receive(request) if op.receives else b""

@@ -2,7 +2,8 @@
 
 A lease names what is attached to it, a queue the leases of its candidates, a dead letter the
 document that a job could not write, a job what it works on, a group its topics. Queries, feeds and
-scans show rows as they are: over these they need `read` of everything (`permissions.py`), but for queues.
+scans show rows as they are: over these they need `read` of everything (`permissions.py`), except
+over queues.
 """
 
 from collections.abc import Callable, Mapping

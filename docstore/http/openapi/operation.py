@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from docstore.http.openapi.parameters import IN_PATHS
-from docstore.http.permissions import Need, need_of
+from docstore.http.permissions import Permission, permission_for
 from docstore.http.representation import JSON_TYPE
 from docstore.http.routes.route import ANYBODY, INSIDE, OPEN, Op, Ops
 
@@ -31,7 +31,7 @@ def path_item(path: str, operations: Ops, tag: str, called: str = "") -> Json:
 
 
 def _operation(path: str, method: str, op: Op, tag: str, called: str) -> Json:
-    need = need_of(method, path)
+    need = permission_for(method, path)
     told: Json = {
         "operationId": ".".join([method.lower(), *re.findall(r"\w+", called)]),
         "summary": op.does,
@@ -50,7 +50,7 @@ def _operation(path: str, method: str, op: Op, tag: str, called: str) -> Json:
     return told
 
 
-def _needed(need: Need, path: str) -> str:
+def _needed(need: Permission, path: str) -> str:
     """Return what whoever asks needs, in a sentence; where nobody is asked, nothing is."""
     if need.what is OPEN:
         return "Needs no token."

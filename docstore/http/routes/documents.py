@@ -15,9 +15,9 @@ from docstore.http.routes.route import (
     READ,
     WRITE,
     About,
-    Line,
     Op,
     Ops,
+    Permissions,
     Route,
     Utility,
 )
@@ -51,16 +51,16 @@ CONFLICTS = "conflicts"
 QUERYING = ("Docstore-Timeout-Ms",)
 CHANGING: Sequence[str] = ("If-Match", "If-None-Match", "Idempotency-Key", *QUERYING)
 
-_INSIDE = Line(INSIDE, INSIDE)
-DOCUMENTS: Line = Line(READ, WRITE)
+_INSIDE = Permissions(INSIDE, INSIDE)
+DOCUMENTS: Permissions = Permissions(READ, WRITE)
 FACTORIES_OF_THE_STORE = (
-    Route(FACTORIES, {}, needs=Line(DECLARED, DECLARED, makes=INSIDE)),
-    Route(FEED_KEYS, {}, needs=Line(ADMIN, ADMIN)),
-    Route(SNAPSHOTS, {}, needs=DOCUMENTS),
-    Route(JOBS, {}, needs=DOCUMENTS),
-    Route(DEAD_LETTERS, {}, needs=DOCUMENTS),
-    Route(QUOTAS.path, {}, needs=Line(READ, ADMIN)),
-    Route(EXAMPLES.path, {}, needs=DOCUMENTS),
+    Route(FACTORIES, {}, permissions=Permissions(DECLARED, DECLARED, makes=INSIDE)),
+    Route(FEED_KEYS, {}, permissions=Permissions(ADMIN, ADMIN)),
+    Route(SNAPSHOTS, {}, permissions=DOCUMENTS),
+    Route(JOBS, {}, permissions=DOCUMENTS),
+    Route(DEAD_LETTERS, {}, permissions=DOCUMENTS),
+    Route(QUOTAS.path, {}, permissions=Permissions(READ, ADMIN)),
+    Route(EXAMPLES.path, {}, permissions=DOCUMENTS),
 )
 """Factories whose documents are served as those of any other factory are."""
 
@@ -81,7 +81,7 @@ MANY = About(
                 tells="`{op, link, body, ifVersion?, ...}` a line; a line of results for each, in "
                 "order. Each line succeeds or fails by itself, unless it is `atomic`.",
             ),
-        }, Bulk, Line(ANYBODY, INSIDE), is_literal=True),
+        }, Bulk, Permissions(ANYBODY, INSIDE), is_literal=True),
         Route(SUBSCRIPTIONS, {
             "GET": Op("The subscriptions that are yours to see", {200: "Page"},
                       handler=SubscriptionPages.get_list, query=LISTED, checks_query=False),
@@ -98,7 +98,7 @@ MANY = About(
             "GET": Op("A document, by its path as a parameter", {200: "Document"},
                       handler=CorePages.document_index, checks_query=False,
                       query=("documentSelfLink", "documentVersion"), headers=READING),
-        }, CorePages, Line(INSIDE)),
+        }, CorePages, Permissions(INSIDE)),
     ),
 )  # fmt: skip
 

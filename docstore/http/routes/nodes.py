@@ -10,8 +10,8 @@ from docstore.http.routes.route import (
     READ,
     WRITE,
     About,
-    Line,
     Op,
+    Permissions,
     Route,
 )
 from docstore.http.scans import ScanPages
@@ -23,13 +23,13 @@ from docstore.http.users import UserPages
 CACHED = ("If-None-Match",)
 WAITS = ("Docstore-Timeout-Ms",)
 
-_OTHERS = Line(ADMIN, ADMIN)
+_OTHERS = Permissions(ADMIN, ADMIN)
 AREAS = (
-    Route("/core", {}, needs=_OTHERS),
-    Route("/mgmt", {}, needs=_OTHERS),
-    Route("/health", {}, needs=_OTHERS),
-    Route("/core/node-groups", {}, needs=Line(ANYBODY)),
-    Route("/core/node-selectors", {}, needs=Line(ANYBODY)),
+    Route("/core", {}, permissions=_OTHERS),
+    Route("/mgmt", {}, permissions=_OTHERS),
+    Route("/health", {}, permissions=_OTHERS),
+    Route("/core/node-groups", {}, permissions=Permissions(ANYBODY)),
+    Route("/core/node-selectors", {}, permissions=Permissions(ANYBODY)),
 )
 """What is needed at paths that no route has: a route that is forgotten is closed."""
 
@@ -44,15 +44,15 @@ NODES = About(
         Route("/health/live", {
             "GET": Op("Whether this process answers", {200: "Object"}, handler=CorePages.live,
                       checks_query=False),
-        }, CorePages, Line(OPEN)),
+        }, CorePages, Permissions(OPEN)),
         Route("/health/ready", {
             "GET": Op("Whether this node can serve", {200: "Object"},
                       tells="503 says why it cannot.", handler=CorePages.ready, checks_query=False),
-        }, CorePages, Line(OPEN)),
+        }, CorePages, Permissions(OPEN)),
         Route("/metrics", {
             "GET": Op("Numbers for Prometheus", {200: "text/plain"}, handler=CorePages.metrics_text,
                       checks_query=False),
-        }, CorePages, Line(READ)),
+        }, CorePages, Permissions(READ)),
         Route("/core/management", {
             "GET": Op("This node", {200: "Node"}, handler=CorePages.management),
             "PATCH": Op("Ask something of this node", {200: "Object", 202: "Object"}, "NodeRequest",
@@ -61,7 +61,7 @@ NODES = About(
                         handler=CorePages.asked_to),
             "DELETE": Op("Have this node finish what it does, and stop", {202: "Object"},
                          handler=CorePages.drain),
-        }, CorePages, Line(READ)),
+        }, CorePages, Permissions(READ)),
         Route("/core/management/synch", {
             "GET": Op("How far a resynchronisation is", {200: "Object"}, query=("id",),
                       headers=WAITS, tells="Any node says it.", handler=CorePages.synch),
@@ -75,16 +75,16 @@ NODES = About(
                       query=("slot", "link", "partition", "after@steps", "limit@steps"),
                       tells="Of a slot, a document or a partition, or of all.",
                       handler=CorePages.trace),
-        }, CorePages, Line(ADMIN)),
+        }, CorePages, Permissions(ADMIN)),
         Route("/core/access", {
             "GET": Op("Who asks, and what he may do", {200: "User"},
                       tells="404 where nobody is asked who he is.", handler=UserPages.oneself),
-        }, UserPages, Line(ANYBODY)),
+        }, UserPages, Permissions(ANYBODY)),
         Route("/core/access/users/{user}", {
             "GET": Op("What a user may do", {200: "User"},
                       tells="Of oneself; of others for who has `admin` at `/`.",
                       handler=UserPages.user),
-        }, UserPages, Line(INSIDE)),
+        }, UserPages, Permissions(INSIDE)),
         Route("/core/node-groups/default", {
             "GET": Op("The members and their configuration", {200: "Group"},
                       handler=CorePages.node_group),
@@ -104,20 +104,20 @@ NODES = About(
             "GET": Op("What a node says of itself, through another one", {200: "Object"},
                       query=("target", "path@forwarded", "peer", "link@forwarding", "key"),
                       headers=WAITS, handler=SelectorPages.forwarded),
-        }, SelectorPages, Line(INSIDE)),
+        }, SelectorPages, Permissions(INSIDE)),
         Route("/core/openapi.json", {
             "GET": Op("This description", {200: "Object"},
                       tells="With the factories that whoever asks may read.",
                       handler=CorePages.openapi),
-        }, CorePages, Line(ANYBODY)),
+        }, CorePages, Permissions(ANYBODY)),
         Route("/core/docs", {
             "GET": Op("This description, for people", {200: "text/html", 304: ""}, headers=CACHED,
                       handler=CorePages.console, checks_query=False),
-        }, CorePages, Line(OPEN)),
+        }, CorePages, Permissions(OPEN)),
         Route("/core/ui", {
             "GET": Op("The console", {200: "text/html", 304: ""}, headers=CACHED,
                       handler=CorePages.console, checks_query=False),
-        }, CorePages, Line(OPEN)),
+        }, CorePages, Permissions(OPEN)),
         Route("/core/ui/{file}", {
             "GET": Op("A file of the console", {200: "text/javascript", 304: ""}, headers=CACHED,
                       handler=CorePages.console, checks_query=False),
@@ -139,7 +139,7 @@ CHANGES = About(
             "POST": Op("The same, with a token that is too long for a URL", {200: EVENTS_TYPE},
                        "ChangesRequest", headers=("Prefer", *WAITS), handler=Changes.serve,
                        checks_query=False),
-        }, Changes, Line(INSIDE, INSIDE)),
+        }, Changes, Permissions(INSIDE, INSIDE)),
     ),
 )  # fmt: skip
 
@@ -150,34 +150,34 @@ SCANS = About(
         Route("/core/spark/plan", {
             "GET": Op("A cut, and who has which slots", {200: "Object"},
                       query=("asOf", "path", "prefix"), headers=WAITS, handler=ScanPages.plan),
-        }, ScanPages, Line(INSIDE)),
+        }, ScanPages, Permissions(INSIDE)),
         Route("/core/spark/layout", {
             "GET": Op("Who has which slots", {200: "Object"}, handler=ScanPages.layout),
-        }, ScanPages, Line(ANYBODY)),
+        }, ScanPages, Permissions(ANYBODY)),
         Route("/core/spark/high", {
             "GET": Op("How far each slot has come", {200: "Object"}, query=("prefix",),
                       headers=WAITS, handler=ScanPages.high),
-        }, ScanPages, Line(INSIDE)),
+        }, ScanPages, Permissions(INSIDE)),
         Route("/core/spark/scan", {
             "POST": Op("A snapshot of slots that this node has", {200: "application/x-ndjson"},
                        "ScanRequest",
                        tells="Arrow or NDJSON by `Accept`, and behind it a line that says that "
                        "it is complete. 421: the slot is elsewhere; 425: this copy is behind.",
                        handler=ScanPages.scan),
-        }, ScanPages, Line(ANYBODY, INSIDE)),
+        }, ScanPages, Permissions(ANYBODY, INSIDE)),
         Route("/core/backup/rows", {
             "POST": Op("Rows as they lie on this node's disk", {200: "application/msgpack"},
                        "StoredRowsRequest", tells="For `docstore backup`.",
                        handler=StoredRows.serve),
-        }, StoredRows, Line(ADMIN, READ, at="/")),
+        }, StoredRows, Permissions(ADMIN, READ, at="/")),
         Route("/core/spark/changes", {
             "POST": Op("A stretch of the logs", {200: "application/x-ndjson"}, "StretchRequest",
                        handler=ScanPages.scan),
-        }, ScanPages, Line(ANYBODY, INSIDE)),
+        }, ScanPages, Permissions(ANYBODY, INSIDE)),
         Route("/core/spark/staging", {
             "GET": Op("The parts of jobs that wait on this node", {200: "Object"}, has_head=False,
                       handler=StagedParts.get_list),
-        }, StagedParts, Line(READ, WRITE, at="/core/spark/staging"), is_literal=True),
+        }, StagedParts, Permissions(READ, WRITE, at="/core/spark/staging"), is_literal=True),
         Route("/core/spark/staging/{job}/{part}", {
             "PUT": Op("Keep lines of a bulk request on this node's disk", {201: "Object"},
                       ("application/x-ndjson",), tells="A day later they are gone.",

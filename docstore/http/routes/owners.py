@@ -8,7 +8,7 @@ from docstore.http.group_offsets import OffsetPages
 from docstore.http.groups import GroupPages
 from docstore.http.leases import LeasePages
 from docstore.http.routes.documents import CHANGING, DOCUMENTS, LISTED, described_utilities
-from docstore.http.routes.route import READ, WRITE, About, Line, Op, Route
+from docstore.http.routes.route import READ, WRITE, About, Op, Permissions, Route
 
 WAITS = ("Prefer", "Docstore-Timeout-Ms")
 SEEN = ("If-None-Match", *WAITS)
@@ -77,7 +77,7 @@ OWNERS = About(
         Route("/core/leases/keep-alive", {
             "POST": Op("Keep many alive", {200: "Object"}, "KeepAlive", LeasePages.keep_all_alive,
                        headers=WAITS),
-        }, LeasePages, Line(READ, WRITE, at="/core/leases")),
+        }, LeasePages, Permissions(READ, WRITE, at="/core/leases")),
         Route("/core/leases/{id}", {
             "GET": Op("A lease, and how long it has left", {200: "Document", 304: ""},
                       handler=LeasePages.get, headers=SEEN, checks_query=False),

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cached_property
 from typing import Any
 
 from aiohttp import web
@@ -30,17 +29,20 @@ READ, WRITE, ADMIN = Level
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """reads: GET, HEAD and OPTIONS; changes: all other methods but those that have a need below."""
+class Permissions:
+    """Permissions at a path and below it.
+
+    reads: of GET, HEAD and OPTIONS. changes: of all other methods, but for those named here.
+    """
 
     reads: Level | Kind
     changes: Level | Kind = ADMIN
     posts: Level | None = None
-    """POST below the path."""
+    """Of POST below the path."""
     makes: Kind | None = None
-    """POST at the very path."""
+    """Of POST at the path itself."""
     at: str = ""
-    """Where the level is needed, if not at the path of the request."""
+    """Path at which the level is needed; "" for the path of the request."""
 
 
 Handler = Callable[..., Awaitable[Reply | web.StreamResponse]]
@@ -93,25 +95,20 @@ def allow_of(ops: Ops) -> str:
     return ", ".join(sorted([*ops, "OPTIONS", *(["HEAD"] if has_head else [])]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Route:
-    """A path, what is needed at it and below it, and what may be done there.
+    """A path with its permissions and its operations.
 
     pages: the class that the handlers are methods of; None where documents of any factory are
-    served. needs: None for the needs of the nearest path above.
+    served. permissions: None for those of the nearest path above.
     """
 
     path: str
     ops: Ops
     pages: type[Any] | None = None
-    needs: Line | None = None
+    permissions: Permissions | None = None
     is_literal: bool = False
     """Whether a request must spell the path as it is here, without percent-encoding."""
-
-    @cached_property
-    def allow(self) -> str:
-        """The methods that `Allow` names."""
-        return allow_of(self.ops)
 
 
 @dataclass(frozen=True, slots=True)

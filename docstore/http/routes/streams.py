@@ -1,7 +1,7 @@
 """The routes of topics, partitions, records and producers."""
 
 from docstore.http.routes.documents import CHANGING, described_utilities
-from docstore.http.routes.route import ADMIN, INSIDE, READ, WRITE, About, Line, Op, Route
+from docstore.http.routes.route import ADMIN, INSIDE, READ, WRITE, About, Op, Permissions, Route
 from docstore.http.streams import StreamPages
 
 WAITS = ("Docstore-Timeout-Ms",)
@@ -17,7 +17,7 @@ STREAMS = About(
                       query=("expand", "$limit", "after"), checks_query=False),
             "POST": Op("Make a topic", {201: "Topic", 202: "Topic"}, "NewTopic",
                        StreamPages.create, headers=("Prefer", "Idempotency-Key", *WAITS)),
-        }, StreamPages, Line(READ, ADMIN, posts=WRITE, makes=INSIDE)),
+        }, StreamPages, Permissions(READ, ADMIN, posts=WRITE, makes=INSIDE)),
         Route("/core/streams/{topic}", {
             "GET": Op("A topic and its partitions", {200: "Topic"}, handler=StreamPages.topic,
                       headers=WAITS),
@@ -66,6 +66,6 @@ STREAMS = About(
         Route("/core/producers", {
             "POST": Op("The next epoch of a producer", {200: "Producer"}, "NewProducer",
                        StreamPages.next_epoch, headers=WAITS),
-        }, StreamPages, Line(READ, WRITE, makes=INSIDE)),
+        }, StreamPages, Permissions(READ, WRITE, makes=INSIDE)),
     ),
 )  # fmt: skip

@@ -10,7 +10,7 @@ from docstore.http.heeded import OF_DOCUMENTS, RELIED_ON, refuse_all
 from docstore.http.routes.documents import FACTORIES_OF_THE_STORE, MANY, UTILITIES
 from docstore.http.routes.nodes import AREAS, CHANGES, NODES, SCANS
 from docstore.http.routes.owners import OWNERS
-from docstore.http.routes.route import About, Line, Ops, Route
+from docstore.http.routes.route import About, Ops, Permissions, Route
 from docstore.http.routes.streams import STREAMS
 from docstore.http.selectors import NAMES as SELECTORS
 from docstore.http.staging import STAGING
@@ -41,10 +41,10 @@ def _paths_of(path: str) -> Sequence[str]:
 BY_PATH: Mapping[str, Route] = {
     path: route for route in ROUTES if route.pages for path in _paths_of(route.path)
 }
-LINES: Mapping[str, Line] = {
-    path.partition("/{")[0]: route.needs
+PERMISSIONS: Mapping[str, Permissions] = {
+    path.partition("/{")[0]: route.permissions
     for route in ROUTES
-    if route.needs
+    if route.permissions
     for path in _paths_of(route.path)
 }
 """Path -> what is needed there and below it."""

@@ -25,7 +25,7 @@ from docstore.http.staging import STAGING
 from docstore.model.paths import SUFFIXES
 from docstore.model.service import ServiceOptions
 from docstore.services.declared import DeclaredService
-from tests.docstore.http.access.test_needs import routes
+from tests.docstore.http.access.test_permissions import routes
 from tests.docstore.http.conftest import FAST, Declare
 from tests.docstore.http.single import SingleNode
 

@@ -7,9 +7,9 @@ import pytest
 from docstore.access.grants import Level
 from docstore.http.core_pages import ENTRY
 from docstore.http.metrics import KNOWN_METHODS
-from docstore.http.permissions import line_of, need_of
+from docstore.http.permissions import permission_for, permissions_at
 from docstore.http.routes.route import ADMIN, ANYBODY, INSIDE, OPEN, READ, WRITE
-from docstore.http.routes.table import BY_PATH, LINES
+from docstore.http.routes.table import BY_PATH, PERMISSIONS
 from docstore.services.registry import Registry
 from tests.source import ROOT
 
@@ -32,27 +32,27 @@ def told() -> set[str]:
 
 @pytest.mark.parametrize("path", sorted(routes() | told()))
 def test_each_route_is_in_the_table(path: str) -> None:
-    assert line_of(path)[0] not in CLOSED, f"{path} needs a line in docstore/http/routes"
+    assert permissions_at(path)[0] not in CLOSED, f"{path} needs a line in docstore/http/routes"
 
 
 def test_each_line_is_a_route() -> None:
     factories = {each.options.path for each in Registry().services()}
-    for line in set(LINES) - CLOSED:
+    for line in set(PERMISSIONS) - CLOSED:
         assert any(f"{path}/".startswith(f"{line}/") for path in {*BY_PATH, *factories}), line
 
 
 def test_what_nobody_has_written_down_is_closed() -> None:
     for path in ("/core/new", "/core", "/mgmt/x", "/health/new", "/core/spark/new", "/core/spark"):
         for method in KNOWN_METHODS:
-            assert need_of(method, path) == (ADMIN, path)
+            assert permission_for(method, path) == (ADMIN, path)
 
 
 def test_a_document_needs_its_own_path() -> None:
     for path in ("/films/a", "/coreless/a", "/metricsx", "/healthy/a", "/films/core/bulk"):
-        assert need_of("GET", path) == (READ, path)
-        assert need_of("HEAD", path) == (READ, path)
+        assert permission_for("GET", path) == (READ, path)
+        assert permission_for("HEAD", path) == (READ, path)
         for method in ("POST", "PUT", "PATCH", "DELETE"):
-            assert need_of(method, path) == (WRITE, path)
+            assert permission_for(method, path) == (WRITE, path)
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_a_document_needs_its_own_path() -> None:
     ],
 )  # fmt: skip
 def test_what_is_needed(method: str, path: str, need: tuple[Level, str]) -> None:
-    assert need_of(method, path) == need
+    assert permission_for(method, path) == need
