@@ -6,7 +6,7 @@
     rates.py           how many requests somebody may make in a second
     authenticator.py   the Authorization header -> who it is
 
-All of it is pure; which request needs what is in `docstore/http/needs.py`, and the file is watched
-by `docstore/node/access_file.py`. The reasons are in
+All of it is pure. `docstore/http/permissions.py` says which permission a request needs, and
+`docstore/node/access_file.py` watches the file. The reasons are in
 docs/decisions/0055-access-file-of-roles-and-tokens.md.
 """
