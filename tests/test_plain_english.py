@@ -49,7 +49,7 @@ LIMITS = {
     "docstore/config.py": 11,
     "docstore/documents": 247,
     "docstore/errors.py": 9,
-    "docstore/http": 204,
+    "docstore/http": 75,
     "docstore/maintenance": 48,
     "docstore/model": 69,
     "docstore/node": 54,

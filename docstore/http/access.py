@@ -1,4 +1,4 @@
-"""The door of a node that has an access file: who sends a request, and what he may do."""
+"""Authenticate requests on a node that has an access file, and check their permissions."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,14 @@ from docstore.http.routes.route import ANYBODY, INSIDE, OPEN
 from docstore.services.registry import FACTORIES
 
 WITHOUT_TOKEN = ("/health/", "/core/ui", "/core/docs")
-"""What needs none is below these."""
+"""Prefixes of the paths that need no token."""
 TELL_AGAIN_S = 60.0
 
 log = structlog.get_logger("docstore.http")
 
 
 class Access:
-    """Says with what authority a request comes."""
+    """Finds the authority of a request."""
 
     def __init__(self, authenticator: Authenticator, *, is_anonymous: bool = False) -> None:
         """is_anonymous: versions of documents do not say who made them."""
@@ -61,14 +61,14 @@ class Access:
         return self._authenticator.principal(header, time.time())
 
     def count(self, principal: Principal) -> None:
-        """Count one request of somebody. Raises TooManyRequests."""
+        """Count one request of a user. Raises TooManyRequests."""
         if principal.rate and not self._rates.allow(
             principal.name, principal.rate, time.monotonic()
         ):
             raise TooManyRequests(f"at most {principal.rate:g} requests a second are yours here")
 
     def charge(self, principal: Principal, count: int) -> None:
-        """Count requests of somebody who has been let in with them."""
+        """Count requests of a user that have been admitted."""
         self._rates.charge(principal.name, principal.rate, count, time.monotonic())
 
     def grants_of(self, user: str) -> Grants | None:
@@ -82,7 +82,7 @@ class Access:
         return grants is not None and isinstance(what, Level) and grants.allow(what, at)
 
     def _tell(self) -> None:
-        """Log that somebody is refused: when it begins, and then once a minute."""
+        """Log that requests are refused: the first one, and then once a minute."""
         self._refused += 1
         now = time.monotonic()
         if now - self._told_at >= TELL_AGAIN_S:
@@ -91,7 +91,7 @@ class Access:
 
 
 class Granted(Authority):
-    """That of somebody whom the access file knows."""
+    """The authority of a user of the access file, or of the bearer of a signed token."""
 
     __slots__ = ("_access", "_header", "_principal")
 
@@ -102,7 +102,7 @@ class Granted(Authority):
 
     @property
     def principal(self) -> str:
-        """Who it is, unless versions are to say nothing."""
+        """The name that versions record; "" where they must not record one."""
         return "" if self._access.is_anonymous else self._principal.name
 
     @property
@@ -171,7 +171,7 @@ class Granted(Authority):
         raise refusal(method, path)
 
     def holds(self) -> bool:
-        """Say whether whoever shows this token may still do the same."""
+        """Return whether this token still has the same grants."""
         found = self._access.principal(self._header)
         return found is not None and found.grants == self._principal.grants
 

@@ -1,6 +1,6 @@
-"""Who may connect: how many connections there are, together and from each address.
+"""Limit the number of connections, in all and from each address.
 
-Whoever comes beyond that is told so and hung up on. It is logged when it begins, and then once a
+A connection beyond that gets a 503 and is closed. This is logged when it begins, and then once a
 minute: a client that is refused comes again at once.
 """
 
@@ -62,6 +62,6 @@ class Admission:
 
 
 def refusal(why: str) -> bytes:
-    """Return what a connection without room is told before it is closed."""
+    """Return the answer to a connection that is refused."""
     told = problem(503, "too-many-connections", why, instance="/", closes=True)
     return closing_bytes(told)

@@ -54,7 +54,7 @@ class SeveralKeys(DocstoreError):
 
 
 class _LineRefused(Picklable):
-    """What refuses a line, and so the batch."""
+    """The error of a line, which refuses the whole batch."""
 
     def __init__(self, line: int, link: str, why: DocstoreError | Refusal) -> None:
         super().__init__()

@@ -2,8 +2,8 @@
 
 In this order, since what has ended is swept by the list of the lease: a write that comes late must
 be on it. A document names its lease in `documentLeaseLink`, by its body or by the header
-`Docstore-Lease`. Where nobody would see to it, it is refused and not ignored: whoever sends it
-relies on it.
+`Docstore-Lease`. Where it would have no effect, it is refused and not ignored: its
+client relies on it.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ PLACE = f"/{LEASE}"
 
 
 class NotHere(BadRequest):
-    """A lease is named where nobody would attach anything to it."""
+    """A lease is named where no document would be attached to it."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} comes with a PUT, a POST or a merge patch of one document")

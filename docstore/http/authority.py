@@ -1,4 +1,4 @@
-"""What whoever sent a request may do: everything, unless the node has an access file.
+"""The permissions of the sender of a request: everything, unless the node has an access file.
 
 The server notes it with each request before anybody else looks at that (`access.py`). What a
 request names in its query, its body or its lines is asked about here, by whoever reads it.
@@ -15,16 +15,16 @@ from docstore.http.methods import READS
 
 
 class Authority:
-    """That of everybody, where nobody is asked who he is."""
+    """The authority of all callers on a node without an access file."""
 
     @property
     def principal(self) -> str:
-        """Who it is, as versions of documents say; "" where they are to say nothing."""
+        """The name that versions of documents record; "" where they must not record one."""
         return ""
 
     @property
     def name(self) -> str:
-        """Who it is; "" where nobody is asked."""
+        """The name of the caller; "" on a node without an access file."""
         return ""
 
     @property
@@ -33,11 +33,11 @@ class Authority:
         return True
 
     def grants_of(self, name: str) -> Mapping[str, Level] | None:
-        """Return what somebody may do, by path; None if there is no such user, or not for him."""
+        """Return path -> level of a user; None if there is none, or the caller may not see it."""
         return None
 
     def may(self, method: str, link: str) -> bool:
-        """Say whether something that a request names may be read, or changed: by GET, by PUT."""
+        """Return whether a link that a request names may be read (GET), or changed (PUT)."""
         return True
 
     def insist(self, method: str, link: str) -> None:
@@ -52,18 +52,18 @@ class Authority:
         """
 
     def user(self) -> str:
-        """Return on whose behalf something may be done later; "" where nobody is asked.
+        """Return the user for whom work may be done later; "" on a node without an access file.
 
         Raises Forbidden for those who are known only for a while.
         """
         return ""
 
     def runs(self, user: str, path: str) -> bool:
-        """Say whether what a user has set up at a path is the asker's own, or his to run."""
+        """Return whether the caller is this user, or an admin of the path."""
         return True
 
     def insist_on_line(self, method: str, link: str) -> None:
-        """Raise what a request of its own would be told instead of this line of many.
+        """Raise the error that a request of its own would get, for one line of many.
 
         Beside what `insist` raises: Unauthenticated, TooManyRequests.
         """
@@ -86,7 +86,7 @@ class Authority:
         return True
 
     def holds(self) -> bool:
-        """Say whether it is still what the request was let in with."""
+        """Return whether the authority is still that of the start of the request."""
         return True
 
 

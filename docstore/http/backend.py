@@ -28,7 +28,7 @@ Json = Any
 
 
 class Status(Protocol):
-    """What a node says of itself and of its group; see `node/status.py`."""
+    """Pages about a node and its group; see `node/status.py`."""
 
     async def explain(self, link: str, timeout_s: float) -> Json:
         """Return slot, ranking with distances, owner, replicas and versions, the next owner."""

@@ -118,7 +118,7 @@ def object_of_pairs(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 class Written(NamedTuple):
-    """What a body says of a document.
+    """The content of a body about a document.
 
     raw: the author's bytes, or a patch. signature: of the state that they are, b"" for a patch.
     theirs: the fields that the store sets and the client sent; its lease, which stays in `raw` as

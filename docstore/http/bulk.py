@@ -35,8 +35,8 @@ from docstore.http.results import NDJSON_TYPE, Results, answers
 
 BATCHES_IN_FLIGHT = 16
 BATCHES_OF_ALL = 24
-"""Of all requests together: fewer lines and bytes than the protocol lets wait at one node. More
-would be refused by it; so they wait here, and their clients with them."""
+"""Batches in flight of all requests together. They have fewer lines and bytes than the protocol
+queues at one node: it would refuse more, so they wait here."""
 TYPES = {NDJSON_TYPE: "", "application/ndjson": "", "application/json": "", MSGPACK_TYPE: ""}
 
 

@@ -24,7 +24,7 @@ from docstore.model.service import Refusal, ServiceOptions
 
 
 class Batch:
-    """What becomes of such lines, in their order."""
+    """The results of such lines, in their order."""
 
     def __init__(
         self,

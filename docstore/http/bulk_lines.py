@@ -1,4 +1,4 @@
-"""What a line of a bulk request says: one operation, in members where a request has headers.
+"""Parse a line of a bulk request: one operation, in members where a request has headers.
 
 The counterpart of `documents.py`, for whom a path, headers and a body say it. What a body means is
 the same for both, and stands in `bodies.py`.

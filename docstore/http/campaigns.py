@@ -1,7 +1,7 @@
 """A campaign and its lease: which of the two is asked first, and why the answer is right.
 
 A campaign goes to its lease first (`attaching.py`), and into the queue once the lease has the
-election on its list. Whoever takes the same lock under the same lease over and over waits each time
+election on its list. A client that takes the same lock under the same lease again and again waits
 for an owner to say that nothing has changed. So a node remembers for a few seconds which leases had
 which elections and locks on their lists, and asks such a lease *beside* the campaign. The answer
 waits for both: 410 if the lease has ended, as before. Why nothing else changes:
@@ -21,12 +21,12 @@ between the two, one after the other. Then it is taken out at once as the sweep 
 lease that is expiring may still believe.
 
 A lease under the same id. An id is not given again before its lease is deleted, 65 s after its end,
-and nothing is remembered, or on its way, for so long.
+and nothing is remembered, or on its way, for that long.
 
 An answer that is missing. If the lease is not reached and the campaign may be in the queue, it is
-undecided: 504. Whoever asks again is given its one place.
+undecided: 504. A retry gets the same place.
 
-What has once been refused is forgotten, so whoever goes on asking in vain goes behind again.
+What has once been refused is forgotten, so a repeated attempt asks its lease first again.
 """
 
 from docstore.http.attaching import answer_of

@@ -2,7 +2,7 @@
 
     GET /core/changes?prefix=/films&since=TOKEN&where=&limit=     NDJSON, and behind it one line
                                                                   {"complete", "rows", "next"}
-    Prefer: wait=30                   wait so many seconds for a change
+    Prefer: wait=30                   wait 30 seconds for a change
     Accept: text/event-stream         until the client goes; Last-Event-ID takes it up again
     GET /films?watch                  the same events, of a document, or of a factory and below
 
@@ -57,7 +57,7 @@ Packing = Callable[[Cut], str]
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a request asks for."""
+    """The parameters of a request."""
 
     wanted: Wanted
     since: str
@@ -99,7 +99,7 @@ class Changes:
 
     async def watch(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Answer GET of a document or a factory with `watch`. Raises as `serve` does."""
-        # First of all: at open paths nobody has been asked who he is.
+        # First: at open paths no token has been checked.
         authority_of(request).insist_on_all(path)
         check_parameters(request, {*MEMBERS, WATCH})
         given = {name: text for name, text in request.rel_url.query.items() if name != WATCH}
@@ -202,7 +202,7 @@ class Changes:
         self, request: web.BaseRequest, asked: _Asked, since: Cut
     ) -> web.StreamResponse:
         """Send events until the client or this node goes, or something is wrong."""
-        # What is wrong from the start is a status.
+        # An error before the first event is a status.
         asked = replace(asked, rows=min(asked.rows, ROWS_A_POSITION))
         pack = await self._packing(request)
         first = await self._next(request, asked, since, 0)

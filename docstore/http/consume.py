@@ -48,7 +48,7 @@ _FROM_END = re.compile(r"end-([0-9]{1,18})\Z")
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a request asks for."""
+    """The parameters of a request."""
 
     wanted: Wanted
     of: str
@@ -272,7 +272,7 @@ def _media(request: web.BaseRequest) -> str:
     return NDJSON_TYPE
 
 
-# What is answered
+# Answers
 
 
 def _shown(raw: bytes, first: int, until: int) -> Iterator[Mapping[str, object]]:

@@ -50,7 +50,7 @@ REQUESTS: Mapping[str, Sequence[str]] = {
     "CompactRequest": ("beforeMicros",),
     "LogLevelRequest": ("level",),
 }
-"""What a node is asked for -> its members."""
+"""Kind of a command -> its members."""
 GROUP_REQUESTS: Mapping[str, Sequence[str]] = {
     "AddMemberRequest": ("member",),
     "ReplaceMemberRequest": ("id", "member"),

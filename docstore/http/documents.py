@@ -40,7 +40,7 @@ NOTHING: Mapping[str, Any] = {}
 
 
 class Submitted(NamedTuple):
-    """What the owner has been asked for. media: in which the client takes the answer."""
+    """A submitted operation. media: the media type that the client accepts."""
 
     answer: "asyncio.Future[Answer]"
     media: str
@@ -273,7 +273,7 @@ class Documents:
         left_s = headers.timeout_s(request) - waited_s
         lease = lease_of(request, asked, theirs)
         if lease:
-            authority_of(request).insist("PATCH", lease)  # It is told of the document.
+            authority_of(request).insist("PATCH", lease)  # The lease records the document.
             work = attached_first(self._backend, lease, asked, left_s)
             return Submitted(asyncio.ensure_future(work), media)
         return Submitted(self._backend.submit(asked, left_s), media)

@@ -3,7 +3,7 @@
     /core/elections, /core/locks                        POST, GET
     /core/elections/<name>, /core/locks/<name>          GET, PATCH (a request), DELETE
 
-The road of a campaign: its lease is told of it, so that a lease that ends meanwhile finds it, and
+The way of a campaign: its lease records it, so that a lease that ends meanwhile finds it, and
 it is put into the queue (`campaigns.py`); then, with `Prefer: wait`, the owner is asked to say when
 its turn has come. What a wait answers is a decided fact, and no proof that the lease lives.
 """
@@ -57,7 +57,7 @@ PATCHES = {"application/json": "", "application/msgpack": ""}
 
 
 class Held(Conflict):
-    """Somebody holds it or waits for it, so it is not deleted."""
+    """A candidate holds it or waits for it, so it is not deleted."""
 
     code = "held"
 
@@ -151,7 +151,7 @@ class ElectionPages(FactoryPages):
         wait = headers.preference(request, "wait")
         wait_s = _wait_s(wait) if wait else 0
         candidate = _candidate_in(asked)
-        authority_of(request).insist("PATCH", candidate.lease)  # It is told of the campaign.
+        authority_of(request).insist("PATCH", candidate.lease)  # The lease records the campaign.
         answer = await self._campaigns.run(operation, candidate.lease, timeout_s)
         row = answer.row
         if not answer.is_success or row is None:
@@ -169,7 +169,7 @@ class ElectionPages(FactoryPages):
     ) -> tuple[Row, int | None]:
         """Return the document in which the candidate's turn has come, or as it is in the end.
 
-        Raises Unavailable where nobody can wait.
+        Raises Unavailable where no request can wait.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_s
@@ -182,7 +182,7 @@ class ElectionPages(FactoryPages):
                 )
             if told.code in NOT_HERE:
                 raise Unavailable(told.detail)
-            if told.result is not None:  # Else nobody says, in time, that anything has changed.
+            if told.result is not None:  # Otherwise no change came in time.
                 if not told.result:
                     return row, None
                 row = max(row, Row(*told.result), key=lambda each: each.version)

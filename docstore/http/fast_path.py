@@ -57,7 +57,7 @@ class Client(Protocol):
 
 
 class FastRequest:
-    """What is kept of a plain request: it stands where aiohttp's would (see `headers.Head`)."""
+    """A request on the fast path, with the interface `headers.Head` of aiohttp's requests."""
 
     __slots__ = (
         "authority", "body_exists", "client", "headers", "keep_alive", "link", "media", "method",

@@ -1,4 +1,4 @@
-"""Offsets of a group over HTTP: claimed by whoever has a new tenure, committed under its token."""
+"""Offsets of a group over HTTP: a member claims them by its tenure, and commits by its token."""
 
 import asyncio
 from typing import Any
@@ -46,7 +46,7 @@ _ABSENT = json.dump(nothing_read())
 
 
 class GroupNotEmpty(Conflict):
-    """Somebody is a member, and what is asked for would go over his head."""
+    """The group has members, and the request needs a group without any."""
 
     code = "group-not-empty"
 
@@ -187,7 +187,7 @@ class OffsetPages:
     async def _check_granted(self, link: str, offset: str, token: object, timeout_s: float) -> None:
         """Raise OtherToken for one that is too great: it would shut out who has the partition.
 
-        Whoever claims has heard of its tenure, which a majority had decided before.
+        A member claims after a majority has decided its tenure.
         """
         row, group = await group_at(self._backend, link, timeout_s)
         held = group.tenure.get(offset.removeprefix(offset_link(link, "")))
@@ -242,7 +242,7 @@ class OffsetPages:
     async def forget(self, link: str, group: Group, timeout_s: float) -> None:
         """Delete the offsets of a group that is gone. Raises Undecided if one may still be there.
 
-        Whoever makes the group again would go on behind it.
+        A group that is made again would continue from it.
         """
         try:
             rows = [row for _, row in await self._rows(link, group, timeout_s) if row is not None]

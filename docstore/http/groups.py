@@ -48,7 +48,7 @@ from docstore.sessions.group_messages import kind_of
 from docstore.streams.replica_set import STREAMS
 
 LIVE_S = 2.0
-"""For so long the coordinator is asked for live figures; the document is shown without them."""
+"""Timeout for live figures from the coordinator; without them the document alone is shown."""
 
 
 class GroupPages(FactoryPages):
@@ -124,7 +124,7 @@ class GroupPages(FactoryPages):
         async def change(row: Row) -> Operation:
             group = group_of(json.load(row.state))
             if group.members:
-                raise GroupNotEmpty("settings change while nobody is a member: they rest on them")
+                raise GroupNotEmpty("settings can change only while the group has no members")
             fields, parts = Fields(asked), group.parts
             if "partitions" in asked and "" in parts:
                 parts = {"": fields.whole("partitions", 1, PARTITIONS_MAX)}
@@ -145,7 +145,7 @@ class GroupPages(FactoryPages):
             nonlocal group
             group = group_of(json.load(row.state))
             if group.members:
-                raise GroupNotEmpty("a group is deleted when nobody is a member")
+                raise GroupNotEmpty("a group can be deleted only while it has no members")
             return Operation(verb="DELETE", link=link)
 
         reply = await self._update(request, link, deletion)

@@ -1,4 +1,4 @@
-"""What a request says in its headers, as values, each checked; the rest is refused.
+"""Read the headers of a request as checked values; refuse the rest.
 
 Everything that can be wrong with a request before anybody looks at a document is found here and
 in `bodies.py`. What clients send over and over (media types, header names) is judged once.
@@ -191,7 +191,7 @@ def instant_us(raw: str, name: str) -> int:
     if raw.isascii() and raw.isdecimal() and len(raw) <= 18:
         return int(raw)
     try:
-        # A plus sign that nobody encoded arrives as a space.
+        # A plus sign that the client did not encode arrives as a space.
         instant = datetime.fromisoformat(raw.replace(" ", "+"))
     except ValueError:
         raise BadRequest(f"{name} is an RFC 3339 time, or microseconds since 1970") from None

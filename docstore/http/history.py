@@ -1,4 +1,4 @@
-"""What became of a document: its versions, and the branches that lost."""
+"""The history of a document: its versions, and the branches that lost."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Large bodies are read beside the event loop, one at a time.
 
 A megabyte of JSON takes ten milliseconds to be read, and a hundred if it is spelled strangely.
-Nobody else is heard meanwhile, not the other nodes either: forty that came at once stopped a node
+No other request, client or node is served meanwhile: forty that came at once stopped a node
 for two seconds, and it took its own silence for the loss of its majority. In a thread the loop has
 its turn between the steps; and one after the other, the loop has it between two bodies. Two threads
 would not be faster, since both would wait for the interpreter's lock.

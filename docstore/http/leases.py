@@ -39,7 +39,7 @@ KEEP_ALIVE = "keep-alive"
 BATCH_MAX = 10_000
 PATCHES = {"application/json": "", "application/msgpack": ""}
 CLIENTS = frozenset({"AttachRequest", "DetachRequest", "ExpireRequest"})
-"""What clients may ask of a lease's document; that it ends, its holder says with DELETE."""
+"""Requests that clients may send to a lease. Its holder ends it with DELETE."""
 
 
 class LeasePages(FactoryPages):

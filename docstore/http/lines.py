@@ -21,15 +21,15 @@ LINE_BYTES_MAX = 2 << 20
 LINE_DEPTH_MAX = json.DEPTH_MAX + 1
 """A line is an object around a document, which may be nested as deeply as any other."""
 BATCH_LINES = 256
-"""Submitted in one turn of the loop, in which nobody else is heard: some ten milliseconds. What one
-turn brings goes to the disk and to the replicas as one, so that fewer cost the load a fifth."""
+"""Lines submitted in one turn of the loop, which serves no other request for some ten milliseconds.
+They go to the disk and to the replicas together: smaller batches load a fifth slower."""
 BROKEN_LINES_MAX = 10
-"""So many in a row that are no operations end a request: its body is something else. Any bytes are
-msgpack, a value each, so that a misdirected megabyte would be a million lines."""
+"""Lines in a row that are no operations and end a request, since its body is something else. Any
+bytes are msgpack, a value each, so that a misdirected megabyte would be a million lines."""
 
 
 class Lines(Protocol):
-    """What both kinds do."""
+    """The part that both kinds share."""
 
     is_over: bool
 

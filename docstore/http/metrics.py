@@ -1,4 +1,4 @@
-"""What the HTTP face counts, and all counters of a node as Prometheus reads them.
+"""Count requests, and write all counters of a node as Prometheus reads them.
 
 Plain dicts and a bisection per request: the client library's locked objects would cost more than
 routing does. The text format is simple enough to be written here.

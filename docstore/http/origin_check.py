@@ -1,7 +1,7 @@
-"""What a page in a browser may do with a node: nothing, unless the node itself has served it.
+"""Refuse requests of pages in a browser, unless the node itself has served the page (CSRF).
 
 Every browser that can reach a node lets any page that is open in it send requests there, and a node
-without an access file asks nobody who he is. Four rules, which no client outside a browser meets:
+without an access file asks for no token. Four rules, which no client outside a browser meets:
 
     Host is no name of this node     421   a page whose own name leads here (DNS rebinding)
     Origin is not Host               403   what a page's script or form sends
@@ -9,8 +9,8 @@ without an access file asks nobody who he is. Four rules, which no client outsid
     a body without Content-Type      415   which a browser sends without asking the node first
 
 No header of CORS is ever given, so that a browser refuses to send whatever it asks about first, and
-hides what it got. Any address will do as Host: whoever owns a name can lead it here, nobody an
-address. Browsers send Sec-Fetch-Site over TLS and to this very machine only, Origin everywhere.
+hides what it got. Any address is accepted as Host: the owner of a name can point it here, but not
+an address. Browsers send Sec-Fetch-Site over TLS and to this very machine only, Origin everywhere.
 
 Source: the Fetch standard; W3C Fetch Metadata; Go's http.CrossOriginProtection, which is milder.
 Left out: pages of other sites that may (CORS).
@@ -32,14 +32,14 @@ LOCALHOST = "localhost"
 HOSTS_REMEMBERED_MAX = 256
 SITE, MODE, DEST = istr("Sec-Fetch-Site"), istr("Sec-Fetch-Mode"), istr("Sec-Fetch-Dest")
 OWN_SITES = ("same-origin", "none")
-"""The page is the node's own, or there is no page: somebody has typed the address."""
+"""The page is the node's own, or there is no page: a user has typed the address."""
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _HOST = re.compile(r"(?:\[([^]]*)\]|([^]:[]*))(?::[0-9]*)?\Z")
 
 
 class OriginCheck:
-    """Judges each request before anybody else looks at it."""
+    """Checks each request before any other part of the server."""
 
     def __init__(self, names: Iterable[str]) -> None:
         """names: what the node may be called, beside `localhost`; `*`: anything."""
@@ -101,7 +101,7 @@ def _refuse_other_sites(request: Head, host: str | None) -> None:
 
 
 def _follows_a_link(request: Head) -> bool:
-    """Say whether somebody opens an answer as a page of its own, where the other cannot see it."""
+    """Return whether the answer opens as a page of its own, which the other cannot read."""
     headers = request.headers
     goes = (headers.get(MODE), headers.get(DEST)) == ("navigate", "document")
     return goes and request.method in ("GET", "HEAD")

@@ -36,7 +36,7 @@ from docstore.streams.topic import Topic
 from docstore.wire.streams_messages import Produced
 
 BODY_BYTES_MAX = 8 << 20
-"""Of a request, for all partitions; what one of them takes at once the topic says."""
+"""Bytes of a request for all partitions; the topic limits the batch of one partition."""
 MSGPACK_LARGE_BYTES = 4 * LARGE_BYTES
 """Checking msgpack costs a fifth of what reading JSON does."""
 TYPES = {"application/json": "", NDJSON_TYPE: "", "application/ndjson": "", MSGPACK_TYPE: ""}
@@ -62,7 +62,7 @@ class _Part:
     flags: int
     body: list[bytes] = field(default_factory=list)
     indexes: list[int] = field(default_factory=list)
-    """Of its records among those of the request."""
+    """Positions of its records among those of the request."""
     size: int = 0
 
     def add(self, index: int, packed: bytes) -> None:
@@ -122,7 +122,7 @@ class Producing:
             raise await missing(streams, links[0], patience_s)
         return _reply_of_several(request, parts, outcomes)
 
-    # Who belongs where
+    # Partitions of records
 
     async def _parts(
         self, body: bytes, media: str, topic: Topic, partition: int | None, patience_s: float

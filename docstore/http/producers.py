@@ -24,7 +24,7 @@ _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@-]{0,127}\Z")
 
 
 async def next_epoch(backend: Backend, request: web.BaseRequest, body: bytes) -> Reply:
-    """Answer with the id and an epoch that nobody else has. Raises BadRequest, Unavailable."""
+    """Answer with the id and an epoch that no other writer has. Raises BadRequest, Unavailable."""
     media = headers.accepted_media(request)
     asked = json.parse_object(
         bodies.json_bytes(body, headers.content_media(request, headers.BODIES))

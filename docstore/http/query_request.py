@@ -83,7 +83,7 @@ class QueryRequest:
         return replace(self, as_of=cut, counted=counted)
 
     def behind(self, after: Place, shown: int) -> "QueryRequest | None":
-        """Return what is still to come once so many rows were shown; None for nothing."""
+        """Return the rest of the query after `shown` rows; None if there is none."""
         left = None if self.left is None else self.left - shown
         return replace(self, after=after, left=left) if left != 0 else None
 

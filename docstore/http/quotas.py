@@ -1,4 +1,4 @@
-"""What bulk work may take of this node: rows read and documents written a second, by job.
+"""Limit bulk work on this node: rows read and documents written a second, by job.
 
 A job asks for a rate itself, or an operator sets one: `/core/spark/quotas/<job>` holds for a job,
 `/core/spark/quotas/default` for each that has none of its own, both on every node for itself. The
@@ -18,7 +18,7 @@ from docstore.services.registry import QUOTAS
 
 READS, WRITES = "rowsPerSecond", "writesPerSecond"
 KNOWN_S = 5.0
-"""How long a quota is taken to be what it was."""
+"""Seconds for which a quota that was read is used."""
 TIMEOUT_S = 2.0
 JOBS_MAX = 1000
 BURST_S = 0.2
@@ -66,7 +66,7 @@ class Quotas:
         await self._limiter.wait(f"{kind} {job}", rate, amount)
 
     async def _read(self, name: str) -> dict[str, Any] | None:
-        """Return a quota, None if there is none; the last one known while nobody can say."""
+        """Return a quota, None if there is none; the last known one while its owner is away."""
         now = asyncio.get_running_loop().time()
         read_at, known = self._known.get(name, (-KNOWN_S, None))
         if now - read_at < KNOWN_S:

@@ -31,7 +31,7 @@ class Failed(NamedTuple):
 
 
 Submitted = Together | Failed
-"""What has become of one line or of some, in their order."""
+"""The results of some lines, in their order."""
 
 
 class Results:

@@ -50,9 +50,9 @@ END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 FIRST_ROWS = 64
 """A small first page, and each twice the one before: a reader of a few rows costs little."""
 ROWS_AT_ONCE, BYTES_AT_ONCE = 16_384, 4 << 20
-"""A page has at most so many rows, and about so many bytes, judged by the page before."""
+"""Limits of a page: rows, and bytes as estimated from the page before."""
 PAGE_S = 0.05
-"""What a page of a job with a rate is at the most, in seconds of it: no lumps between clients."""
+"""Size of a page of a job with a rate, in seconds of the rate: small, so that clients share it."""
 SLOTS_AT_ONCE = 128
 """Bounds what one page may have to look through when few rows fulfil the condition."""
 CATCH_UP_S, CATCH_UP_S_MAX = 2.0, 60.0

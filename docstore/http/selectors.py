@@ -28,13 +28,13 @@ FORWARDED = frozenset(
         "/core/management", "/core/node-groups/default", *(SELECTORS + name for name in NAMES)
     }
 )  # fmt: skip
-"""What a node shows of itself; beside these the stats of factories and documents."""
+"""Pages that a node has about itself, apart from the stats of factories and documents."""
 BYTES_MAX = 16 << 20
-"""Of one answer, whatever the nodes say."""
+"""Bytes of one answer at most."""
 
 
 class NoOwner(Unavailable):
-    """Nobody owns it for now."""
+    """The key has no owner now."""
 
     code = "no-owner"
 
@@ -81,7 +81,7 @@ class SelectorPages:
             raise BadRequest("KEY_HASH needs a link or a key")
         owner = self._backend.owner_of(key)
         if owner is None:
-            raise NoOwner("nobody owns it for now")
+            raise NoOwner(f"{key[:100]!r} has no owner now: ask again")
         return owner
 
     async def _of_all(self, path: str, patience_s: float) -> dict[str, Any]:

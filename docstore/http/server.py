@@ -78,7 +78,7 @@ class HttpServer:
     ) -> None:
         """staging: where parts of jobs may wait. names: of this node, beside its addresses.
 
-        access: who may ask for what; None: everybody for everything.
+        access: checks tokens and grants; None: every caller may do everything.
         tls: what https is spoken with, asked for each connection; None: it is not.
         """
         self._backend = backend
@@ -135,9 +135,9 @@ class HttpServer:
         return bound
 
     async def share(self, host: str, port: int) -> None:
-        """Take a port together with other processes of this machine; nobody comes there yet.
+        """Bind a port together with other processes of this machine, and do not listen yet.
 
-        Raises OSError when somebody has it who does not share.
+        Raises OSError when a process that does not share has it.
         """
         assert self._listener is not None
         self._shared = await self._listen(self._listener, host, port, is_shared=True)
@@ -188,7 +188,7 @@ class HttpServer:
         except (asyncio.CancelledError, ConnectionError):
             raise  # The client has gone, or this node stops.
         except Exception as error:
-            if request.writer.output_size:  # Whoever began to answer should have known what to do.
+            if request.writer.output_size:  # The status is sent: only the connection can be closed.
                 self._completion.note_error(request, error)
                 raise ConnectionResetError("the answer cannot be finished") from error
             reply = self._completion.refused(request, error)

@@ -22,7 +22,7 @@ LINGER_S = 2.0
 LINGERING_MAX = 256
 
 Mark = tuple[int, ...]
-"""What changes whenever a client takes or sends something; compared, never counted."""
+"""A value that changes whenever a client reads or sends; compared for equality only."""
 
 
 class Client(Protocol):

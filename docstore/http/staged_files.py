@@ -1,7 +1,7 @@
 """Operations that wait on this disk for their job's commit: a file for each part.
 
-Beside the database and not in it, since nobody reads them but the node itself: neither versioned
-nor replicated (whoever sends a part gives it to two nodes). A part that nobody asked for in a day
+Beside the database and not in it, since only the node itself reads them: neither versioned
+nor replicated (the client sends a part to two nodes). A part without a request for a day
 is taken away. Everything here blocks, and runs in threads.
 """
 
@@ -95,7 +95,7 @@ class Staging:
         return self._directory / name / f"{part}{KEPT}"
 
     def _sweep(self) -> None:
-        """Take away what nobody asked for in a day."""
+        """Delete parts without a request for a day."""
         for path, found in self._files():
             if found.st_mtime < time.time() - KEPT_S:
                 path.unlink(missing_ok=True)  # Its job may have taken it away by now.
@@ -145,7 +145,7 @@ class Arriving:
         with _room():
             self._file.flush()
             os.fsync(self._file.fileno())
-            # Opened before the name is given, from when on somebody may take it all away again.
+            # Opened before the name is given, since another request may delete it from then on.
             directory = os.open(self._path.parent, os.O_RDONLY)
             try:
                 self._new.rename(self._path)

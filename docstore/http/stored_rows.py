@@ -20,7 +20,7 @@ from docstore.query.request import Scan
 from docstore.reads.scans.stored import ROWS_MAX, asked_of
 
 PAGE_S = 0.25
-"""What a page of a job with a rate is at the most, in seconds of it."""
+"""Size of a page of a job with a rate, in seconds of the rate."""
 ROWS_MIN = 64
 
 

@@ -1,6 +1,6 @@
 """Subscriptions over HTTP; what they are is in `services/subscriptions.py`.
 
-    <path>/subscriptions            POST: a receiver is told what changes there; GET; DELETE ?id=
+    <path>/subscriptions            POST: call a receiver of changes; GET; DELETE ?id=
     /core/subscriptions             GET: all of them
     /core/subscriptions/<id>        GET, PATCH (PauseRequest, ResumeRequest), DELETE
 
@@ -44,16 +44,16 @@ from docstore.subscriptions.signing import MADE_BYTES, key_of, secret_of
 
 PATCHES = {"application/json": "", "application/msgpack": ""}
 CLIENTS = ("PauseRequest", "ResumeRequest")
-"""What clients may ask of a subscription; how far it has come, only its node says."""
+"""Requests that clients may send to a subscription. Its position is set by nodes only."""
 SUBSCRIPTIONS_MAX, OF_A_USER_MAX = 1_000, 100
-"""Of a group, and of one user where users are known."""
+"""Limits for a group, and for one user where users are known."""
 WHY_CHARACTERS_MAX = 200
 ASKED = ("path", "callback", "where", "user")
-"""What is the same each time that a request is made, beside its secret."""
+"""Members that a repeated request must have unchanged, and its secret."""
 
 
 class TooManySubscriptions(TooManyRequests):
-    """The group, or whoever asks, has as many subscriptions as may be."""
+    """The group, or the caller, has as many subscriptions as it may have."""
 
     code = "too-many-subscriptions"
 
@@ -145,9 +145,9 @@ class SubscriptionPages:
     async def _made(
         self, request: web.BaseRequest, link: str, about: Subscription, secret: str
     ) -> Reply | None:
-        """Answer whoever asks again for what he has been given; None: there is nothing yet.
+        """Answer a repeated request; None if there is no subscription yet.
 
-        Raises Conflict where he asks for something else.
+        Raises Conflict if the request differs.
         """
         answer, there = await self._there(request, link)
         if there is None:

@@ -18,7 +18,7 @@ _WAITING = struct.Struct("=i")
 
 
 class Socket(Protocol):
-    """What a transport shows of its socket."""
+    """The part of a socket that a transport shows."""
 
     def fileno(self) -> int:
         """Return its descriptor."""

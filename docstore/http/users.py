@@ -1,6 +1,6 @@
 """/core/access: who asks, and what he may do; /core/access/users/<name>: what a user may do.
 
-A version of a document names its maker by such a link. Everybody sees himself, who runs the group
+A version of a document names its maker by such a link. Users see their own page; an admin of `/`
 sees all users of this node's access file. Bearers of signed tokens have no page but `/core/access`:
 what they may do stands in their tokens.
 """

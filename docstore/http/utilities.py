@@ -1,4 +1,4 @@
-"""What stands at a fixed name below a factory, or below a document: `<link>/available` and so on.
+"""Utilities at fixed names below factories and documents: `<link>/available` and so on.
 
 Of a document that is not there all of them are 404, but for `explain`, which says where it would
 be. A name of these is no document's id (`model/paths.py`).
@@ -67,7 +67,7 @@ class UtilityPages:
             return str(error)
         return ""
 
-    # What each of them is
+    # Handlers
 
     async def available(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
         """Say whether it can be served now: 200, or 503 with the reason."""
@@ -84,7 +84,7 @@ class UtilityPages:
         authority_of(request).insist(request.method, link)
         await self._insist(request, of)
         reply = await self._documents.serve(request, link, factories, body)
-        if reply.status == 404:  # Nobody has declared it: it is built in.
+        if reply.status == 404:  # It is built in, not declared.
             if request.method == "PATCH":
                 raise not_allowed(request.method, READ_METHODS)
             return _page(request, in_force(of.service.options))

@@ -17,7 +17,7 @@ from docstore.services.schemas import DIALECT
 
 Json = dict[str, Any]
 FACTORIES_MAX = 200
-"""So many are described: whoever has more writes to all of them alike."""
+"""Factories that are described at most."""
 DESCRIPTION = """\
 Versioned JSON documents, streams of records, leases: any node answers for all of its group.
 
@@ -27,7 +27,7 @@ what may be concluded. Where nodes have an access file, each request shows a tok
 
 
 def described(services: Sequence[Service], may_read: Callable[[str], bool]) -> Json:
-    """Return the description. may_read: whether whoever asks may know of what is at a path."""
+    """Return the description. may_read: whether the caller may read a path."""
     pages, tags = _pages()
     known = [each.options for each in services if each.options.path in pages]
     shown = [each.options for each in services if each.options.path not in pages]

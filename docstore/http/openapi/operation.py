@@ -51,7 +51,7 @@ def _operation(path: str, method: str, op: Op, tag: str, called: str) -> Json:
 
 
 def _needed(need: Permission, path: str) -> str:
-    """Return what whoever asks needs, in a sentence; where nobody is asked, nothing is."""
+    """Return the permission that a caller needs, as a sentence."""
     if need.what is OPEN:
         return "Needs no token."
     if need.what is ANYBODY:

@@ -1,4 +1,4 @@
-"""What bodies look like, by name: requests in full, answers as far as clients lean on them.
+"""Schemas of bodies, by name: requests in full, answers as far as clients need them.
 
 Members are added to answers over time, so none of them is closed.
 """

@@ -31,7 +31,7 @@ AREAS = (
     Route("/core/node-groups", {}, permissions=Permissions(ANYBODY)),
     Route("/core/node-selectors", {}, permissions=Permissions(ANYBODY)),
 )
-"""What is needed at paths that no route has: a route that is forgotten is closed."""
+"""Permissions at paths without a route, so that a forgotten route is closed."""
 
 NODES = About(
     "nodes",

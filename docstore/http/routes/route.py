@@ -38,9 +38,9 @@ class Permissions:
     reads: Level | Kind
     changes: Level | Kind = ADMIN
     posts: Level | None = None
-    """Of POST below the path."""
+    """The level for POST below the path."""
     makes: Kind | None = None
-    """Of POST at the path itself."""
+    """The permission for POST at the path itself."""
     at: str = ""
     """Path at which the level is needed; "" for the path of the request."""
 
@@ -51,7 +51,7 @@ Handler = Callable[..., Awaitable[Reply | web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """What a method does at a path."""
+    """The operation of a method at a path."""
 
     does: str
     answers: Mapping[int, str]
@@ -65,7 +65,7 @@ class Op:
     tells: str = ""
     """More than one line can say, in Markdown."""
     has_head: bool = True
-    """Of a GET: whether HEAD is answered too."""
+    """Whether HEAD is answered as this GET."""
     checks_query: bool = True
     """Whether parameters that `query` does not have are refused before the handler is called."""
     receives: bool = True
