@@ -40,11 +40,12 @@ async def test_numbers_of_slots_are_told_to_who_may_read_all_that_is_asked_for(
     query: str,
     status: int,
 ) -> None:
-    async def positions(timeout_s: float) -> tuple[str, dict[int, Any]]:
-        return "c1", {}
+    async def positions(slots: None, timeout_s: float) -> dict[int, Any]:
+        return {}
 
     monkeypatch.setattr(node, "scan_layout", dict, raising=False)
-    monkeypatch.setattr(node, "scan_positions", positions, raising=False)
+    monkeypatch.setattr(node, "positions", positions, raising=False)
+    monkeypatch.setattr(node, "cluster", "c1", raising=False)
     for page in ("plan", "high"):
         assert (await asker.ask(role, "GET", f"/core/spark/{page}{query}"))[0] == status
 
