@@ -26,6 +26,7 @@ from multidict import istr
 
 from docstore.errors import CrossSite, ForeignHost, UnsupportedMedia
 from docstore.http.headers import Head
+from docstore.http.methods import READS
 
 ANY_NAME = "*"
 LOCALHOST = "localhost"
@@ -33,7 +34,6 @@ HOSTS_REMEMBERED_MAX = 256
 SITE, MODE, DEST = istr("Sec-Fetch-Site"), istr("Sec-Fetch-Mode"), istr("Sec-Fetch-Dest")
 OWN_SITES = ("same-origin", "none")
 """The page is the node's own, or there is no page: a user has typed the address."""
-READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _HOST = re.compile(r"(?:\[([^]]*)\]|([^]:[]*))(?::[0-9]*)?\Z")
 
