@@ -4,6 +4,7 @@ A failure here must be a failure everywhere, so the seed of Hypothesis is fixed 
 applies to a single example. To search wider: HYPOTHESIS_PROFILE=search.
 """
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,10 @@ from tests.side_by_side import InPortions, turn_of
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
 settings.register_profile("search", max_examples=5000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+# Collecting makes millions of objects that live to the end: the garbage collector would walk them
+# again and again (half of the processor time of collecting), and later in each full collection.
+gc.disable()
 
 # aiohttp reads the machine's certificates when it is imported: a tenth of each start of a node, of
 # which there are hundreds, and none of them speaks TLS to anybody whom such a certificate proves.
@@ -36,6 +41,12 @@ def forked_nodes() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest: nobody must wait for it at the end."""
     items.sort(key=lambda item: turn_of(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """Leave the collected tests out of all later garbage collections."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)  # There is no such hook where tests play one by one.
