@@ -140,7 +140,7 @@ def test_a_retry_is_told_what_the_first_attempt_was_told(floor: int) -> None:
         number = next(numbers)
         trio.feed(trio.owner(), Requested(number, asked, trio.now + 10))
         assert trio.run_until(lambda: len(trio.answers) == number, 10)
-        answer = trio.answers[-1][1].answer
+        answer = trio.answers[-1][1].outcome
         assert answer.row is not None
         return answer.status, answer.row.version
 

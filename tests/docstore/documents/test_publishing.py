@@ -13,5 +13,5 @@ def test_the_node_is_told_of_decided_rows_that_nodes_act_on() -> None:
     for n, link in enumerate(links, 1):
         log.pending[n] = Row(0, n, 1, "n1", link, 0, "PUT", n, False, b"", b"", b"", b"{}")
     machine.core.outbox.publish(log, 0, len(links))
-    published = [each.row.link for each in machine.core.outbox.effects if isinstance(each, Publish)]
+    published = [each.row.link for each in machine.core.outbox.out if isinstance(each, Publish)]
     assert published == list(told)

@@ -181,7 +181,7 @@ def test_a_version_from_before_a_campaign_does_not_say_that_its_candidate_has_go
     assert not [each for each in machine.step(Noticed(older), now) if isinstance(each, Give)]
     newer = older._replace(version=before.version + 2)
     [given] = [each for each in machine.step(Noticed(newer), now) if isinstance(each, Give)]
-    assert shown(given.reply) == (200, "x")
+    assert shown(given.outcome) == (200, "x")
 
 
 # The grace
