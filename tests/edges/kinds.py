@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
-from docstore.runtime.trace import of_documents, of_sessions, of_streams
+from docstore.runtime.trace import of_documents, of_sessions, of_streams, of_subscriptions
 from docstore.runtime.trace.brief import Kind, Table
 
 RANKS = ("occasion", "routine", "repeated", "turn")
@@ -12,6 +12,7 @@ TABLES: dict[str, Table] = {
     "documents": of_documents.TABLE,
     "sessions": of_sessions.TABLE,
     "streams": of_streams.TABLE,
+    "webhooks": of_subscriptions.TABLE,
 }
 
 

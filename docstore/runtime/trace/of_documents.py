@@ -24,7 +24,7 @@ from docstore.runtime.trace.brief import (
     facts,
     items,
 )
-from docstore.runtime.trace.of_machines import COMMON, answers
+from docstore.runtime.trace.of_machines import answers, common
 from docstore.storage.arrivals import Arrive
 from docstore.storage.store import Append, Base, Query, Result, SaveConfiguration, SaveSlot, Write
 from docstore.wire import messages
@@ -179,7 +179,7 @@ def _change(event: events.ChangeAsked) -> Brief:
 
 
 TABLE: Table = {
-    **COMMON,
+    **common(events.Event, effects.Effect),
     **MESSAGES,
     events.Requested: Shape(ROUTINE, _requested),
     events.BatchRequested: Shape(ROUTINE, _batch_requested),

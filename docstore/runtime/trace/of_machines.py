@@ -1,6 +1,7 @@
 """The trace of events and effects that more than one machine knows."""
 
 from operator import itemgetter
+from typing import Any, get_args, get_origin
 
 from docstore.machines import effects, events
 from docstore.runtime.trace.brief import (
@@ -29,7 +30,7 @@ def answers(name: str) -> Shape:
     return items(name, OCCASION, "answers", "token", of=itemgetter(slice(0, 1)))
 
 
-COMMON: Table = {
+_COMMON: Table = {
     events.Received: None,
     events.LinkMade: facts("LinkMade", TURN, "peer"),
     events.LinkLost: facts("LinkLost", TURN, "peer"),
@@ -50,3 +51,9 @@ COMMON: Table = {
     effects.Alarm: facts("Alarm", TURN, "what"),
 }
 """The events and effects that look the same in the traces of all machines."""
+
+
+def common(*unions: Any) -> Table:
+    """Return the shapes of those that a machine has. unions: its events, its effects."""
+    known = {get_origin(each) or each for union in unions for each in get_args(union)}
+    return {each: shape for each, shape in _COMMON.items() if each in known}

@@ -11,7 +11,7 @@ from docstore.runtime.trace.brief import (
     facts,
     items,
 )
-from docstore.runtime.trace.of_machines import COMMON
+from docstore.runtime.trace.of_machines import common
 from docstore.sessions import effects, events
 from docstore.wire import sessions_messages as messages
 
@@ -26,7 +26,7 @@ MESSAGES: Mapping[type, Shape] = {
 }
 
 TABLE: Table = {
-    **COMMON,
+    **common(events.SessionEvent, effects.SessionEffect),
     **MESSAGES,
     events.Confirmed: facts("Confirmed", OCCASION, "token"),
     events.Asked: facts("Asked", ROUTINE, "request link kind trace"),

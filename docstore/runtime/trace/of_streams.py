@@ -18,7 +18,7 @@ from docstore.runtime.trace.brief import (
     facts,
     items,
 )
-from docstore.runtime.trace.of_machines import COMMON, answers
+from docstore.runtime.trace.of_machines import answers, common
 from docstore.storage.partitions import (
     AppendBatches,
     PartitionQuery,
@@ -121,7 +121,7 @@ def _give(effect: Give[effects.Outcome]) -> Brief:
 
 
 TABLE: Table = {
-    **COMMON,
+    **common(events.StreamEvent, effects.StreamEffect),
     **MESSAGES,
     Persisted: facts("Kept", OCCASION, "token"),
     QueriesAnswered: answers("Looked"),
