@@ -10,12 +10,12 @@ whose path they are at.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Any, assert_never
+from typing import assert_never
 
 import structlog
 
@@ -202,10 +202,7 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
 
     def _begin(self, link: str) -> None:
         run = self._running[link] = _Run(link)
-        self._go_on(run, self._first(run))
-
-    def _go_on(self, run: "_Run", work: Coroutine[Any, Any, None]) -> None:
-        run.task = self.loop.create_task(work)
+        run.task = self.loop.create_task(self._deliver(run))
         run.task.add_done_callback(partial(self._done, run))
 
     def _done(self, run: "_Run", task: "asyncio.Task[None]") -> None:
@@ -232,7 +229,7 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
 
     # One of them
 
-    async def _first(self, run: "_Run") -> None:
+    async def _deliver(self, run: "_Run") -> None:
         try:
             found = await self._document(run.link)
         except DocstoreError as error:
@@ -245,15 +242,17 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
         run.about, run.tag = found
         run.is_wanted |= run.about.phase is Phase.ACTIVE
         self.feed(Happened(run.link, Began(run.about)))
+        while run.wanted is not None:
+            effect, run.wanted = run.wanted, None
+            await self._carry_out(run, run.about, effect)
 
     def perform(self, effect: Wanted) -> None:
-        """Begin what a subscription wants done; its answer is fed to the machine."""
+        """Hand an effect to the task of its subscription, which feeds the answer."""
         run = self._running[effect.to]
-        assert run.about is not None
         if isinstance(effect.message, Leave):
             self._end(run)
         else:
-            self._go_on(run, self._carry_out(run, run.about, effect.message))
+            run.wanted = effect.message
 
     async def _carry_out(
         self, run: "_Run", about: Subscription, effect: "Read | Confirm | Call | Save | Wait"
@@ -388,6 +387,7 @@ class _Run:
     wants_news: bool = False
     leaves: bool = False
     has_turn: bool = False
+    wanted: "Read | Confirm | Call | Save | Wait | None" = None
     bell: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hear(self) -> None:
