@@ -1,4 +1,4 @@
-"""What followers tell their leader: what they have when they attach, and how far their disks come.
+"""Messages of followers to their leader: their log when they attach, and their durable end.
 
 In: Attach and Acked of followers. Out: Rejected, where this node does not lead, or does not know
 the follower; all else follows from what is known then.
@@ -15,7 +15,7 @@ from docstore.wire.streams_messages import Acked, Attach, Rejected, Standing
 
 
 class Acknowledgements:
-    """What followers of the partitions that this node leads say of themselves."""
+    """Receives the messages of the followers of partitions that this node leads."""
 
     def __init__(
         self, core: Core, logs: Logs, *, leader: Leader, roles: Roles, deferring: Deferring
@@ -52,7 +52,7 @@ class Acknowledgements:
         follower.is_full = standing.full
         unclean = log.replica_set.unclean if log.replica_set else 0
         if standing.full and standing.adopted[0] >= unclean:
-            # What is committed stays committed, whoever knows of it (rule RC9).
+            # Committed records stay committed, whichever replica knows it (rule RC9).
             leader.high_watermarks.raise_to(leading, min(standing.high, log.end))
         leader.in_sync.watch(leading)
         if standing.full or (follower.node, standing.copy) not in leading.required:

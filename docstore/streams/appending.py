@@ -1,4 +1,4 @@
-"""What a leader appends: records are judged, sealed into batches, and sent on their way.
+"""Appends of a leader: records are judged, sealed into batches, and sent to the followers.
 
 One sealed batch per partition and turn, and a batch of its own for each request of an idempotent
 producer. It goes to the followers while this node's own disk is at it.
@@ -115,7 +115,7 @@ class Appending:
             self._fetching.raised(leading)
 
     def _seal_gathered(self, leading: Leading) -> None:
-        # Who was answered meanwhile, that it was too late, must not find its records in the log.
+        # A request that was answered as too late must not find its records in the log.
         gathered = [pending for pending in leading.gathered if not pending.is_answered]
         leading.gathered = []
         while gathered:

@@ -5,9 +5,9 @@ them, with two differences. Each member should lead as many partitions as any ot
 round of as many partitions as there are members, each leads one, so that loads differ by one at
 most, and a topic that gets more partitions goes on as if it had had them from the beginning. And
 a partition should not be led where its document's owner is: if that node died, a document would
-have to change hands before anybody could be elected. So that owner comes last.
+have to change owners before a leader could be elected. So that owner comes last.
 
-What was assigned is kept in the partition's document. It is not computed again when members come.
+The assignment is kept in the partition's document. It is not computed again when members join.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from docstore.ownership.by_hash import Placed, member_points, point, ranked, spr
 from docstore.streams.replica_set import partition_link
 
 POINTS = 128
-"""Of each member on the ring."""
+"""Points of each member on the ring."""
 
 
 def assignments(

@@ -28,11 +28,11 @@ class CatchUp:
         """Partitions with followers that have not acknowledged all."""
 
     def remind(self, leading: Leading) -> None:
-        """There is something to tell followers of: they are told with what they are sent next."""
+        """Send news to the followers with the next message to them."""
         self._behind[leading.log.name] = leading
 
     def forget(self, leading: Leading) -> None:
-        """We lead it no more."""
+        """Drop a partition that this node leads no more."""
         self._behind.pop(leading.log.name, None)
 
     def attach(self, leading: Leading, follower: FollowerState, standing: Standing) -> None:

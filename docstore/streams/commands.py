@@ -1,4 +1,4 @@
-"""What an operator may want of a partition, asked of its controller."""
+"""Commands of an operator for a partition, carried out by its controller."""
 
 from docstore.ownership.by_lag import LED
 from docstore.streams.controller import Controller
@@ -19,7 +19,7 @@ class Commands:
         self._reassignment = reassignment
 
     def asked(self, event: CommandAsked) -> Begun | Problem:
-        """Begin what is wanted, or say why not."""
+        """Begin a command, or return why it is refused."""
         known = self._controller.governed.get(event.link)
         if known is None:
             return Problem(503, "not-leader", "this node is not the partition's controller")

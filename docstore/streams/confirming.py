@@ -1,9 +1,9 @@
-"""A producer is refused for what is known of it only by who is known to lead (rule RN4).
+"""Only a node that is known to lead refuses a producer for its sequence (rule RN4).
 
-What a later leader has appended is not known to one that was replaced and has not heard of it: to
-it the next number of a producer is a gap. Its followers cannot tell it, least of all those that it
-does not reach. So the partition's document is read, by a majority, after the records came: if it
-names this epoch and this node nobody else has led until then, and the refusal is true.
+A leader that was replaced without knowing it lacks the batches of its successor: a producer's next
+number looks like a gap to it. Its followers cannot correct it, least of all those that it does not
+reach. So the partition's document is read by a majority after the records arrived. If it names this
+epoch and this node, no other node has led until then, and the refusal is true.
 """
 
 from collections.abc import Callable

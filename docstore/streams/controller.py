@@ -1,6 +1,6 @@
-"""The controller of partitions: whoever owns the slots of their documents governs them.
+"""The controller of partitions: the owner of their documents' slots governs them.
 
-It reads their documents, tells replicas what they say, and has a leader elected (`elections.py`)
+It reads their documents, sends them to the replicas, and has a leader elected (`elections.py`)
 where there is none. It acts by conditional updates alone, so one that has been replaced cannot act.
 """
 
@@ -50,10 +50,10 @@ class Controller:
         """Node -> links of the partitions that it leads: a node's death is one look-up."""
         self._reigns = -1
         self._survey = self._surveyed = 0
-        """Number of the newest question what lies in our slots, and of the one answered last."""
+        """Numbers of the newest listing of our slots, and of the one that was answered last."""
         self._reading = Reading(core.view, updates, updates.learn)  # Which tells us, and others.
 
-    # What documents say
+    # Versions of documents
 
     def learn(self, row: Row) -> None:
         """Take a decided version of a replica-set document, if it is ours to govern."""
@@ -148,7 +148,7 @@ class Controller:
         )
 
     def link_made(self, peer: str) -> None:
-        """What was told before may be lost."""
+        """Send documents to that node again: earlier messages may be lost."""
         for known in self.governed.values():
             if known.found.resolution is not Resolution.ELECTION:
                 self.notify(known, peer)

@@ -3,7 +3,7 @@
 A leader that stood still, or does not hear a majority of the group, first asks its followers
 whether its epoch still stands (rule RC10): then a record that it cannot commit is refused, and not
 appended. One that makes way, for the preferred leader or because its node stops, lets its followers
-come level first, so that whoever is elected lacks nothing. One whose disk keeps nothing resigns.
+come level first, so that the next leader lacks nothing. One whose disk stores nothing resigns.
 """
 
 from docstore.streams.core import Core
@@ -15,11 +15,11 @@ from docstore.wire.streams_messages import Yield
 
 PROBE_INTERVAL_S = 0.5
 ANYBODY = ""
-"""Make way for whoever is elected."""
+"""Make way for any replica that is elected."""
 
 
 class Deferring:
-    """What keeps the leaders of this node from appending."""
+    """Reasons for the leaders of this node to defer records."""
 
     def __init__(self, core: Core, disk: Disk, leader: Leader, roles: Roles) -> None:
         self._core = core
@@ -33,7 +33,7 @@ class Deferring:
         self._resigned_at = core.now
 
     def tick(self) -> None:
-        """Notice that nobody is heard, or that the disk is stuck, and go on with what began."""
+        """Detect a lost majority or a stuck disk, and advance the probes and yields under way."""
         core = self._core
         if core.view.lacks_quorum and core.now - self._asked_at >= PROBE_INTERVAL_S:
             self.ask_all()
@@ -66,14 +66,14 @@ class Deferring:
         self._ask(leading)
 
     def _ask(self, leading: Leading) -> None:
-        """Ask who has not answered."""
+        """Ask the followers that have not answered."""
         leading.probed_at = self._core.now
         for follower in leading.followers.values():
             if follower.probe < leading.probe:
                 self._leader.catchup.ask(leading, follower)
 
     def acked(self, leading: Leading) -> None:
-        """A follower has answered."""
+        """Check the probe again: a follower has answered."""
         if leading.probe:
             self._check(leading)
 
@@ -87,7 +87,7 @@ class Deferring:
             is_asked = in_set(leading.recorded, follower.node) and view.is_linked(follower.node)
             if is_asked and follower.probe < leading.probe:
                 if not follower.is_attached:
-                    continue  # It will attach, or refuse; whoever has not yet cannot answer.
+                    continue  # It attaches or refuses later; until then it cannot answer.
                 return
         leading.probe = 0
         self._probing.pop(leading.log.name, None)

@@ -1,7 +1,7 @@
 """The end of a partition: its document is marked as deleted, and a little later deleted.
 
-Replicas are told what a document says, and let go of their data as it is marked; one that missed
-it finds no document when it looks for it.
+Replicas are sent the marked document and delete their data; one that missed it finds no document
+when it reads it.
 """
 
 from functools import partial
@@ -15,7 +15,7 @@ from docstore.streams.replica_set import Resolution
 
 RETRY_S = 1.0
 GONE = (404, 412)
-"""What is answered of a document that is not there, on a condition or without."""
+"""Statuses for a document that does not exist: without a condition, and with one."""
 
 
 class Deletion:

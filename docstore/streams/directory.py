@@ -1,7 +1,7 @@
-"""Who leads which partition, as an entry node knows it: from the documents, read when needed.
+"""Leaders of partitions, as an entry node knows them: from the documents, read when needed.
 
-What is known may be old: whoever is asked says so, and the document is read again. Entries are
-those of partitions that were asked for here, or whose documents came by.
+An entry may be old: the node that it names answers so, and the document is read again. There are
+entries for partitions that were asked for here, or whose documents this node has learned.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ class Directory:
         return known[1] if known is not None else None
 
     def leader(self, link: str) -> str:
-        """Return who leads a partition as far as is known, "" if nobody does."""
+        """Return the node that leads a partition, as far as known; "" if none does."""
         found = self.find(link)
         if found is None:
             return ""

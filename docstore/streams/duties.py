@@ -1,4 +1,4 @@
-"""What a controller does for its partitions and topics beside elections, each in its own file."""
+"""Duties of a controller other than elections, each in its own file."""
 
 from docstore.machines.updates import Updates
 from docstore.streams.controller import Controller

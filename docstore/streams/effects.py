@@ -13,7 +13,7 @@ HIGH_NOT_KNOWN = -1
 
 @dataclass(slots=True)
 class Records:
-    """What a fetch found: sealed batches, of which the first may begin below the offset wanted.
+    """Result of a fetch: sealed batches, of which the first may begin below the offset wanted.
 
     offset: where the answer begins. until: where it ends for this reader, who must not look at
     records from there on. high, end, start: the partition's; high may be HIGH_NOT_KNOWN.
@@ -49,7 +49,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Led:
-    """Who leads: node id or "" for nobody; of which epoch, in which incarnation."""
+    """Leader of a partition: node id, "" for none; its epoch; the name with the incarnation."""
 
     leader: str
     epoch: int

@@ -1,10 +1,10 @@
 """Elections of leaders by smallest lag: a partition's states, its timers, its candidates.
 
-    ELECTION -> CANDIDATE_FOUND -> ONLINE, or OFFLINE until somebody is back who may lead
+    ELECTION -> CANDIDATE_FOUND -> ONLINE, or OFFLINE until a replica that may lead is back
 
 Source: Fluvio's replica election (its states, its timer), with two things that it lacks: an epoch
-is allocated by a conditional update before anybody is fenced with it (rule RF3), and only copies of
-the data that the live replica set names may lead.
+is allocated by a conditional update before any replica is fenced with it (rule RF3), and only
+copies of the data that the live replica set names may lead.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -41,7 +41,7 @@ class Elections:
         self._update = update
         self._notify = notify
         self._open: dict[str, Governed] = {}
-        """Those in a state that something must come of."""
+        """Partitions in a state that must end: link -> partition."""
         self._unfit_until: dict[str, float] = {}
 
     def enter(self, known: Governed) -> None:
@@ -61,11 +61,11 @@ class Elections:
             self._open.pop(known.link)
 
     def forget(self, link: str) -> None:
-        """A partition is not ours to govern any more."""
+        """Drop a partition that this node governs no more."""
         self._open.pop(link, None)
 
     def tick(self) -> None:
-        """Go on with those that are open."""
+        """Advance each open partition."""
         for known in list(self._open.values()):
             self.go_on(known)
 
@@ -97,7 +97,7 @@ class Elections:
                 self._wait_for_eligible(known)
 
     def _gather(self, known: Governed) -> None:
-        """Fence the replicas; choose once all that are alive have answered, or time is over."""
+        """Fence the replicas; choose once all that are alive have answered, or after `gather_s`."""
         core, found = self._core, known.found
         waited_s = core.now - known.since
         alive = self._alive(known)
@@ -113,7 +113,7 @@ class Elections:
                 core.post(node, Fence, (known.name, found.epoch))
 
     def fenced(self, sender: str, message: Fenced) -> None:
-        """A replica has promised, and says what it has."""
+        """Take the promise of a replica, with the state of its log."""
         for fields in message.partitions:
             standing = Standing(*fields)
             known = self._of(standing.name)
@@ -127,12 +127,12 @@ class Elections:
                 self.go_on(known)
 
     def _choose(self, known: Governed, *, is_over: bool) -> None:
-        """Record the candidate, and with it who holds all that is committed."""
+        """Record the candidate, and the copies that hold all committed records."""
         found = known.found
         holders = self._holders(known)
         able = holders.keys() - known.excluded
         is_unclean = known.is_unclean and not able
-        if is_unclean:  # Nobody who has all that is committed can lead: whoever is there, then.
+        if is_unclean:  # No replica with all committed records can lead: take any that answered.
             holders = {node: (node, each.copy) for node, each in self._full(known)}
             able = holders.keys() - known.excluded
         fit = {node for node in able - set(found.leaving) if self._is_fit(node)} or able
@@ -185,7 +185,7 @@ class Elections:
         )
 
     def promoted(self, sender: str, message: Promoted) -> None:
-        """The candidate's promise is durable: it leads."""
+        """Record the candidate as leader: its promise is durable."""
         for name, epoch, _ in message.partitions:
             known = self._of(name)
             if known is None or known.found.epoch != epoch:
@@ -201,7 +201,7 @@ class Elections:
                 self._notify(known, sender)
 
     def rejected(self, sender: str, message: Rejected) -> None:
-        """A candidate cannot lead, or a replica has promised more than it was asked for."""
+        """Elect another candidate when this one refuses the epoch as stale."""
         for name, epoch, code, _, _ in message.partitions:
             known = self._of(name)
             if (
@@ -214,7 +214,7 @@ class Elections:
                 self._next_candidate(known)
 
     def _wait_for_candidate(self, known: Governed) -> None:
-        """Wait for the candidate to say that it leads: then for the next one."""
+        """Elect the next candidate when this one is gone, or did not confirm in time."""
         core = self._core
         waited_s = core.now - known.since
         if waited_s > core.config.elections.confirm_s or not core.view.is_alive(
@@ -228,7 +228,7 @@ class Elections:
         self.elect(known, "its candidate did not answer")
 
     def _wait_for_eligible(self, known: Governed) -> None:
-        """Try again when somebody is back who may lead, and now and then while one is there."""
+        """Elect again when an eligible replica is back, and at intervals while one is alive."""
         alive = self._alive(known)
         waited_s = self._core.now - known.since
         if (
@@ -236,7 +236,7 @@ class Elections:
             and waited_s > self._core.config.elections.offline_retry_s
             and not known.is_asking
         ):
-            # Nobody is there who has all that is committed: may somebody lead who has not? (RF5)
+            # No replica with all committed records is alive: may one without them lead? (RF5)
             known.is_asking = True
             self._topics.read(known.name, partial(self._may_be_unclean, known))
         is_due = alive - known.alive or waited_s > self._core.config.elections.offline_retry_s
@@ -250,7 +250,7 @@ class Elections:
             known.is_unclean = True
 
     def resigned(self, sender: str, message: Resign) -> None:
-        """A leader wants to be replaced; one whose disk is stuck is passed over for a while."""
+        """Replace a leader that resigns; do not elect one with a stuck disk for `unfit_s`."""
         for name, epoch, why in message.partitions:
             known = self._of(name)
             if known is None or known.found.epoch != epoch or known.found.leader != sender:

@@ -41,7 +41,7 @@ class ProduceAsked:
 
 @dataclass(slots=True)
 class FetchAsked:
-    """Somebody wants records of a partition that this node leads.
+    """A reader wants records of a partition that this node leads.
 
     origin: ("offset", n), ("beginning", 0), ("end", back) or ("time", us since 1970).
     isolation: "committed" or "uncommitted". deadline: until when to wait for records; one that is
@@ -63,7 +63,7 @@ class FetchAsked:
 
 @dataclass(slots=True)
 class LeaderAsked:
-    """Who leads a partition, as far as this node knows? refresh: read its document anew."""
+    """A question for the leader of a partition. refresh: read the document first."""
 
     request: int
     link: str

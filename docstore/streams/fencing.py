@@ -71,7 +71,7 @@ class Fencing:
         if log.promised != (epoch, "") or not self._logs.holds(log):
             return
         if log.durable < log.end:
-            # What was appended before the promise is told with it, when it is there as well.
+            # Report batches from before the promise once they are durable as well.
             self._disk.when_durable(lambda: self._tell(controller, log, epoch))
             return
         core.post(controller, Fenced, log.standing(epoch))

@@ -1,8 +1,9 @@
-"""Reads of a partition at the replica that leads it: from where, up to what, and who waits.
+"""Reads of a partition at its leader: their start, their bound, and the readers that wait.
 
 Committed readers see what is below the high watermark, others what is below the leader's log end.
 Batches are given as they are stored: the first may begin below the offset that was asked for, and
-the last may end above the bound, so the reader is told both. Beyond the bound he must not look.
+the last may end above the bound, so the answer names both. A reader must ignore records from the
+bound on.
 """
 
 from collections.abc import Callable
@@ -24,11 +25,11 @@ NOT_LEADER = Problem(503, "not-leader", "this node does not lead the partition")
 
 @dataclass(slots=True)
 class Reader:
-    """Somebody who reads, until he is answered."""
+    """A request to read, until it is answered."""
 
     event: FetchAsked
     offset: int = -1
-    """Where he wants to begin, once that is known."""
+    """Offset at which it begins; -1 until that is known."""
 
 
 class Fetching:
@@ -53,7 +54,7 @@ class Fetching:
         self._waiting: dict[str, list[Reader]] = {}
 
     def ask(self, event: FetchAsked) -> None:
-        """Answer a reader, now or when there is something for him."""
+        """Answer a reader, now or once there are records for it."""
         log = self._log(event)
         if log is None:
             self._core.give(event.request, NOT_LEADER)
@@ -61,8 +62,8 @@ class Fetching:
             self._begin(log, Reader(event))
 
     def _log(self, event: FetchAsked) -> PartitionLog | None:
-        """Return the log to read: of the leader, or of whom who is asked not to care."""
-        # Of several incarnations the one whose document is the newest: the others go.
+        """Return the log to read, None unless this node leads it or a stale read is accepted."""
+        # Several incarnations may be here: that with the newest document stays.
         log = max(self._logs.at(event.link), key=lambda each: each.tag, default=None)
         if log is None or log.replica_set is None:
             return None
@@ -72,7 +73,7 @@ class Fetching:
         return log if event.stale and event.isolation == "committed" else None
 
     def _begin(self, log: PartitionLog, reader: Reader) -> None:
-        """Find out where he begins, then read or wait."""
+        """Find the offset at which a reader begins, then read or wait."""
         kind, value = reader.event.origin
         if kind == "time":
             self._disk.read(At(log.name, value), lambda found: self._found(log, reader, found))
@@ -111,7 +112,7 @@ class Fetching:
         return log.high if reader.event.isolation == "committed" else log.end
 
     def _go_on(self, log: PartitionLog, reader: Reader) -> None:
-        """Read what is there for him, or let him wait."""
+        """Read the records that a reader may see, or let it wait."""
         core, event = self._core, reader.event
         if reader.offset < log.start:
             self._evicted(log, reader)
@@ -125,7 +126,7 @@ class Fetching:
             self._wait(log, reader)
 
     def _may_read(self, log: PartitionLog, reader: Reader) -> bool:
-        """Say whether there is something for him, and what his token names is committed."""
+        """Say whether there are records for a reader, and the offset of its token is committed."""
         return log.start <= reader.offset < self._bound(log, reader) and (
             reader.event.token < log.high
         )
@@ -230,9 +231,9 @@ class Fetching:
                 self._go_on(log, reader)
 
     def tick(self) -> None:
-        """Answer whoever has waited long enough with nothing; look again for who reads a follower.
+        """Answer readers whose wait is over with nothing; try again for readers of a follower.
 
-        It hears of what is committed with the next batch, or at the leader's next word.
+        A follower learns what is committed with the next batch or message of its leader.
         """
         now = self._core.now
         for name, readers in list(self._waiting.items()):

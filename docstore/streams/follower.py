@@ -29,7 +29,7 @@ SEEK_INTERVAL_S = 0.05
 
 
 class Following:
-    """What a replica knows of its leader."""
+    """State of a leader, as its follower knows it."""
 
     __slots__ = ("asked_at", "ballot", "ballots", "base", "heard_at", "leader", "unclean")
 
@@ -55,7 +55,7 @@ class Follower:
         self._fencing = fencing
         self.following: dict[str, Following] = {}
         self._seeking: dict[str, PartitionLog] = {}
-        """Those that have not joined their leader."""
+        """Partitions that have not joined their leader."""
 
     def follow(self, log: PartitionLog, leader: str, epoch: int, unclean: int) -> None:
         """Follow the leader that the replica-set document names, unless that is old news."""
@@ -70,18 +70,18 @@ class Follower:
         self._attach(log)
 
     def forget(self, log: PartitionLog) -> None:
-        """Follow nobody."""
+        """Follow no leader for this partition."""
         self.following.pop(log.name, None)
         self._seeking.pop(log.name, None)
 
     def link_made(self, peer: str) -> None:
-        """What was sent before may be lost: show leaders there what we have."""
+        """Attach again to the leaders at that node: earlier messages may be lost."""
         for name, following in self.following.items():
             if following.leader == peer:
                 self.seek(self._logs[name])
 
     def tick(self) -> None:
-        """Attach again where nothing has come of it."""
+        """Attach again where the leader has not answered."""
         core = self._core
         for log in list(self._seeking.values()):
             following = self.following[log.name]
@@ -295,7 +295,7 @@ class Follower:
         return news
 
     def _learn(self, log: PartitionLog, high: int, start: int) -> None:  # Seam.
-        """Learn what is committed, and what the leader has let go of."""
+        """Learn the leader's high watermark, and the start of its log."""
         if log.high < min(high, log.end):
             log.high = min(high, log.end)
             self._disk.raised[log.name] = log

@@ -1,4 +1,4 @@
-"""What the controller knows of a partition, and of an election that is under way."""
+"""State of a partition at its controller, with that of an election under way."""
 
 from dataclasses import dataclass, field
 
@@ -25,13 +25,13 @@ class Governed:
     excluded: set[str] = field(default_factory=set)
     """Candidates of this round that did not answer."""
     alive: frozenset[str] = frozenset()
-    """Offline: who was alive when nobody could be elected."""
+    """Eligible nodes that were alive when the partition went offline."""
     is_asking: bool = False
     """Whether its topic is being asked about unclean elections."""
     wished: tuple[int, str] = (0, "")
-    """(epoch, node): who should follow the leader of that epoch, if he has as much as others."""
+    """(epoch, node): the preferred successor of that epoch's leader, if its log is as long."""
     is_unclean: bool = False
-    """Anybody may be elected where nobody has all that is committed: records may be lost."""
+    """Whether a replica without all committed records may be elected: records may be lost."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Who belongs to the live replica set: out by lag, in once caught up, one change at a time.
+"""Members of the live replica set: out by lag, in once caught up, one change at a time.
 
 Also the other thing that a leader writes into its document: that its disk is full, or not any more.
 A smaller set counts once the document is known to say so; a larger one from the moment that it is
@@ -48,7 +48,7 @@ class InSync:
                 self.watch(leading)
 
     def link_lost(self, node: str) -> None:
-        """What was under way to a node is lost: it has to show again what it has."""
+        """Have the replica at that node attach again: messages under way to it are lost."""
         self.watch_node(node)
         for leading in self._leads.values():
             if node in leading.followers:

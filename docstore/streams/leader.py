@@ -1,9 +1,9 @@
-"""The leader of a partition: its reign begins, producers and followers are served, and it ends.
+"""The leader of a partition: its term begins, producers and followers are served, and it ends.
 
-Each part of it has a file: what is judged and sealed (`appending.py`), who waits (`purgatory.py`),
-what is committed (`high_watermark.py`), what followers are sent (`catchup.py`) and have said
-(`acknowledgements.py`), who is in the live replica set (`in_sync.py`), what is let go of
-(`retention.py`).
+Each part has a file: batches are judged and sealed (`appending.py`), requests wait
+(`purgatory.py`), records become committed (`high_watermark.py`), followers are sent batches
+(`catchup.py`) and acknowledge them (`acknowledgements.py`), the live replica set changes
+(`in_sync.py`), old records are deleted (`retention.py`).
 """
 
 from docstore.machines.updates import Updates
@@ -101,7 +101,7 @@ class Leader:
         self.appending.release(leading)
 
     def close(self, log: PartitionLog) -> None:
-        """Lead no more. Who waits is told whether the records may be in a log."""
+        """Lead no more. Answer waiting producers whether their records may be in a log."""
         leading = self.leading.pop(log.name, None)
         if leading is None:
             return

@@ -1,4 +1,4 @@
-"""What a leader knows of one partition: its followers, its live replica set, and who waits."""
+"""State of a leader for one partition: its followers, live replica set and waiting requests."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Pending:
 
 @dataclass(slots=True)
 class FollowerState:
-    """What the leader knows of one follower."""
+    """State of one follower, as the leader knows it."""
 
     node: str
     copy: str = ""
@@ -55,9 +55,9 @@ class FollowerState:
     """Whether a page for it is being read from the disk."""
     progress_at: float = NEVER
     told: tuple[int, int] = (0, 0)
-    """(high watermark, log start) that it was told last."""
+    """(high watermark, log start) that were sent to it last."""
     news: int = 0
-    """The number with which it answers that it was told so."""
+    """The number with which it acknowledges them."""
     probe: int = 0
     """The newest number that it has repeated."""
     linked_at: float = NEVER
@@ -68,7 +68,7 @@ class FollowerState:
     """(end of the leader's log, when): once acknowledged, it has caught up as of then."""
     in_step_since: float | None = None
     noticed_at: float = NEVER
-    """When it was told what the partition's document says, though it should know."""
+    """When the partition's document was last sent to it, though it should know it."""
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class Leading:
     """The live replica set, as the document is known to say."""
     eligible: tuple[Copy, ...]
     least: int
-    """min.insync: fewer than so many in the live replica set commit nothing."""
+    """min.insync: records are committed only while the live replica set has this many."""
     max_lag_ms: int
     max_lag_records: int
     followers: dict[str, FollowerState]

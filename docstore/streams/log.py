@@ -98,7 +98,7 @@ class PartitionLog:
         )
 
     def standing(self, epoch: int) -> Standing:
-        """Return what this replica has, to be told once all of it is durable."""
+        """Return the state of this log, to be sent once all of it is durable."""
         return Standing(
             self.name, epoch, self.copy, self.full, self.adopted, self.end, self.high, self.start,
             self.ballots,
@@ -122,13 +122,13 @@ class PartitionLog:
             self.batches_since += 1
 
     def cut(self, end: int) -> None:
-        """Take away the records from offset `end` on."""
+        """Truncate the log to offset `end`."""
         while self.tail and self.tail[-1][0].end > end:
             header, _ = self.tail.pop()
             self.tail_bytes -= header.size
         self.end = end
         self.durable = min(self.durable, end)
-        self.high = min(self.high, end)  # Of use after an unclean election only.
+        self.high = min(self.high, end)  # Lowers it after an unclean election only.
         self.ballots = ballots_until(self.ballots, end)
         self.producers.cut(end)
         if end < self.saved_producers_at:
@@ -142,9 +142,9 @@ class PartitionLog:
         self.saved_producers, self.saved_producers_at = known.pack(self.start), self.start
 
     def relearn_producers(self, headers: Sequence[Header]) -> None:
-        """Learn who wrote what: from what is saved, and from the newest batches and later ones.
+        """Restore producer state from the saved state, these headers, and later batches in memory.
 
-        There are none between what is saved and the first of them.
+        There are no batches between the saved state and the first header.
         """
         self.producers = ProducerState.unpack(self.saved_producers)
         newer = [header for header, _ in self.tail if not headers or header.base >= headers[-1].end]
@@ -168,18 +168,18 @@ class PartitionLog:
         self.cuts += 1
 
     def trim(self, start: int) -> None:
-        """Let go of the records below `start`, and of reigns that say nothing of later ones.
+        """Drop the records below `start`, and the ballots of those records only.
 
-        That of the record before `start` is kept: a log that ends there has it in common with us.
+        The ballot of the record before `start` is kept: a log that ends there shares it with us.
         """
         self.start = start
         if start > self.saved_producers_at:
-            self.snapshot_producers()  # The headers that say it go.
+            self.snapshot_producers()  # The headers that hold this state are deleted.
         while len(self.ballots) > 1 and self.ballots[1][1] <= start:
             self.ballots = self.ballots[1:]
 
     def shorten_tail(self, bytes_max: int) -> None:
-        """Let go of the oldest batches in memory that are on the disk, until so much is left."""
+        """Evict the oldest durable batches from memory until at most `bytes_max` are left."""
         while self.tail_bytes > bytes_max and self.tail and self.tail[0][0].end <= self.durable:
             header, _ = self.tail.popleft()
             self.tail_bytes -= header.size

@@ -1,4 +1,4 @@
-"""What a node says of its part in partitions: on its management page, and to Prometheus."""
+"""Figures of a node's partitions, for its management page and for Prometheus."""
 
 from collections.abc import Mapping
 

@@ -284,7 +284,7 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, Streaming]):
             case _:
                 assert_never(message)
 
-    # What documents say
+    # Versions of documents
 
     def _learn(self, row: Row) -> None:
         """Take a decided version of a document under /core/streams."""
@@ -310,13 +310,13 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, Streaming]):
         self.duties.forgotten(known)
 
     def _missed(self, link: str) -> None:
-        """A document that was to be changed is not there: replicas of ours may not be of any."""
+        """Read a document again that could not be changed: our replicas may be of none."""
         self.roles.reread_all(link)
 
-    # What concerns more than one part
+    # Effects on more than one part
 
     def _deposed(self, log: PartitionLog) -> None:
-        """A greater ballot was promised: whatever we lead or follow under a smaller one is over."""
+        """End what this node leads or follows under a ballot below the one just promised."""
         self.roles.step_down(log)
 
     def _durable(self, log: PartitionLog) -> None:

@@ -1,4 +1,4 @@
-"""Who wrote what: a retry of an idempotent producer is recognised by any later leader.
+"""State of producers: any later leader recognises the retry of an idempotent producer.
 
 A producer numbers its batches 0, 1, 2, ... for each partition, under an epoch that grows when it is
 started anew. All that is known comes from the headers of the log, so it is the same on every
@@ -27,7 +27,7 @@ class ProducerEntry(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What to do with a batch: append it if code is "", else answer so. entry: the original."""
+    """Decision about a batch: append it if code is "", else answer so. entry: the original."""
 
     code: str
     detail: str = ""
@@ -53,7 +53,7 @@ class ProducerState:
                 header.producer_epoch, header.sequence, header.base, header.records, header.last_us
             )
         )
-        # What is not committed may be cut again, and those before it would be the newest then.
+        # Entries that are not committed may be cut: those before them are the newest then.
         while len(entries) > REMEMBERED and entries[REMEMBERED].base < high:
             del entries[0]
 
@@ -66,9 +66,9 @@ class ProducerState:
                 del self._entries[producer]
 
     def judge(self, producer: tuple[str, int, int], records: int, *, expired_us: int) -> Verdict:
-        """Say what to do with a batch of (id, epoch, sequence) and so many records.
+        """Decide about a batch of (id, epoch, sequence) with this number of records.
 
-        expired_us: who wrote last before that, by the times of the log, is not known any more.
+        expired_us: a producer whose last batch is older, by the times of the log, has expired.
         """
         name, epoch, sequence = producer
         entries = self._entries.get(name, [])[-REMEMBERED:]
@@ -84,7 +84,7 @@ class ProducerState:
         expected = last.sequence + 1 if epoch == last.epoch else 0
         if sequence == expected:
             return APPEND
-        # Who was silent for long may have begun at zero again: the newest is meant.
+        # A producer that expired may have begun at zero again: compare with its newest batch.
         for entry in reversed(entries):
             if (entry.epoch, entry.sequence) == (epoch, sequence):
                 return _again(entry, records)

@@ -1,8 +1,8 @@
-"""The entry node's side of a produce: find the leader, pass records on, and say what came of it.
+"""The entry node's side of a produce: find the leader, forward the records, answer the outcome.
 
-As for operations (rule C3), what is refused has not happened. What may have been appended is asked
-for again only if its producer numbers its batches (RN3); otherwise its fate is unknown, and that is
-what is answered.
+As for operations (rule C3), a request that is refused has not happened. One that may have been
+appended is retried only if its producer numbers its batches (RN3); otherwise the answer is that its
+fate is unknown.
 """
 
 import heapq
@@ -38,7 +38,7 @@ class Asked:
     event: ProduceAsked
     id: int
     sent_to: str = ""
-    """The node that has it; "" while it is with nobody."""
+    """The node that has it; "" while no node has it."""
     retry_at: float = NEVER
     may_be_appended: bool = False
 
@@ -149,7 +149,7 @@ class Producing:
             self._give(asked, self._unknown("the leader was replaced before it was committed"))
 
     def link_lost(self, peer: str) -> None:
-        """What was with that node may be in its log, or not."""
+        """Settle the requests sent to that node: its log may have them, or not."""
         for number in sorted(self._sent_to.pop(peer, ())):
             self._lost(self._asked[number])
 
@@ -169,7 +169,8 @@ class Producing:
             if asked.sent_to or asked.may_be_appended:
                 self._give(asked, self._unknown("no answer by the deadline"))
             else:
-                self._give(asked, Problem(503, "no-leader", "nobody leads this partition"))
+                detail = "no leader was found by the deadline; retry"
+                self._give(asked, Problem(503, "no-leader", detail))
         for node in [each for each in self._sent_to if not core.view.is_alive(each)]:
             self._leave(node)
         for asked in [each for each in self._retrying.values() if each.retry_at <= core.now]:
@@ -193,10 +194,10 @@ class Producing:
             self._sent_to.get(asked.sent_to, set()).discard(asked.id)
             asked.sent_to = ""
 
-    # Who leads
+    # Questions for the leader
 
     def who_leads(self, event: LeaderAsked) -> None:
-        """Say who leads a partition."""
+        """Answer with the leader of a partition."""
         if event.refresh or self._directory.find(event.link) is None:
             self._directory.refresh(event.link, lambda problem: self._led(event, problem))
         else:

@@ -1,9 +1,9 @@
-"""The controller of a topic: whoever owns its document makes the partitions that it names.
+"""The controller of a topic: the owner of its document creates the partitions that it names.
 
-Each partition's document is looked at first. One that is not there is created, one that has other
-settings is changed, and one of an earlier topic of that name is deleted, to be made again. What
-fails is looked at again: every step may be repeated, and goes on from a version that was read, so
-a controller that has been replaced does no harm. Once all are there, the topic says so.
+Each partition's document is read first. A missing one is created, one with other settings is
+changed, and one of an earlier topic of that name is deleted, to be created again. A step that fails
+is repeated. Every step is conditional on a version that was read, so a controller that has been
+replaced does no harm. Once all partitions exist, the topic's document says so.
 
 A topic that is deleted is gone at once. Its controller marks the partitions; theirs do the rest
 (`deletion.py`), and find out by themselves what was not done (`topic_audit.py`).
@@ -33,7 +33,7 @@ RETRY_S = 0.2
 
 @dataclass(slots=True)
 class Job:
-    """A topic whose partitions are not as it says, or as nobody knows."""
+    """A topic whose partitions differ from what it says, or are not known."""
 
     link: str
     tag: Tag
@@ -68,7 +68,7 @@ class Provisioning:
         self._under_way = 0
         self._reading = Reading(core.view, updates, self.learn)
 
-    # What documents say
+    # Versions of documents
 
     def learn(self, row: Row) -> None:
         """Take a version of a topic's document; an echo of an old one costs some reads."""
@@ -185,7 +185,7 @@ class Provisioning:
             job.lacks = True
             self._done(job)
             return
-        # Whoever was replaced may not have heard that the topic is gone, and its partitions too.
+        # A controller that was replaced may not know that the topic and its partitions are gone.
         self._confirm(job, lambda: self._post(job, number, tombstone))
 
     def _post(self, job: Job, number: int, tombstone: Row | None) -> None:
@@ -268,7 +268,7 @@ class Provisioning:
         )
 
     def _ended(self, job: Job) -> None:
-        """What the topic says now has been learned; if that is not known, look at all again."""
+        """Wait for a plan, or look at all partitions again, unless the document was updated."""
         job.is_ending = False
         if self._is_ours(job) and job.lacks:
             job.is_waiting = True

@@ -1,6 +1,6 @@
 """Where produce requests wait: to be judged, for the leader's disk, or for the high watermark.
 
-The word is Kafka's. Nobody waits beyond his deadline, and only so much waits at a node.
+The word is Kafka's. No request waits beyond its deadline, and the bytes that wait are bounded.
 """
 
 import heapq
@@ -41,7 +41,7 @@ class Purgatory:
         self.complete(leading)
 
     def complete(self, leading: Leading) -> None:
-        """Answer whoever waited for what is committed, or stored, now."""
+        """Answer the requests whose records are committed, or stored, now."""
         log = leading.log
         for queue, bound in ((leading.committing, log.high), (leading.storing, log.durable)):
             while queue and queue[0][0] <= bound:

@@ -1,8 +1,8 @@
 """Reassignment: replicas move to other nodes, one at a time, without a moment of less safety.
 
 A replica is added and filled, joins the live replica set, and only then the one that it replaces is
-left out; if that one leads, it makes way first. What is under way stands in the document (`adding`,
-`leaving`), so a later controller goes on with it. Reasons: a node leaves the group, or an operator
+left out; if that one leads, it makes way first. The document names the moves under way (`adding`,
+`leaving`), so a later controller continues them. Reasons: a node leaves the group, or an operator
 wants other replicas.
 """
 
@@ -121,7 +121,7 @@ class Reassignment:
     def _given_up(self, found: ReplicaSet) -> ReplicaSet | None:
         """Return the document without a replica that will never be filled (rule RM2).
 
-        None while it may be. What is known of its data counts on: then it leaves as others do.
+        None while it may be. A replica whose data counts leaves as others do.
         """
         view, counted = self._core.view, {node for node, _ in (*found.lrs, *found.elr)}
         if any(node not in counted and not view.is_alive(node) for node in found.adding):

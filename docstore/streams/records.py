@@ -5,9 +5,9 @@ time]`: key nil or bytes (text of clients, as UTF-8), value bytes, headers nil o
 [name, bytes], time nil or the client's microseconds since 1970. A body that a client sends as
 msgpack is checked once and stored as it came; its keys may be texts as well.
 
-Strict, since what is stored here is read by others: no other shapes, no header twice, no half
-record at the end. What is wrong is a ValueError that says in which record, counted from 0, or in
-which line, counted from 1.
+Strict, since stored records are read by others: no other shapes, no header twice, no half record at
+the end. An error is a ValueError that names the record, counted from 0, or the line, counted from
+1.
 """
 
 import re
@@ -44,7 +44,7 @@ class Record(NamedTuple):
 
 
 class Posted(NamedTuple):
-    """A record of a client's JSON, packed; where it belongs is told by its partition or its key."""
+    """A record of a client's JSON, packed. Its partition or else its key says where it belongs."""
 
     key: bytes | None
     partition: int | None

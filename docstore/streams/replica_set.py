@@ -24,24 +24,24 @@ STREAMS = "/core/streams"
 PARTITIONS = "partitions"
 _BELOW = f"{STREAMS}/"
 FORMAT = 1
-"""Of the document, so that nodes of a later version know what an older one wrote."""
+"""Format of the document, so that later versions can read what older ones wrote."""
 REPLICAS_MAX = 16
 LAG_MS = (100, 86_400_000)
 LAG_RECORDS = (0, 1 << 40)
-"""Least and greatest of what a topic may ask for."""
+"""Least and greatest lag that a topic may allow."""
 EPOCH_MAX = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSet:
-    """What the document says. epoch: grows by one with each election, and fences."""
+    """State of the document. epoch: grows by one with each election, and fences."""
 
     incarnation: str
     replicas: tuple[str, ...]
     """In order of preference: the first should lead."""
     adding: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
-    """Of the replicas: those that are being filled, and those that go once they are."""
+    """Replicas that are being filled, and replicas that leave once those are full."""
     epoch: int = 0
     leader: str = ""
     candidate: str = ""

@@ -36,7 +36,7 @@ class Replicas:
             log = log_from_disk(found)
             self._logs.add(log)
             if recovered.is_old:
-                # It may lack what it has acknowledged: nobody may take it for who it was (RC5).
+                # It may lack records that it acknowledged, so it must count as another copy (RC5).
                 log.copy = self._core.new_copy()
                 self._disk.save(log)
 
@@ -51,7 +51,7 @@ class Replicas:
         return log
 
     def drop(self, log: PartitionLog) -> None:
-        """Know nothing of a partition any more, and let go of its data."""
+        """Delete a partition and its data."""
         self._logs.remove(log)
         self._tails.forget(log)
         self._dropped.add(log.name)

@@ -1,4 +1,4 @@
-"""What clients ask of streams, as values that the HTTP face makes and the node behind it takes."""
+"""Requests of clients for streams, as values that the HTTP face makes and the node takes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class NoSuchPartition(NotFound):
 
 
 class NotProvisioned(Unavailable):
-    """The topic has this partition, and nobody holds it yet."""
+    """The topic has this partition, but no replica holds it yet."""
 
     code = "no-leader"
 
@@ -35,7 +35,7 @@ class Sent(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a reader wants of one partition; see `events.FetchAsked`."""
+    """Request of a reader for one partition; see `events.FetchAsked`."""
 
     origin: tuple[str, int]
     isolation: str = "committed"

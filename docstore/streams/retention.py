@@ -18,7 +18,7 @@ from docstore.streams.topic import Topic
 from docstore.streams.topics import Topics
 
 LOOKED_AT = 64
-"""Batches that one look at a partition may let go of; if it does, the next look follows soon."""
+"""Batches that one pass over a partition may delete; if it does, the next follows soon."""
 
 
 class Retention:

@@ -1,4 +1,4 @@
-"""What this node is to a partition, as the partition's document says: candidate, leader, follower.
+"""Role of this node in a partition, by the partition's document: candidate, leader, follower.
 
 In: every version of a replica-set document that becomes known to be decided: noticed at this node's
 own replica of its slot, told by a controller or leader, or read. A replica that knows no document,
@@ -62,7 +62,7 @@ class Roles:
         log = self._logs.get(name)
         is_named = core.me in found.replicas or core.me in found.adding
         if log is None:
-            self.reread_all(link)  # Of a topic that was deleted, and made again.
+            self.reread_all(link)  # The topic was deleted and made again.
             if not is_named or found.resolution is Resolution.DELETED:
                 return
             log = self._replicas.begin(name)
@@ -131,7 +131,7 @@ class Roles:
             self._core.post(controller, Promoted, (log.name, leading.epoch, leading.base))
 
     def resign(self, log: PartitionLog, epoch: int, why: str) -> None:  # Seam.
-        """Ask for another leader; who leads goes on until there is one."""
+        """Ask for another leader; this one leads until there is one."""
         core = self._core
         controller = core.view.owner_of(log.link)
         core.counters["resignations"] += 1
@@ -145,16 +145,16 @@ class Roles:
         self._leader.close(log)
 
     def reread(self, log: PartitionLog) -> None:
-        """Read the document soon: whom we follow says that it does not lead."""
+        """Read the document soon: the node that we follow says that it does not lead."""
         self._unsure.setdefault(log.name, self._core.now)
 
     def reread_all(self, link: str) -> None:
-        """Read a document soon that replicas of ours may not be of any more."""
+        """Read a document soon: it may not name this node any more."""
         for log in self._logs.at(link):
             self.reread(log)
 
     def drop(self, log: PartitionLog) -> None:
-        """Let go of the data: the document is known to be deleted, or to name others."""
+        """Delete the data: the document is deleted, or does not name this node."""
         self.step_down(log)
         self._follower.forget(log)
         self._unsure.pop(log.name, None)
@@ -162,7 +162,7 @@ class Roles:
         self._core.counters["dropped"] += 1
 
     def tick(self) -> None:
-        """Say again what may be lost, and read documents that may help."""
+        """Send again what may be lost, and read the documents that are due."""
         core = self._core
         for name, told_at in list(self._promoting.items()):
             if name not in self._leader.leading:
@@ -202,7 +202,7 @@ class Roles:
         self._updates.learn(row)  # Takes it, if it says anything new.
         found = read_replica_set(row.state)
         if found is None or not self._logs.holds(log):
-            return  # What it says may have been that there is none any more.
+            return  # Learning it may have dropped the partition.
         if found.incarnation != log.incarnation or not (
             core.me in found.replicas or core.me in found.adding
         ):

@@ -4,5 +4,5 @@ from hashlib import blake2b
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """Return the partition of all records with this key, while there are so many partitions."""
+    """Return the partition of records with this key. It changes with the number of partitions."""
     return int.from_bytes(blake2b(key, digest_size=8).digest(), "big") % partitions

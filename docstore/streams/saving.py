@@ -1,4 +1,4 @@
-"""What is saved now and then, though nothing rests on it: it makes the next start quick.
+"""Saves at intervals that make the next start quick; no guarantee rests on them.
 
 High watermarks are lower bounds on disk, and what is known of producers can be read back from the
 headers of the batches that came after it was saved.

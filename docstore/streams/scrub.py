@@ -1,6 +1,6 @@
 """The scrub: every batch on this disk is read once in a while, so that damage is found in time.
 
-A checksum is looked at whenever a batch is read, but records that nobody reads may rot on all
+A checksum is verified whenever a batch is read, but records that are never read may rot on all
 replicas, one after another. Pages are read slowly, one partition after the other.
 """
 

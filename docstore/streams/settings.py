@@ -1,4 +1,4 @@
-"""What a node is told of streams: the settings that begin with `streams_`."""
+"""Settings of a node for streams: those that begin with `streams_`."""
 
 from collections.abc import Mapping
 from functools import partial

@@ -1,8 +1,8 @@
-"""Replicas that nobody needs any more, and that missed it: their documents are read now and then.
+"""Replicas that are no longer needed: found by reading their documents at intervals.
 
 A partition was deleted, or moved to other nodes, while this node was away or could not be reached.
-Its leader may have gone without a word, and says nothing when there is nothing to say; so each
-replica on the disk is looked after in its turn, one at a time.
+Its leader may be gone, and sends nothing while there are no records; so each replica on the disk
+has its document read in turn, one at a time.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from docstore.streams.roles import Roles
 
 
 class Strays:
-    """Goes round the partitions that this node keeps."""
+    """A round over the partitions that this node keeps."""
 
     def __init__(self, core: Core, logs: Logs, roles: Roles) -> None:
         self._core = core
@@ -23,7 +23,7 @@ class Strays:
         self._looked_at = core.now
 
     def tick(self) -> None:
-        """Have the next one read its document, if it is time."""
+        """Read the document of the next partition, if it is time."""
         core, logs = self._core, self._logs
         if (core.now - self._looked_at) * max(1, len(logs)) < core.config.upkeep.strays_s:
             return

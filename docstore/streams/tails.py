@@ -1,4 +1,4 @@
-"""What is kept in memory of the newest batches: a bound for each partition, and one for all.
+"""The newest batches, kept in memory: a bound for each partition, and one for all.
 
 Readers and followers that are in step read from there, so that the disk is not asked at all.
 """
@@ -18,7 +18,7 @@ class Tails:
         self._bytes = 0
 
     def grown(self, log: PartitionLog) -> None:
-        """Let go of what is too much, of the partitions that were written to longest ago first."""
+        """Evict batches above the bounds, first of the partitions written to longest ago."""
         self.forget(log)
         log.shorten_tail(self._bounds.tail_bytes)
         self._by_name[log.name] = log

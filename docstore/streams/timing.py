@@ -11,25 +11,25 @@ class ElectionTimes:
     """Silence after which a leader may be replaced, as for owners of documents."""
 
     veto_s: float = 0.25
-    """For so long nobody asks again whether a leader is alive that another replica hears."""
+    """Pause between two rounds of witnesses about a leader that a replica still hears."""
 
     gather_s: float = 0.2
-    """How long an election waits for replicas of the live set once one has answered."""
+    """How long an election waits for the answers of all replicas that are alive."""
 
     confirm_s: float = 0.5
     """How long a candidate has to say that it leads: then the next one is tried."""
 
     offline_retry_s: float = 2.0
-    """Between two attempts to elect somebody where nobody could be."""
+    """Pause between two elections of a partition for which no replica could be elected."""
 
     stuck_s: float = 2.0
-    """A leader whose own disk keeps nothing for so long, while somebody waits, resigns."""
+    """Time after which a leader resigns if its disk stored nothing while requests wait."""
 
     unfit_s: float = 10.0
-    """For so long after that it is passed over."""
+    """Time after such a resignation during which the node is not elected again."""
 
     pause_s: float = 0.5
-    """A leader that stood still for so long asks its followers before it appends anything."""
+    """Stall of the process after which a leader asks its followers before it appends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +51,10 @@ class ReplicationBounds:
     """How followers are sent what they lack, and who of them is in sync."""
 
     unlinked_s: float = 0.3
-    """A follower without a connection for so long leaves the live replica set."""
+    """Time without a connection after which a follower leaves the live replica set."""
 
     join_s: float = 0.5
-    """A follower must have been in step for so long before it joins the live replica set."""
+    """Time that a follower must be in step before it joins the live replica set."""
 
     resend_s: float = 0.25
     """After which what a follower has not acknowledged is sent again."""
@@ -68,7 +68,7 @@ class ReplicationBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBounds:
-    """What is in memory: batches, and what producers wait for."""
+    """Bounds of memory: for batches, and for the requests of producers that wait."""
 
     batch_bytes: int = 1 << 20
     """Bytes of the records of one batch, unless the topic says less."""
@@ -86,13 +86,13 @@ class MemoryBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
-    """What is looked at now and then, and for how long what is old is kept."""
+    """Intervals of background checks, and how long old state is kept."""
 
     save_s: float = 5.0
     """After which a high watermark that moved is saved, though nothing rests on it."""
 
     snapshot_batches: int = 1_000
-    """Batches after which what is known of producers is saved: a start reads so many headers."""
+    """Batches between two saves of producer state; a start reads at most this many headers."""
 
     retention_s: float = 60.0
     """Between two looks at a partition for records that are too old, or too many."""
@@ -101,7 +101,7 @@ class Upkeep:
     """Between two readings of all that is on the disk, to find damage."""
 
     linger_s: float = 1.0
-    """For so long the document of a deleted partition stays, for its replicas to see it."""
+    """Time that the document of a deleted partition is kept, for its replicas to see it."""
 
     orphans_s: float = 60.0
     """Between two looks at a topic by those who govern its partitions; 0 for never."""

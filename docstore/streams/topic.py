@@ -19,13 +19,13 @@ FORMAT = 1
 NAME_BYTES_MAX = 255
 PARTITIONS_MAX = 10_000
 REPLICAS = 3
-"""Of each partition, unless the topic says otherwise or the group is smaller."""
+"""Replicas of each partition, unless the topic sets another number or the group is smaller."""
 BATCH_BYTES = (1 << 10, 1 << 20)
 """Least and greatest bound of a batch; the greatest is what is taken without one."""
 RETENTION_MS = 7 * 86_400_000
 NO_BOUND_MAX = 1 << 62
 CHANGEABLE = frozenset({"partitions", "retention", "minInSync", "maxLag", "unclean"})
-"""What a client may change."""
+"""Fields that a client may change."""
 
 
 class Provision(StrEnum):
@@ -39,23 +39,23 @@ class Provision(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """What the document says. incarnation: a topic that is made again under a name is another."""
+    """State of a topic's document. incarnation: differs when a name is deleted and made again."""
 
     name: str
     incarnation: str
     partitions: int = 1
     replication_factor: int = 1
     min_in_sync: int = 1
-    """So many replicas must be in step for a record to be committed."""
+    """Least number of replicas in step for a record to be committed."""
     retention_ms: int = RETENTION_MS
     retention_bytes: int = 0
-    """Of a partition. 0 for no bound, as for the time."""
+    """Bytes that a partition keeps. 0 for no bound, as for the time."""
     max_lag_ms: int = 2_000
     max_lag_records: int = 0
     """How far a replica may lag and be in step; 0 records for no bound."""
     batch_bytes_max: int = BATCH_BYTES[1]
     unclean: bool = False
-    """Whether, when nobody else can lead, a replica may that lacks committed records."""
+    """Whether a replica that lacks committed records may lead when no other can."""
     resolution: Provision = Provision.PENDING
 
     @property
@@ -103,7 +103,7 @@ def check_name(name: str) -> None:
 
 
 def asked_topic(asked: State, *, incarnation: str, members: int) -> Topic:
-    """Return the topic that a client asks for, of a group of so many members. Raises Refusal."""
+    """Return the topic that a client asks for. Raises Refusal. members: nodes of the group."""
     fields = Fields(asked)
     found = _topic(fields, incarnation, replicas=min(REPLICAS, members))
     fields.end()
@@ -174,7 +174,7 @@ def _of_partitions(topic: Topic) -> tuple[int, ...]:
 
 
 class TopicService:
-    """The service of topics' documents. What a client may ask of it is checked before it comes."""
+    """The service of topics' documents. Requests of clients are checked before they reach it."""
 
     options = ServiceOptions(path=STREAMS, kind="docstore:Topic", put_creates=False, methods=())
     checks = True

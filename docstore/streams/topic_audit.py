@@ -1,9 +1,9 @@
 """Partitions against their topics: each controller of partitions looks now and then.
 
-What the topic's controller did may be undone: an update that it sent, and nobody waited for any
-more, arrives after its successor has found nothing to do; or a partition is created for a topic
-that has gone meanwhile; or who saw a topic go died before all partitions were marked. None of this
-lasts, since here whatever differs from what the topic says is made equal again.
+The work of a topic's controller may be undone. An update that it sent and abandoned may arrive
+after its successor has found nothing to do. A partition may be created for a topic that was deleted
+meanwhile. The controller of a deleted topic may die before it has marked all partitions. The audit
+repairs each of these: partitions that differ from their topic are made equal to it again.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""What topics say, as this node read it last: how long records are kept, and who may be elected."""
+"""Topics as this node read them last: retention, and whether elections may be unclean."""
 
 from collections.abc import Callable
 

@@ -1,7 +1,7 @@
 """Is a leader's node really gone? Asked of the other replicas before it is replaced (rule RF7).
 
 A veto spares a healthy leader of which only the controller's own connection broke. Safety does not
-rest on it: whoever is replaced is fenced.
+rest on it: a leader that is replaced is fenced.
 """
 
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class Witnesses:
         self._rounds: dict[str, Round] = {}
 
     def is_gone(self, node: str, witnesses: frozenset[str]) -> bool:  # Seam.
-        """Say whether nobody hears a node: asks the witnesses, and is to be called again."""
+        """Say whether no witness hears a node. Asks them first; call it again for the result."""
         core = self._core
         if core.view.is_alive(node):
             self._rounds.pop(node, None)
