@@ -114,7 +114,7 @@ ROOMS = {
     "membership": {"membership"}, "retention": {"retention"},
 }  # fmt: skip
 # Modules of the replica that other packages may import, and the HTTP pages: values, not rules.
-REPLICA_SEEN = "events effects membership retention.needs parts view".split()
+REPLICA_SEEN = "events effects membership retention.pins parts view".split()
 REPLICA_SEEN += ["eventual.branches", "eventual.lineage", "write_path.past"]
 REPLICA_SEEN_BY_HTTP = ("events", "effects")
 

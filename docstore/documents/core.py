@@ -17,7 +17,7 @@ from docstore.documents.logs import Logs
 from docstore.documents.operations import Closed, Proposed
 from docstore.documents.outbox import Outbox
 from docstore.documents.peers import NEVER, Peers
-from docstore.documents.retention.needs import Needs
+from docstore.documents.retention.pins import Needs
 from docstore.documents.timing import ReplicaConfig
 from docstore.model.fences import is_of_the_store
 from docstore.model.operation import Answer, Operation

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from docstore.documents.membership.change import Change
-from docstore.documents.retention.needs import Needs
+from docstore.documents.retention.pins import Needs
 from docstore.machines.events import (
     DrainAsked,
     LinkLost,

@@ -13,7 +13,7 @@ most of it is of operations that nobody will ask for again.
 
 After a start nothing is known of the rows that are on the disk. An operation's row is a row of its
 document, so a document's rows are read back when somebody asks about one (see
-`write_path/recall.py`).
+`write_path/dedup_rebuild.py`).
 """
 
 from collections import OrderedDict, deque

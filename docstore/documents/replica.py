@@ -33,8 +33,8 @@ from docstore.documents.eventual.execute import Executor
 from docstore.documents.eventual.sweep import Sweeper
 from docstore.documents.leadership.handover import HandingOver
 from docstore.documents.leadership.liveness import Liveness
-from docstore.documents.leadership.stillness import Stillness
 from docstore.documents.leadership.takeover import TakeOver
+from docstore.documents.leadership.write_barrier import Stillness
 from docstore.documents.log import SlotLog
 from docstore.documents.measures import Measures
 from docstore.documents.membership import reconfigure

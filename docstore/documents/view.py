@@ -11,7 +11,7 @@ from typing import Protocol
 
 from docstore.documents.core import Core
 from docstore.documents.eventual.execute import Executor
-from docstore.documents.leadership.vacancies import Vacancies
+from docstore.documents.leadership.unowned_slots import Vacancies
 from docstore.documents.membership.register import Register
 from docstore.documents.membership.transfer import Transfer
 from docstore.documents.owners import owner_of

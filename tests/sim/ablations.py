@@ -24,9 +24,10 @@ from docstore.documents.outbox import Outbox
 from docstore.documents.reign import Follower, Phase, Recovery, Reign
 from docstore.documents.replica import Replica
 from docstore.documents.retention.trim import Trimmer
+from docstore.documents.write_path import dedup_rebuild
 from docstore.documents.write_path import handle as handling
-from docstore.documents.write_path import recall
 from docstore.documents.write_path.append import Appender
+from docstore.documents.write_path.atomic_batch import AtomicBatches
 from docstore.documents.write_path.confirm import Confirmer
 from docstore.documents.write_path.decide import Decider
 from docstore.documents.write_path.forward import Gateway
@@ -34,7 +35,6 @@ from docstore.documents.write_path.learn import Acceptor
 from docstore.documents.write_path.offered import Offered
 from docstore.documents.write_path.past_reads import PastReads
 from docstore.documents.write_path.serve import Owner
-from docstore.documents.write_path.together import AtomicBatches
 from docstore.model.document import Row
 from docstore.ownership import ballot as fence
 from docstore.ownership import quorum
@@ -347,7 +347,7 @@ ABLATIONS: dict[str, Ablation] = {
     "past-before-disk": Ablation("R3", ((PastReads, "holds", _always),), SLOW_DISKS),
     "retry-without-identity": Ablation("C1", ((Gateway, "identity", _fresh_identity),), TAKEOVERS),
     "forget-operations": Ablation("C1", _FORGETTING, TAKEOVERS),
-    "older-rows-not-looked-at": Ablation("C1", ((recall, "is_known", _always),), CRASHES),
+    "older-rows-not-looked-at": Ablation("C1", ((dedup_rebuild, "is_known", _always),), CRASHES),
     "unknown-told-as-refused": Ablation("C3", ((Gateway, "verdict", _plain_refusal),), CUTS),
     "old-ballot-after-restart": Ablation("B2", ((Replica, "__init__", _resume),), CRASHES),
     "ballots-without-owner": Ablation(

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from docstore.documents.effects import ChangeAnswered, Publish, ReadIndexAnswered, Reconfigured
 from docstore.documents.events import DiskFilled, Event, NeedsRead
 from docstore.documents.replica import Replica
-from docstore.documents.retention.needs import Needs
+from docstore.documents.retention.pins import Needs
 from docstore.documents.timing import ReplicaConfig
 from docstore.machines.effects import Alarm, Give, Persist, Read, Send
 from docstore.machines.events import (

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from docstore.documents.core import Core
 from docstore.documents.depose import depose
 from docstore.documents.eventual.spread import Spreader
-from docstore.documents.leadership.vacancies import Vacancies
+from docstore.documents.leadership.unowned_slots import Vacancies
 from docstore.documents.peers import NEVER
 from docstore.documents.reign import Phase, Reign
 from docstore.model.slots import from_bitmap, to_bitmap

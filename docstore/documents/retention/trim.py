@@ -30,7 +30,7 @@ from docstore.documents.operations import KEY_LIFE_US
 from docstore.documents.parts import ended
 from docstore.documents.peers import NEVER
 from docstore.documents.reign import Phase, Reign
-from docstore.documents.retention.needs import CLOCKS_APART_S
+from docstore.documents.retention.pins import CLOCKS_APART_S
 from docstore.model.document import Row
 from docstore.storage.store import Corrupt, LastBefore, Purge, Result, Tombstones, Trim
 from docstore.wire.messages import Passed

@@ -19,8 +19,8 @@ from docstore.documents.depose import depose
 from docstore.documents.log import SlotLog
 from docstore.documents.parts import span_of
 from docstore.documents.reign import Phase, Reign
+from docstore.documents.write_path.atomic_batch import answer_of
 from docstore.documents.write_path.offered import Offered, Reached
-from docstore.documents.write_path.together import answer_of
 from docstore.model.document import Row
 from docstore.model.identity import has_created
 from docstore.model.operation import Answer

@@ -18,14 +18,14 @@ from docstore.documents.document_cache import CachedDocument
 from docstore.documents.jobs import REPEATED, VERSIONS_READ_MAX, Written, jobs_of, judged
 from docstore.documents.log import SlotLog
 from docstore.documents.reign import Phase, Reign
-from docstore.documents.write_path import recall
+from docstore.documents.write_path import dedup_rebuild
 from docstore.documents.write_path.append import Appender
+from docstore.documents.write_path.atomic_batch import AtomicBatches
 from docstore.documents.write_path.confirm import Confirmer, Waiter
 from docstore.documents.write_path.decide import Decider
 from docstore.documents.write_path.handle import New, Outcome, Refused, Unchanged, handle
 from docstore.documents.write_path.past import first_shown, instant_of
 from docstore.documents.write_path.past_reads import PastReads
-from docstore.documents.write_path.together import AtomicBatches
 from docstore.model.document import Row
 from docstore.model.identity import fingerprint
 from docstore.model.operation import CURRENT, Answer, Operation
@@ -112,10 +112,10 @@ class Owner:
             return True
         operation = inflight.operation
         is_older = inflight.attempt > 1 or core.proposed.has(origin, seq)
-        if not recall.is_known(log, operation, core.past_us(), is_older=is_older):
-            page = recall.next_page(log, operation.link, self.core.config)
+        if not dedup_rebuild.is_known(log, operation, core.past_us(), is_older=is_older):
+            page = dedup_rebuild.next_page(log, operation.link, self.core.config)
             if page is None:
-                self.core.reply(inflight, recall.TOO_DEEP)
+                self.core.reply(inflight, dedup_rebuild.TOO_DEEP)
             else:
                 read_back = partial(log.operations.recall, operation.link)
                 self._read_first(log, reign, inflight, page, read_back)

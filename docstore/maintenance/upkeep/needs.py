@@ -8,7 +8,7 @@ from math import inf
 import structlog
 
 from docstore.documents.events import NeedsRead
-from docstore.documents.retention.needs import Needs
+from docstore.documents.retention.pins import Needs
 from docstore.errors import BadRequest, DocstoreError
 from docstore.maintenance.upkeep.background import Background
 from docstore.model import json

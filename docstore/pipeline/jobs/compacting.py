@@ -14,7 +14,7 @@ from typing import Any
 import pyspark.sql.functions as F  # noqa: N812
 from pyspark.sql import DataFrame, Window
 
-from docstore.documents.retention.needs import NO_SNAPSHOT
+from docstore.documents.retention.pins import NO_SNAPSHOT
 from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.jobs.work import Work
 from docstore.pipeline.tables import read

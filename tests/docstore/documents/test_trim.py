@@ -5,7 +5,7 @@ import pytest
 from docstore.documents import operations
 from docstore.documents.events import CompactAsked, Requested
 from docstore.documents.retention import trim
-from docstore.documents.retention.needs import CLOCKS_APART_S, Needs
+from docstore.documents.retention.pins import CLOCKS_APART_S, Needs
 from docstore.documents.timing import ReplicaConfig
 from docstore.model.batch import batch_of
 from docstore.model.operation import Answer, Operation

@@ -1,7 +1,7 @@
 """A standstill: updates wait for its end, reads do not, and what was under way is decided."""
 
 from docstore.documents.events import Requested, StillnessAsked
-from docstore.documents.leadership.stillness import STILL_S_MAX
+from docstore.documents.leadership.write_barrier import STILL_S_MAX
 from docstore.model.operation import Operation
 from tests.docstore.documents.trio import Trio
 
