@@ -50,7 +50,7 @@ class SlotLog:
     """All replicas of the slot hold its log up to here, on their disks."""
     copied: int = 0
     """While it is replaced: the n of the last row that has come."""
-    gathered: list[Row] = field(default_factory=list)
+    buffered: list[Row] = field(default_factory=list)
     """While it is replaced: rows that have come and are not given to the disk yet."""
 
     @property
@@ -101,7 +101,7 @@ class SlotLog:
         """Give no later row a time up to this one (rule R5)."""
         self.updated_us = max(self.updated_us, until_us)
 
-    def lay_base(self, rows: Sequence[Row]) -> None:
+    def load_snapshot(self, rows: Sequence[Row]) -> None:
         """Note the rows of a copy that stand below what is kept: they are not rows of the log."""
         for row in rows:
             self.operations.note(row)
@@ -131,14 +131,14 @@ class SlotLog:
     def clear(self, *, kept: int, floor: int) -> None:
         """Empty the log because a copy replaces it."""
         self.pending.clear()
-        self.gathered = []
+        self.buffered = []
         self.operations = Operations(since=kept + 1)
         self.adopted, self.ballots = (0, ""), ()
         self.kept = self.end = self.durable = self.dropped = kept
         self.decided, self.floor = kept, floor
         self.cuts += 1
 
-    def drop_stored(self) -> None:
+    def evict_durable(self) -> None:
         """Let go of rows that are decided and on this disk."""
         bound = min(self.decided, self.durable)
         if bound > self.dropped:

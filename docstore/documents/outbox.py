@@ -133,6 +133,6 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
         for log, cuts, end in batch.ends.values():
             if log.cuts == cuts and log is self._logs.get(log.slot):
                 log.durable = max(log.durable, end)
-                log.drop_stored()
+                log.evict_durable()
         for owner, slots in batch.accepted.items():
             self.send(owner, Accepted(slots))

@@ -72,7 +72,7 @@ class Reign:
     """Until when a quorum has promised to let nobody else have the slot (rule R2)."""
     closed_us: int = 0
     """A quorum gives no later row a time up to this one, whichever node owns the slot (R5)."""
-    rooted: bool = False
+    recovered: bool = False
     """A quorum has adopted the ballot: nothing below the base can come back."""
     fresh: list[Row] = field(default_factory=list)
     """Rows of this turn, not proposed yet."""

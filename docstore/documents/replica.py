@@ -34,7 +34,7 @@ from docstore.documents.eventual.sweep import Sweeper
 from docstore.documents.leadership.handover import HandingOver
 from docstore.documents.leadership.liveness import Liveness
 from docstore.documents.leadership.takeover import TakeOver
-from docstore.documents.leadership.write_barrier import Stillness
+from docstore.documents.leadership.write_barrier import WriteBarrier
 from docstore.documents.log import SlotLog
 from docstore.documents.measures import Measures
 from docstore.documents.membership import reconfigure
@@ -140,7 +140,7 @@ class Replica:
         self.documents, self.spreader = self.executor.documents, self.executor.spreader
         self.liveness = Liveness(core, self.spreader, self.register.readiness.bitmap)
         self.handover = HandingOver(core, self.owner.opened)
-        self.stillness = Stillness(core, self.owner.opened)
+        self.write_barrier = WriteBarrier(core, self.owner.opened)
         self.trimmer = Trimmer(core)
         self.sweeper = Sweeper(core, self.documents)
         self.forgetter = Forgetter(core, self.documents.operations)
@@ -201,7 +201,7 @@ class Replica:
             case ChangeAsked(request, change):
                 self.register.ask(request, change)
             case StillnessAsked(seconds):
-                self.stillness.begin(seconds)
+                self.write_barrier.begin(seconds)
             case ReadIndexAsked():
                 self.read_index.asked(event)
             case DrainAsked():
@@ -355,7 +355,7 @@ class Replica:
         self.takeover.consider()
         self.decider.tick()
         self.handover.tick()
-        self.stillness.tick()
+        self.write_barrier.tick()
         self.liveness.beat()
         self.handover.tell()
         self.confirmer.resend()

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from docstore.documents.core import Core
 from docstore.documents.eventual.execute import Executor
-from docstore.documents.leadership.unowned_slots import Vacancies
+from docstore.documents.leadership.unowned_slots import UnownedSlots
 from docstore.documents.membership.register import Register
 from docstore.documents.membership.transfer import Transfer
 from docstore.documents.owners import owner_of
@@ -160,10 +160,10 @@ class OwnersView:
     """The owners of slots, as far as this node knows; of its own it is sure."""
 
     def __init__(
-        self, core: Core, executor: Executor, transfer: Transfer, vacancies: Vacancies
+        self, core: Core, executor: Executor, transfer: Transfer, unowned_slots: UnownedSlots
     ) -> None:
         self._core = core
-        self._vacancies = vacancies
+        self._unowned_slots = unowned_slots
         self._executor = executor
         self._transfer = transfer
 
@@ -183,11 +183,11 @@ class OwnersView:
     @property
     def vacant(self) -> int:
         """Return how many slots have lacked an owner for longer than a hand-over takes."""
-        return self._vacancies.lasting()
+        return self._unowned_slots.lasting()
 
     def vacant_among(self, slots: Iterable[int]) -> int:
         """Return how many of these nobody owns, as far as is heard here."""
-        return self._vacancies.among(slots)
+        return self._unowned_slots.among(slots)
 
     def reign_of(self, slot: int) -> int:
         """Return the epoch under which this node owns a slot, 0 if it does not."""
@@ -344,7 +344,7 @@ class ReplicaView:
         self._core = core = replica.core
         self._measures = replica.measures
         self.owners = OwnersView(
-            core, replica.executor, replica.register.transfer, replica.liveness.vacancies
+            core, replica.executor, replica.register.transfer, replica.liveness.unowned_slots
         )
         self.members = GroupView(core, replica.register, self.owners, clock)
         self.replication = ReplicationView(core)

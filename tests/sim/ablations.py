@@ -31,8 +31,8 @@ from docstore.documents.write_path.atomic_batch import AtomicBatches
 from docstore.documents.write_path.confirm import Confirmer
 from docstore.documents.write_path.decide import Decider
 from docstore.documents.write_path.forward import Gateway
+from docstore.documents.write_path.in_flight import InFlightProposals
 from docstore.documents.write_path.learn import Acceptor
-from docstore.documents.write_path.offered import Offered
 from docstore.documents.write_path.past_reads import PastReads
 from docstore.documents.write_path.serve import Owner
 from docstore.model.document import Row
@@ -174,7 +174,7 @@ def _resume(self: Replica, *arguments: Any, **keywords: Any) -> None:
             self.core.logs.set_reign(log, reign)
             reign.ends = {self.core.me: log.end}
             reign.recovery.identical = set(log.replicas)
-            reign.rooted = True
+            reign.recovered = True
             log.decided = log.end
             others = [peer for peer in log.replicas if peer != self.core.me]
             reign.followers = {peer: Follower(acked=0, sent=log.end) for peer in others}
@@ -196,7 +196,7 @@ def _numbered(self: Acceptor, message: Propose, taken: list[Offer]) -> bool:
     return message.number > 0
 
 
-def _one_number(self: Offered, offers: Sequence[Offer], peers: Sequence[str]) -> Propose:
+def _one_number(self: InFlightProposals, offers: Sequence[Offer], peers: Sequence[str]) -> Propose:
     """Give all messages of an instant the same number, and remember them as one."""
     number = int(self.core.now * 1e6)
     reached = [self._reached(offer) for offer in offers]
@@ -335,7 +335,9 @@ ABLATIONS: dict[str, Ablation] = {
     "count-before-adoption": Ablation("SL6", ((Acceptor, "_gap", _gap_counts),), TAKEOVERS),
     "took-though-one-gapped": Ablation("SL8", ((Acceptor, "is_whole", _numbered),), LOADS),
     "took-without-its-start": Ablation("SL8", ((Decider, "is_of_this_start", _always),), LOADS),
-    "one-number-for-what-was-split": Ablation("SL8", ((Offered, "message", _one_number),), LOADS),
+    "one-number-for-what-was-split": Ablation(
+        "SL8", ((InFlightProposals, "message", _one_number),), LOADS
+    ),
     "adopt-cuts-twice": Ablation("SL4", ((Acceptor, "is_late", _never),), TAKEOVERS),
     "quorum-of-the-living": Ablation(
         "Q1", ((quorum, "is_quorum", _live_majority), (quorum, "decided_end", _live_decided)), CUTS

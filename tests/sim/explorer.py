@@ -255,7 +255,7 @@ class World:
             if reign is not None:
                 followers = [(p, f.acked, f.sent, f.adopted) for p, f in reign.followers.items()]
                 parts.append(
-                    (reign.ballot, reign.phase, reign.base, reign.rooted,
+                    (reign.ballot, reign.phase, reign.base, reign.recovered,
                      sorted(reign.ends.items()), sorted(reign.recovery.evidence),
                      len(reign.clients.updates),
                      followers)

@@ -102,7 +102,7 @@ class Executor:
         elif repeated and not operation.is_read:
             self._once(inflight)
         else:
-            self.documents.load(operation.link, lambda branches: self._meet(inflight, branches))
+            self.documents.load(operation.link, lambda branches: self._execute(inflight, branches))
 
     def _is_anothers(self, slot: int, inflight: Inflight) -> bool:
         """Say whether this belongs to another owner, as this node sees it (level 2).
@@ -127,7 +127,7 @@ class Executor:
             return False
         return self.spreader.lags_behind()
 
-    def _meet(self, inflight: Inflight, branches: Branches | None) -> None:
+    def _execute(self, inflight: Inflight, branches: Branches | None) -> None:
         if branches is None:
             self.core.reply(inflight, DAMAGED)
         elif inflight.operation.is_read:
@@ -290,7 +290,7 @@ class Executor:
             if answer is not None:
                 self._answer(inflight, answer)
             else:
-                self.documents.load(operation.link, lambda found: self._meet(inflight, found))
+                self.documents.load(operation.link, lambda found: self._execute(inflight, found))
 
         self.outbox.read(Lines(self.core.slot_of(operation.link), operation.link, LINES_MAX), found)
 

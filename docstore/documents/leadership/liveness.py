@@ -10,7 +10,7 @@ from collections.abc import Callable
 from docstore.documents.core import Core
 from docstore.documents.depose import depose
 from docstore.documents.eventual.spread import Spreader
-from docstore.documents.leadership.unowned_slots import Vacancies
+from docstore.documents.leadership.unowned_slots import UnownedSlots
 from docstore.documents.peers import NEVER
 from docstore.documents.reign import Phase, Reign
 from docstore.model.slots import from_bitmap, to_bitmap
@@ -32,7 +32,7 @@ class Liveness:
         self._beat_at = NEVER
         self._own_claims: tuple[tuple[int, bytes], ...] = ()
         self._claims_as_of = -1
-        self.vacancies = Vacancies(core)
+        self.unowned_slots = UnownedSlots(core)
 
     def heard(self, sender: str) -> None:
         """Anything from a peer shows that it is there."""
@@ -64,7 +64,7 @@ class Liveness:
     def beat(self) -> None:
         """Send heartbeats when they are due, or at once when our claims have changed."""
         core = self.core
-        self.vacancies.tick()
+        self.unowned_slots.tick()
         due = core.now - self._beat_at >= core.config.leadership.heartbeat_interval_s
         if not due and not core.claims_changed:
             return

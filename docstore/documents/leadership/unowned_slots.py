@@ -13,7 +13,7 @@ from docstore.documents.core import Core
 from docstore.documents.owners import claimant
 
 
-class Vacancies:
+class UnownedSlots:
     """Since when each slot without an owner is without one."""
 
     def __init__(self, core: Core) -> None:

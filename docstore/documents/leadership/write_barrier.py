@@ -21,7 +21,7 @@ Reopen = Callable[[SlotLog, Reign], None]
 STILL_S_MAX = 0.2
 
 
-class Stillness:
+class WriteBarrier:
     """The owner's side of a barrier."""
 
     def __init__(self, core: Core, reopen: Reopen) -> None:

@@ -20,7 +20,7 @@ from docstore.documents.log import SlotLog
 from docstore.documents.parts import span_of
 from docstore.documents.reign import Phase, Reign
 from docstore.documents.write_path.atomic_batch import answer_of
-from docstore.documents.write_path.offered import Offered, Reached
+from docstore.documents.write_path.in_flight import InFlightProposals, ProposedUpTo
 from docstore.model.document import Row
 from docstore.model.identity import has_created
 from docstore.model.operation import Answer
@@ -39,7 +39,7 @@ class Decider:
     def __init__(self, core: Core, opened: Callable[[SlotLog, Reign], None]) -> None:
         self.core = core
         self.outbox = core.outbox
-        self.offered = Offered(core)
+        self.offered = InFlightProposals(core)
         self.opened = opened
         self.decided: Callable[[SlotLog, Reign], None] | None = None
         """Called for a slot whose reads of the past may wait for rows to be decided."""
@@ -55,13 +55,13 @@ class Decider:
             if log.reign is reign and self.acknowledge(log, reign, sender, end) < log.end
         ]
 
-    def _listed(self, message: Accepted) -> Iterable[Reached]:
+    def _listed(self, message: Accepted) -> Iterable[ProposedUpTo]:
         for slot, epoch, end in message.slots:
             log = self.core.logs.get(slot)
             if log and log.reign and log.reign.ballot == (epoch, self.core.me):
                 yield log, log.reign, end
 
-    def _taken(self, sender: str, message: Took) -> Iterable[Reached]:
+    def _taken(self, sender: str, message: Took) -> Iterable[ProposedUpTo]:
         if not self.is_of_this_start(message.boot):
             return ()
         self.core.counters["took"] += 1
@@ -87,7 +87,7 @@ class Decider:
                 self._count(log, reign, sender, end)
         return follower.sent
 
-    def own_disk(self, reached: Iterable[Reached]) -> None:
+    def own_disk(self, reached: Iterable[ProposedUpTo]) -> None:
         """Count this node's own disk, like any other replica's."""
         for log, reign, end in reached:
             if log.reign is reign:
@@ -100,15 +100,15 @@ class Decider:
         """
         if end >= reign.ends.get(replica, 0):
             reign.ends[replica] = end
-        is_settled = reign.rooted and reign.phase is Phase.OPEN and not reign.clients.lacking
+        is_settled = reign.recovered and reign.phase is Phase.OPEN and not reign.clients.lacking
         if end > log.decided or not is_settled:
             self.advance(log, reign)
 
     def advance(self, log: SlotLog, reign: Reign) -> None:
         """Open the reign if it can, and decide as far as a quorum has come."""
         reached = quorum.decided_end(reign.ends, log.voting)
-        if not reign.rooted and reached >= reign.base:
-            reign.rooted = True
+        if not reign.recovered and reached >= reign.base:
+            reign.recovered = True
         if reign.phase is Phase.RECOVERING:
             if not self.may_open(log, reign):
                 return
@@ -124,7 +124,7 @@ class Decider:
         """Say whether a quorum stands at the base, durably, and this node among them (T3)."""
         if reign.ends.get(self.core.me, -1) < reign.base:
             return False
-        return reign.rooted or quorum.is_quorum(reign.recovery.identical, log.voting)
+        return reign.recovered or quorum.is_quorum(reign.recovery.identical, log.voting)
 
     def _open(self, log: SlotLog, reign: Reign) -> None:
         reign.phase = Phase.OPEN
@@ -133,7 +133,7 @@ class Decider:
         if reign.base > log.decided:
             self.outbox.publish(log, log.decided, reign.base)
             log.decided = reign.base
-            log.drop_stored()
+            log.evict_durable()
         self.core.logs.newly_decided.add(log.slot)
         self.opened(log, reign)
 
@@ -154,7 +154,7 @@ class Decider:
         reign.progress_at = self.core.now
         self.core.logs.newly_decided.add(log.slot)
         self.core.counters["decided"] += reached - before
-        log.drop_stored()
+        log.evict_durable()
         if reign.clients.past_reads and self.decided is not None:
             self.decided(log, reign)
 
@@ -234,7 +234,7 @@ class Decider:
 
     def give_refusals(self, log: SlotLog, reign: Reign) -> None:
         """Give the refusals whose state is decided, once nothing from before can come back."""
-        if not reign.clients.refusals or not reign.rooted:
+        if not reign.clients.refusals or not reign.recovered:
             return
         for refusal in reign.clients.refusals_until(log.decided):
             self.core.reply(refusal.inflight, refusal.answer)

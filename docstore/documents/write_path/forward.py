@@ -243,7 +243,7 @@ class Gateway:
             pendings = self.pending.values()
             self._give_up([each for each in pendings if each.deadline <= over], NO_OWNER)
             self._soonest = min((each.deadline for each in pendings), default=inf)
-        self._despair()
+        self._fail_fast()
         if self._longest < core.now - core.config.waiting.retry_s:
             self._ask_again(core.now - core.config.waiting.retry_s)
 
@@ -259,7 +259,7 @@ class Gateway:
             else:
                 self._longest = min(self._longest, pending.sent_at)
 
-    def _despair(self) -> None:
+    def _fail_fast(self) -> None:
         """Say so, before the deadline, when waiting here longer helps nobody.
 
         An owner that others hear and we do not is not replaced: another node must be asked.

@@ -266,24 +266,24 @@ class Acceptor:
         """Add a page of a copy: first what is left below `kept`, then the log itself."""
         base = [row for row in message.rows if row.n <= log.kept]
         if base:
-            log.lay_base(base)
+            log.load_snapshot(base)
         tail = message.rows[len(base) :]
         if tail:
             log.extend(tail)
         if message.rows:
             log.copied = message.rows[-1].n
-        log.gathered.extend(message.rows)
+        log.buffered.extend(message.rows)
         log.ballots = ballots_until(message.ballots, max(log.end, log.kept))
 
     def _has_gathered_enough(self, log: SlotLog) -> bool:
         """Say whether more pages of a copy should not wait in memory."""
-        config, rows = self.core.config, log.gathered
+        config, rows = self.core.config, log.buffered
         if len(rows) >= GATHERED_PAGES * config.sending.page_rows:
             return True
         return sum(len(row.state) for row in rows) >= config.sending.page_bytes
 
     def _store_gathered(self, log: SlotLog) -> None:
-        rows, log.gathered = log.gathered, []
+        rows, log.buffered = log.buffered, []
         base = [row for row in rows if row.n <= log.kept]
         if base:
             self.outbox.store(Base(base))
@@ -305,7 +305,7 @@ class Acceptor:
         if until > log.decided and log.adopted == ballot:
             self.outbox.publish(log, log.decided, until)
             log.decided = until
-            log.drop_stored()
+            log.evict_durable()
 
     # Answers
 

@@ -15,7 +15,7 @@ from docstore.documents.core import Core
 from docstore.documents.log import SlotLog
 from docstore.documents.reign import Reign
 from docstore.documents.write_path.decide import Decider
-from docstore.documents.write_path.offered import Reached
+from docstore.documents.write_path.in_flight import ProposedUpTo
 from docstore.documents.write_path.past import (
     KEPT_VERSIONS_MAX,
     instant_of,
@@ -64,7 +64,7 @@ class PastReads:
         """Return the last row that may be of an instant (rule R5)."""
         return log.settled_at(at_us)
 
-    def stored(self, reached: list[Reached]) -> None:
+    def stored(self, reached: list[ProposedUpTo]) -> None:
         """This node's own disk has come so far: count it, and read what waited for it."""
         self._decider.own_disk(reached)
         for log, reign, _ in reached:

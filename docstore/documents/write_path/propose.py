@@ -12,7 +12,7 @@ from docstore.documents import parts
 from docstore.documents.core import Core
 from docstore.documents.log import SlotLog
 from docstore.documents.reign import Reign
-from docstore.documents.write_path.offered import Offered, Reached
+from docstore.documents.write_path.in_flight import InFlightProposals, ProposedUpTo
 from docstore.model.document import Row, ballot_at
 from docstore.wire.messages import Offer
 
@@ -51,7 +51,7 @@ class Proposer:
     """The owner's side of new rows."""
 
     def __init__(
-        self, core: Core, offered: Offered, stored: Callable[[list[Reached]], None]
+        self, core: Core, offered: InFlightProposals, stored: Callable[[list[ProposedUpTo]], None]
     ) -> None:
         self.core = core
         self.outbox = core.outbox
@@ -62,7 +62,7 @@ class Proposer:
     def propose_all(self) -> None:
         """Store and offer the rows of this turn (rule O2)."""
         offers: dict[str, list[Offer]] = {}
-        reached: list[Reached] = []
+        reached: list[ProposedUpTo] = []
         for slot in self.core.logs.dirty:
             log = self.core.logs[slot]
             if log.reign is not None:

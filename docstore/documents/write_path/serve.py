@@ -86,7 +86,7 @@ class Owner:
             return
         cached = reign.cache.get(operation.link)
         if cached is not None:
-            self._meet(log, reign, cached, inflight)
+            self._execute(log, reign, cached, inflight)
         else:
             self._load(log, reign, inflight)
 
@@ -190,7 +190,9 @@ class Owner:
 
         self._read_first(log, reign, inflight, Newest(log.slot, link, log.end), found)
 
-    def _meet(self, log: SlotLog, reign: Reign, cached: CachedDocument, inflight: Inflight) -> None:
+    def _execute(
+        self, log: SlotLog, reign: Reign, cached: CachedDocument, inflight: Inflight
+    ) -> None:
         operation = inflight.operation
         if operation.is_read:
             refusal = self.past.refusal(log, operation)

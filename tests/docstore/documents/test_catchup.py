@@ -63,7 +63,7 @@ def test_what_a_copy_has_gathered_is_lost_with_the_process(trio: Trio) -> None:
     victim = victim_of(trio)
     trio.damage(victim)
     log = trio.replicas[victim].core.logs[0]
-    assert trio.run_until(lambda: len(log.gathered) >= CONFIG.sending.page_rows, 5)
+    assert trio.run_until(lambda: len(log.buffered) >= CONFIG.sending.page_rows, 5)
     trio.restart(victim)
     assert not trio.replicas[victim].core.logs[0].full
     assert trio.run_until(lambda: trio.is_whole(victim), 20)

@@ -2,7 +2,7 @@
 
 from docstore.documents.replica import Replica
 from docstore.documents.timing import ReplicaConfig, SendingBounds
-from docstore.documents.write_path.offered import REMEMBERED_S
+from docstore.documents.write_path.in_flight import REMEMBERED_S
 from docstore.machines.events import Persisted, Received, TurnEnded
 from docstore.wire.messages import Accepted, Gap, Offer, Propose, Refused, Took
 from tests.docstore.documents.test_replica import (

@@ -18,7 +18,7 @@ def trio() -> Trio:
 
 
 def vacant(trio: Trio, *names: str) -> list[int]:
-    return [trio.replicas[name].liveness.vacancies.lasting() for name in names or NAMES]
+    return [trio.replicas[name].liveness.unowned_slots.lasting() for name in names or NAMES]
 
 
 def seen(trio: Trio, seconds: float, *names: str) -> Iterator[bool]:

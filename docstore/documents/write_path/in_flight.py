@@ -18,19 +18,19 @@ from docstore.wire.messages import Offer, Propose
 REMEMBERED_S = 1.0
 """And up to twice as long. A replica that takes longer was asked anew, by then, where it stands."""
 
-Reached = tuple[SlotLog, Reign, int]
+ProposedUpTo = tuple[SlotLog, Reign, int]
 """A log, the reign that offered its rows, and the n of the last of them."""
 
 
-class Offered:
+class InFlightProposals:
     """The messages of this start that may be acknowledged whole."""
 
     def __init__(self, core: Core) -> None:
         self.core = core
         self._last = 0
         self._since = core.now
-        self._newer: dict[tuple[str, int], Sequence[Reached]] = {}
-        self._older: dict[tuple[str, int], Sequence[Reached]] = {}
+        self._newer: dict[tuple[str, int], Sequence[ProposedUpTo]] = {}
+        self._older: dict[tuple[str, int], Sequence[ProposedUpTo]] = {}
         """(Replica, number) -> what it has taken if it says so; those of before `_since`."""
 
     def message(self, offers: Sequence[Offer], peers: Iterable[str]) -> Propose:  # Seam.
@@ -43,12 +43,12 @@ class Offered:
             self._newer[peer, self._last] = reached
         return Propose(offers, self.core.boot, self._last)
 
-    def _reached(self, offer: Offer) -> Reached:
+    def _reached(self, offer: Offer) -> ProposedUpTo:
         log = self.core.logs[offer.slot]
         assert log.reign is not None
         return log, log.reign, offer.rows[-1].n
 
-    def taken(self, peer: str, number: int) -> Sequence[Reached]:
+    def taken(self, peer: str, number: int) -> Sequence[ProposedUpTo]:
         """Return what a replica has taken, once; nothing, of a message that was forgotten."""
         message = (peer, number)
         return self._newer.pop(message, None) or self._older.pop(message, ())
