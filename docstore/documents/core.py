@@ -1,7 +1,7 @@
-"""What all steps share: the time, the group, and the parts that have files of their own.
+"""State that all steps share: the time, the group, and the parts that have files of their own.
 
-Who the others are is in `peers.py`, the slots are in `logs.py`, the way out is `outbox.py`. Here is
-what this node thinks of itself and of the others, and how an operation is handed back.
+The peers are in `peers.py`, the slots in `logs.py`, outgoing effects in `outbox.py`. This file has
+the liveness of members as this node sees it, and the way to hand an operation back.
 """
 
 import hashlib
@@ -66,22 +66,22 @@ class Core:
         self.peers, self.logs = Peers(now), Logs()
         self.outbox = Outbox(self.peers, self.logs)
         self.leases = Leases(config.leadership.lease_s, now)
-        self.needs: Needs | None = None  # Of the past; None: nobody needs anything.
+        self.needs: Needs | None = None  # Retention pins; None: nothing is pinned.
         self.routes_changed = self.claims_changed = False
         self.unfit_until = NEVER
         self.has_room = True
-        """Whether the disk takes rows; promises it takes for longer."""
+        """The disk has room for rows. Promises are still stored when it has none."""
         self.draining_since = inf
-        """When it was asked to give all slots away, for good; inf: it was not."""
+        """Time at which this node was asked to drain (give all slots away); inf if never."""
         self.corrupted: set[int] = set()
-        """Slots in which a read met a bad checksum, to be marked faulty at the end of the step."""
+        """Slots with a bad checksum, to be marked faulty at the end of the step."""
         self.counters: Counter[str] = Counter()
         self.answers: dict[str, list[tuple[Inflight, Answer | None, bool]]] = {}
         """Entry node -> (operation, answer, whether it was proposed here) to hand back."""
         self._load(recovered)
 
     def reset(self, recovered: Recovered) -> None:
-        """Begin again from what is on disk; every reign of ours is over."""
+        """Reload all state from disk; every reign of this node is over."""
         self._load(recovered)
         self.outbox.reset()
 
@@ -91,7 +91,7 @@ class Core:
         self.logs.reset(self.me, self.placement, recovered.slots)
 
     def take_members(self, configuration: Configuration) -> None:
-        """Count by a configuration from now on; what is known of members that stay is kept."""
+        """Use a configuration from now on; keep the state of the peers that stay."""
         self.configuration = configuration
         self.placement = configuration.placement()
         others = [each for each in configuration.names if each != self.me]
@@ -99,15 +99,15 @@ class Core:
         self.peers.count = not is_quorum([self.me], configuration.sets)
 
     def service_of(self, operation: Operation, since: int) -> Service | None:
-        """Return who says what an update makes of its document; see ServiceFor (rule D5)."""
+        """Return the service that executes an operation; see ServiceFor (rule D5)."""
         if is_of_the_store(operation.fence):
             return WITHOUT_AUTHOR[operation.level]
         return self.service_for(operation.link, since)
 
-    # What others are
+    # Members
 
     def is_alive(self, member: str) -> bool:
-        """Say whether a member is alive for the purpose of trying; never of counting."""
+        """Say whether a member seems alive. Use it to decide what to try, never to count votes."""
         if member == self.me:
             return True
         peer = self.peers[member]
@@ -123,9 +123,9 @@ class Core:
 
     @property
     def ownership_changes(self) -> int:
-        """Return how often it has changed who owns which slot, as far as this node knows.
+        """Return the count of ownership changes that this node has seen.
 
-        Until then holds what timers have found out about slots.
+        Timers cache results about slots until this count changes.
         """
         return self.peers.changes + self.logs.changes
 
@@ -135,12 +135,12 @@ class Core:
 
     @property
     def is_draining(self) -> bool:
-        """Say whether this node gives all away, and takes no more."""
+        """Say whether this node gives all slots away and takes none."""
         return self.draining_since < inf
 
     @property
     def should_yield(self) -> bool:
-        """Say whether this node should own nothing that somebody else can own (rule O7)."""
+        """Say whether this node should own no slot that another node can own (rule O7)."""
         return self.is_draining or not self.has_room
 
     @property
@@ -155,7 +155,7 @@ class Core:
     def lacks_quorum(self) -> bool:
         """Say whether a majority of the members has been silent for too long (rule O6).
 
-        A group of one has nobody to listen to: that it was slow itself proves nothing.
+        A group of one never lacks it: it hears no others, and its own slow ticks prove nothing.
         """
         return (
             self.peers.count
@@ -170,32 +170,32 @@ class Core:
         self.clock.set(wall_us, self.now, self.me, others, self.configuration.sets)
 
     def wall_now_us(self) -> int:
-        """Return the time to stamp with: the wall clock, held near the others' if it is wrong."""
+        """Return the timestamp for a row: the wall clock, kept near the other members' clocks."""
         return self.clock.now_us(self.now)
 
     def past_us(self) -> int:  # Seam.
-        """Return an instant that is past for sure: what is deleted by time is older (rule D6)."""
+        """Return an instant that is certainly past; only older data may expire (rule D6)."""
         return self.clock.past_us(self.now)
 
-    # What the end of a step deals with
+    # Handled at the end of a step
 
     def reply(self, inflight: Inflight, answer: Answer | None, *, proposed: bool = False) -> None:
         """Hand an operation back to its entry node, at the end of this step.
 
-        answer: None means "not mine"; `proposed` then says whether it may take effect all the
-        same, so that the entry node knows what it may tell its client.
+        answer: None if this node does not own the slot. proposed: the operation may still take
+        effect, so the entry node must not report a failure to its client.
         """
         operation = inflight.operation
         has_failed = answer is None or not answer.is_success
         if has_failed and not proposed and operation.level == 3 and not operation.is_read:
             origin = (inflight.entry, inflight.boot)
-            # This may be an echo of what was proposed, and whose answer has been lost.
+            # This may be a duplicate of a proposed operation whose answer was lost.
             proposed = answer is None and self.proposed.has(origin, inflight.seq)
             if not proposed:
-                # Given back is given back: no echo of this attempt may be applied here later.
+                # Final: no later duplicate of this attempt may be applied here.
                 self.closed.note(origin, inflight.seq, inflight.attempt, inflight.oldest)
         self.answers.setdefault(inflight.entry, []).append((inflight, answer, proposed))
 
     def corrupt(self, log: SlotLog) -> None:
-        """A record of the slot failed its checksum: abstain, and say so (rule P5)."""
+        """Note that a record of the slot failed its checksum, so the replica abstains (rule P5)."""
         self.corrupted.add(log.slot)

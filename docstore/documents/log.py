@@ -1,7 +1,7 @@
-"""One slot as one replica holds it: a log without holes, under a promise.
+"""One slot on one replica: a log without holes, under a promise.
 
-Memory runs ahead of the disk by what is in the batch that forms; `durable` says how far the
-disk has come. Nothing is told to anybody before it is durable: see `outbox.py`.
+Memory is ahead of the disk by the rows of the batch that is not written yet; `durable` is the end
+of the log on disk. No message reports a row before it is durable: see `outbox.py`.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class SlotLog:
     updated_us: int
     operations: Operations
     cuts: int = 0
-    """How often rows were taken away: what was said of the disk before a cut is void after."""
+    """Number of truncations. A result read from the disk before a truncation is void after it."""
     reign: Reign | None = None
     """Set while this node owns the slot, or tries to."""
     pending: dict[int, Row] = field(default_factory=dict)
@@ -47,11 +47,11 @@ class SlotLog:
     copying: Ballot | None = None
     """The ballot whose owner is replacing this log page by page, if one is."""
     passed: int = 0
-    """All replicas of the slot hold its log up to here, on their disks."""
+    """End up to which all replicas of the slot hold its log durably."""
     copied: int = 0
-    """While it is replaced: the n of the last row that has come."""
+    """During a copy: the n of the last row received."""
     buffered: list[Row] = field(default_factory=list)
-    """While it is replaced: rows that have come and are not given to the disk yet."""
+    """During a copy: rows received and not handed to the disk yet."""
 
     @property
     def last_ballot(self) -> Ballot:
@@ -65,7 +65,7 @@ class SlotLog:
         return reign if reign is not None and reign.phase is Phase.OPEN else None
 
     def record(self) -> SlotRecord:
-        """Return what is kept on disk beside the rows."""
+        """Return the slot's metadata as the disk stores it."""
         return SlotRecord(
             slot=self.slot,
             promised=self.promised,
@@ -90,7 +90,7 @@ class SlotLog:
         self.updated_us = max(self.updated_us, last.updated_us)
 
     def settled_at(self, at_us: int) -> int:
-        """Make no more rows of this instant or before; return the last row that may be of it."""
+        """Close the log up to an instant; return the last row with a time up to it."""
         self.close(at_us)
         for n in range(self.end, self.decided, -1):
             if self.pending[n].updated_us <= at_us:
@@ -102,20 +102,20 @@ class SlotLog:
         self.updated_us = max(self.updated_us, until_us)
 
     def load_snapshot(self, rows: Sequence[Row]) -> None:
-        """Note the rows of a copy that stand below what is kept: they are not rows of the log."""
+        """Note the snapshot rows of a copy: they lie at or below `kept`, outside the log."""
         for row in rows:
             self.operations.note(row)
         self.updated_us = max(self.updated_us, rows[-1].updated_us)
 
     def cut(self, end: int) -> None:
-        """Take away the rows above `end`; none of them is decided (rule P4)."""
+        """Truncate the log to `end`; no row above is decided (rule P4)."""
         assert end >= self.decided
         self.retract(end)
         self.durable = min(self.durable, end)
         self.cuts += 1
 
     def retract(self, end: int) -> None:
-        """Take back rows that were never stored nor told, so the disk is not concerned."""
+        """Drop rows above `end` from memory; they were neither stored nor sent."""
         for n in range(end + 1, self.end + 1):
             self.pending.pop(n, None)
         self.end, self.dropped = end, min(self.dropped, end)
@@ -139,7 +139,7 @@ class SlotLog:
         self.cuts += 1
 
     def evict_durable(self) -> None:
-        """Let go of rows that are decided and on this disk."""
+        """Evict rows from memory that are decided and on this disk."""
         bound = min(self.decided, self.durable)
         if bound > self.dropped:
             for n in range(self.dropped + 1, bound + 1):

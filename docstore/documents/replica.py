@@ -120,7 +120,7 @@ class Replica:
         measured: Collection[str] = frozenset(),
         now: float = 0.0,
     ) -> None:
-        """blocks: whether the node still needs who leaves a slot. measured: see `measures.py`."""
+        """blocks: whether the node needs a slot's leavers still. measured: see `measures.py`."""
         config = config or ReplicaConfig()
         self.core = core = Core(
             node_id, recovered, service_for=service_for, rng=rng, config=config, now=now
@@ -147,7 +147,7 @@ class Replica:
         self.gateway = Gateway(core, self._serve, self.executor.who)
 
     def step(self, event: Event, now: float) -> list[Effect]:
-        """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
+        """Handle `event` at `now` (monotonic seconds); return its effects in order."""
         core = self.core
         core.now = now
         self._dispatch(event)
@@ -214,7 +214,7 @@ class Replica:
                 assert_never(event)
 
     def _arrived(self, sender: str, message: ReplicaMessage, configuration: int) -> None:
-        """Look at a message only if its sender counts by the same configuration as we do."""
+        """Handle a message only if its sender uses the same configuration as this node."""
         match message:
             case Canvass() | Vote() | Lead() | Follow() | Succeed() | Configured():
                 self.register.received(sender, message)
@@ -227,11 +227,11 @@ class Replica:
                 self.core.counters["messages_of_later_configuration"] += 1
 
     def is_current(self, configuration: int) -> bool:  # Seam.
-        """Say whether somebody who counts by that configuration counts as we do (M2)."""
+        """Say whether a configuration is the one that this node counts by (M2)."""
         return configuration == self.core.configuration.id
 
     def _use(self, configuration: Configuration) -> None:  # Seam.
-        """Go over to a configuration that is decided."""
+        """Switch to a decided configuration."""
         core = self.core
         before = set(core.peers)
         reconfigure.use(core, configuration)
@@ -302,7 +302,7 @@ class Replica:
                 self._serve(arrived(self.core, sender, forwarded))
 
     def _serve(self, inflight: Inflight) -> None:
-        """Give an operation to whoever executes it here."""
+        """Execute an operation: the owner's part at level 3, the executor below."""
         if self.measures.factories:
             self.measures.arrived(inflight, self.core.now)
         if inflight.operation.level == 3:
@@ -311,7 +311,7 @@ class Replica:
             self.executor.serve(inflight)
 
     def _pass_on(self) -> None:
-        """Hand answers to the entry nodes they belong to, and what is homeless to new owners."""
+        """Hand answers to their entry nodes, and route operations without an owner again."""
         core = self.core
         answers, core.answers = core.answers, {}
         for entry, items in answers.items():
@@ -384,7 +384,7 @@ class Replica:
             self._disk_filled(event.recovered)
 
     def _disk_filled(self, recovered: Recovered) -> None:
-        """Go on from what the disk holds: reigns end, as after a crash, but nobody is dropped."""
+        """Reload from disk: reigns end as after a crash, but no client's request is dropped."""
         core = self.core
         for log in core.logs.values():
             depose(core, log)

@@ -1,9 +1,9 @@
-"""Slots that nobody owns, and since when, as this node hears it: what it is not ready for.
+"""Slots without an owner, and since when, as this node sees it. They count in its readiness.
 
-At each hand-over, and while members change, nobody claims a slot for some tenths of a second:
-requests wait for that long, and none is refused. Who sends this node its clients should not send
-them elsewhere and back for it, so a vacancy counts once it has lasted for half the time after which
-a silent owner is replaced. One that stood before this node was there counts at once.
+At each hand-over, and while members change, a slot has no owner for some tenths of a second.
+Requests wait for that long, and none is refused. A load balancer should not move clients away and
+back for it, so an unowned slot counts only after half the time in which a silent owner is replaced.
+A slot that had no owner when this node started counts at once.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ class UnownedSlots:
         self._as_of: tuple[int, frozenset[str]] | None = None
 
     def tick(self) -> None:
-        """Look at all slots again, if anybody has come, gone, or claims others than before."""
+        """Look at all slots again if the live members or their claims have changed."""
         core = self._core
         as_of = core.ownership_changes, frozenset(filter(core.is_alive, core.peers))
         if as_of != self._as_of:

@@ -1,12 +1,12 @@
-"""A side road: for a moment an owner proposes nothing, so that all owners can stand still at once.
+"""Write barrier: owners propose nothing for a moment, so that all of them pause at one instant.
 
-What is under way is decided; updates that arrive wait, for a twentieth of a second; reads are
-served, since all that they can see was decided before. An instant at which every owner stands still
-is one cut through all slots that no cause crosses (`reads/scans/barrier.py`). Safety does not rest
-on it: it is a delay.
+Rows under way are decided. Updates that arrive wait for a twentieth of a second. Reads are served,
+because they see only rows that were decided before. An instant at which every owner pauses is a
+consistent cut through all slots: no update after it caused one before it
+(`reads/scans/barrier.py`). Safety does not depend on the barrier: it only delays.
 
-Source: the pause of a coordinated snapshot (Chandy and Lamport, 1985, do without one by marking the
-channels; ours are the clients, who carry no marks).
+Source: the pause of a coordinated snapshot (Chandy and Lamport, 1985, avoid the pause by marking
+the channels; here the channels are the clients, which carry no marks).
 """
 
 from collections.abc import Callable

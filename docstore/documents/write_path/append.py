@@ -1,7 +1,7 @@
-"""Step 4c of the road, on the owner: the next version becomes a row at the end of its slot's log.
+"""Step 4c of the write path, on the owner: append the next version to its slot's log, in memory.
 
-In memory, until the turn ends (`propose.py`); and only where there is room for it, on this disk and
-on those of a quorum.
+The end of the turn proposes the row (`propose.py`). The owner appends only if this disk and the
+disks of a quorum have room.
 """
 
 from docstore.documents.clients import DISK_FULL, REPLICAS_FULL, Inflight
@@ -39,7 +39,7 @@ class Appender:
         return False
 
     def is_storable(self, log: SlotLog) -> bool:  # Seam.
-        """Say whether so many replicas have room that a row could be decided (rule O8)."""
+        """Say whether a quorum of replicas has room for a row (rule O8)."""
         full = self.core.peers.full
         if not full:
             return True

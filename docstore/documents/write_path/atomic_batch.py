@@ -1,7 +1,8 @@
-"""Step 4 of the road for a batch: the updates of several documents, all of them or none.
+"""Step 4 of the write path for an atomic batch: updates of several documents, all or none.
 
-All are judged on the newest versions of their documents before a row of any is made (rule A1), and
-all rows are made in one step, next to each other. So nobody ever has some of them: see `parts.py`.
+The owner executes all updates on the newest versions of their documents before it appends any row
+(rule A1). It appends all rows in one step, next to each other. So no replica ever has only some of
+them: see `parts.py`.
 """
 
 from collections.abc import Sequence
@@ -31,21 +32,21 @@ UNCHANGED = Answer(409, "unchanged", "it changes nothing, and a batch makes a ve
 
 
 class Owning(Protocol):
-    """What the owner of a slot does about one document."""
+    """The methods of a slot's owner that a batch needs for one document."""
 
     def enter(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
-        """Take an operation from the door."""
+        """Execute an operation in a slot that this node owns."""
 
     def outcome(
         self, log: SlotLog, reign: Reign, cached: CachedDocument, operation: Operation,
         service: Service,
     ) -> Outcome:  # fmt: skip
-        """Return what an update makes of its document."""
+        """Apply an update to its document."""
 
     def refuse(
         self, log: SlotLog, reign: Reign, inflight: Inflight, answer: Answer, n: int
     ) -> None:
-        """Give a refusal that rests on row n, once that may be told."""
+        """Give a refusal that depends on row n, once a quorum has confirmed that state."""
 
 
 class AtomicBatches:
@@ -137,10 +138,11 @@ class AtomicBatches:
     # The documents
 
     def _load(self, log: SlotLog, reign: Reign, inflight: Inflight, links: Sequence[str]) -> None:
-        """Read the newest rows of all documents of a batch that are not in memory, at once.
+        """Read the newest rows of a batch's documents that are not cached, all at once.
 
-        While one is read, whoever comes for it waits; if somebody reads one of them, so do we. None
-        is forgotten before the batch is judged, however large: they would take turns for ever.
+        Other operations on a document wait while it is read; a batch waits for a read that is under
+        way. The documents are pinned in the cache until the batch has run: a batch larger than the
+        cache would otherwise evict its own documents for ever.
         """
         loading = reign.clients.loading
         missing = [link for link in links if link not in reign.cache]
@@ -166,10 +168,10 @@ class AtomicBatches:
                 self.outbox.read(Newest(log.slot, link, log.end), partial(found, link))
 
     def _loaded(self, log: SlotLog, reign: Reign, results: dict[str, Result]) -> None:
-        """Go on with a batch, and with whoever came for its documents meanwhile."""
+        """Resume a batch, and the operations that waited for its documents."""
         waiting = [each for link in results for each in reign.clients.loading.pop(link, [])]
         if log.reign is not reign:
-            return  # Deposing it has handed them back.
+            return  # The end of the reign has handed them back.
         if any(isinstance(each, Corrupt) for each in results.values()):
             self.core.corrupt(log)
             for inflight in waiting:
@@ -183,18 +185,18 @@ class AtomicBatches:
 
 
 def _newest_n(document: CachedDocument) -> int:
-    """Return the row on which what is said of a document rests."""
+    """Return the n of the document's newest row; 0 if it has none."""
     return document.newest.n if document.newest else 0
 
 
 def _current_bytes(documents: Sequence[CachedDocument]) -> int:
-    """Return how large documents are that are not deleted."""
+    """Return the size in bytes of the documents that are not deleted."""
     newest = [each.newest for each in documents]
     return sum(len(row.state) for row in newest if row is not None and not row.deleted)
 
 
 def answer_of(made: Sequence[Row], copies: int, owner: str, epoch: int) -> Answer:
-    """Return what is told of a batch whose rows are decided."""
+    """Return the answer to a batch whose rows are decided."""
     statuses = [201 if has_created(row) else 200 for row in made]
     rows = [row._replace(state=b"") for row in made]
     return Answer(200, rows=rows, replicas=copies, owner=owner, epoch=epoch, statuses=statuses)

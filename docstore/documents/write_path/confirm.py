@@ -1,12 +1,12 @@
-"""Reads at the owner: no value is given before a quorum has said that nobody took over (R1).
+"""Reads at the owner: a quorum confirms that no other node took over before a value is given (R1).
 
-A read waits for a confirm round that starts after it arrived. One round is on its way at a
-time and is shared by all reads that came before it: under load a round carries many, and an
-idle node starts one at once. A refusal that rests on a document's state is a read as well.
+A read waits for a confirm round that starts after it arrived. One round runs at a time, and all
+reads that came before it share it: under load a round carries many reads, and an idle node starts
+one at once. A refusal that depends on a document's state is a read as well.
 
-In a group that reads by lease a replica that answers also promises to let no other have the
-slot for a second (R2). Until then, counted from when it was asked and less what clocks may differ,
-the owner answers reads at once; it asks again before the time is over.
+In a group that reads by lease, a replica that answers also promises the slot to no other node for a
+second (R2). The owner counts that second from when it sent the round, less the clock drift it
+allows for, and answers reads at once until then. It renews before the lease expires.
 
 Source: the read-index of Raft (Ongaro, 2014, section 6.4), asked per round instead of per read;
 leases: Gray and Cheriton (1989).
@@ -87,7 +87,7 @@ class Confirmer:
         self._waiting: list[Waiter] = []
         self._reads: list[IndexRead] = []
         self._round: Round | None = None
-        # Numbers are not used again by a later process of this node: the boot stands in front.
+        # The boot in front makes numbers unique across restarts of this node.
         self._number = core.boot << 32
 
     def add(self, waiter: Waiter) -> None:
@@ -182,7 +182,7 @@ class Confirmer:
         return bool(read.rest)
 
     def _ask(self, asked: Round) -> None:
-        """Ask those whose answers count: in a large group that is not everybody."""
+        """Ask the voting replicas of the waiting slots: in a large group that is a subset."""
         asked.sent_at = self.core.now
         message = Confirm(asked.number, asked.slots, asked.at_us)
         sets = {waiter.log.voting for waiter in asked.waiters}

@@ -1,11 +1,11 @@
-"""Step 7 of the road: the owner counts who has it on disk, and decides.
+"""Step 7 of the write path: the owner counts the replicas that have a row on disk, and decides it.
 
-In: Accepted and Took from replicas, and the own disk. Out: answers to clients, in the order of the
-log.
+In: Accepted and Took from replicas, and the own disk's reports. Out: answers to clients, in the
+order of the log.
 
-A row is decided once a quorum of the configured replica set has adopted this ballot and holds
-the log up to it, durably (rule SL6). Decided is for ever (invariant I5). What is not decided in
-time is not a failure: the row may still be decided by the next owner.
+A row is decided once a quorum of the configured replica set has adopted this ballot and holds the
+log up to the row, durably (rule SL6). A decided row stays decided (invariant I5). A row that is not
+decided in time has not failed: the next owner may still decide it.
 
 Source: quorum intersection as in Viewstamped Replication Revisited (Liskov and Cowling, 2012,
 section 4.1), with our ballot in the place of its view-number.
@@ -29,7 +29,10 @@ from docstore.storage.store import Corrupt, Result, Rows
 from docstore.wire.messages import Accepted, Decide, Refused, Took
 
 LET_GO = Answer(
-    504, "undecided", "it has happened, and what it made was let go of since", unknown=True
+    504,
+    "undecided",
+    "it has happened, and the version that it wrote has been compacted since",
+    unknown=True,
 )
 
 
@@ -94,9 +97,9 @@ class Decider:
                 self._count(log, reign, self.core.me, end)
 
     def _count(self, log: SlotLog, reign: Reign, replica: str, end: int) -> None:
-        """Note how far a replica has come; what the quorum has decided before it changes nothing.
+        """Note the durable end of a replica, and decide if that can change anything.
 
-        Whatever waits for decided rows was given when they were, but for more copies of them.
+        Once a row is decided, another copy matters only to answers that wait for more copies.
         """
         if end >= reign.ends.get(replica, 0):
             reign.ends[replica] = end
@@ -121,7 +124,7 @@ class Decider:
             self.give_refusals(log, reign)
 
     def may_open(self, log: SlotLog, reign: Reign) -> bool:  # Seam.
-        """Say whether a quorum stands at the base, durably, and this node among them (T3)."""
+        """Say whether a quorum, this node included, durably holds the log up to the base (T3)."""
         if reign.ends.get(self.core.me, -1) < reign.base:
             return False
         return reign.recovered or quorum.is_quorum(reign.recovery.identical, log.voting)
@@ -233,14 +236,14 @@ class Decider:
             self._answer_update(log, reign, n, inflight)
 
     def give_refusals(self, log: SlotLog, reign: Reign) -> None:
-        """Give the refusals whose state is decided, once nothing from before can come back."""
+        """Give the refusals whose state is decided, once no earlier row can come back."""
         if not reign.clients.refusals or not reign.recovered:
             return
         for refusal in reign.clients.refusals_until(log.decided):
             self.core.reply(refusal.inflight, refusal.answer)
 
     def refused(self, sender: str, message: Refused) -> None:
-        """A replica has promised these slots to a higher ballot: this reign is over (O5)."""
+        """End the reigns over slots that a replica has promised to a higher ballot (O5)."""
         for slot, epoch, promised in message.slots:
             self.core.logs.epoch_seen = max(self.core.logs.epoch_seen, promised[0])
             log = self.core.logs.get(slot)
@@ -248,7 +251,7 @@ class Decider:
                 depose(self.core, log)
 
     def tick(self) -> None:
-        """Tell replicas of what is decided; forget what nobody has acknowledged."""
+        """Tell replicas which rows are decided; forget proposals that stay unacknowledged."""
         self._tell()
         self.offered.tick()
 

@@ -1,11 +1,11 @@
-"""After a restart: what older rows a repetition may have made, read back by document.
+"""Dedup rebuild: after a restart, an owner finds a retry's row in the history of its document.
 
-An operation's row is a row of its document. So when a retry, or an Idempotency-Key, arrives at an
-owner that has not read its log since it started, the document's rows are read from the disk, the
-newest first and page by page, until one is the operation's, or there are no more.
+An operation's row is a row of its document. When a retry or an Idempotency-Key arrives at an owner
+that has not read its log since it started, the owner reads the document's rows from the disk, the
+newest first and page by page, until it finds the operation's row or has read all.
 
-A document with very many versions is read back only so far. A retry that may lie deeper is told
-that nobody knows; so is a key, unless all that was not read is older than keys live.
+The number of rows that it reads is limited. If a retry's row may lie deeper, the answer is 504,
+undecided. The same holds for a key, unless all unread rows are older than the life of a key.
 """
 
 from docstore.documents.log import SlotLog
@@ -15,23 +15,26 @@ from docstore.model.operation import Answer, Operation
 from docstore.storage.store import History
 
 TOO_DEEP = Answer(
-    504, "undecided", "this operation is too old to be told from a repetition", unknown=True
+    504,
+    "undecided",
+    "the row of this retry may be too old to be found: read the document",
+    unknown=True,
 )
 
 
 def is_known(  # Seam.
     log: SlotLog, operation: Operation, now_us: int, *, is_older: bool
 ) -> bool:
-    """Say whether nothing that was not read can be what this operation has made.
+    """Say whether no unread row can be this operation's.
 
-    is_older: it was tried before. So was the echo of a first attempt that this process has served,
-    and whose row it has read from the disk again since: a disk that fills is no new start.
+    is_older: the operation was tried before. True also for a duplicate of a first attempt that this
+    process has served: after a full disk the process reads its rows again without a new boot.
     """
     known = log.operations.recalled(operation.link)
     if log.operations.since <= log.kept + 1 or known.is_all:
         return True
     if is_older:
-        return False  # By no clock: a row may have been stamped by one that is far behind.
+        return False  # Times prove nothing: a clock that is far behind may have stamped a row.
     return not operation.key or known.oldest_us + KEY_LIFE_US <= now_us
 
 

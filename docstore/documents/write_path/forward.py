@@ -1,8 +1,8 @@
-"""Steps 2 and 3 of the road, on the entry node: find the owner, hand over, wait, answer.
+"""Steps 2 and 3 of the write path, on the entry node: find the owner, forward, wait, answer.
 
-An operation gets its identity here and keeps it through every attempt. Each attempt that may
-have reached an owner is a *doubt* until it is answered; while there is one, an update may take
-effect, and its client must not be told otherwise (rule C3):
+The entry node gives an operation its identity, which every attempt keeps. An attempt that may have
+reached an owner is *in doubt* until the owner answers. While an attempt is in doubt, the update may
+take effect, and the entry node must not report a failure (rule C3):
 
   answer from the owner                      success, or refused: as it is
   refused, but an earlier attempt in doubt   504, unknown
@@ -52,7 +52,7 @@ class Pending:
     doubts: int = 0
     """Attempts in doubt, a bit each."""
     proposed: int = 0
-    """Those that an owner says it has proposed: they stay in doubt, whatever is said later."""
+    """Attempts that an owner reports as proposed: no later answer takes them out of doubt."""
 
 
 class Gateway:
@@ -64,17 +64,17 @@ class Gateway:
         serve: Callable[[Inflight], None],
         executor: Callable[[int, int], str | None],
     ) -> None:
-        """serve: takes what this node is to execute. executor: who does so at levels 1 and 2."""
+        """serve: executes an operation here. executor: the node that executes at levels 1 and 2."""
         self.core = core
         self.outbox = core.outbox
         self.serve = serve
         self.executor = executor
-        self.pending: OrderedDict[int, Pending] = OrderedDict()  # Whose first is found at once.
+        self.pending: OrderedDict[int, Pending] = OrderedDict()  # Finds its first in O(1).
         self._unsent: dict[int, Pending] = {}
         self._outgoing: dict[str, list[Forwarded]] = {}
         self._seq = 0
         self._bytes = 0
-        # No deadline is sooner, and nothing is with another node for longer: most ticks end there.
+        # Lower bounds of all deadlines and of all times of sending: most ticks look no further.
         self._soonest = self._longest = inf
 
     # In
@@ -84,7 +84,7 @@ class Gateway:
         self._take(event.request, (event.operation,), event.deadline)
 
     def request_batch(self, event: BatchRequested) -> None:
-        """Take what a client sent together."""
+        """Take a client's requests of one batch."""
         with self.outbox.reading_together():
             self._take(event.first, event.operations, event.deadline)
 
@@ -108,7 +108,7 @@ class Gateway:
         self._soonest = min(self._soonest, deadline)
 
     def _route(self, pending: Pending) -> None:
-        """Hand an operation to the owner, or keep it until there is one (rule E1)."""
+        """Send an operation to the owner, or keep it until the slot has one (rule E1)."""
         slot, level = pending.slot, pending.operation.level
         has_owner = level == 3
         owner = owner_of(self.core, slot) if has_owner else self.executor(slot, level)
@@ -144,7 +144,7 @@ class Gateway:
         return pending.seq
 
     def oldest(self) -> int:
-        """Return the smallest number that may still be asked for."""
+        """Return the smallest sequence number of the unanswered operations."""
         return next(iter(self.pending))
 
     def _forwarded(self, pending: Pending) -> Forwarded:
@@ -155,7 +155,7 @@ class Gateway:
         )  # fmt: skip
 
     def flush(self) -> None:
-        """Send what this turn forwards, one message per owner."""
+        """Send the forwarded operations of this turn, one message per owner."""
         outgoing, self._outgoing = self._outgoing, {}
         for owner, operations in outgoing.items():
             self.core.counters["forwarded"] += len(operations)
@@ -169,7 +169,7 @@ class Gateway:
     # Back
 
     def received(self, message: Answered) -> None:
-        """Take what an owner answers to operations that were forwarded to it."""
+        """Take an owner's answers to forwarded operations."""
         if message.boot != self.core.boot:
             return
         for seq, attempt, fields, proposed in message.answers:
@@ -193,12 +193,12 @@ class Gateway:
             self._respond(pending, UNDECIDED)
 
     def _returned(self, pending: Pending, attempt: int, *, proposed: bool) -> None:
-        """An owner gave the operation back: ask again a little later, or elsewhere."""
+        """Schedule a retry of an operation that an owner handed back, after a random back-off."""
         bit = 1 << attempt
         if proposed:
             pending.proposed |= bit
             pending.doubts |= bit
-        elif not pending.proposed & bit:  # Else a late echo of it was given back.
+        elif not pending.proposed & bit:  # Otherwise the owner handed back a late duplicate.
             pending.doubts &= ~bit
         if attempt != pending.attempt:
             return
@@ -217,13 +217,13 @@ class Gateway:
     # Time and change
 
     def reroute(self) -> None:
-        """Try again whatever is not with an owner."""
+        """Route again the operations that are with no owner and whose back-off is over."""
         for pending in list(self._unsent.values()):
             if pending.not_before <= self.core.now:
                 self._route(pending)
 
     def link_lost(self, peer: str) -> None:
-        """What was with a peer must be asked for again: its fate is in doubt."""
+        """Mark the operations that a lost peer had as unsent; their attempts stay in doubt."""
         for pending in self.pending.values():
             if pending.sent_to == peer:
                 pending.sent_to = None
@@ -231,7 +231,7 @@ class Gateway:
         self._outgoing.pop(peer, None)
 
     def expire(self, tick_s: float) -> None:
-        """Answer those whose time is over, all of them if no majority is heard."""
+        """Answer operations past their deadline, and all at level 3 if no majority is heard."""
         core = self.core
         if core.lacks_quorum():
             owned = [each for each in self.pending.values() if each.operation.level == 3]
@@ -248,7 +248,7 @@ class Gateway:
             self._ask_again(core.now - core.config.waiting.retry_s)
 
     def _ask_again(self, late: float) -> None:
-        """Try again what has been with another node since before `late`."""
+        """Mark operations that were sent to another node before `late` as unsent."""
         self._longest = inf
         for pending in self.pending.values():
             if pending.sent_to in (None, self.core.me):
@@ -260,10 +260,10 @@ class Gateway:
                 self._longest = min(self._longest, pending.sent_at)
 
     def _fail_fast(self) -> None:
-        """Say so, before the deadline, when waiting here longer helps nobody.
+        """Refuse an operation before its deadline if waiting at this node cannot help.
 
-        An owner that others hear and we do not is not replaced: another node must be asked.
-        Only what has surely not happened is told as refused.
+        If other nodes hear the owner and this node does not, the group does not replace the owner,
+        so the client must ask another node. An operation with an attempt in doubt keeps waiting.
         """
         core, config = self.core, self.core.config
         for pending in [each for each in self._unsent.values() if not each.doubts]:
@@ -284,16 +284,16 @@ class Gateway:
             self._respond(pending, self.verdict(pending, refusal))
 
     def verdict(self, pending: Pending, refusal: Answer) -> Answer:  # Seam.
-        """Return what may be said of an operation that nobody has answered (rule C3)."""
+        """Return the answer to an operation that no owner has answered in time (rule C3)."""
         return UNDECIDED if pending.doubts else refusal
 
     def restarted(self) -> None:
-        """The slots here were reset: what was with them must be asked for again."""
+        """Mark this node's own operations as unsent, because its slots were reset."""
         self.link_lost(self.core.me)
 
 
 def arrived(core: Core, entry: str, forwarded: Forwarded) -> Inflight:
-    """Return an operation that its entry node has handed over to this one."""
+    """Unpack an operation that its entry node has forwarded to this node."""
     boot, seq, oldest, attempt, remaining_ms, fields = forwarded
     operation, deadline = operation_from_wire(fields), core.now + remaining_ms / 1000
     slot = core.slot_of(operation.link)
@@ -301,7 +301,7 @@ def arrived(core: Core, entry: str, forwarded: Forwarded) -> Inflight:
 
 
 def answered(items: Iterable[tuple[Inflight, Answer | None, bool]]) -> Iterator[Answered]:
-    """Yield what one entry node is told of its operations, a message for each of its starts."""
+    """Yield the messages that answer one entry node, one for each of its boots."""
     by_boot: dict[int, list[tuple[int, int, Answer | None, bool]]] = {}
     for inflight, answer, proposed in items:
         item = (inflight.seq, inflight.attempt, answer, proposed)

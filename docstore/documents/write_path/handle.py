@@ -1,12 +1,15 @@
-"""Step 4b of the road, on the owner: state and request in, the next state out. Pure.
+"""Step 4b of the write path, on the owner: compute the next state from state and request. Pure.
 
-Whether its maker is still in charge comes first: the fence. Then preconditions (RFC 9110: a header
-that fails is 412; a `documentVersion` in the body that fails is 409; an update that has to say what
-it read, and does not, is 428). Then whether the document may come into being or go, then the
-author's service. A version is one more than the one before, also over a tombstone (rule D2):
-numbers are never used again. Bytes that nobody changed are kept as they came.
+The checks run in this order:
 
-What a service is, is handed in; whatever its author has written may fail, and that is a refusal.
+1. The fence: is the client still in charge?
+2. Preconditions (RFC 9110). A header that fails is 412, a `documentVersion` in the body that fails
+   is 409. An update without the version that its factory requires is 428.
+3. May the document be created or deleted?
+4. The author's service, which the caller passes in. An exception in it becomes a refusal.
+
+A version is one more than the version before, also over a tombstone (rule D2): a number is never
+used again. A body that the service does not change is stored byte for byte.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,7 +65,7 @@ T = TypeVar("T")
 DELETED_SIGNATURE = b"\0" * 16
 IMMUTABLE = (409, "immutable", "documents of this factory do not change")
 STATE_BYTES_MAX = 1 << 20
-"""Of what a patch makes; PUT and POST are measured where they come in."""
+"""Maximum size of a patched document. The HTTP layer limits the bodies of PUT and POST."""
 
 
 def handle(
@@ -73,11 +76,11 @@ def handle(
     floor: int,
     now_us: Callable[[], int],
 ) -> Outcome:
-    """Return what an update makes of the document's newest version.
+    """Apply an update to the document's newest version.
 
     head: the newest row, which may be a tombstone; None if the link was never used.
-    floor: the version that an absent link counts as having.
-    now_us: says what time it is, to an author who asks, and for when a document goes.
+    floor: the version before the first one of a link that was never used.
+    now_us: the clock, for an author's code and for a document's expiry.
     """
     if service.options.requires_fence and not operation.fence:
         return _refuse(428, "fence-required", "this factory demands a Fence", head)
@@ -92,7 +95,7 @@ def handle(
 
 
 def carrying(new: New, fences: Sequence[Fence]) -> New:  # Seam.
-    """Return a version that carries on what its document remembers, a tombstone too (rule F2)."""
+    """Add the document's fences to its next version, also to a tombstone (rule F2)."""
     return new._replace(fences=fences)
 
 
@@ -138,7 +141,7 @@ def _fenced(why: TooLow | TooMany, head: Row | None) -> Refused:
         detail = f"a document remembers fences of at most {SCOPES_MAX} scopes"
         return _refuse(409, "too-many-fences", detail, head)
     scope, token = why.remembered
-    detail = f"token {token} has been seen under {scope}: whoever held yours is not in charge"
+    detail = f"token {token} has been seen under {scope}, yours is lower: acquire a new token"
     return _refuse(409, "fenced", detail, head)
 
 
@@ -192,7 +195,7 @@ def _replace(
     action: Method,
     now_us: Callable[[], int],
 ) -> Outcome:
-    """Return the version whose state is the request's body, as it came unless its author says."""
+    """Return the version whose state is the request's body, unless the author's code changes it."""
     if service.options.expires_after_s:
         operation = _expiring(operation, service.options.expires_after_s, now_us)
     signature = operation.signature
@@ -207,9 +210,10 @@ def _replace(
 
 
 def _expiring(operation: Operation, after_s: int, now_us: Callable[[], int]) -> Operation:
-    """Return an update whose body has a time to go: its factory's, if it names none.
+    """Add the factory's expiry to a body that has none.
 
-    Not before: a key is of what its client sent, which a retry sends again at another time.
+    The owner does this, not the entry node: an Idempotency-Key is compared with the body that the
+    client sent, and a retry would get another expiry.
     """
     state = json.parse_object(operation.body)
     if EXPIRY in state:
@@ -226,7 +230,7 @@ def _by_author(
     action: Method,
     now_us: Callable[[], int],
 ) -> Outcome:
-    """Return what an author's handler makes of an update."""
+    """Let the author's handler compute the next state."""
     asked = Asked(operation.verb, operation.link, version, operation.media, now_us)
     before = None if live is None else json.load(live.state)
     after = _of_author(service.make, asked, before, json.parse(operation.body))
@@ -275,7 +279,7 @@ def _made(
     action: Method,
     after: Any,
 ) -> Outcome:
-    """Return the version with a state that did not come as bytes; a body that is it, as it came."""
+    """Serialise a computed state, or reuse the request's body if that is the same JSON."""
     if not isinstance(after, dict):
         return _refuse(400, "malformed", "a document is a JSON object", live)
     after = {key: value for key, value in after.items() if key not in STORE_SET}
@@ -293,7 +297,7 @@ def _made(
 
 
 def _of_author(call: Callable[..., T], *arguments: Any) -> T:
-    """Call what an author wrote: its mistake is a refusal, and must not take the owner down."""
+    """Call an author's code; turn its exception into a refusal, so that the owner survives it."""
     try:
         return call(*arguments)
     except (Refusal, BadRequest, Conflict, TooLarge):
@@ -334,19 +338,19 @@ def _precondition(live: Row | None, conditions: Conditions | None, level: int) -
 
 
 def _unmet(match: str | Sequence[Sequence[int]]) -> str:
-    """Return what does not hold, in the words of a request and of a line of many."""
+    """Return the detail of a failed If-Match, for a request and for a line of a bulk job."""
     if match == "*":
         return "there is no such document, and it must exist (If-Match: *, mustExist)"
     return "If-Match does not hold"
 
 
 def _unread(live: Row, operation: Operation, options: ServiceOptions) -> Refused | None:
-    """Return why an update may not go over what its client does not say that it has read.
+    """Refuse an update that does not name the version that its client has read.
 
-    That the document exists (`If-Match: *`) does not say it. What creates has nothing to read.
+    `If-Match: *` names no version. A POST that creates has no version to name.
     """
     if operation.verb == "POST" and not options.idempotent_post:
-        return None  # It changes nothing that is there.
+        return None  # It never changes an existing document.
     said = operation.conditions
     if said is not None and (said.version is not None or said.match not in (None, "*")):
         return None

@@ -1,11 +1,11 @@
-"""Step 5 of the road, as its owner remembers it: which message offered what, until it is answered.
+"""Proposals in flight (step 5 of the write path): the owner maps message numbers to their rows.
 
-A replica that took all of a message says so by the number of the message, instead of log by log.
-What that says is known here alone: each of its logs is durable there up to the last row offered,
-under the ballot that offered it, which is what the list would have said (rule SL8).
+A replica that appended all rows of a message acknowledges the number of the message instead of each
+log. Only the owner can expand it: each log of the message is durable at that replica up to the last
+row offered, under the ballot that offered it (rule SL8).
 
-What is not answered is forgotten after a while. That costs nothing but time: timers ask again
-for what was not acknowledged (rule O2).
+The owner forgets a message that stays unacknowledged. That costs only time: timers propose again
+the rows that are not acknowledged (rule O2).
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from docstore.documents.reign import Reign
 from docstore.wire.messages import Offer, Propose
 
 REMEMBERED_S = 1.0
-"""And up to twice as long. A replica that takes longer was asked anew, by then, where it stands."""
+"""Minimum time in seconds; the maximum is twice that. The owner has probed a replica by then."""
 
 ProposedUpTo = tuple[SlotLog, Reign, int]
 """A log, the reign that offered its rows, and the n of the last of them."""
@@ -34,7 +34,7 @@ class InFlightProposals:
         """(Replica, number) -> what it has taken if it says so; those of before `_since`."""
 
     def message(self, offers: Sequence[Offer], peers: Iterable[str]) -> Propose:  # Seam.
-        """Return a message to these peers: with a number of its own, if it says several things."""
+        """Return a message to these peers, numbered if it has several offers."""
         if len(offers) == 1:
             return Propose(offers)
         self._last += 1
@@ -49,7 +49,7 @@ class InFlightProposals:
         return log, log.reign, offer.rows[-1].n
 
     def taken(self, peer: str, number: int) -> Sequence[ProposedUpTo]:
-        """Return what a replica has taken, once; nothing, of a message that was forgotten."""
+        """Remove and return the proposals of a message; empty if they were forgotten."""
         message = (peer, number)
         return self._newer.pop(message, None) or self._older.pop(message, ())
 

@@ -1,12 +1,12 @@
-"""Step 6 of the road, on a replica: promise, compare, append, and say so when it is durable.
+"""Step 6 of the write path, on a replica: promise, compare, append, acknowledge once durable.
 
 In: Prepare, Propose, Adopt and Copy from the owner of a ballot. Out: Promised, Accepted, Took, Gap
-or Refused, each only after what it says is on this disk.
+or Refused. The replica sends an answer only after its content is on this disk.
 
-A log adopts a ballot when it has become a prefix of that owner's log *and* reaches the base
-that the reign began with. Before that it may grow towards the base page by page, and its rows
-do not count yet: a later owner compares logs by (adopted, end), and a log that says "adopted"
-must hold all that was decided before that reign.
+A log adopts a ballot when it is a prefix of that owner's log *and* reaches the base that the reign
+began with. Before that it may grow towards the base page by page, but its rows do not count: a
+later owner compares logs by (adopted, end), so a log that has adopted a ballot must hold every row
+that was decided before that reign.
 
 Source: rules P1 to P5 and SL4; the log comparison is Raft's (Ongaro and Ousterhout, 2014,
 section 5.3), the ballots are Paxos's.
@@ -72,9 +72,10 @@ class Acceptor:
             self.outbox.when_durable(lambda: self.outbox.send(sender, answer))
 
     def promise(self, epoch: int, logs: Sequence[SlotLog]) -> Promised:  # Seam.
-        """Return what a new owner must know of these logs.
+        """Return the state of these logs for a new owner.
 
-        An instant that this replica took note of is forgotten with its process; its clock goes on.
+        A restart forgets the instants that this replica closed (rule R5). The wall clock has passed
+        them, so the promise reports the clock if it is later than the log's last row.
         """
         now_us = self.core.wall_now_us()
         evidence = [
@@ -102,7 +103,7 @@ class Acceptor:
     # Rows
 
     def propose(self, sender: str, message: Propose) -> None:
-        """Append what joins the log (rule P2); answer each offer, or all with one word."""
+        """Append the rows that continue the log (rule P2); answer each offer, or all at once."""
         taken, refused = [], []
         for offer in message.offers:
             log = self.core.logs.get(offer.slot)
@@ -121,7 +122,7 @@ class Acceptor:
             self._refuse(sender, refused)
 
     def _accept(self, sender: str, message: Propose, taken: list[Offer]) -> None:
-        """Acknowledge what was taken of a message, once it is durable."""
+        """Acknowledge the appended offers of a message once they are durable."""
         if self.is_whole(message, taken):
             answer = Took(message.boot, message.number)
             self.outbox.when_durable(lambda: self.outbox.send(sender, answer))
@@ -130,11 +131,11 @@ class Acceptor:
             self.outbox.accept(sender, self.core.logs[offer.slot], offer.epoch)
 
     def is_whole(self, message: Propose, taken: list[Offer]) -> bool:  # Seam.
-        """Say whether the number of a message may stand for all that is in it (rule SL8)."""
+        """Say whether the number of a message may acknowledge all of its offers (rule SL8)."""
         return message.number > 0 and len(taken) == len(message.offers)
 
     def joins(self, log: SlotLog, ballot: Ballot, offer: Offer) -> bool:  # Seam.
-        """Say whether an offer continues this log without a hole, as is certain."""
+        """Say whether an offer certainly continues this log without a hole."""
         if log.adopted == ballot:
             return offer.first <= log.end + 1
         return offer.first == log.end + 1 and log.last_ballot == offer.previous
@@ -289,12 +290,12 @@ class Acceptor:
             self.outbox.store(Base(base))
         if log.full:
             self.outbox.store_rows(log, rows[len(base) :])
-        else:  # It may end within a batch: nobody is to read so far.
+        else:  # The page may end within a batch, so readers must not see it yet.
             self.outbox.store_part(rows[len(base) :])
         self.outbox.save(log)
 
     def decide(self, sender: str, message: Decide) -> None:
-        """Learn how far the owner has decided; a hint for reads, nothing rests on it."""
+        """Learn how far the owner has decided. A hint for reads; safety does not need it."""
         for slot, epoch, decided in message.slots:
             log = self.core.logs.get(slot)
             if log is not None and not self.is_fenced(log, (epoch, sender)):
@@ -314,8 +315,8 @@ class Acceptor:
         end = log.end if log.copying is None else log.copied
         copying = log.copying == (epoch, sender)
         gap = Gap(log.slot, epoch, log.full, log.adopted, end, log.decided, log.ballots, copying)
-        # What is told must be durable, or a restart could make it untrue (see Adopt). Pages of a
-        # copy need not be: after a restart it is not `copying`, and the copy begins anew.
+        # The reported state must be durable: no restart may make it untrue (see Adopt). Pages of
+        # a copy need not be: after a restart the log is not `copying`, and the copy begins anew.
         self.outbox.when_durable(lambda: self.outbox.send(sender, gap))
 
     def _refuse(self, sender: str, slots: list[tuple[int, int, Ballot]]) -> None:
@@ -323,9 +324,10 @@ class Acceptor:
 
 
 def _is_of(log: SlotLog, page: Copy) -> bool:
-    """Say whether a page fits those before it; if not, the copy has to begin anew.
+    """Say whether a page continues the pages before it; if not, make the copy begin anew.
 
-    What the owner let go of in between is in neither, and its floor would be missing here.
+    If the owner has compacted rows between two pages, neither page has them, and this replica would
+    miss their floor.
     """
     if (page.kept, page.floor) != (log.kept, log.floor):
         log.copying = None

@@ -1,4 +1,4 @@
-"""Step 4 of the road, for reads of the past: older versions come from the owner's own disk.
+"""Step 4 of the write path, for reads of the past: older versions come from the owner's own disk.
 
 In: a read that a quorum has confirmed. Out: an answer, once the disk holds all that was decided
 when the read came, or all that is of the instant that it asks for; the read handed back, if the log
@@ -119,9 +119,9 @@ class PastReads:
     def _look_up(
         self, log: SlotLog, inflight: Inflight, query: OfLog, found: Callable[[list[Row]], None]
     ) -> None:
-        """Ask the disk for the past; hand the read back if the log loses rows meanwhile.
+        """Read old versions from the disk; hand the read back if the log loses rows meanwhile.
 
-        What is missing then was taken from this replica, which has left the slot or is filled anew.
+        The log loses rows when this replica leaves the slot or a copy replaces the log.
         """
         cuts = log.cuts
 

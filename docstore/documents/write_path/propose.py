@@ -1,9 +1,9 @@
-"""Step 5 of the road: what the turn brought goes to all replicas, the own disk side by side.
+"""Step 5 of the write path: propose the rows of a turn to all replicas and to the own disk at once.
 
-In: the end of a turn. Out: one Persist and one Propose per peer, whatever the number of updates.
+In: the end of a turn. Out: one Persist, and one Propose per peer for any number of updates.
 
-Only followers that have everything before are offered the new rows at once; the others are
-being brought up to date (`catchup/catchup.py`) and will meet these rows on their way.
+The owner offers new rows only to followers that have every row before them. Catch-up
+(`catchup/catchup.py`) brings the rows to the others.
 """
 
 from collections.abc import Callable, Iterator, Sequence

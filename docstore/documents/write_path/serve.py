@@ -1,12 +1,12 @@
-"""Step 4 of the road, on the owner: one operation meets the newest state of its document.
+"""Step 4 of the write path, on the owner: execute one operation on its document's newest state.
 
 In: an operation, from a client of this node or from another node. Out: a row at the end of the
-slot's log (proposed when the turn ends), or an answer that waits until it may be given, or the
-operation handed back because this node does not own the slot (any more).
+slot's log (proposed when the turn ends), an answer that waits for a quorum, or the operation handed
+back to its entry node because this node does not own the slot (any more).
 
-The document's newest row is kept in memory while its slot is owned, and read from the disk when
-it is not there. Updates run one at a time per document, each on the outcome of the one before,
-decided or not (rule O1): the log decides them in order, so none can overtake.
+The owner caches the document's newest row, and reads it from the disk on a miss. Updates of one
+document run one at a time, each on the outcome of the one before, decided or not (rule O1). The log
+decides them in that order.
 """
 
 from collections.abc import Callable
@@ -64,19 +64,19 @@ class Owner:
             self.enter(log, reign, inflight)
 
     def _has_to_wait(self, reign: Reign, operation: Operation) -> bool:
-        """Say whether the slot is opening, being given away, or stands still for a moment."""
+        """Say whether the slot is opening, being given away, or behind a write barrier."""
         if reign.phase is not Phase.OPEN or reign.closed_since is not None:
             return True
         return self.core.now < reign.updates_deferred_until and not operation.is_read
 
     def opened(self, log: SlotLog, reign: Reign) -> None:
-        """Serve what waited for the reign to open, or to be given away after all."""
+        """Serve the operations that waited while the slot was opening or closed."""
         deferred, reign.clients.deferred = reign.clients.deferred, []
         for inflight in deferred:
             self.serve(inflight)
 
     def enter(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
-        """Take an operation from the door, of a slot that this node owns."""
+        """Execute an operation in a slot that this node owns."""
         operation = inflight.operation
         may_repeat = not operation.is_read and not self._is_new(inflight)
         if may_repeat and self._is_repetition(log, reign, inflight):
@@ -93,9 +93,10 @@ class Owner:
     # Once, and only once
 
     def _is_new(self, inflight: Inflight) -> bool:
-        """Say whether nobody can have made a row of it: this node has only just numbered it.
+        """Say whether no node can have made a row of an operation yet.
 
-        What it hands over again is a later attempt; and a key may have been used before.
+        True for a first attempt of this node's own client without an Idempotency-Key: a client may
+        have used its key before.
         """
         is_first = inflight.attempt == 1 and inflight.entry == self.core.me
         return is_first and not inflight.operation.key
@@ -152,10 +153,10 @@ class Owner:
         query: OfLog,
         found: Callable[[list[Row]], None],
     ) -> None:
-        """Read something of a document from the disk; what wants it waits, then enters anew.
+        """Read rows of a document from the disk, then execute the operations that wait for it.
 
-        One query at a time for each document: whoever comes while it is under way waits with the
-        others, and asks for what it still lacks when it has entered.
+        One query runs at a time for each document. An operation that arrives meanwhile waits with
+        the others, and starts a query of its own later if it lacks other rows.
         """
         link = inflight.operation.link
         if link in reign.clients.loading:
@@ -238,7 +239,7 @@ class Owner:
     def refuse(
         self, log: SlotLog, reign: Reign, inflight: Inflight, answer: Answer, n: int
     ) -> None:
-        """Give an answer that rests on the state as of row n, once that may be told."""
+        """Give a refusal that depends on row n, once a quorum has confirmed that state."""
         answer = answer._replace(owner=self.core.me, epoch=reign.ballot[0])
         origin = (inflight.entry, inflight.boot)
         self.core.closed.note(origin, inflight.seq, inflight.attempt, inflight.oldest)
@@ -255,7 +256,7 @@ class Owner:
         service: Service,
     ) -> Outcome:
         """Return what an update makes of its document, a bulk job's once for each batch."""
-        # What was decided from an owner's memory ends with its reign (rule F3).
+        # An update based on an owner's memory is void under any other reign (rule F3).
         if operation.reign and operation.reign != reign.ballot[0]:
             self.core.counters["other_reign"] += 1
             return Refused(OTHER_REIGN._replace(row=cached.newest))
