@@ -47,7 +47,7 @@ LIMITS = {
     "docstore/cli": 76,
     "docstore/client": 90,
     "docstore/config.py": 11,
-    "docstore/documents": 187,
+    "docstore/documents": 160,
     "docstore/errors.py": 9,
     "docstore/http": 74,
     "docstore/maintenance": 48,

@@ -1,10 +1,14 @@
-"""A side road: the owner brings a replica's log to its own.
+"""Catch-up: the owner brings a replica's log to the state of its own.
 
-By tail when the replica merely lacks rows, by Adopt when it holds rows that lost, by a copy
-(`copying.py`) when its slot is damaged or what it needs is not kept any more. At most a page is on
-its way unacknowledged, so a slow replica costs no memory. What is not acknowledged is sent again
-(rule O2): at once where somebody waits for it, otherwise so many slots a tick, so that a replica
-that comes back with something to catch up in every slot does not make everybody else wait.
+There are three ways:
+
+- tail: send the missing rows, if the replica's log is a prefix of the owner's;
+- Adopt: truncate rows that conflict with the owner's log, then send the tail;
+- copy (`copying.py`): replace the slot, if it is damaged or the owner has compacted the rows.
+
+At most one page per follower is unacknowledged, so a slow replica costs no memory. The owner sends
+unacknowledged rows again (rule O2): at once if a client may wait for them, otherwise for a limited
+number of slots per tick. So a replica that lags in every slot does not delay other clients.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +24,7 @@ from docstore.model.document import Row, ballots_until, common_end
 from docstore.wire.messages import Adopt, Gap, Propose
 
 SLOTS_A_TICK = 16
-"""Of those that lag, looked after in one tick: 1,024 slots in a little more than 3 s."""
+"""Lagging slots handled per tick: 1,024 slots in a little more than 3 s."""
 
 
 class CatchUp:
@@ -35,7 +39,7 @@ class CatchUp:
         self._overdue: list[SlotLog] = []
 
     def tick(self) -> None:
-        """Send again what has not been acknowledged for a while, and the next pages of copies."""
+        """Resend rows that stay unacknowledged, and send the next pages of copies."""
         self._resend_overdue()
         self._copying.tick()
 
@@ -50,7 +54,7 @@ class CatchUp:
             sent += log.reign is not None and self.resend(log, log.reign)
 
     def _find_overdue(self) -> list[SlotLog]:
-        """Return the slots to look after; last those that somebody waits for, or longest has."""
+        """Return the overdue slots, the most urgent last: awaited ones, then by time waited."""
         found = []
         before = self.core.now - self.core.config.sending.resend_interval_s
         for log, reign in self.core.logs.reigns():
@@ -61,7 +65,7 @@ class CatchUp:
         return [log for _, _, log in sorted(found, key=lambda each: each[:2])]
 
     def _lagging(self, log: SlotLog, reign: Reign) -> list[tuple[str, Follower]]:
-        """Return the replicas within reach that have not answered for a while."""
+        """Return the linked followers that lag and have not answered for a while."""
         before = self.core.now - self.core.config.sending.resend_interval_s
         return [
             (peer, follower)
@@ -73,14 +77,14 @@ class CatchUp:
         ]
 
     def probe(self, log: SlotLog, reign: Reign, peer: str) -> None:
-        """Ask a replica where it stands, by an offer without rows at the end of our log."""
+        """Ask a replica for its log state, by an offer without rows at the end of the log."""
         follower = reign.followers[peer]
         follower.sent, follower.sent_at = log.end - len(reign.fresh), self.core.now
         offer = offer_of(log, reign, follower.sent + 1, ())
         self.outbox.send(peer, Propose([offer]))
 
     def resync(self, slots: Iterable[int]) -> None:
-        """Ask every replica of the slots that are ours where it stands; the rest follows."""
+        """Ask every replica of the owned slots for its log state; the answers start catch-up."""
         for slot in slots:
             log = self.core.logs.get(slot)
             if log and log.reign and log.reign.phase is Phase.OPEN:
@@ -89,19 +93,19 @@ class CatchUp:
                 self.probe_all(log, log.reign)
 
     def probe_all(self, log: SlotLog, reign: Reign) -> None:
-        """Ask every replica where it stands."""
+        """Ask every replica for its log state."""
         for peer in reign.followers:
             self.probe(log, reign, peer)
 
     def probe_anew(self, peer: str) -> None:
-        """Ask a peer anew where it stands, soon: its link is new, and it may be as well."""
+        """Ask a peer soon for its log state: the link is new, and the peer may have restarted."""
         for _, reign in self.core.logs.reigns():
             follower = reign.followers.get(peer)
             if follower is not None:
                 follower.adopted, follower.sent_at = False, NEVER
 
     def gap(self, sender: str, message: Gap) -> None:
-        """A replica's log does not join ours: find out how to mend it, and begin."""
+        """Start the repair of a replica's log that does not match the owner's."""
         found = self._asked_by(sender, message)
         if found is None:
             return
@@ -119,7 +123,7 @@ class CatchUp:
             self._adopt(log, reign, sender, common)
 
     def _asked_by(self, sender: str, gap: Gap) -> tuple[SlotLog, Reign] | None:
-        """Return the log that a replica needs something of; None if that is not ours to give."""
+        """Return the log that a replica asks for; None if this node cannot serve it."""
         log = self.core.logs.get(gap.slot)
         reign = log.reign if log else None
         if log is None or reign is None or reign.ballot != (gap.epoch, self.core.me):
@@ -128,15 +132,15 @@ class CatchUp:
         if follower is None or reign.phase is Phase.PREPARING or follower.reading:
             return None
         if self._stands_behind_base(log, reign):
-            return None  # We are still fetching the base ourselves.
+            return None  # This node is still fetching the base.
         return log, reign
 
     def common_with(self, log: SlotLog, gap: Gap) -> int:
-        """Return up to where the replica's log equals ours, 0 at the least."""
+        """Return the end of the common prefix of the replica's log and the owner's."""
         return common_end(log.ballots, log.end, gap.ballots, gap.end)
 
     def push(self, log: SlotLog, reign: Reign, peer: str) -> None:
-        """Send a follower the next rows after what it was sent, a page of them."""
+        """Send a follower the next page of rows."""
         follower = reign.followers[peer]
         if follower.reading or follower.copied is not None or not self.core.peers[peer].linked:
             return
@@ -151,13 +155,13 @@ class CatchUp:
         self._pages.tail(log, reign, follower, first, last, send)
 
     def push_behind(self, peer: str, logs: list[SlotLog]) -> None:
-        """Go on with the logs that a follower has just acknowledged, but not to the end."""
+        """Send the next page of each log of which a follower has acknowledged a page."""
         for log in logs:
             if log.reign is not None and log.reign.phase is not Phase.PREPARING:
                 self.push(log, log.reign, peer)
 
     def resend(self, log: SlotLog, reign: Reign) -> bool:
-        """Send again what has not been acknowledged for a while; say whether there was any."""
+        """Resend rows that stay unacknowledged; say whether there were any."""
         lagging = [] if self._stands_behind_base(log, reign) else self._lagging(log, reign)
         for peer, follower in lagging:
             follower.reading = False
@@ -177,7 +181,7 @@ class CatchUp:
         return log.adopted != reign.ballot
 
     def _adopt(self, log: SlotLog, reign: Reign, peer: str, common: int) -> None:
-        """Have a replica cut its log to what is common and go on from there (rule SL4)."""
+        """Make a replica truncate its log to the common prefix and append the rest (SL4)."""
         self.core.counters["adopts"] += 1
         follower = reign.followers[peer]
         first, last = common + 1, log.end - len(reign.fresh)
@@ -196,7 +200,7 @@ class CatchUp:
 
 
 def _has_late(log: SlotLog, reign: Reign, before: float) -> bool:
-    """Say whether a replica has not acknowledged all since then: the first look at each slot."""
+    """Say whether a follower lags and was last sent to before `before`: a cheap first test."""
     end = log.end
     for follower in reign.followers.values():  # A generator would cost more than what it yields.
         if follower.sent_at <= before and not (follower.adopted and follower.acked >= end):
@@ -205,5 +209,5 @@ def _has_late(log: SlotLog, reign: Reign, before: float) -> bool:
 
 
 def _is_awaited(log: SlotLog) -> bool:
-    """Say whether somebody may wait for rows of a log."""
+    """Say whether a client may wait for rows of a log."""
     return log.decided < log.end

@@ -1,10 +1,12 @@
-"""A replica's slot is replaced whole, page by page: it is empty, new, damaged, or too far behind.
+"""Copies: the owner replaces a replica's slot page by page if it is new, damaged or too far behind.
 
-Pages go out in turn, so many rows a tick, unless somebody waits for what only this replica may
-bring: a node that is filled with a million documents must not be felt by those who are served
-meanwhile. A replica says how far it has come, and the copy goes on from there: what it has is not
-sent again, however long its disk took over it. (It was, once: a disk slower than our patience was
-sent first pages for ever, and a node with a million documents to come never had one slot.)
+The owner sends a limited number of rows per tick, so that filling a node with a million documents
+does not slow down clients. A slot with rows that stay undecided goes first, without that limit: it
+may need this replica for its quorum.
+
+A replica reports how far it has come, and the copy continues from there, however long its disk
+took. (Without this, a disk slower than the timeout was sent first pages for ever, and a node with a
+million documents to come never completed one slot.)
 """
 
 from collections.abc import Callable, Sequence
@@ -18,12 +20,12 @@ from docstore.wire.messages import Copy, Gap
 
 ROWS_AT_ONCE = 64
 ROWS_A_TICK, ROWS_A_PAGE = 40, 4
-"""Copied in one tick on the average, and what a page counts for besides its rows: 750 rows or 200
-empty slots a second by each owner. Copying is felt by those who are served on the same machine
-meanwhile: with 96, their p99 was 2.1 and 2.4 times what it was before."""
+"""Rows copied per tick on average, and the fixed cost of a page in rows: 750 rows or 200 empty
+slots a second by each owner. Copying slows down clients of the same host: with 96 rows per tick,
+their p99 was 2.1 and 2.4 times the p99 without copying."""
 
 Asked = Callable[[str, Gap], tuple[SlotLog, Reign] | None]
-"""The log that a replica needs something of, if it is ours to give."""
+"""Returns the log that a replica asks for; None if this node cannot serve it."""
 
 
 class Copying:
@@ -37,12 +39,12 @@ class Copying:
         self._copying: dict[str, set[int]] = {}
         """Replica -> the slots that are being copied to it."""
         self._waiting: dict[tuple[str, int], Gap] = {}
-        """(Replica, slot) -> what it said last, of those that wait for a page."""
+        """(Replica, slot) -> its last Gap, for those that wait for a page."""
         self._room = 0
         """Rows that may be copied in this tick; below 0 after a page that was larger."""
 
     def tick(self) -> None:
-        """Send the next pages to those that have waited longest, as many as there is room for."""
+        """Send the next pages within this tick's limit, longest waiting first."""
         self._room = min(ROWS_A_TICK, self._room + ROWS_A_TICK)
         full: set[str] = set()
         for (peer, slot), gap in list(self._waiting.items()):
@@ -55,11 +57,11 @@ class Copying:
                     continue
             del self._waiting[peer, slot]
             found = self._asked_by(peer, gap)
-            if found is not None:  # Otherwise it asks whoever owns the slot now.
+            if found is not None:  # Otherwise the replica asks the present owner.
                 self._room -= self._go_on(*found, peer, gap)
 
     def ask(self, log: SlotLog, reign: Reign, peer: str, gap: Gap) -> None:
-        """Have the next page sent: now if there is room or somebody waits, else in its turn."""
+        """Send the next page now if the limit allows or the slot is stuck; else queue it."""
         if self._is_stuck(log) or (self._room > 0 and self._may_copy(peer, log.slot)):
             self._waiting.pop((peer, log.slot), None)
             self._room -= self._go_on(log, reign, peer, gap)
@@ -67,11 +69,11 @@ class Copying:
             self._waiting[peer, log.slot] = gap
 
     def is_in_line(self, peer: str, slot: int) -> bool:
-        """Say whether a replica waits for its turn: it has said where it is, and need not again."""
+        """Say whether a replica is queued for a page: it need not report its state again."""
         return (peer, slot) in self._waiting
 
     def _is_stuck(self, log: SlotLog) -> bool:
-        """Say whether rows have waited for a while for what only this replica may bring."""
+        """Say whether rows stay undecided for a while: they may need this replica."""
         if log.reign is None or log.decided >= log.end:
             return False
         return self.core.now - log.reign.progress_at >= self.core.config.sending.resend_interval_s
@@ -84,7 +86,7 @@ class Copying:
         follower = reign.followers[peer]
         is_known = follower.copied not in (None, WHEREVER)
         if is_known and not (gap.copying and gap.end == follower.copied):
-            return 0  # An answer to something older.
+            return 0  # The answer to an older page.
         goes_on = gap.copying and not gap.full
         after, last = gap.end if goes_on else 0, log.end - len(reign.fresh)
         count = min(self.core.config.sending.page_rows, ROWS_AT_ONCE)
@@ -111,7 +113,7 @@ class Copying:
         return ROWS_A_PAGE + min(count, max(0, last - after))
 
     def _may_copy(self, peer: str, slot: int) -> bool:
-        """Bound how many slots are copied to one replica at once: only a whole one is of use."""
+        """Limit the slots copied to a replica at once: only a complete slot is of use."""
         slots = self._copying.setdefault(peer, set())
         if slot not in slots and len(slots) >= self.core.config.sending.copies_max:
             slots -= {each for each in slots if not self._is_copying(peer, each)}

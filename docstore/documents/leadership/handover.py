@@ -1,14 +1,14 @@
-"""A side road: giving a slot away by consent, to the member that the hash prefers, or to anybody.
+"""Hand-over: an owner transfers a slot to the member that the hash prefers, or to any other.
 
-A node that comes back after a crash owns nothing: others have taken its slots. Once it has been
-there for a while, and its log has all that was decided, the present owner gives the slots back.
-A node that is asked to drain, or whose disk is full, gives all of its slots away, to whoever comes
-next; to nobody if all others are as it is (rule O7).
+A node that restarts after a crash owns nothing: other nodes have taken its slots. Once it has been
+up for a while, and its log has every decided row, the present owner gives its slots back. A node
+that drains, or whose disk is full, transfers all of its slots to the next replicas in the order of
+preference. It keeps them if all other replicas drain or are full as well (rule O7).
 
-The owner closes the slot: what arrives waits. When nothing is under way any more, it ends its
-reign and tells the heir, which takes over as after a crash, at once. The entry nodes send what
-waited to the new owner. So nothing is refused, nothing is left open, and the ballots fence all of
-this as they fence every take-over: a hand-over that fails half-way is an ordinary failure.
+The owner closes the slot: operations that arrive wait. When none is under way any more, the owner
+ends its reign and tells the target, which takes over at once, as after a crash. The entry nodes
+send the waiting operations to the new owner, so none is refused. Ballots fence a hand-over as they
+fence every take-over: a hand-over that fails half-way is an ordinary failure.
 
 Source: our own; the transfer of leadership in Raft (Ongaro, 2014, section 3.10) is its cousin.
 """
@@ -40,13 +40,13 @@ class HandingOver:
         self._released: list[tuple[int, int]] = []
         self._closed = 0
         self._misplaced: list[tuple[SlotLog, Reign]] = []
-        """Slots of ours that the hash gives to somebody else, as of so many changes of owners."""
+        """This node's slots that the hash gives to another, cached per count of owner changes."""
         self._misplaced_as_of = -1
 
     def tick(self) -> None:
-        """Close slots that others should have, give away those that have come to rest."""
+        """Close slots that other nodes should own; give away closed slots that are idle."""
         self._given, self._released = {}, []
-        # Of what was closed some may stay: there is room again, or who was to have it has gone.
+        # A closed slot may stay here: the disk has room again, or its target is gone.
         concerns_all = self.core.should_yield or self._closed > 0
         reigns = self.core.logs.reigns() if concerns_all else self._misplaced_ones()
         self._closed = sum(reign.closed_since is not None for _, reign in reigns)
@@ -63,7 +63,7 @@ class HandingOver:
         return self._misplaced
 
     def tell(self) -> None:
-        """Tell the heirs, after the heartbeat that says that we own these slots no more."""
+        """Tell the targets, after the heartbeat that drops the claims to these slots."""
         given, self._given = self._given, {}
         released, self._released = self._released, []
         if released and self.core.has_leases:
@@ -88,7 +88,7 @@ class HandingOver:
             self._given.setdefault(heir, []).append(log.slot)
             self._released.append((log.slot, reign.ballot[0]))
         elif self.core.now - reign.closed_since > self.core.config.leadership.closing_max_s:
-            # Whoever waits here waits too long: serve, and try again later.
+            # The waiting operations have waited too long: serve them, and try again later.
             self._reopen(log, reign)
 
     def _reopen(self, log: SlotLog, reign: Reign) -> None:
@@ -97,7 +97,7 @@ class HandingOver:
         self.reopen(log, reign)
 
     def _heir(self, log: SlotLog, reign: Reign) -> str | None:
-        """Return who should have the slot instead of us, if it is ready to take it."""
+        """Return the member that should own the slot instead of this node, if it is ready."""
         if self.core.should_yield:
             candidates = [member for member in log.replicas if member != self.core.me]
         else:
@@ -105,7 +105,7 @@ class HandingOver:
         return next((each for each in candidates if self.is_ready(log, reign, each)), None)
 
     def is_ready(self, log: SlotLog, reign: Reign, member: str) -> bool:
-        """Say whether a member is there for good, fit, and has all that is decided."""
+        """Say whether a member is up for long enough, fit, and has every decided row."""
         follower = reign.followers.get(member)
         peer = self.core.peers[member]
         if follower is None or not self.core.may_own(member) or not peer.linked:

@@ -1,12 +1,12 @@
-"""What a replica has promised to owners that read by lease: nobody else gets the slot for a while.
+"""Read leases that a replica has granted: it promises the slot to no other node until they expire.
 
-It is kept in memory only; so who has just started promises nothing to anybody for as long as what
-it may have promised before holds (rule R2).
+They are in memory only. A replica that has just started makes no promise for the length of a lease,
+because it may have granted leases before the restart (rule R2).
 """
 
 
 class Leases:
-    """slot -> whose reads must not be made stale, and until when."""
+    """The leases of all slots: owner and expiry of each."""
 
     def __init__(self, length_s: float, started_at: float) -> None:
         self._length_s = length_s
@@ -14,11 +14,11 @@ class Leases:
         self._granted: dict[int, tuple[int, str, float]] = {}
 
     def grant(self, slot: int, epoch: int, owner: str, now: float) -> None:
-        """Let nobody but this owner have the slot from now on, for the length of a lease."""
+        """Grant an owner the slot for the length of a lease from now on."""
         self._granted[slot] = (epoch, owner, now + self._length_s)
 
     def release(self, slot: int, epoch: int, owner: str) -> None:
-        """Forget what was promised to a reign that needs it no more."""
+        """Drop the lease of a reign that has released it."""
         if self._granted.get(slot, (0, ""))[:2] == (epoch, owner):
             del self._granted[slot]
 

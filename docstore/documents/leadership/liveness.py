@@ -1,8 +1,8 @@
-"""Who is heard, who claims what, and whether we may go on: heartbeats and their absence.
+"""Liveness: which members are heard, which slots they claim, and whether a quorum is heard.
 
-In: heartbeats, links made and lost, membership's hints. Out: heartbeats of our own, and the end
-of our reigns when a quorum is not heard any more (rule O6). None of it is ever counted; a node
-that is wrong here tries in vain, or serves later than it could.
+In: heartbeats, links made and lost, membership's hints. Out: this node's heartbeats, and the end of
+its reigns when it hears no quorum any more (rule O6). No decision counts any of this as a vote: a
+node that is wrong here tries in vain, or serves later than it could.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class Liveness:
     def __init__(
         self, core: Core, spreader: Spreader, ready: Callable[[], tuple[int, bytes]]
     ) -> None:
-        """ready: what to say of our slots while the group changes."""
+        """ready: the readiness of this node's slots while the group changes, for heartbeats."""
         self.core = core
         self.outbox = core.outbox
         self.spreader = spreader
@@ -35,7 +35,7 @@ class Liveness:
         self.unowned_slots = UnownedSlots(core)
 
     def heard(self, sender: str) -> None:
-        """Anything from a peer shows that it is there."""
+        """Note that a peer is alive: any message shows it."""
         peer = self.core.peers.get(sender)
         if peer is None:
             return  # Not a member, or not yet.
@@ -62,7 +62,7 @@ class Liveness:
         self.core.routes_changed = True
 
     def beat(self) -> None:
-        """Send heartbeats when they are due, or at once when our claims have changed."""
+        """Send heartbeats when they are due, or at once when this node's claims have changed."""
         core = self.core
         self.unowned_slots.tick()
         due = core.now - self._beat_at >= core.config.leadership.heartbeat_interval_s
@@ -85,7 +85,7 @@ class Liveness:
         )  # fmt: skip
 
     def _still_spreads(self) -> bool:
-        """Say whether who follows us, as we drain, has not got what we have executed last."""
+        """Say whether followers of this draining node still lack operations that it executed."""
         core = self.core
         patience_s = core.config.leadership.quorum_grace_s
         if not core.is_draining or core.now - core.draining_since > patience_s:
@@ -107,7 +107,7 @@ class Liveness:
         return tuple((epoch, to_bitmap(slots, count)) for epoch, slots in sorted(owned.items()))
 
     def link_lost(self, peer: str) -> None:
-        """A broken connection is news: the peer is not heard until it speaks again."""
+        """Count a peer as silent until its next message, because its connection broke."""
         self.core.peers.links.pop(peer, None)
         state = self.core.peers.get(peer)
         if state is None:
@@ -117,7 +117,7 @@ class Liveness:
         self.core.routes_changed = True
 
     def link_made(self, peer: str, protocol: int) -> None:
-        """Tell a peer of us. What was sent before may be lost: the timers will send it again."""
+        """Send a new peer a heartbeat. Timers resend the messages that the old link lost."""
         self.core.peers.links[peer] = protocol
         if peer in self.core.peers:
             self.core.peers[peer].linked = True

@@ -1,10 +1,15 @@
-"""A side road: becoming the owner of slots (rules T0 to T4, L1).
+"""Take-over: a node becomes the owner of slots (rules T0 to T4, L1).
 
-A node tries when it is the first member alive in a slot's replica set and nobody alive owns
-the slot. It asks whether a quorum would let it (pre-vote), promises itself, durably, gathers a
-quorum of promises, takes the greatest (adopted, end) among their logs as the base, brings its
-own log there, and opens once a quorum stands at the base. One round of messages serves all the
-slots that it tries for.
+A node tries when it is the first live member of a slot's replica set and no live node owns the
+slot. The steps:
+
+1. Ask whether a quorum would promise (pre-vote).
+2. Promise its own ballot, durably, then collect promises from a quorum.
+3. Choose the log with the greatest (adopted, end) among them as the base.
+4. Bring its own log to the base.
+5. Open once a quorum durably holds the base.
+
+One round of messages serves all the slots that the node tries for.
 
 Source: the view change of Viewstamped Replication Revisited (Liskov and Cowling, 2012, section
 4.2), started by the member that the hash prefers; pre-vote from Raft (Ongaro, 2014, 9.6).
@@ -54,7 +59,7 @@ class TakeOver:
         self._round = core.boot << 32
         self._voters: set[str] = set()
         self._votes: dict[int, set[str]] = {}
-        """slot -> the nodes that would let us, in the pre-vote round that is on its way."""
+        """Slot -> the nodes that would promise it, in the current pre-vote round."""
         self._asked_at = NEVER
         self._not_before = NEVER
         self._backing_off = 1
@@ -68,13 +73,13 @@ class TakeOver:
         self._attempts_as_of = -1
 
     def forget(self) -> None:
-        """Abandon a pre-vote: things are different now, and may be tried for at once."""
+        """Abandon a pre-vote because the group has changed; the next may begin at once."""
         self._votes, self._not_before = {}, self.core.now
 
     # Trying
 
     def consider(self) -> None:
-        """Try for every slot that should be ours and is nobody's."""
+        """Try for every slot that this node should own and no live node owns."""
         core = self.core
         times = core.config.leadership
         asking = self._votes and core.now - self._asked_at < times.attempt_timeout_s
@@ -89,14 +94,14 @@ class TakeOver:
             self._ask_votes(slots)
 
     def handed(self, sender: str, message: HandOver) -> None:
-        """Take slots that their owner has just given up for us."""
+        """Take slots that their owner hands over to this node."""
         for slot in from_bitmap(message.slots):
             self.core.peers.disclaim(sender, slot)
         self.forget()
         self.consider()
 
     def _unclaimed(self) -> list[SlotLog]:
-        """Return the slots that nobody alive says it owns; mostly there are none.
+        """Return the slots that no live node claims; mostly there are none.
 
         Asked at every tick, and looked for only when something has changed.
         """
@@ -122,7 +127,7 @@ class TakeOver:
         return first_alive(self.core, log.slot) == self.core.me and not self._is_early(log.slot)
 
     def _is_early(self, slot: int) -> bool:
-        """Say whether somebody whom the hash prefers may just be starting, as this node is."""
+        """Say whether a member that the hash prefers may be starting, as this node is."""
         core = self.core
         if core.now - core.started_at >= core.config.leadership.start_grace_s:
             return False
@@ -163,7 +168,7 @@ class TakeOver:
         return first_alive(self.core, slot) in before
 
     def voted(self, sender: str, message: PreVoted) -> None:
-        """Count a vote; prepare the slots that a quorum leaves to us."""
+        """Count a pre-vote; prepare the slots that a quorum would promise."""
         if message.round != self._round or not self._votes:
             return
         refused = set(from_bitmap(message.refused))
@@ -193,7 +198,7 @@ class TakeOver:
     # Promises
 
     def _prepare(self, slots: list[int]) -> None:
-        """Promise ourselves first, durably, then ask the others (rule T1)."""
+        """Promise this node's own ballot durably, then ask the others (rule T1)."""
         core = self.core
         ballot = next_ballot(core.logs.epoch_seen, core.me)
         core.logs.epoch_seen = ballot[0]
@@ -239,7 +244,7 @@ class TakeOver:
         return promised and quorum.is_quorum(full, log.voting[:1])
 
     def best(self, log: SlotLog, evidence: Collection[Evidence]) -> Evidence:  # Seam.
-        """Return the log that holds all that was ever decided: greatest (adopted, end) (T2)."""
+        """Return the log that holds every decided row: the greatest (adopted, end) (T2)."""
         return max(evidence, key=lambda each: (each.adopted, each.end))
 
     # Recovering
@@ -267,7 +272,7 @@ class TakeOver:
             self._go_to_common(log, reign, best)
 
     def _go_to_common(self, log: SlotLog, reign: Reign, best: Evidence) -> None:
-        """Cut our own log to what it shares with the best one, then fetch the rest."""
+        """Truncate this node's log to its common prefix with the best one; fetch the rest."""
         common = common_end(log.ballots, log.end, best.ballots, best.end)
         if common < log.decided or common < best.kept:
             # Decided rows are in every log that a quorum can offer; this one is not to be used.
@@ -290,7 +295,7 @@ class TakeOver:
         self.outbox.send(source, Fetch(log.slot, reign.ballot[0], log.end + 1, last))
 
     def fetch(self, sender: str, message: Fetch) -> None:
-        """Give a new owner rows of our log, as long as our promise to it stands."""
+        """Send a new owner rows of this log, unless a higher ballot was promised since."""
         log = self.core.logs.get(message.slot)
         ballot = (message.epoch, sender)
         if log is None or log.promised != ballot:
@@ -309,7 +314,7 @@ class TakeOver:
         self.outbox.read(Rows(message.slot, message.first, last, bounds.page_bytes), found)
 
     def fetched(self, sender: str, message: Fetched) -> None:
-        """Append rows of the base to our log."""
+        """Append fetched rows of the base to this node's log."""
         log = self.core.logs.get(message.slot)
         reign = log.reign if log else None
         if log is None or reign is None or reign.recovery.best is None:
@@ -331,7 +336,7 @@ class TakeOver:
             self._fetch(log, reign)
 
     def _root(self, log: SlotLog, reign: Reign) -> None:
-        """Our log is the base: adopt our own ballot, and have the others adopt it."""
+        """Adopt the own ballot, because the log is at the base, and have the others adopt it."""
         assert log.end == reign.base
         log.adopted = reign.ballot
         log.ballots = ballot_added(log.ballots, reign.ballot, reign.base + 1)
@@ -342,7 +347,7 @@ class TakeOver:
     # Giving up
 
     def expire(self) -> None:
-        """Abandon attempts that have had their time (rule T4)."""
+        """Abandon attempts that have timed out (rule T4)."""
         core, failed = self.core, False
         if self._attempts_as_of != core.ownership_changes:
             self._attempts_as_of = core.ownership_changes
@@ -360,7 +365,7 @@ class TakeOver:
             self._patience_s = min(2 * self._patience_s, longest_s)
 
     def opened(self) -> None:
-        """An attempt succeeded: the next one need not wait."""
+        """Reset the back-off after a successful attempt."""
         self._backing_off = 1
         self._patience_s = self.core.config.leadership.attempt_timeout_s
 
