@@ -231,7 +231,7 @@ class SubscriptionPages:
         fields = Fields(
             json.parse_object(bodies.json_bytes(body, headers.content_media(request, PATCHES)))
         )
-        kind, why = fields.text("kind"), fields.text("why", default="somebody has asked for it")
+        kind, why = fields.text("kind"), fields.text("why", default="a client has asked for it")
         fields.end()
         if kind not in CLIENTS or len(why) > WHY_CHARACTERS_MAX:
             raise Refusal(f"kind is one of {', '.join(CLIENTS)}; why is short", status=400)

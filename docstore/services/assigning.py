@@ -1,8 +1,8 @@
 """The assignor: which member should have which partition. Sticky, balanced, the same everywhere.
 
 1. Each member's quota is its share of the partitions by capacity, rounded down; what is left over
-   goes by largest remainder, and where remainders are equal to whoever keeps most by it.
-2. Everybody keeps what it has and fits its quota. Too much: what scores worst for it is free.
+   goes by largest remainder, and where remainders are equal to the member that keeps most by it.
+2. Each member keeps its partitions up to its quota. Above it, those that score worst are free.
 3. The free go, in their order, to the member with room for whom they score best.
 
 The score is a SHA-256 of group, partition and member (rendezvous hashing): two groups over the

@@ -1,6 +1,6 @@
-"""What a lease is asked about its list, and what is remembered of the answers for a moment.
+"""Requests about the list of a lease, and a short-lived cache of the answers.
 
-Why that may be, and what for, says `docstore/http/campaigns.py`.
+For why that is safe, and its use, see `docstore/http/campaigns.py`.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from docstore.services.leases import Phase, read_lease
 REMEMBERED_S = 5.0
 REMEMBERED_MAX = 10_000
 LATE_S_MAX = 60.0
-"""How long after a lease was seen alive something may come into a queue under it."""
+"""How long after a lease was seen alive a candidate may enter a queue under it."""
 
 
 def attach_request(lease: str, link: str) -> Operation:
-    """Return what has a lease know of a document, and changes nothing if it does."""
+    """Return the request that attaches a document to a lease; repeating it changes nothing."""
     body = json.dump({"kind": "AttachRequest", "link": link})
     return Operation(verb="PATCH", link=lease, body=body, media="handler")
 
@@ -28,7 +28,7 @@ def has_ended(found: Answer) -> bool:
 
 
 class Attached:
-    """What leases had on their lists a moment ago."""
+    """A cache of the lists of leases, as they were a moment ago."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""Services whose states are made by a class of somebody's: what stands between it and the owner.
+"""Services whose states are made by an author's class: the layer between it and the owner.
 
-The class is looked at once, when its factory becomes known, and is called for those methods alone
-that it has handlers for. Each handler is given values of its own, and what it returns or raises is
-looked at: it can spoil nothing but its own answer. How it is called is handed in: a node measures
-it, and logs how it failed.
+The class is inspected once, when its factory becomes known, and is called only for the methods that
+it has handlers for. Each handler is given values of its own, and its result or exception is
+checked: it can spoil nothing but its own answer. The function that calls it is handed in: a node
+measures it, and logs its failures.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ HANDLERS: Mapping[Method, Sequence[str]] = {
 """Method -> what may be called for it: both may create, and replace."""
 
 REASON_LENGTH_MAX = 512
-"""Of what an author tells whoever is refused, in characters."""
+"""Longest reason of an author for a refusal, in characters."""
 
 Call = Callable[[str, Callable[[], Any]], Any]
 """(path of the factory, what calls a handler) -> what that returns. Raises Refusal."""
@@ -185,9 +185,9 @@ class AuthoredService(WithAuthor):
 def _leased(
     method: str, before: State | None, body: State
 ) -> Callable[[State | None], State | None]:
-    """Take the lease out of what a handler is given; return what puts it into what it has made.
+    """Remove the lease from the values of a handler; return what puts it into the result.
 
-    It is the store's affair: the lease was told of the document before, which no handler can do.
+    It is the store's affair: the document was attached to it before, which no handler can do.
     """
     had = None if before is None else before.pop(LEASE, None)
     is_named = LEASE in body

@@ -120,9 +120,9 @@ def in_force(options: ServiceOptions) -> State:
 
 
 def _check_wishes(declaration: State) -> None:
-    """Refuse what would be promised and not kept; what only costs space or time may be asked.
+    """Refuse wishes that would change results but are not kept.
 
-    Of the latter the answer warns: see `unkept.py`.
+    Wishes that concern space or time alone are accepted with a warning: see `unkept.py`.
     """
     if declaration.get("nodeSelector", "default") != "default":
         raise Refusal("the only node selector for factories is default")
@@ -219,8 +219,8 @@ def _kind(value: Any) -> str:
 class FactoryService(WithAuthor):
     """The service of declarations themselves, at /core/factories.
 
-    What a node declares of a class that it has is written past this, as what the store does by
-    itself; clients may delete it, and no more: the class would go on by other words than these.
+    A node declares the classes that it has past this service, as an action of the store itself.
+    Clients may only delete such a declaration: a change would not change the class.
     """
 
     options = ServiceOptions(path="/core/factories", kind="docstore:Factory", put_creates=False)

@@ -11,7 +11,7 @@ DESCRIPTION = {
         "keyValues": {"type": "object", "description": "texts by texts"},
     },
 }
-"""Of its documents, as a schema; what is refused is said by `check`."""
+"""Description of its documents, as a schema; `check` is what refuses them."""
 
 
 class ExampleService(Service):

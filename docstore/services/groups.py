@@ -1,7 +1,7 @@
 """The service of groups and of roles: a second line behind the coordinator's conditional updates.
 
-Each update brings the whole next state. What keeps two writers apart is that it names the version
-that it goes on from, and the reign that decided it; here is refused what no reign may decide.
+Each update brings the whole next state. It names the version that it is based on and the reign that
+decided it, which keeps two writers apart. This service refuses changes that no reign may decide.
 """
 
 from dataclasses import replace
@@ -45,9 +45,9 @@ def why_not(before: Group, after: Group, version: int) -> str:  # Seam.
     if after.generation != before.generation + is_new:
         return "the generation grows by one when members, topics, settings or target change"
     if after.settings != before.settings and before.members:
-        return "settings change while nobody is a member: they rest on them"
+        return "settings may change only while the group has no members"
     if after.parts != before.parts and "" in before.parts and before.members:
-        return "the number of partitions changes while nobody is a member"
+        return "the number of partitions may change only while the group has no members"
     if any(each not in after.members for each in after.target.values()):
         return "only a member should have a partition"
     for partition, tenure in after.tenure.items():

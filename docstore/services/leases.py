@@ -18,7 +18,7 @@ from docstore.model.service import Refusal, ServiceOptions, State
 
 LEASES = "/core/leases"
 TURNS = ("/core/elections", "/core/locks")
-"""What is attached to a lease there is not a document of the holder's, but a place in a queue."""
+"""Paths where an attached document is a queue with a place of the holder, not its own."""
 TTL_MS = (500, 3_600_000)
 TTL_MS_DEFAULT = 10_000
 ATTACHED_MAX = 1_000
@@ -30,11 +30,11 @@ SHARED_BYTES_MAX = 512
 
 
 class Behavior(StrEnum):
-    """What becomes of the documents that are attached to a lease that has ended."""
+    """Fate of the documents that are attached to a lease that has ended."""
 
     DELETE = "delete"
     RELEASE = "release"
-    """They stay, and name no lease any more."""
+    """The documents stay, and name no lease any more."""
 
 
 class Phase(StrEnum):
@@ -42,7 +42,7 @@ class Phase(StrEnum):
 
     ALIVE = "alive"
     EXPIRING = "expiring"
-    """It is not renewed any more: whoever holds it stops, and it ends once its time is over."""
+    """The lease is renewed no more: its holder stops, and it ends once its time is over."""
     ENDED = "ended"
 
 
@@ -52,7 +52,7 @@ PHASES: Mapping[str, Phase] = {str(each): each for each in Phase}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """What the document says. holder: for people. why: it ended. ended_us: since 1970, for people.
+    """State of the document. holder: for people. why: it ended. ended_us: since 1970, for people.
 
     attached: links, in the order in which they came.
     """
@@ -88,7 +88,7 @@ class Lease:
 
 
 def lease_link(name: str) -> str:
-    """Return the link of a lease that somebody names: by its link, or by its id alone."""
+    """Return the link of a lease that is named by its link, or by its id alone."""
     return name if "/" in name else f"{LEASES}/{name}"
 
 
@@ -191,7 +191,7 @@ def _attach(lease: Lease, request: Fields) -> Lease:
 def _detach(lease: Lease, request: Fields) -> Lease:
     link = _link(request)
     if link.rpartition("/")[0] in TURNS:
-        # Somebody may be on the way into its queue, and has to be found when the lease ends.
+        # A candidate may be entering its queue, and has to be found when the lease ends.
         detail = "an election or a lock stays attached for as long as the lease lives"
         raise Refusal(detail, status=409, code="stays-attached")
     return replace(lease, attached=tuple(each for each in lease.attached if each != link))
@@ -228,7 +228,7 @@ CHANGES: Mapping[str, Callable[[Lease, Fields], Lease]] = {
 
 
 class LeaseService:
-    """The service of leases' documents. What a client may ask of it is checked before it comes."""
+    """The service of leases' documents. Requests of clients are checked before they reach it."""
 
     options = ServiceOptions(path=LEASES, kind="docstore:Lease", put_creates=False, methods=())
     checks = True

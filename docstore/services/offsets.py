@@ -1,7 +1,7 @@
 """How far a group has read a partition of a topic: claimed first, then read on from there.
 
-`/core/groups/<group>/offsets/<topic>/<partition>`. Who has a new tenure claims it with its token,
-and the answer of the claim is where to begin (GO1). From then on no other token commits anything
+`/core/groups/<group>/offsets/<topic>/<partition>`. A member with a new tenure claims it with its
+token, and the answer says where to begin (GO1). From then on no other token commits anything
 (GO2): neither a smaller one, nor one that claimed the offset of a group that was deleted since. So
 the last commit of the one before is either in what the claim returns, or refused: nothing lies
 between. Under one token offsets only grow: a late repetition does not take them back.
@@ -40,7 +40,7 @@ def offset_link(group: str, partition: str) -> str:
 
 
 def nothing_read() -> State:
-    """Return the state of a partition that nobody has claimed yet."""
+    """Return the state of a partition that no member has claimed yet."""
     return {
         "offset": NOTHING,
         "token": 0,
@@ -118,7 +118,7 @@ def _of_incarnation(state: State, named: str, *, is_claim: bool) -> State:
 
 def _after(state: State, said: State) -> State | None:  # Seam.
     if said["token"] < state["token"]:
-        detail = f"token {state['token']} has claimed it: whoever held yours is not in charge"
+        detail = f"token {state['token']} has claimed it: your tenure has ended"
         raise Refusal(detail, status=409, code="fenced")
     if "offset" in said and said["token"] > state["token"]:
         raise Refusal(f"token {said['token']} has not claimed it", status=409, code="not-claimed")

@@ -1,7 +1,7 @@
 """Which service is at which path, on this node: built in, or declared in a decided row.
 
-What is declared may name a class that makes its states. Those that this node has are handed in;
-where one is missing, or is of another kind, the node makes nothing of updates.
+A declaration may name a class that makes its states. The classes of this node are handed in; where
+one is missing, or is of another kind, the node applies no updates.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ SNAPSHOTS = "/core/snapshots"
 FEED_KEYS = "/core/feed-keys"
 """The key of a group's sealed tokens, made by the first node that needs it."""
 JOBS, DEAD_LETTERS = "/core/spark/jobs", "/core/spark/dead"
-"""What bulk jobs leave behind: one document for each, and one for each row that was refused."""
+"""Documents of bulk jobs: one for each job, and one for each row that was refused."""
 _RATE = {"type": "number", "minimum": 0}
 QUOTAS = ServiceOptions(
     path="/core/spark/quotas", kind="docstore:Quota",
@@ -50,7 +50,7 @@ QUOTAS = ServiceOptions(
         "additionalProperties": False,
     },
 )  # fmt: skip
-"""What a bulk job may take of each node; see `docstore/http/quotas.py`."""
+"""Quota of a bulk job at each node; see `docstore/http/quotas.py`."""
 
 PRODUCERS = ServiceOptions(path="/core/producers", kind="docstore:Producer", methods=("DELETE",))
 """Epochs of those who write to streams under an id; see `docstore/http/producers.py`."""
@@ -125,9 +125,9 @@ class Registry:
         )
         self._services: dict[str, Service] = {each.options.path: each for each in built_in}
         self._partitions = PartitionService()
-        """Of every topic: what lies below it, at any of many paths."""
+        """Service of the partitions of every topic, at as many paths."""
         self._offsets = OffsetService()
-        """Of every group and topic."""
+        """Service of the offsets of every group and topic."""
         self.built_in: Sequence[Service] = (*built_in, self._partitions, self._offsets)
         self._declared: dict[str, tuple[int, str]] = {}
         """Link of the declaration -> (its version, the path that it declares, "" once deleted)."""

@@ -1,7 +1,7 @@
 """JSON Schemas from clients, made safe for the owner's one thread.
 
-A schema is applied to every update by the owner of the document, so none may take for ever. What
-the library would do slowly or dangerously is refused when the factory is declared, or done
+A schema is applied to every update by the owner of the document, so none may take for ever. Slow
+or dangerous features of the library are refused when the factory is declared, or done
 differently: references stay inside the schema, regular expressions are bounded by the length of
 the text that they meet, and uniqueness is decided by canonical forms.
 

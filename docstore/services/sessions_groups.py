@@ -6,7 +6,7 @@ next state, names the version that it goes on from and the reign that decided it
 
 `target` says where a partition should be. `tenure` says who may believe that it leads it, and its
 token: the version of the row that granted it, so tokens grow even over a group that was deleted
-and made again. What a member says that it owns is not kept: it is said again with each pulse.
+and made again. The list of a member is not stored: it is sent again with each pulse.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ PHASES: Mapping[tuple[Phase, Phase], str] = {
 
 
 class Member(NamedTuple):
-    """Who takes part. instance: a name that outlives its process, or "". since: a generation.
+    """A member. instance: a name that outlives its process, or "". since: a generation.
 
     capacity: its weight; 0 for one that is leaving and gives away what it has.
     """
@@ -65,7 +65,7 @@ class Member(NamedTuple):
 
 
 class Tenure(NamedTuple):
-    """Who may believe that it leads a partition; token: the version of the row that says so."""
+    """The member that may believe that it leads a partition; token: the row's version."""
 
     member: str
     token: int
@@ -106,7 +106,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """What the document says. parts: topic -> partitions, or "" -> partitions for roles."""
+    """State of the document. parts: topic -> partitions, or "" -> partitions for roles."""
 
     parts: Mapping[str, int]
     settings: Settings = field(default_factory=Settings)

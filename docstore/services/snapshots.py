@@ -7,7 +7,7 @@ from docstore.services.declared import DeclaredService
 
 
 class SnapshotService(DeclaredService):
-    """The service of snapshots: one whose cut nobody can read would hold nothing, unseen."""
+    """The service of snapshots. It refuses a cut that is not readable: it would keep nothing."""
 
     def __init__(self, path: str) -> None:
         super().__init__(ServiceOptions(path=path, kind="docstore:Snapshot"))

@@ -1,8 +1,8 @@
-"""A subscription: whom changes of a path are told by webhook, and how far that has come.
+"""A subscription: a webhook for the changes of a path, and the mark of its deliveries.
 
-Its document lies at `/core/subscriptions/<id>`, at level 3. Who owns its slot delivers
-(`docstore/subscriptions/`), and says here how far: seldom, since each time is a version. The secret
-by which deliveries are signed is in it as nobody but nodes can read it.
+Its document lies at `/core/subscriptions/<id>`, at level 3. The owner of its slot delivers
+(`docstore/subscriptions/`), and saves its mark here: seldom, since each save is a version. The
+secret that signs deliveries is stored sealed, so only nodes can read it.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,9 +27,9 @@ class Phase(StrEnum):
 
     ACTIVE = "active"
     PAUSED = "paused"
-    """Nothing is delivered until somebody resumes it; it goes on from where it was."""
+    """Nothing is delivered until a client resumes it; it continues from its mark."""
     ENDED = "ended"
-    """Nothing will ever be: its receiver wants no more, or there is no history to go on from."""
+    """Nothing will ever be delivered: its receiver wants no more, or the history is gone."""
 
 
 PHASES: Mapping[str, Phase] = {str(each): each for each in Phase}
@@ -47,9 +47,9 @@ class Replay(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Up to where everything has been taken. position: token of a feed.
+    """Position up to which all changes have been taken. position: token of a feed.
 
-    replay: while the documents as of that position are told; None: what comes behind it is.
+    replay: set while the documents as of that position are sent; None: later changes are.
     """
 
     position: str
@@ -58,10 +58,10 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """What the document says.
+    """State of the document.
 
-    user: who has made it, "" where nobody was asked who he is. sealed: its secret. why: it is
-    paused or has ended. earliest: from where there is a feed, if it has ended since there is none
+    user: its creator, "" where nodes do not ask for users. sealed: its secret. why: it is paused
+    or has ended. earliest: from where there is a feed, if it has ended since there is none
     from its mark on. delivered: changes that the receiver has taken, doubles as well. expires_us:
     since 1970, 0 for never.
     """
@@ -174,7 +174,7 @@ def _advance(before: Subscription, request: Fields) -> Subscription:
 
 
 def _pause(before: Subscription, request: Fields) -> Subscription:
-    why = request.text("why", default="somebody has asked for it")
+    why = request.text("why", default="a client has asked for it")
     if before.phase is Phase.PAUSED:
         return before
     return replace(_advance(before, request), phase=Phase.PAUSED, why=why)

@@ -1,8 +1,8 @@
-"""What a document of a service is made of: an empty one, and a description of its members. Pure.
+"""Templates of a service's documents: an empty one, and a description of its members. Pure.
 
-Out of the service's JSON Schema, in the words of Xenon's `documentDescription`. Of a schema is
-shown what describes: types, members, what is required, texts, examples, defaults. References are
-followed within the schema, to a depth, and for as long as they do not make the page a large one.
+They are made of the service's JSON Schema, in the words of Xenon's `documentDescription`. Shown are
+the descriptive parts: types, members, required ones, texts, examples, defaults. References are
+followed within the schema, up to a depth, and as long as the page does not become a large one.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ Schema = Mapping[str, Any]
 
 DEPTH_MAX = 8
 FOLLOWED_BYTES_MAX = 1 << 20
-"""Of what is referred to, if each reference is to all of the schema."""
+"""Bytes of what is referred to, if each reference is to all of the schema."""
 TYPE_NAMES = {
     "string": "STRING", "integer": "LONG", "number": "DOUBLE", "boolean": "BOOLEAN",
     "array": "ARRAY", "object": "MAP",

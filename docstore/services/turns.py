@@ -1,7 +1,7 @@
-"""Elections and locks: documents that say whose turn it is, and who waits. One service, two paths.
+"""Elections and locks: documents with a holder and a queue. One service, two paths.
 
-What may follow what is in `ownership/by_store.py`; here is how it stands in a document, and what a
-request has to look like. Clients write by requests (PATCH) only; `http/elections.py` has them.
+The transitions are in `ownership/by_store.py`; here are the format of the document and of the
+requests. Clients write by requests (PATCH) only; `http/elections.py` has them.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ ELECTIONS, LOCKS = TURNS
 CAMPAIGNS: Mapping[str, str] = {ELECTIONS: "CampaignRequest", LOCKS: "AcquireRequest"}
 RESIGNS: Mapping[str, str] = {ELECTIONS: "ResignRequest", LOCKS: "ReleaseRequest"}
 MACHINES = frozenset({"GoneRequest", "PromoteRequest"})
-"""What only the machine of leases asks for: it knows which have ended."""
+"""Kinds of requests that only the machine of leases sends: it knows which have ended."""
 NAME_BYTES_MAX = 200
 VALUE_BYTES_MAX = 4_096
 GRACE_MS_MAX = 3_600_000
@@ -163,9 +163,11 @@ def _holder_in(fields: Fields) -> tuple[str, int]:
 
 
 def _resigned(turns: Turns, fields: Fields, version: int) -> Turns:
-    """Whoever knows its token stops holding; by its lease, it stops holding or waiting."""
+    """End a holding that is named by its token, or a holding or waiting by its lease."""
     if fields.has("token") == fields.has("lease"):
-        raise Refusal("name the token of who holds, or the lease of who may wait", status=400)
+        raise Refusal(
+            "name either the token of the holder, or the lease of the candidate", status=400
+        )
     if fields.has("lease"):
         candidate = candidate_of(fields)
         fields.end()
@@ -177,7 +179,7 @@ def _resigned(turns: Turns, fields: Fields, version: int) -> Turns:
 
 
 def gone_request(link: str, lease: str) -> Operation:
-    """Return what takes out of a queue whoever is there under a lease that has ended."""
+    """Return the request that removes a queue's candidates under a lease that has ended."""
     return Operation(
         verb="PATCH",
         link=link,
@@ -187,7 +189,7 @@ def gone_request(link: str, lease: str) -> Operation:
 
 
 class TurnService:
-    """The service of elections, or of locks. What a client may ask is checked before it comes."""
+    """The service of elections, or of locks. Requests of clients are checked before."""
 
     checks = True
 
@@ -199,7 +201,7 @@ class TurnService:
         turns_of(state)
 
     def patch(self, state: State, change: State) -> State | None:
-        """Do what a request asks for."""
+        """Apply a request."""
         before = turns_of(state)
         after = changed(before, change, self.options.path, state["documentVersion"])
         return None if after is before else state_of(after)

@@ -1,4 +1,4 @@
-"""What a declaration asks for and nobody does yet: said in the answer, so that none relies on it.
+"""Warnings about wishes of a declaration that the store does not implement yet.
 
 Such members are not refused, since nothing but space or time depends on them, and a declaration
 written for a later version may say them already. The warnings go with the declaration and are no

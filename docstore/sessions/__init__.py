@@ -1,4 +1,4 @@
-"""What lives only while somebody is heard: leases, and members of groups. A machine beside.
+"""Leases and members of groups: they live only while their holder is heard. A machine beside.
 
 Durable is a document of level 3 for each lease, election, lock, group; in the memory of its owner
 are the times until which holders and members are believed to be there. The road of a keep-alive,
@@ -17,7 +17,8 @@ or of any other call, and the file of each step:
 `reconciling.py` and `services/assigning.py` compute a group's next state. The
 other side of the wire, as pure, is `holder.py` for leases and `member.py` for groups and roles.
 
-What is overdue is ended by an update of the document that names the reign (`machines/updates.py`).
+Overdue leases and members end by an update of the document that names the reign
+(`machines/updates.py`).
 
 The rules that comments cite (S3, H1, G2 ...), and why the whole is safe: `docs/rules.md`.
 """

@@ -33,11 +33,11 @@ class Served:
         self.answer(self, Reply(self.id, status, "", "", result))
 
     def refuse(self, status: int, code: str, detail: str) -> None:
-        """Answer that it is not so, and why."""
+        """Answer with an error."""
         self.answer(self, Reply(self.id, status, code, detail, None))
 
     def elsewhere(self) -> None:
-        """Let the entry ask whoever owns the document now."""
+        """Refuse, so that the entry node asks the present owner of the document."""
         self.refuse(503, NOT_OWNER, "this node does not own the document")
 
 
@@ -136,7 +136,7 @@ class Calls:
             self._end(reply.id, reply)
 
     def link_lost(self, peer: str) -> None:
-        """What was asked of that node is asked of its successor."""
+        """Retry the calls that were sent to that node at its successor."""
         for number in sorted(self._sent_to.get(peer, ())):
             self._retry_soon(number)
         self._served = {key for key in self._served if key[0] != peer}

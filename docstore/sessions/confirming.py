@@ -1,14 +1,14 @@
-"""Nothing is answered from memory before a majority has said, after the question, that it counts.
+"""Answers from memory wait until a majority confirms, after the question, that this node owns.
 
-That is rule S3. A node may own a document no more and not know it; its table is history then. So
-who asks waits for a confirmation that was begun after the question arrived, and it must be of this
-node under the reign of the table: a majority has said meanwhile that nobody took over. That
-something succeeds elsewhere proves nothing about our table, and neither does what was under way.
+That is rule S3. A node may have lost a document without knowing it; its table is stale then. So a
+question waits for a confirmation that was begun after it arrived. The confirmation must name this
+node, under the reign of the table: a majority has said meanwhile that no other node took over. A
+success elsewhere proves nothing about our table, and neither does an earlier confirmation.
 
-What a turn gathers is confirmed at once, by one question for all its slots (Raft's read index).
-Then the table says how each document is: under one reign only rows decided here change them, and
-this machine is told of each before the confirmation comes. A document that the table lacks, or has
-from a listing only, is read itself, which confirms as much.
+The questions of one turn are confirmed together, by one request for all their slots (Raft's read
+index). Then the table is current: under one reign only rows decided here change documents, and this
+machine learns each before the confirmation arrives. A document that the table lacks, or has from a
+listing only, is read itself, which confirms as much.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ Then = Callable[[Known | None], None]
 
 @dataclass(slots=True)
 class Question:
-    """What waits until its slot is confirmed, asked under `reign`."""
+    """A question that waits until its slot is confirmed, asked under `reign`."""
 
     link: str
     reign: int
@@ -39,14 +39,14 @@ class Confirming:
         self._core = core
         self._reigning = reigning
         self._of_slots: dict[int, list[Question]] = {}
-        """Those whose document the table knows for sure: the slot is to be confirmed."""
+        """Questions about decided rows of the table, by slot: the slot is to be confirmed."""
         self._of_documents: dict[str, list[Question]] = {}
-        """Those whose document is to be read."""
+        """Questions about documents that are to be read, by link."""
 
     def confirm(self, link: str, then: Then, lost: Callable[[], None]) -> None:  # Seam.
         """Run `then` once a majority that is asked after this moment has confirmed our reign.
 
-        lost: run instead if it is over, or cannot be confirmed: somebody else may know.
+        lost: run instead if the reign is over or is not confirmed: another node may know.
         """
         known = self._reigning.at(link)
         if known is not None and known.is_sure:
@@ -61,7 +61,7 @@ class Confirming:
 
     @property
     def has_more(self) -> bool:
-        """Say whether something gathered that only the end of a turn lets out."""
+        """Say whether questions wait for the end of the turn."""
         return bool(self._of_slots or self._of_documents)
 
     def end_turn(self) -> None:
@@ -89,7 +89,7 @@ class Confirming:
             self._answered(questions, Answer(status, owner=owner, epoch=epoch))
 
     def _answered(self, questions: Sequence[Question], answer: Answer) -> None:  # Seam.
-        """Take what an owner says of a slot, and of its first document if that was read."""
+        """Take the answer of an owner about a slot, and its first document if that was read."""
         core, link = self._core, questions[0].link
         is_said = answer.is_success or answer.status == 404
         is_ours = is_said and answer.owner == core.me and answer.epoch == core.view.reign_of(link)

@@ -1,17 +1,17 @@
-"""The coordinator of groups and roles: who is heard, what they may lead, and how it moves.
+"""The coordinator of groups and roles: live members, their partitions, and how these move.
 
 G1 It is the owner of the group's document; a member is kept as a lease is: renewed as its pulse
    arrives, answered after a read that confirms our reign, removed by an update that names it.
 G2 A partition is confirmed to a member if its list has it, the decided document gives it the
    tenure, no update of unknown fate takes it away, and it is to stay (`Governed.share_of`).
-G3 Exclusive: the tenure passes only when nobody has it, its member gave it up, left, or its
+G3 Exclusive: the tenure passes only when no member has it, its member gave it up, left, or its
    session is over (`reconciling.PASSES`).
 G4 Not exclusive: it passes at once, and the old member is confirmed until the new one has heard
    that it is (`Heard.leads`).
-G5 Who does not give back what it should within revokeMs is fenced: answered no more, and removed
-   when its session is over. Its other partitions are not given away before: it was just confirmed.
+G5 A member that does not give up a revoked partition within revokeMs is fenced: answered no more,
+   and removed when its session is over. Until then it keeps its others: it was just confirmed.
 G7 Every partition moves by itself; what gathers while an update is under way goes into the next.
-G8 Under a new reign all members have a whole session, and say their lists again.
+G8 Under a new reign all members have a whole session, and send their lists again.
 
 Joining and leaving (G6) is `joining.py`, topics that grow are `growing.py`, and the other side of
 the wire is `member.py`.
@@ -78,7 +78,7 @@ class Coordinating:
             f"{kind}-fence": self._forces,
         }
 
-    # What is known of the documents
+    # Documents
 
     def read(self, row: Row) -> Group | None:
         """Return what a row says, None if it is no group's."""
@@ -103,7 +103,7 @@ class Coordinating:
         Joining.answer(governed)
 
     def left(self, known: Known) -> None:
-        """Govern a group no more: whoever waits is sent to the next coordinator."""
+        """Govern a group no more, and send its waiting calls to the next coordinator."""
         governed = self._governed.pop(known.link)
         for member in governed.heard:
             self._deadlines.drop((known.link, member))
@@ -124,7 +124,7 @@ class Coordinating:
             self.reconcile(governed)
 
     def _fence(self, governed: Governed) -> None:  # Seam.
-        """Fence those that were told to give something up and have not (G5)."""
+        """Fence members that did not give up a revoked partition in time (G5)."""
         if not governed.index.moving:
             return
         limit = self._core.heard_s - governed.group.settings.revoke_ms / 1000
@@ -199,7 +199,7 @@ class Coordinating:
         return Changed(group.generation, share.assigned, share.kept, share.revoked, share.lost)
 
     def _waits(self, served: Served) -> None:
-        """Keep a member waiting until its part is not what it was told: the others sleep on."""
+        """Keep a member waiting until its part differs from the one last sent; wake no other."""
         wait, wait_ms = Wait(*served.argument[:-1]), served.argument[-1]
 
         def is_other(known: Known | None) -> list[Any] | None:
@@ -260,7 +260,7 @@ class Coordinating:
             Joining.answer(governed)
             self.reconcile(governed)
 
-    # What people look at
+    # Figures for people
 
     def _shows(self, served: Served) -> None:
         """Answer with what only the coordinator knows: member -> its live figures."""

@@ -1,4 +1,4 @@
-"""Until when holders and members are believed to be there: a heap with lazy deletion (S2, S4).
+"""Times until which holders and members count as alive: a heap with lazy deletion (S2, S4).
 
 A renewal writes one number; the heap learns of it when the old time is up. So a tick costs what is
 overdue, not what there is.
@@ -17,12 +17,12 @@ from docstore.sessions.core import Core
 
 Key = TypeVar("Key", bound=Hashable)
 DROPPED_MIN = 1_000
-"""From so many on, what was dropped leaves the heap once it is the greater part of it."""
+"""Least number of dropped deadlines to purge the heap, once they are most of it."""
 
 
 @dataclass(slots=True, eq=False)
 class Deadline(Generic[Key]):
-    """Of one holder, or member; it lies in the heap itself, since there may be many thousands."""
+    """Deadline of one holder or member; an entry of the heap, since there may be thousands."""
 
     key: Key
     span_s: float
@@ -30,7 +30,7 @@ class Deadline(Generic[Key]):
     due: float
     """When the heap gives it out: `until` as it was once."""
     order: int
-    """Of those that are due at once, who came first."""
+    """Order of arrival, among those that are due at once."""
     is_ending: bool = False
     """Never renewed again, until it is known what became of its ending."""
     is_dropped: bool = False

@@ -1,7 +1,7 @@
-"""What a coordinator knows of one group under one reign: who was heard, and what they said.
+"""State of one group at its coordinator under one reign: the pulses and lists of its members.
 
-All of it is memory. A new reign begins with nothing: members get a whole session, lists are asked
-for again, and times to revoke begin anew (rule G8).
+All of it is in memory. A new reign begins empty: members get a whole session, their lists are
+requested again, and times to revoke begin anew (rule G8).
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ class Share:
 
 @dataclass(slots=True)
 class Heard:
-    """What one member has said under this reign."""
+    """State of one member, from its pulses under this reign."""
 
     at: float
     """When its last pulse arrived; by the clock of deadlines."""
@@ -82,7 +82,7 @@ class Index:
     tenures: dict[str, list[tuple[str, int]]]
     """member -> (partition, token) of all that it has."""
     moving: list[tuple[str, str]]
-    """(partition, member) of what a member has, and another, or nobody, should have."""
+    """(partition, member) where the member has what another, or none, should have."""
     draining: list[str]
     """Members that give away what they have."""
 
@@ -111,7 +111,7 @@ class Governed:
     """The next state, while it is under way: of unknown fate, until it is known."""
     joining: dict[str, list[Served]] = field(default_factory=dict)
     leaving: dict[str, list[Served]] = field(default_factory=dict)
-    """Who waits for its join, or its leave, to be decided."""
+    """Calls that wait until a join, or a leave, is decided: member -> calls."""
     look_at: float = 0.0
     """When to look at its topics again."""
 
@@ -153,9 +153,9 @@ class Governed:
         )
 
     def _is_kept(self, partition: str) -> bool:
-        """Say whether whoever had it goes on: its successor may not lead it yet (G4).
+        """Say whether the former member still leads it: its successor may not yet (G4).
 
-        It leads once it has heard that it does: the reply that says so may be lost, or late.
+        The successor leads once it has the reply that says so, which may be lost or late.
         """
         successor = self.group.tenure.get(partition)
         if self.group.is_exclusive or successor is None:

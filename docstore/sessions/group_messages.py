@@ -1,6 +1,6 @@
-"""What members of groups and roles say to their coordinator, and what they are answered.
+"""Requests of members of groups and roles to their coordinator, and its replies.
 
-Everything is repeated until it is answered, and may be: a join names its member, a pulse its
+A request is repeated until it is answered. Repeating is safe: a join names its member, a pulse its
 number. Values are plain, so that they travel between nodes and as JSON alike.
 """
 
@@ -13,8 +13,8 @@ from docstore.services.sessions_groups import Member
 class Join(NamedTuple):
     """Let me take part. Answered by Joined once that is decided, or by Refused.
 
-    member: an id that nobody else makes. former: what the same process was before, if it was
-    fenced: it has dropped everything by now, so nobody has to wait for the end of its session.
+    member: an id that no other process makes. former: the id of the same process before it was
+    fenced. It has dropped all its partitions, so its former session is ended at once.
     """
 
     member: str
@@ -25,7 +25,7 @@ class Join(NamedTuple):
 class Pulse(NamedTuple):
     """I am here, and I have these. Answered by Confirmed, Changed, Again, or Fenced.
 
-    number: grows from one to the next. generation: the newest that I was told of, and have acted
+    number: grows from one to the next. generation: the newest that I have received and acted
     on. listing: number of my list of partitions; owned: the list, None for the one last said.
     answered: the newest of my pulses whose reply I have taken, 0 for none.
     """
@@ -57,7 +57,7 @@ class Leave(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """You are a member, with these settings; what you have is told by pulses."""
+    """You are a member, with these settings. Replies to pulses list your partitions."""
 
     generation: int
     settings: Mapping[str, Any]
@@ -74,8 +74,9 @@ class Changed(NamedTuple):
     """Your part is another one.
 
     assigned: partition -> token of all that is yours and is to stay; of those a proof for each
-    that was in the pulse's list. kept: others of your list, which nobody else leads yet: a proof
-    too. revoked: to be given up, in your own time but before revokeMs. lost: not yours any more.
+    that was in the pulse's list. kept: others of your list, which no other member leads yet: a
+    proof too. revoked: to be given up, in your own time but before revokeMs. lost: not yours any
+    more.
     """
 
     generation: int

@@ -1,12 +1,12 @@
-"""The holder's side of leases: what to say when, and what may be believed.
+"""The holder's side of leases: when to send keep-alives, and how long a proof holds.
 
 A keep-alive goes out every TTL / 5, so two may be lost before the proof is over, valid for 2/3 of
 the TTL. Leases of one TTL are kept alive together, in batches; one request is one stamp.
-Whoever sends (a client, a simulator) reads the clock just before the bytes leave and hands the
-stamp back with the answer. An owner that was not reached proves nothing: asked again soon.
+The sender (a client, a simulator) reads the clock just before the bytes leave and hands the stamp
+back with the answer. An owner that was not reached proves nothing: it is asked again soon.
 
-What happens to a lease: Lapsed (no proof is valid any more; it may come back), Regained, and Lost
-(it is gone or ended: for ever). `holds` needs no event: it looks at the clock.
+Events of a lease: Lapsed (no proof is valid any more; it may come back), Regained, and Lost (it is
+gone or has ended, for ever). `holds` needs no event: it looks at the clock.
 """
 
 import heapq
@@ -33,7 +33,7 @@ class KeepAlive(NamedTuple):
 
 
 class Lapsed(NamedTuple):
-    """No proof of this lease is valid any more, though nobody has said that it is over."""
+    """No proof of this lease is valid any more, though no owner has said that it is over."""
 
     lease: str
 
@@ -143,10 +143,10 @@ class Holder:
         alive: Collection[str] = (),
         gone: Collection[str] = (),
     ) -> list[Happening]:
-        """Take the answer to a keep-alive that was sent at `stamp`; nothing: nobody answered.
+        """Take the answer to a keep-alive that was sent at `stamp`; no lists: no answer came.
 
-        alive: confirmed by their owners. gone: ended, or not known to their owners. Of the others
-        nothing is known, and they are asked for again.
+        alive: confirmed by their owners. gone: ended, or not known to their owners. The others
+        are unknown and are asked for again.
         """
         happened: list[Happening] = []
         for lease in asked.leases:

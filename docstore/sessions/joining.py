@@ -1,10 +1,10 @@
-"""Who comes and who goes: a join is answered once it is decided, and so is a leave.
+"""Joins and leaves: each is answered once it is decided.
 
 G6 A second process under the instance of a live member waits behind it where only one may lead,
    and gets exactly its partitions once that one is over; otherwise it takes its place at once.
 
-A member that was fenced comes back under a new id and names its former one: it has dropped all
-that it had, so nobody needs to wait for the end of that session.
+A member that was fenced joins under a new id and names its former one: it has dropped all its
+partitions, so the former session is ended at once.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Joining:
         self._reconcile = reconcile
 
     def asked(self, served: Served) -> None:
-        """Let somebody in; the same id again is the same join."""
+        """Admit a member; the same id again is the same join."""
         member, about, former = served.argument
         join = Join(member, Member(*about), former)
         try:
@@ -53,7 +53,7 @@ class Joining:
         self._reconcile(governed)
 
     def leaves(self, served: Served) -> None:
-        """Let somebody out: at once, or when others have what it has."""
+        """Remove a member: at once, or once other members have its partitions."""
         leave = Leave(*served.argument)
         self._confirm(served, lambda governed: self._leave(served, governed, leave))
 

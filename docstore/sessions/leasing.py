@@ -5,12 +5,12 @@ S2 full again: a lease that is first seen under a reign has its whole time from 
    change of owner lengthens leases and never shortens one.
 S3 renewal: in memory, the moment it arrives (longer is always safe), and answered after a read that
    was asked later has confirmed the reign (`confirming.py`).
-S4 expiry: what is overdue is *ending*: neither renewed nor said to live until it is known what
-   became of that. The update that ends it names the reign, since a successor would find the
-   document unchanged. So many at a time, and a second: clients are served as well.
+S4 expiry: an overdue lease is *ending*: neither renewed nor said to live until the outcome of that
+   is known. The update that ends it names the reign, since a successor would find the document
+   unchanged. Endings are bounded, at a time and per second: clients are served as well.
 S5 what has ended is swept: `sweeping.py`.
-S6 whoever says that it has stopped ends its lease at once; whoever wants somebody else's to end has
-   it not renewed any more, and it ends when its time is over.
+S6 a holder that has stopped ends its lease at once. A client that ends the lease of another holder
+   stops its renewals, and it ends when its time is over.
 """
 
 from collections import deque
@@ -41,10 +41,10 @@ class Batch:
     ended: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     again: list[str] = field(default_factory=list)
-    """Of which this node knows nothing for sure now."""
+    """Ids whose state this node cannot confirm now."""
 
     def decided(self) -> None:
-        """One more is decided; the last one lets the answer go."""
+        """Count one decided keep-alive, and reply after the last."""
         self.left -= 1
         if not self.left:
             self.served.reply((self.alive, self.ended, self.missing, self.again))

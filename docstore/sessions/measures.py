@@ -1,4 +1,4 @@
-"""What a node says of its sessions to Prometheus."""
+"""Metrics of a node's sessions, for Prometheus."""
 
 from collections.abc import Mapping
 

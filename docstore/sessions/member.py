@@ -1,19 +1,19 @@
-"""The member's side of groups and roles. `step(event, now)` returns what to send and what to tell.
+"""The member's side of groups and roles. `step(event, now)` returns what to send and report.
 
-GM1 The stamp of a request is read just before its bytes leave; whoever sends hands it back.
+GM1 The sender reads the stamp of a request just before its bytes leave, and hands it back.
 GM2 A partition leads only after a reply to a pulse whose list had it: claim, then confirm. So a
    late word of a grant makes no leader.
 GM3 Once a partition was released, replies to earlier pulses say nothing about it. Assignments of a
    generation below the known one are ignored; a proof in such a reply counts.
-GM4 A member that is fenced, or unknown, drops everything first, tells it, and joins anew. Its
+GM4 A member that is fenced, or unknown, drops everything first, reports it, and joins anew. Its
    partitions and times are those of what it has joined last.
-GM5 Proofs that lapse without a word are told as Fenced("silent"); confirmed again, as Acquired
+GM5 Proofs that lapse without a reply are reported as Fenced("silent"); confirmed again, as Acquired
    with the same token, since it is the same tenure.
-GM6 A member that leaves leads nothing from then on, claims nothing, and says that it leaves once
-   all that it has told of has finished, or revokeMs is over. Until then it pulses on.
+GM6 A member that leaves leads nothing from then on, claims nothing, and sends its leave once the
+   work on all its partitions has finished, or revokeMs is over. Until then it pulses on.
 
-A revoked partition stays in the list, and so behind the barrier, until whoever was told of it has
-finished (`Finished`). See `coordinating.py` for the other side of the wire.
+A revoked partition stays in the list, and so behind the barrier, until the work on it has finished
+(`Finished`). See `coordinating.py` for the other side of the wire.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ from docstore.sessions.member_events import (
 from docstore.sessions.standing import Sent, Standing
 
 RETRY_S = 0.25
-"""Between two attempts of what nobody has answered, but of pulses, which have their own time."""
+"""Between two attempts of an unanswered join or leave; pulses have their own interval."""
 UNANSWERED_MAX = 16
 """Pulses whose replies may still come; those of older ones are not looked at any more."""
 NEVER = float("inf")
@@ -64,7 +64,7 @@ class Member:
     """One process in one group."""
 
     def __init__(self, new_id: Callable[[], str], about: About) -> None:
-        """new_id: makes ids that nobody else makes; one is used up whenever it was fenced."""
+        """new_id: makes ids that no other process makes; each time it is fenced one is used up."""
         self._new_id = new_id
         self._about = about
         self._me = Standing(new_id())
@@ -79,11 +79,11 @@ class Member:
         self._is_over = False
         self.settings: Settings | None = None
         self.induced: Induced | None = None
-        """Who leads, to be asked by any thread; None until this process was a member once."""
+        """Partitions it leads, safe to ask from any thread; None until it was a member once."""
         self._places: dict[str, int] = {}
         self._names: dict[int, str] = {}
 
-    # What may be asked
+    # Questions
 
     @property
     def id(self) -> str:
@@ -110,14 +110,14 @@ class Member:
         return place
 
     def next_at(self, now: float) -> float:
-        """Return when time has to be told again."""
+        """Return when the next Tick is due."""
         if self._is_over:
             return NEVER
         lapse = NEVER if self.induced is None else self.induced.next_at(now)
         wait_at = self._wait_at if self._me.is_listed else NEVER
         return min(lapse, self._pulse_at, self._say_at, wait_at, self._leave_by)
 
-    # What happens
+    # Events
 
     def step(self, event: MemberEvent, now: float) -> list[MemberEffect]:
         """Return what an event asks for, in the order in which it is to be done."""
@@ -182,7 +182,7 @@ class Member:
     ) -> list[MemberEffect]:
         asked = self._asking.pop(number, None)
         if asked is None:
-            return []  # Of what this process was before it was fenced, or too old.
+            return []  # The request is from before this process was fenced, or too old.
         sent = self._me.sent.pop(number, None)
         match reply:
             case None:

@@ -1,4 +1,4 @@
-"""What reaches a member of a group or role, and what it asks for. See `member.py`."""
+"""Events that reach a member of a group or role, and its effects. See `member.py`."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from docstore.sessions.group_messages import Reply, Request
 
 
 class Answered(NamedTuple):
-    """What came back; reply: None if nobody answered. stamp: when the request was sent."""
+    """A reply to a request; None if none came. stamp: when the request was sent."""
 
     number: int
     reply: Reply | None
@@ -15,7 +15,7 @@ class Answered(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """Whoever was told that a partition is revoked has finished: it may be given up."""
+    """The work on a revoked partition has finished: it may be given up."""
 
     partition: str
 
@@ -38,7 +38,7 @@ class Say(NamedTuple):
 
 
 class Tell(NamedTuple):
-    """Tell whoever leads by this member. Of Revoked: answered by Finished."""
+    """Report to the code that leads by this member; it answers Revoked with Finished."""
 
     happening: Happening
 

@@ -1,6 +1,6 @@
-"""The next state of a group: who is a member, where partitions should be, and which may pass on.
+"""The next state of a group: its members, where partitions should be, and which may pass on.
 
-Every partition moves by itself (rule G7): nobody stops, and nothing waits for all members. When
+Every partition moves by itself (rule G7): no member stops, and no move waits for all members. When
 the tenure of a partition passes to its target is a table, `PASSES` (rules G3 and G4).
 """
 
@@ -14,7 +14,7 @@ from docstore.services.sessions_groups import Group, Member, Tenure
 
 @dataclass(slots=True)
 class Changes:
-    """What has gathered for the next update of a group, and all of it is true already.
+    """Changes for the next update of a group; all of them have happened already.
 
     joins: new members, or members with another capacity. gone: members that left, or whose session
     is over. released: (partition, member) of those that have given up what should move. parts: as

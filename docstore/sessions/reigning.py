@@ -1,9 +1,9 @@
 """Which documents of the machine's kinds are ours, and under which reign (S1).
 
-What is known of a document lives as long as the reign over its slot: a new one begins with an empty
-table, and whatever rests on it (deadlines, who waits) begins anew. Rows come from listings of this
-node's disk, from what is decided at its replica, and from every answer to an update or a read.
-A listing is good for finding those who are silent; an answer never rests on it (`is_sure`).
+A table of documents lives as long as the reign over its slot: a new reign begins with an empty one,
+and the state that depends on it (deadlines, waiting calls) begins anew. Rows come from listings of
+this node's disk, from what is decided at its replica, and from every answer to an update or a read.
+A listing serves to find silent holders; an answer never rests on it (`is_sure`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,11 +36,11 @@ class Known:
 
 
 class Part(Protocol):
-    """What keeps the documents of one kind while this node owns them. All links are `path`/<id>."""
+    """The keeper of documents of one kind while this node owns them. Links are `path`/<id>."""
 
     path: str
     calls: Mapping[str, Callable[[Served], None]]
-    """kind -> what answers calls of it."""
+    """kind -> the function that answers calls of it."""
 
     def read(self, row: Row) -> Any:
         """Return what the part needs of a live row, None if it is not one of its kind."""
@@ -109,10 +109,9 @@ class Reigning:
         ]
 
     def has_use_for(self, row: Row) -> bool:
-        """Say whether a version can be news here; of most of a group's slots others keep tables.
+        """Say whether a version can be news here; other nodes keep tables of most slots.
 
-        A table of a reign that is over counts: it is let go of when something of its slot is
-        looked at.
+        A table of a reign that is over counts: it is dropped at the next look at its slot.
         """
         return row.slot in self._tables or self._core.view.owns(row.link)
 
@@ -121,7 +120,7 @@ class Reigning:
         part = self.part_of(row.link)
         table = self._table(row.link)
         if part is None or not table.reign or row.epoch > table.reign:
-            return  # Of a later reign: ours is over, whether this node has heard of it or not.
+            return  # The row is of a later reign: ours is over, whether this node knows it or not.
         known = table.documents.get(row.link)
         if known is not None and not _is_news(known, tag_of(row), is_sure=is_sure):
             return
@@ -152,7 +151,7 @@ class Reigning:
                 self.learn(row, is_sure=False)
 
     def tick(self) -> None:
-        """List what this node owns when it owns more; let go of tables of reigns that are over."""
+        """List what this node owns when it owns more; drop tables of reigns that are over."""
         core = self._core
         if core.now - self._swept_at >= core.config.sweep_s:
             self._swept_at = core.now
@@ -161,9 +160,9 @@ class Reigning:
         self._survey()
 
     def _survey(self) -> None:
-        """List what is ours when there is more of it, and once more a while after that.
+        """List what this node owns when it owns more, and once more a while after that.
 
-        What this node has adopted may not be on its disk yet, whoever else has it.
+        Rows that this node has adopted may not be on its own disk yet.
         """
         core = self._core
         if core.view.reigns != self._reigns:

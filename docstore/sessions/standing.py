@@ -1,4 +1,4 @@
-"""What a process knows of itself as one member of a group: its list, and what it has given up."""
+"""State of a process as one member of a group: its list, and what it has given up."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,7 +14,7 @@ class Sent(NamedTuple):
 
 @dataclass(slots=True)
 class Standing:
-    """One member: of a new id, all of it is new. Partitions are by name, with their tokens."""
+    """One member; a new id begins with a new one. Partitions are by name, with their tokens."""
 
     id: str
     former: str = ""
@@ -27,7 +27,7 @@ class Standing:
     """Whether a coordinator has said that it knows the list."""
     claims: dict[str, int] = field(default_factory=dict)
     revoking: dict[str, int] = field(default_factory=dict)
-    """Of the list, but not led any more: whoever was told of it has not finished."""
+    """Partitions in the list but not led any more: the work on them has not finished."""
     released: dict[str, int] = field(default_factory=dict)
     """partition -> number of the first pulse that may have been without it."""
     sent: dict[int, Sent] = field(default_factory=dict)

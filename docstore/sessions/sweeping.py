@@ -1,9 +1,10 @@
-"""What was attached to a lease that has ended goes with it (S5).
+"""Deletes or releases the documents that were attached to a lease that has ended (S5).
 
-The end of a lease is one row, of which all readers agree; the documents that are attached to it lie
-in other slots and are looked at afterwards. More than once: a write that was on its way when the
-lease ended may arrive until its deadline. It is on the list, since documents are attached before
-they are written. Then the lease itself is deleted. A new owner begins the passes anew.
+The end of a lease is one row, on which all readers agree; the documents that are attached to it lie
+in other slots and are changed afterwards. There is more than one pass: a write that was under way
+when the lease ended may arrive until its deadline. Its link is on the list, since documents are
+attached before they are written. Then the lease itself is deleted. A new owner begins the passes
+anew.
 """
 
 import heapq
@@ -23,7 +24,7 @@ from docstore.sessions.core import Core
 from docstore.sessions.reigning import Known, Reigning
 
 AGAIN_S = 0.5
-"""Between two attempts on a document whose owner is not there."""
+"""Between two attempts on a document whose owner does not answer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +54,7 @@ class Sweeping:
         self._looking = 0
 
     def begin(self, known: Known) -> None:
-        """Begin the passes over what is attached to a lease."""
+        """Begin the passes over the documents that are attached to a lease."""
         if known.link not in self._swept:
             swept = self._swept[known.link] = Swept(known, self._core.now)
             self._plan(swept)
@@ -134,7 +135,7 @@ class Sweeping:
         elif not answer.is_success or row is None:
             self._try_later(swept, link)
         elif json.load(row.state).get(LEASE) != swept.known.link:
-            self._done(swept)  # It is another's now, or nobody's.
+            self._done(swept)  # It is attached to another lease now, or to none.
         else:
             self._core.counters["swept"] += 1
             lease: Lease = swept.known.found

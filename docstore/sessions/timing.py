@@ -11,7 +11,7 @@ class SessionsConfig:
     """Time for one operation on a document; its fate may be unknown afterwards."""
 
     pause_s: float = 0.5
-    """A node that stood still for so long has renewals in its sockets that it did not read."""
+    """Stall of the process after which its sockets may hold renewals that it has not read."""
 
     again_s: float = 0.05
     """Between two attempts to find the owner of a document."""

@@ -1,9 +1,9 @@
-"""Whose turn it is: who waits for it is told, and after the grace the next one is promoted.
+"""Turns of elections and locks: wakes the next candidate, and promotes it after the grace.
 
-What follows what in an election or a lock is in `ownership/by_store.py`, and needs no machine. Two
-things do. A candidate may be told when its turn has come, it alone: the others sleep on. And when
-the lease of a holder has ended, the next one may be kept waiting for a grace, which is measured
-here, by the owner's clock, and in full again under a new reign. So a promotion names its reign.
+The order of an election or a lock is in `ownership/by_store.py`, and needs no machine. Two things
+do. A waiting candidate is answered when its turn has come, and no other is woken. And when the
+lease of a holder has ended, the next candidate may have to wait for a grace. It is measured here,
+by the owner's clock, and in full again under a new reign. So a promotion names its reign.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ PROMOTE = json.dump({"kind": "PromoteRequest"})
 
 
 class Standing(NamedTuple):
-    """What is known of an election or a lock. present: (name, lease) of who holds or waits."""
+    """State of an election or a lock. present: (name, lease) of the holder and the queue."""
 
     row: Row
     turns: Turns
@@ -73,11 +73,11 @@ class Promoting:
             self._promote(known)
 
     def left(self, known: Known) -> None:
-        """Measure nothing any more."""
+        """Stop measuring the grace."""
         self._graces.drop((known.link, known.found.turns.token))
 
     def tick(self) -> None:
-        """Promote where the grace is over and somebody waits."""
+        """Promote the next candidate where the grace is over."""
         for (link, token), _ in self._graces.overdue(self._core.config.endings_max):
             known = self._reigning.at(link)
             if known is not None and known.found.turns.token == token:
@@ -91,7 +91,7 @@ class Promoting:
         self._promoting.add(key)
 
         def told(row: Row | None, is_done: bool) -> None:
-            """Look again: somebody may have come into the queue, or out of it, meanwhile."""
+            """Look again: the queue may have changed meanwhile."""
             self._promoting.discard(key)
             now = self._reigning.at(link)
             if not is_done and now is not None and now.tag != tag:
@@ -107,7 +107,7 @@ class Promoting:
         """Keep a candidate waiting until its turn has come, or it is not in the queue any more.
 
         argument: (name, lease, how long before the deadline to answer in ms, the version in which
-        the candidate was seen: this node may be told of older ones later). The result is the row
+        the candidate was seen: this node may receive older ones later). The result is the row
         that says so, empty if there is no document; when the time is over the present row, or
         None where none has been read.
         """

@@ -1,11 +1,10 @@
-"""Who waits for what of a document: until it is as they want it, or their time is over.
+"""Calls that wait for a version of a document, until it is decided or their time is over.
 
-Whoever waits is registered first (rule W1); then the document is read, as decided of after that
-moment; then every decided version is looked at. So nothing that happens in between is missed. Each
-is asked for itself whether a version is what it waits for: of a queue only the one whose turn it is
-goes, and the others sleep on. When the reign is over all are sent to the next owner, and wait
-there: also if that is this node again, which knows nothing of the document under its new reign
-until it has read it.
+A waiter is registered first (rule W1); then the document is read, as decided after that moment;
+then every decided version is offered. So no version in between is missed. Each waiter judges
+versions for itself: of a queue only the candidate whose turn it is wakes. When the reign is over
+all are sent to the next owner, and wait there: also if that is this node again, which knows nothing
+of the document under its new reign until it has read it.
 """
 
 import heapq
@@ -30,7 +29,7 @@ Late = Callable[[Known | None], Any]
 
 @dataclass(slots=True, eq=False)
 class Waiter:
-    """One that waits."""
+    """A call that waits."""
 
     served: Served
     reign: int
@@ -40,7 +39,7 @@ class Waiter:
 
 
 class Waiting:
-    """All that wait at this node."""
+    """All calls that wait at this node."""
 
     def __init__(self, core: Core, reigning: Reigning, confirming: Confirming) -> None:
         self._core = core

@@ -99,8 +99,11 @@ def after_version(group: Group) -> int:
     ("change", "why"),
     [
         (lambda one: replace(one, generation=9), "generation grows by one"),
-        (lambda one: replace(one, generation=2, settings=OVERLAPPING), "settings change while"),
-        (lambda one: replace(one, generation=2, parts={"": 3}), "number of partitions changes"),
+        (lambda one: replace(one, generation=2, settings=OVERLAPPING), "settings may change only"),
+        (
+            lambda one: replace(one, generation=2, parts={"": 3}),
+            "number of partitions may change only",
+        ),
         (lambda one: replace(one, tenure={"0": Tenure("x", 7)}), "token of a tenure"),
         (
             lambda one: replace(one, tenure={"0": Tenure("x", 1), "1": Tenure("x", 5)}),
