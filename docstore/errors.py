@@ -1,11 +1,11 @@
-"""Every error that the world can do to us, in three families that say what may be concluded.
+"""Exceptions, in three families by what the caller may conclude.
 
-*refused*: nothing changed, a retry is safe. *undecided*: it may have happened. *broken*: we can
-no longer vouch for ourselves and the process must end. Status, code and retry advice live on
-the class, so that no place that raises or renders has to decide them again.
+*refused*: nothing changed, a retry is safe. *undecided*: the update may have happened. *broken*:
+the node cannot trust its state, and the process must end. Status, code and family are attributes of
+the class, so code that raises or renders an error need not choose them.
 
-Errors of *requests* inside the protocol are values (`model/operation.py`), since they travel
-between nodes; the exceptions here are for the edges: HTTP input, storage, configuration, start-up.
+Errors of requests inside the protocol are values (`model/operation.py`), because they travel
+between nodes. The exceptions are for the edges: HTTP input, storage, configuration, start-up.
 """
 
 from enum import StrEnum
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 
 class Family(StrEnum):
-    """What the one who meets an error may conclude."""
+    """The conclusion that a caller may draw from an error."""
 
     REFUSED = "not_applied"
     UNDECIDED = "unknown"
@@ -21,10 +21,10 @@ class Family(StrEnum):
 
 
 class Picklable(Exception):
-    """The root of exceptions that go through pickle, whatever their classes are made from."""
+    """The root of exceptions that can be pickled, whatever arguments `__init__` takes."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Make it anew out of what it holds: `__init__` takes other things than `args`."""
+        """Rebuild from `args` and attributes, because `__init__` may take other arguments."""
         return _remade, (type(self), self.args), vars(self)
 
 
@@ -33,7 +33,7 @@ def _remade(kind: type[Picklable], args: tuple[Any, ...]) -> Picklable:
 
 
 class DocstoreError(Picklable):
-    """The root: every error of ours has a status, a code and a family."""
+    """The root of all errors: each has a status, a code and a family."""
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal"
@@ -41,7 +41,7 @@ class DocstoreError(Picklable):
 
 
 class BadRequest(DocstoreError):
-    """The request cannot be understood: syntax, types, ranges. Nothing was looked at yet."""
+    """The request is malformed: syntax, types or ranges. No state was read yet."""
 
     status = 400
     code = "malformed"
@@ -49,7 +49,7 @@ class BadRequest(DocstoreError):
 
 
 class Unauthenticated(DocstoreError):
-    """Nobody says who asks: there is no token, or none that holds. One error for all faults."""
+    """The request has no token, or an invalid one. One error for all faults of a token."""
 
     status = 401
     code = "unauthenticated"
@@ -60,7 +60,7 @@ class Unauthenticated(DocstoreError):
 
 
 class Forbidden(DocstoreError):
-    """Whoever asks is known, and has no grant for it."""
+    """The caller is authenticated, but has no grant for this request."""
 
     status = 403
     code = "forbidden"
@@ -76,7 +76,7 @@ class NotFound(DocstoreError):
 
 
 class SnapshotGone(DocstoreError):
-    """Some of what a snapshot or a feed needs has been let go of."""
+    """Versions that a snapshot or a feed needs have been compacted."""
 
     status = 410
     code = "snapshot-gone"
@@ -84,7 +84,7 @@ class SnapshotGone(DocstoreError):
 
 
 class TooManyRequests(DocstoreError):
-    """Whoever asks has made as many requests as he may; later ones are taken again."""
+    """The caller has used up its request quota; the node accepts requests again later."""
 
     status = 429
     code = "too-many-requests"
@@ -92,7 +92,7 @@ class TooManyRequests(DocstoreError):
 
 
 class TooEarly(DocstoreError):
-    """This copy has not come so far yet; ask another one, or later."""
+    """This replica has not caught up to the requested point; ask another one, or later."""
 
     status = 425
     code = "not-caught-up"
@@ -100,7 +100,7 @@ class TooEarly(DocstoreError):
 
 
 class MethodNotAllowed(DocstoreError):
-    """The thing exists, but does not take this method; `allow` lists those that it takes."""
+    """The resource exists, but does not accept this method; `allow` lists the accepted ones."""
 
     allow: str = ""
     status = 405
@@ -109,7 +109,7 @@ class MethodNotAllowed(DocstoreError):
 
 
 class NotAcceptable(DocstoreError):
-    """We cannot answer in any of the media types that the client accepts."""
+    """The node cannot answer in any media type that the client accepts."""
 
     status = 406
     code = "not-acceptable"
@@ -125,7 +125,7 @@ class TooSlow(DocstoreError):
 
 
 class CrossSite(DocstoreError):
-    """A page of another site speaks, through the browser of somebody who can reach this node."""
+    """A page of another site sent the request, through the browser of one of its visitors."""
 
     status = 403
     code = "cross-site"
@@ -133,7 +133,7 @@ class CrossSite(DocstoreError):
 
 
 class Conflict(DocstoreError):
-    """The state of the thing does not allow this."""
+    """The state of the resource does not allow this."""
 
     status = 409
     code = "conflict"
@@ -141,7 +141,7 @@ class Conflict(DocstoreError):
 
 
 class TooLarge(DocstoreError):
-    """Body, state, path or nesting is over its limit."""
+    """The body, state, path or nesting exceeds its limit."""
 
     status = 413
     code = "too-large"
@@ -149,7 +149,7 @@ class TooLarge(DocstoreError):
 
 
 class UnsupportedMedia(DocstoreError):
-    """The content type or encoding is none of ours."""
+    """The content type or encoding is not supported."""
 
     status = 415
     code = "unsupported-media-type"
@@ -173,7 +173,7 @@ class Misdirected(DocstoreError):
 
 
 class ForeignHost(Misdirected):
-    """The Host is none of this node's names: perhaps a page's own, that leads here."""
+    """The Host header is none of this node's names, as in DNS rebinding by a page."""
 
     code = "foreign-host"
 
@@ -187,13 +187,13 @@ class Unavailable(DocstoreError):
 
 
 class NoQuorum(Unavailable):
-    """This node does not hear a majority of the members: what it knows may be old."""
+    """This node does not hear a majority of the members, so its state may be old."""
 
     code = "no-quorum"
 
 
 class Undecided(DocstoreError):
-    """The deadline passed after a proposal left: it may or may not have happened."""
+    """The deadline passed after a proposal was sent: the update may have happened."""
 
     status = 504
     code = "undecided"
@@ -201,11 +201,11 @@ class Undecided(DocstoreError):
 
 
 class StoreError(DocstoreError):
-    """Anything that storage reports."""
+    """The root of storage errors."""
 
 
 class DiskFull(StoreError):
-    """There is no room; the batch was rolled back and what was there before is intact."""
+    """The disk is full; the batch was rolled back and earlier data is intact."""
 
     status = 503
     code = "disk-full"
@@ -213,23 +213,23 @@ class DiskFull(StoreError):
 
 
 class StoreBroken(StoreError):
-    """The disk failed us: what it holds is not known. The process ends with exit code 74."""
+    """The disk failed and its content is unknown. The process ends with exit code 74."""
 
     code = "store-broken"
 
 
 class StoreInUse(StoreBroken):
-    """Another process has the directory: no disk has failed. Exit code 2."""
+    """Another process uses the directory; the disk is fine. Exit code 2."""
 
 
 class StoreDamaged(StoreBroken):
-    """What is on the disk is wrong, and a restart will not mend it: the disk must be replaced."""
+    """The data on disk is damaged. A restart does not help: the disk must be replaced."""
 
     code = "store-damaged"
 
 
 class BadConfig(DocstoreError):
-    """A configuration key or value that we cannot start with. Exit code 2."""
+    """A configuration key or value is invalid, and the node cannot start. Exit code 2."""
 
     code = "bad-config"
     family = Family.REFUSED

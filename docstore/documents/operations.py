@@ -1,18 +1,17 @@
-"""Every operation once: the identities of the updates that a slot's log contains (rule C1).
+"""Deduplication: the identities of the updates that a slot's log contains (rule C1).
 
-An update carries the identity (entry node, boot, sequence) for its whole life, however often
-it is forwarded or retried, and its row carries it too; so whoever owns the slot later finds the
-row that a retry asks for. A client may add an Idempotency-Key, which does the same between
-client and cluster for ten minutes.
+An update keeps its identity (entry node, boot, sequence) through every forwarding and retry, and
+its row stores it. So any later owner of the slot finds the row of a retry. A client may add an
+Idempotency-Key, which does the same between client and cluster for ten minutes.
 
-Entry nodes say with each operation which of theirs is the oldest without an answer. What is
-older will never be asked for again and is forgotten. Keys are forgotten when their time is over.
+With each operation the entry node sends the sequence of its oldest unanswered one. It never retries
+older ones, so replicas forget them. Keys are forgotten when they expire.
 
-Nobody but an owner asks, so what a replica learns waits unread, and is read many at a time: by then
-most of it is of operations that nobody will ask for again.
+Only an owner looks identities up. A replica therefore collects packed identities and unpacks many
+at a time: by then most belong to operations that no entry node will retry.
 
-After a start nothing is known of the rows that are on the disk. An operation's row is a row of its
-document, so a document's rows are read back when somebody asks about one (see
+After a start the identities of the rows on disk are unknown. An operation's row is a row of its
+document, so an owner reads back a document's rows when a retry needs them (see
 `write_path/dedup_rebuild.py`).
 """
 
@@ -30,11 +29,11 @@ Origin = tuple[str, int]
 KEY_LIFE_US = 10 * 60 * 1_000_000
 KEYS_PER_LINK_MAX = 256
 UNREAD_MAX = 64
-"""Rows of a slot whose operations wait to be read."""
+"""Maximum number of packed identities per slot that wait to be unpacked."""
 
 
 class KeyUse(NamedTuple):
-    """Where an Idempotency-Key was used."""
+    """The row that an Idempotency-Key made, the request's fingerprint, and the time of use."""
 
     n: int
     fingerprint: int
@@ -42,9 +41,9 @@ class KeyUse(NamedTuple):
 
 
 class Recalled(NamedTuple):
-    """What has been read of one document's rows from before the start, the newest first.
+    """The extent of one document's rows that were read back, the newest first.
 
-    oldest, oldest_us: version and time of the oldest of them. is_all: there are no more.
+    oldest, oldest_us: version and time of the oldest row read. is_all: no older row exists.
     """
 
     rows: int
@@ -60,29 +59,29 @@ NOTHING_RECALLED = Recalled(0, 1 << 62, 1 << 62, is_all=False)
 class Operations:
     """The operations in one slot's log, from row `since` on, and those of recalled documents.
 
-    since: after a start, rows before it have not been read; 1 or kept + 1 means all are known.
+    since: rows before it are from before the start and unknown; 1 or kept + 1 if all are known.
     """
 
     since: int = 1
     _unread: list[tuple[int, str, bytes, int]] = field(default_factory=list)
-    """Of rows that have joined the log: n, link, packed identity, time."""
+    """Appended rows: n, link, packed identity, time."""
     _recalled: dict[str, Recalled] = field(default_factory=dict)
     _rows: dict[Origin, dict[int, int]] = field(default_factory=dict)
     _oldest: dict[Origin, int] = field(default_factory=dict)
     _keys: dict[str, dict[str, KeyUse]] = field(default_factory=dict)
     """Link -> key -> use; no link without a key."""
     _uses: deque[tuple[str, str, KeyUse]] = field(default_factory=deque)
-    """All of them as they were noted, which is nearly by age: (link, key, use)."""
+    """All uses in the order of noting, which is nearly by age: (link, key, use)."""
 
     def note(self, row: Row) -> None:
-        """Remember the operation of a row that has joined the log."""
+        """Remember the operation of an appended row."""
         if row.operation:
             self._unread.append((row.n, row.link, row.operation, row.updated_us))
             if len(self._unread) >= UNREAD_MAX:
                 self._read()
 
     def note_identity(self, identity: Identity, row: Row) -> None:
-        """Remember the operation of a row whose identity is at hand."""
+        """Remember the operation of an appended row, with its unpacked identity."""
         if self._unread:
             self._read()
         origin = (identity.entry, identity.boot)
@@ -92,10 +91,10 @@ class Operations:
             self._note_key(identity, row.n, row.link, row.updated_us)
 
     def _read(self) -> None:
-        """Remember what waits to be read, but for what will not be asked for again."""
+        """Unpack the waiting identities, except those that will not be asked for again."""
         unread, self._unread = self._unread, []
         identities = [unpack_identity(packed) for _, _, packed, _ in unread]
-        for entry, boot, _, oldest, *_ in reversed(identities):  # The newest says the most.
+        for entry, boot, _, oldest, *_ in reversed(identities):  # The newest first: see forget.
             self.forget((entry, boot), oldest)
         for identity, (n, link, _, updated_us) in zip(identities, unread, strict=True):
             origin = (identity.entry, identity.boot)
@@ -105,11 +104,14 @@ class Operations:
                 self._note_key(identity, n, link, updated_us)
 
     def recalled(self, link: str) -> Recalled:
-        """Return how much has been read back of a document."""
+        """Return the extent of a document's rows that were read back."""
         return self._recalled.get(link, NOTHING_RECALLED)
 
     def recall(self, link: str, rows: Sequence[Row]) -> None:
-        """Remember the operations of a document's next older rows, newest first; none: no more."""
+        """Remember the operations of a document's next older rows; none if all were read.
+
+        rows: newest first.
+        """
         self._read()
         before = self.recalled(link)
         for row in rows:
@@ -123,7 +125,7 @@ class Operations:
         self._recalled[link] = Recalled(count, last.version, last.updated_us, last.version == 0)
 
     def _note_older(self, identity: Identity, row: Row) -> None:
-        """Remember what may still be asked for; a key's later use stands."""
+        """Remember an older operation if it may be retried; a key's later use wins."""
         origin = (identity.entry, identity.boot)
         if identity.seq >= self._oldest.get(origin, 0):
             self._rows.setdefault(origin, {}).setdefault(identity.seq, row.n)
@@ -132,19 +134,19 @@ class Operations:
             self._note_key(identity, row.n, row.link, row.updated_us)
 
     def find(self, origin: Origin, seq: int) -> int | None:
-        """Return the n of the row that this operation made, None if there is none known."""
+        """Return the n of the row that an operation made; None if unknown."""
         if self._unread:
             self._read()
         return self._rows.get(origin, {}).get(seq)
 
     def is_over(self, origin: Origin, seq: int) -> bool:  # Seam.
-        """Say whether this is an echo of what was answered for good."""
+        """Say whether an operation is a duplicate whose original has its final answer."""
         if self._unread:
             self._read()
         return seq < self._oldest.get(origin, 0)
 
     def forget(self, origin: Origin, oldest: int) -> None:
-        """Forget what an entry node will not ask for again."""
+        """Forget the operations of an entry node before `oldest`."""
         if oldest <= self._oldest.get(origin, 0):
             return
         self._oldest[origin] = oldest
@@ -153,13 +155,13 @@ class Operations:
             del known[first]
 
     def find_key(self, link: str, key: str, now_us: int) -> KeyUse | None:
-        """Return where a client's key was used on this link in the last ten minutes."""
+        """Return the use of a client's key on this link in the last ten minutes."""
         self._read()
         use = self._keys.get(link, {}).get(key)
         return None if use is None or _is_old(use, now_us) else use
 
     def has_room_for_key(self, link: str, now_us: int) -> bool:
-        """Say whether one more key fits; drops those that are over."""
+        """Say whether one more key fits, after dropping expired ones."""
         self._read()
         uses = self._keys.get(link)
         if uses is None or len(uses) < KEYS_PER_LINK_MAX:
@@ -169,7 +171,7 @@ class Operations:
         return len(uses) < KEYS_PER_LINK_MAX
 
     def forget_keys(self, now_us: int) -> None:
-        """Forget the keys whose ten minutes are over."""
+        """Forget expired keys."""
         self._read()
         while self._uses and _is_old(self._uses[0][2], now_us):
             link, key, use = self._uses.popleft()
@@ -177,12 +179,12 @@ class Operations:
                 self._drop_key(link, key)
 
     def may_have_keys(self, kept: int, now_us: int) -> bool:  # Seam.
-        """Say whether a row above `kept` may bear a key of the last ten minutes."""
+        """Say whether a row above `kept` may have a key of the last ten minutes."""
         self.forget_keys(now_us)
         return bool(self._uses) or self.since > kept + 1
 
     def cut(self, end: int) -> None:
-        """Forget the operations of rows above `end`: they have left the log."""
+        """Forget the operations of truncated rows, those above `end`."""
         self._read()
         self.since = min(self.since, end + 1)
         for known in self._rows.values():
@@ -210,18 +212,18 @@ def _is_old(use: KeyUse, now_us: int) -> bool:
 
 
 class Proposed:
-    """What this process has proposed: it may take effect, whatever has become of the reign since.
+    """The operations that this process has proposed: they may take effect under any later reign.
 
-    Also when the slot has been read from the disk again, or has left this node (seed 850915).
+    They are kept when the slot is read from the disk again or leaves this node (seed 850915).
     """
 
     def __init__(self) -> None:
-        # A plain dict would be searched from its beginning for the first that is left.
+        # A plain dict would scan its deleted entries to find the first that is left.
         self._of: dict[Origin, OrderedDict[int, None]] = {}
         self._oldest: dict[Origin, int] = {}
 
     def note(self, origin: Origin, seq: int, oldest: int) -> None:
-        """Remember an operation, for as long as its entry node may ask for it."""
+        """Remember an operation until its entry node reports a later one as its oldest."""
         known = self._of.get(origin)
         if known is None:
             known = self._of[origin] = OrderedDict()
@@ -232,27 +234,27 @@ class Proposed:
             del known[first]
 
     def is_over(self, origin: Origin, seq: int) -> bool:  # Seam.
-        """Say whether this is an echo of what was answered for good (seed 5082 of full disks)."""
+        """Say whether a duplicate's original has its final answer (seed 5082 of full disks)."""
         return seq < self._oldest.get(origin, 0)
 
     def has(self, origin: Origin, seq: int) -> bool:
-        """Say whether this process has proposed the operation, in any attempt at it."""
+        """Say whether this process has proposed any attempt of an operation."""
         return seq in self._of.get(origin, ())
 
 
 class Closed:
-    """What this process has refused, or given back: no echo of it may be applied here later.
+    """The attempts that this process has refused or handed back: duplicates must not be applied.
 
-    Whatever becomes of the log, which may be emptied and filled anew meanwhile (seed 20003345).
+    They are kept even if a copy replaces the log meanwhile (seed 20003345).
     """
 
     def __init__(self) -> None:
         self._of: dict[Origin, OrderedDict[int, int]] = {}
-        """seq -> the last attempt that was told as refused."""
+        """Seq -> the last attempt that was refused or handed back."""
         self._oldest: dict[Origin, int] = {}
 
     def note(self, origin: Origin, seq: int, attempt: int, oldest: int) -> None:
-        """Remember that this attempt is being refused, and so all before it."""
+        """Remember that this attempt, and every one before it, is refused."""
         known = self._of.setdefault(origin, OrderedDict())
         known[seq] = max(attempt, known.get(seq, 0))
         if oldest > self._oldest.get(origin, 0):
@@ -261,7 +263,7 @@ class Closed:
             del known[first]
 
     def has(self, origin: Origin, seq: int, attempt: int) -> bool:  # Seam.
-        """Say whether this is an echo: of what was refused, or of what will not be asked again."""
+        """Say whether an attempt is a duplicate of a refused one, or its answer is final."""
         if seq < self._oldest.get(origin, 0):
             return True
         known = self._of.get(origin)

@@ -1,4 +1,4 @@
-"""What an owner knows of one reign over one slot. All of it dies with the process (rule B2)."""
+"""Reigns: an owner's state of one leadership term over one slot, in memory only (rule B2)."""
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -10,10 +10,10 @@ from docstore.wire.messages import Evidence
 
 
 class Phase(Enum):
-    """How far a reign has come."""
+    """The stages of a reign."""
 
     PREPARING = auto()
-    """Promises are being gathered."""
+    """The node collects promises."""
     RECOVERING = auto()
     """The base is known; this log and a quorum are being brought to it."""
     OPEN = auto()
@@ -21,15 +21,15 @@ class Phase(Enum):
 
 
 WHEREVER = -1
-"""A copy goes on from where the replica says that it is: our last page may be lost, or slow."""
+"""A copy continues from where the replica reports to be: the last page may be lost, or slow."""
 
 
 @dataclass(slots=True)
 class Follower:
-    """How far another replica has come under this reign.
+    """The progress of another replica under this reign.
 
-    acked: greatest n that it told us is durable there. sent: greatest n that was sent.
-    adopted: it stands at the base or beyond under our ballot, so that its answers count.
+    acked: greatest n that it has reported as durable. sent: greatest n sent to it.
+    adopted: it has adopted this reign's ballot, so that its answers count.
     """
 
     acked: int
@@ -39,39 +39,39 @@ class Follower:
     reading: bool = False
     """Rows for it are being read from the disk."""
     copied: int | None = None
-    """While a copy is under way: the n up to which pages were sent, or WHEREVER it has come."""
+    """During a copy: the n up to which pages were sent, or WHEREVER if that is unknown."""
 
 
 @dataclass(slots=True)
 class Recovery:
-    """How a reign comes to its base, until it is open; see `leadership/takeover.py`."""
+    """The recovery of a reign's base, until it is open; see `leadership/takeover.py`."""
 
     deadline: float
-    """The attempt is given up then."""
+    """Time at which the node abandons the attempt."""
     evidence: dict[str, Evidence] = field(default_factory=dict)
-    """Replica -> what its log holds, of those that have promised."""
+    """Replica that has promised -> the state of its log."""
     best: Evidence | None = None
-    """The base: the log that holds all that was ever decided."""
+    """The base: the log that holds every decided row."""
     identical: set[str] = field(default_factory=set)
-    """Replicas whose evidence is the base itself."""
+    """Replicas whose log equals the base."""
 
 
 @dataclass(slots=True)
 class Reign:
-    """One reign, from the first promise to the end."""
+    """One leadership term, from the first promise to its end."""
 
     ballot: Ballot
     phase: Phase
     recovery: Recovery
     base: int = 0
-    """End of the log that it began with."""
+    """End of the log that the reign began with."""
     ends: dict[str, int] = field(default_factory=dict)
-    """Replica -> durable end under this ballot, for those that adopted it: what counts."""
+    """Replica that has adopted this ballot -> its durable end. A quorum of these decides."""
     followers: dict[str, Follower] = field(default_factory=dict)
     lease_until: float = float("-inf")
-    """Until when a quorum has promised to let nobody else have the slot (rule R2)."""
+    """Expiry of the read lease: a quorum promises the slot to no other node before (R2)."""
     closed_us: int = 0
-    """A quorum gives no later row a time up to this one, whichever node owns the slot (R5)."""
+    """Instant that a quorum has closed: no later row of any owner has a time up to it (R5)."""
     recovered: bool = False
     """A quorum has adopted the ballot: nothing below the base can come back."""
     fresh: list[Row] = field(default_factory=list)
@@ -79,18 +79,18 @@ class Reign:
     cache: DocumentCache = field(default_factory=DocumentCache)
     clients: Clients = field(default_factory=Clients)
     closed_since: float | None = None
-    """Set while it is about to be given away: whatever arrives is deferred."""
+    """Time since which the slot is closed for a hand-over; operations that arrive wait."""
     closable_from: float = 0.0
-    """Not to be closed again before: the last time took too long."""
+    """Earliest time of the next closing: the last one took too long."""
     updates_deferred_until: float = 0.0
-    """Of a node that stands still; 0 when nobody has ever asked for it."""
+    """End of the write barrier; 0.0 if there never was one."""
     opened_as: int = 0
-    """How many reigns this process had opened by then, this one among them."""
+    """Number of reigns that this process had opened, this one included."""
     progress_at: float = 0.0
-    """When it last decided something, or had nothing to decide."""
+    """Time at which it last decided a row or had none to decide."""
 
     def copies(self, n: int) -> int:
-        """Return how many replicas hold the log up to row n, durably."""
+        """Count the replicas that durably hold the log up to row n."""
         found = 0
         for end in self.ends.values():  # Once an update: a generator would cost more than this.
             if end >= n:
@@ -104,5 +104,5 @@ class Reign:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is under way that a client waits for."""
+        """Whether a client waits for an operation that is under way."""
         return bool(self.fresh) or self.clients.is_busy

@@ -1,7 +1,7 @@
-"""Nodes that are behind are told which configuration is decided.
+"""Notices: members send the decided configuration to nodes that are behind.
 
-Any member tells: whoever hears from a node that counts by an older configuration, and everybody
-everybody when a new one comes into use. What is decided may be taken from anyone.
+A member sends it to a node that counts by an older configuration when it hears from that node, and
+to every peer when a new one comes into use. A node accepts a decided configuration from any member.
 """
 
 from docstore.documents.core import Core

@@ -1,23 +1,27 @@
-"""A side road: old versions and old tombstones are let go of (rules SL7, SL9, D3).
+"""Compaction: replicas remove superseded old versions and old tombstones (SL7, SL9, D3).
 
-With a retention set, `kept` rises over the decided rows that are older than that; without one, when
-somebody asks for it, once, up to an instant. Above it a log
-has no holes; of the rows up to it, those are removed that another row up to it supersedes, so that
-every snapshot at a cut from `kept` on can still be read. Named snapshots keep `kept` from passing
-their cuts. Of a document whose factory counts versions so many stay as it says, whatever their age
-(rule SL9); a replica lets go of nothing while it does not know who counts.
-Where an Idempotency-Key may have been used, what somebody asks for leaves the last ten minutes: a
-repetition is answered from the row of the first. `kept` lies between two atomic batches (rule A2).
+`kept` is the row up to which a log is compacted. With a retention set, it rises over the decided
+rows that are older than the retention. Without one, it rises only when an operator asks for it, up
+to an instant. Above `kept` the log has no holes. A row up to `kept` is removed if another row up to
+`kept` supersedes it, so every snapshot at a cut from `kept` on can still be read.
 
-Nobody passes a row that some replica of the slot lacks: the owner says up to where all of them
-have acknowledged the log, and each then trims by itself. So a replica never needs rows that are
-gone: one that was away catches up by rows, and only an empty or damaged one is copied anew. The
-price: while a replica is down, its slots keep their history; remove it, and they go on.
+Limits of `kept` and of the removal:
 
-A tombstone that is the newest of its link goes when it is passed and older than the time in which
-operations are retried. What stands for it then is the slot's floor: an absent link counts as having
-had that version, so that numbers never repeat. Nothing of this needs a row of its own in the log:
-what is passed is with all replicas, and each carries the floor to whom it fills.
+- A named snapshot keeps `kept` at or below its cut.
+- If a factory counts versions, each of its documents keeps that many, whatever their age (SL9). A
+  replica removes nothing while it does not know which factories count.
+- If an Idempotency-Key may have been used, a request to compact spares the last ten minutes,
+  because a retry is answered from the row of the first attempt.
+- `kept` lies between two atomic batches (rule A2).
+- No replica compacts a row that another replica of the slot lacks. The owner reports the end that
+  all have acknowledged, and each replica compacts by itself. So a replica that was away catches up
+  by rows; only an empty or damaged one is copied. While a replica is down, its slots keep their
+  history: remove the replica, and compaction continues.
+
+A tombstone that is the newest row of its link is removed when all replicas have it and it is older
+than the time in which operations are retried. The slot's floor replaces it: an absent link counts
+as having had that version, so that version numbers never repeat. The floor needs no row of its own
+in the log: all replicas have the tombstone, and a copy carries the floor.
 
 Source: rules SL7 and D3; log compaction by key is Kafka's; the wait for all is our own.
 """
@@ -36,17 +40,17 @@ from docstore.storage.store import Corrupt, LastBefore, Purge, Result, Tombstone
 from docstore.wire.messages import Passed
 
 ROWS_AT_ONCE = 512
-"""Rows that one trim passes at the most: a few milliseconds of the disk's time."""
+"""Maximum number of rows of one compaction step: a few milliseconds of disk time."""
 
 SLOTS_ASKED_FOR = 16
-"""Looked at in one tick when an operator waits for the round: 1,024 in a little more than 3 s."""
+"""Slots per tick when an operator waits for the round: 1,024 in a little more than 3 s."""
 
 NEEDS_KNOWN_S = 60.0
-"""Without news of what is needed for so long nothing goes; a tenth of the shortest retention."""
+"""Seconds after which pins are too old to compact by; a tenth of the shortest retention."""
 
 
 class Trimmer:
-    """Goes round the slots, one a tick, or faster when somebody has asked for it."""
+    """Visits the slots in rounds, one per tick, or faster when an operator asks for it."""
 
     def __init__(self, core: Core) -> None:
         self.core = core
@@ -55,22 +59,22 @@ class Trimmer:
         self._round_at = NEVER
         self._asked = False
         self.asked_us = 0
-        """What was replaced before this is let go of as well."""
+        """Versions superseded before this instant are compacted as well."""
 
     @property
     def slots_left(self) -> int:
-        """Return how many slots the round that was asked for has yet to look at."""
+        """Return the number of slots that the requested round has not visited yet."""
         return len(self._queue) if self._asked else 0
 
     def ask(self, before_us: int) -> None:
-        """Begin a round at once, that lets go of what was replaced before an instant."""
+        """Begin a round at once that compacts versions superseded before an instant."""
         self.asked_us = max(self.asked_us, before_us)
-        # Behind what is left of a round: who asks again and again must not keep it from its end.
+        # After the rest of the present round, so that repeated requests cannot keep it from ending.
         again = set(self.core.logs) - set(self._queue)
         self._asked, self._queue = True, sorted(again, reverse=True) + self._queue
 
     def tick(self) -> None:
-        """Look at the next slots; begin a round when it is time for one."""
+        """Visit the next slots; begin a round when one is due."""
         if not self.knows_what_is_needed():
             return
         if not self._queue:
@@ -111,7 +115,7 @@ class Trimmer:
         return not self._asked or self.asked_us <= known_us
 
     def _before_us(self, log: SlotLog) -> int:
-        """Return the instant before which versions must have been replaced to be let go of."""
+        """Return the instant before which a version must be superseded to be compacted."""
         now_us, kept_s = self.core.past_us(), self.core.config.retention.history_s
         old_us = now_us - int(kept_s * 1e6) if kept_s > 0 else 0
         asked_us = self.asked_us
