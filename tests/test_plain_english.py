@@ -59,7 +59,6 @@ LIMITS = {
     "docstore/service.py": 7,
     "docstore/sessions": 6,
     "docstore/storage": 131,
-    "docstore/subscriptions": 38,
     "docstore/testing": 6,
     "docstore/wire": 20,
     "gossip": 128,

@@ -1,18 +1,18 @@
-"""One subscription, as the node that owns its document delivers it: what is done next. Pure.
+"""One subscription, as the node that owns its document delivers it: its next step. Pure.
 
     Read -> Confirm -> Call -> (Save) -> Read ...
 
-One effect is under way at a time, so there is nothing that could overtake. The rules:
+One effect is under way at a time, so none can overtake another. The rules:
 
     WH1  one call at a time, and the next lines only once these are taken: in order, without a gap
     WH2  before each call the document is confirmed: to be active, as known, and this node's
-    WH3  and whoever has made it must still be allowed to read what it tells
+    WH3  and its creator must still be allowed to read what it sends
     WH4  the mark moves behind what was taken, and nothing else moves it
-    WH5  it is saved after a while, not each time; on condition that nobody else has moved it
+    WH5  it is saved after a while, not each time; on condition that no other node has moved it
     WH6  a receiver that fails is tried again later and later, then the subscription is paused
     WH7  410 ends it, and so does history that is gone
-    WH8  one call has so many bytes, unless a single document, or an atomic batch, has more
-    WH9  who waits keeps little of what is to be taken, and reads the rest again
+    WH8  one call has at most BYTES_MAX, unless a single document, or an atomic batch, has more
+    WH9  a delivery that waits keeps little in memory, and reads larger batches again
 """
 
 from random import Random
@@ -42,43 +42,43 @@ from docstore.subscriptions.events import (
 )
 
 ROWS_MAX, BYTES_MAX = 100, 512 << 10
-"""Of one call: what common receivers take without being told to (1 MiB), and half of it."""
+"""Bounds of one call: half of the 1 MiB that common receivers accept by default."""
 KEPT_BYTES_MAX = 64 << 10
-"""By one that waits: 1,000 of them take 64 MiB."""
+"""Bytes that a waiting delivery keeps: 1,000 of them take 64 MiB."""
 FAILURES_MAX = 5
-"""In a row; the subscription is paused then."""
+"""Failures in a row after which the subscription is paused."""
 LATER = 4
-"""Each pause after a failure is so many times as long as the one before."""
+"""Factor by which each pause after a failure is longer than the one before."""
 READ_AGAIN_S = 1.0
-"""When what there is could not be read, by no fault of the receiver's."""
+"""Pause after changes could not be read, by no fault of the receiver's."""
 SAVE_S, SAVE_IDLE_S = 5.0, 60.0
-"""After so long the mark is saved: behind what was taken, and behind what was passed over."""
+"""Age at which a mark is saved: after a delivery, and after changes were only passed over."""
 GONE = 410
 
 
 class Delivery:
-    """What is known of one subscription, from its beginning here to its end here."""
+    """State of one subscription while this node delivers it."""
 
     def __init__(self, retry_s: float, rng: Random) -> None:
         """retry_s: the first pause after a failure. rng: spreads pauses, up to a fifth longer."""
         self._retry_s = retry_s
         self._rng = rng
         self.behind_since: float | None = None
-        """Since when there is, or may be, something that the receiver has not taken."""
+        """Since when there are, or may be, changes that the receiver has not taken."""
         self._mark = self._saved = Mark("")
         self._saved_at = 0.0
         self._delivered = self._saved_delivered = 0
         self._rows = ROWS_MAX
         self._batch: Came | None = None
-        """What is to be taken next, None while that is to be read."""
+        """Changes to be delivered next, None while they are to be read."""
         self._failures = 0
         self._leaves = False
-        """Once the document says what is to be said, there is nothing more."""
+        """Whether to leave once the document is saved."""
         self._stop: State | None = None
-        """What pauses or ends it: tried until the document says so."""
+        """The update that pauses or ends it: retried until the document says so."""
 
     def step(self, event: Event, now: float) -> Effect:
-        """Return what is done next. now: seconds, of a clock that never goes back."""
+        """Return the next effect. now: seconds, of a clock that never goes back."""
         match event:
             case Began():
                 return self._begin(event, now)
@@ -135,7 +135,7 @@ class Delivery:
             self.behind_since = now
 
     def _passed_over(self, until: Mark, now: float) -> Effect:
-        """Nothing that there is concerns the receiver."""
+        """Move the mark past changes that do not concern the receiver."""
         was_replayed = self._mark.replay is not None
         self._mark = until
         if was_replayed:
@@ -151,7 +151,7 @@ class Delivery:
         if not event.is_same:  # WH2
             return self._save_and_leave()
         if not event.may_read:  # WH3
-            why = "whoever has made it may not read all of its path any more"
+            why = "its creator may no longer read all of its path"
             return self._stopped(pause_request(self._mark, self._delivered, why))
         assert self._batch is not None
         return Call(self._batch.lines, self._mark, self._batch.until)
@@ -185,7 +185,7 @@ class Delivery:
             return self._save_and_leave()
         return Confirm() if self._batch is not None else self._read()
 
-    # What the document is to say
+    # Updates of the document
 
     def _save(self, now: float) -> Effect:
         self._saved_at = now
@@ -199,7 +199,7 @@ class Delivery:
         return Save(change)
 
     def _unchanged(self, now: float) -> Effect:
-        """Go on: what was taken would all be sent again, were it forgotten."""
+        """Continue from memory: without it all deliveries since the saved mark would repeat."""
         if self._stop is not None:
             return self._wait(now + READ_AGAIN_S)
         return Leave() if self._leaves else self._read()

@@ -1,4 +1,4 @@
-"""What a delivery wants done. Each is answered by an event, Leave by none.
+"""Effects of a delivery. Each is answered by an event, Leave by none.
 
 Read, Confirm and Wait are answered by Woken, at once, where this node is to leave the subscription.
 """
@@ -11,7 +11,7 @@ from docstore.services.subscriptions import Mark
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read what there is behind a mark, so many rows; answered by Came, Unread or HistoryGone."""
+    """Read up to `rows` changes after a mark; answered by Came, Unread or HistoryGone."""
 
     mark: Mark
     rows: int
@@ -53,7 +53,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Nothing more: whoever owns the document goes on from what it says."""
+    """Stop here: the owner of the document continues from the mark in it."""
 
 
 Effect = Read | Confirm | Call | Save | Wait | Leave

@@ -1,4 +1,4 @@
-"""What happens to a subscription while its node delivers: the answers to `effects.py`."""
+"""Events of a subscription while its node delivers: the answers to `effects.py`."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """What there is to be told: lines of JSON, in their order; none for nothing new.
+    """Changes to deliver: lines of JSON, in their order; none for nothing new.
 
     until: the mark once they are taken.
     """
@@ -26,14 +26,14 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What there is could not be read for now."""
+    """The changes could not be read for now."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryGone:
-    """History was let go of that the mark needs. earliest: from where there is a feed."""
+    """History after the mark was deleted. earliest: the position where the feed begins now."""
 
     why: str
     earliest: str
@@ -45,7 +45,7 @@ class Confirmed:
 
     is_same: bool
     may_read: bool
-    """Whoever has made it may still read all that it is about."""
+    """Whether its creator may still read all of its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The document says what was to be said."""
+    """The document was updated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsaved:
-    """It does not, or nobody knows: somebody else has changed it, or nobody answered."""
+    """The document may not be updated: another version came first, or no answer did."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """How a secret is kept in a document: sealed by a key that nodes have and documents have not.
 
-A subscription's document is read by whoever may read all: in feeds, scans, copies of the disk. Its
-secret must be readable by each node that may come to deliver, and by nobody else. So the operator
-gives all nodes the same file of keys. The first one seals and all of them open, so that a key can
-be changed: add the new one behind the first on all nodes, then put it first, then drop the old one
-once no subscription is left that it has sealed.
+A subscription's document is visible to every client that may read all: in feeds, scans, copies of
+the disk. Its secret must be readable by each node that may deliver, and by no client. So the
+operator gives all nodes the same file of keys. The first one seals and all of them open, so that a
+key can be changed: add the new one behind the first on all nodes, then put it first, then drop the
+old one once no subscription is left that it has sealed.
 
 Source: Fernet (AES-128-CBC and HMAC-SHA256), and its rotation, of the `cryptography` package.
 """

@@ -1,4 +1,4 @@
-"""Whom a node may call, as its operator says. Nobody, unless he says so.
+"""Receivers that a node may call, as its operator sets them. None by default.
 
 `callback_hosts` are patterns of hosts, of https unless `http://` is written before; addresses are
 public ones, or in `callback_networks`.
@@ -40,11 +40,11 @@ class HostPattern:
 
 @dataclass(frozen=True, slots=True)
 class CallbackSettings:
-    """What a node is told; nothing: it calls nobody."""
+    """Settings of a node for calls; by default it calls no receiver."""
 
     hosts: tuple[HostPattern, ...] = ()
     networks: tuple[Network, ...] = ()
-    """What may be called though it is not public."""
+    """Networks that may be called though they are not public."""
     key_file: str = ""
     """Keys in base64, 32 bytes each, one a line: the first seals, all open."""
     retry_s: float = RETRY_S

@@ -1,9 +1,9 @@
 """Which URLs a node may be made to call, and at which addresses. Pure.
 
-Whoever makes a subscription makes the nodes send requests, from where they stand: behind the
-firewall, beside the metadata service of a cloud. So a URL has to fit a pattern of the operator's,
-and what its name leads to is looked at where the connection is made
-(`maintenance/webhooks/calling.py`): what a name led to a moment before says nothing. Addresses are
+A client that makes a subscription makes the nodes send requests from inside their network: behind
+the firewall, beside the metadata service of a cloud. So a URL has to fit a pattern of the
+operator's, and the addresses of its name are checked where the connection is made
+(`maintenance/webhooks/calling.py`): an earlier resolution proves nothing. Addresses are
 public ones, or in a network that the operator names; an IPv4 address that is written as an IPv6 one
 (mapped, NAT64) counts as what it is.
 
@@ -39,13 +39,13 @@ Ip = IPv4Address | IPv6Address
 
 
 class CallbackRefused(BadRequest):
-    """Nobody is called at this URL: it is not allowed, or does not answer as it should."""
+    """This URL is not called: it is not allowed, or does not answer as it should."""
 
     code = "callback-refused"
 
 
 class Targets:
-    """What the settings of a node allow."""
+    """URLs and addresses that the settings of a node allow."""
 
     def __init__(self, settings: CallbackSettings) -> None:
         self._hosts = settings.hosts
