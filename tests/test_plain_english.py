@@ -48,7 +48,6 @@ LIMITS = {
     "docstore/client": 90,
     "docstore/config.py": 11,
     "docstore/documents": 126,
-    "docstore/http": 73,
     "docstore/maintenance": 48,
     "docstore/model": 69,
     "docstore/node": 54,

@@ -137,7 +137,7 @@ class Granted(Authority):
     def user(self) -> str:
         """Return who it is. Raises Forbidden for the bearer of a signed token."""
         if self._principal.until_s < inf:
-            raise Forbidden("a signed token proves somebody for an hour: come with a user's token")
+            raise Forbidden("a signed token is valid for an hour only: send the token of a user")
         return self._principal.name
 
     def runs(self, user: str, path: str) -> bool:
@@ -145,7 +145,7 @@ class Granted(Authority):
         return self._principal.name == user or self._principal.grants.allow(Level.ADMIN, path)
 
     def insist_on_line(self, method: str, link: str) -> None:
-        """Raise what a request of its own would be told now."""
+        """Raise the error that a request of its own would get now."""
         if not self.holds():
             raise Unauthenticated
         self._access.count(self._principal)

@@ -1,8 +1,9 @@
 """POST /core/bulk?atomic=true: the lines are one operation, all of them or none.
 
-The documents share a partition key, and with it a slot (`paths.partition_key`). What refuses one
-line refuses all, and is the answer's status; the problem names the line. The request has what a
-request about one document has: an Idempotency-Key, a Fence, and a fate that may be unknown.
+The documents share a partition key, and with it a slot (`paths.partition_key`). A line that is
+refused refuses all: its status is that of the answer, and the problem names the line. As with a
+request about one document, there may be an Idempotency-Key and a Fence, and the fate may be
+unknown.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The permissions of the sender of a request: everything, unless the node has an access file.
 
-The server notes it with each request before anybody else looks at that (`access.py`). What a
-request names in its query, its body or its lines is asked about here, by whoever reads it.
+The server notes it with each request before any handler reads that (`access.py`). The handler that
+reads a query, a body or lines asks here about the links that they name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,7 +65,7 @@ class Authority:
     def insist_on_line(self, method: str, link: str) -> None:
         """Raise the error that a request of its own would get, for one line of many.
 
-        Beside what `insist` raises: Unauthenticated, TooManyRequests.
+        Raises Unauthenticated and TooManyRequests, besides the errors of `insist`.
         """
 
     def charge(self, lines: int) -> None:

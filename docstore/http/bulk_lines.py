@@ -1,7 +1,7 @@
 """Parse a line of a bulk request: one operation, in members where a request has headers.
 
-The counterpart of `documents.py`, for whom a path, headers and a body say it. What a body means is
-the same for both, and stands in `bodies.py`.
+The counterpart of `documents.py`, where a path, headers and a body say it. A body means the same in
+both, see `bodies.py`.
 """
 
 from collections.abc import Sequence

@@ -6,27 +6,28 @@ for an owner to say that nothing has changed. So a node remembers for a few seco
 which elections and locks on their lists, and asks such a lease *beside* the campaign. The answer
 waits for both: 410 if the lease has ended, as before. Why nothing else changes:
 
-It is on the list. What has ended is swept by its list: at its end, and for the last time 65 s
-later; only then the lease is deleted. An election or a lock never leaves a list before that:
-DetachRequest is refused for them. So whatever comes into the queue before that last look is found
-by it. What is remembered was true at a moment after `since`, when the lease was asked, and a
-campaign goes beside only if its age and its time limit together are at most 60 s, which the time
-limit of one that goes behind may be as well. So nothing comes later than it could before, and
-nothing of this rests on this node: it may crash between the two, or never hear of either.
+It is on the list. A lease that has ended is swept by its list: at its end, and for the last time
+65 s later; only then the lease is deleted. An election or a lock never leaves a list before that:
+DetachRequest is refused for them. So the last pass finds every candidate that enters the queue
+before it. An entry of the cache was true at a moment after `since`, when the lease was asked, and a
+campaign goes beside only if the entry's age and its own time limit together are at most 60 s, which
+the time limit of one that goes after may be as well. So no candidate enters later than it could
+before, and no guarantee rests on this node: it may crash between the two, or get no answer of
+either.
 
 The lease ends meanwhile. It is asked after the campaign came in, and a majority confirms what it
 says. If it has ended, the campaign may be in the queue all the same, as if the lease had ended
 between the two, one after the other. Then it is taken out at once as the sweep would do it, before
-410 is told; if this node crashes, by the sweep. Only what has *ended* is taken out: the holder of a
-lease that is expiring may still believe.
+the answer 410; if this node crashes, by the sweep. Only candidates of a lease that has *ended* are
+taken out: the holder of a lease that is expiring may still believe.
 
 A lease under the same id. An id is not given again before its lease is deleted, 65 s after its end,
-and nothing is remembered, or on its way, for that long.
+and no cache entry or request lives that long.
 
 An answer that is missing. If the lease is not reached and the campaign may be in the queue, it is
 undecided: 504. A retry gets the same place.
 
-What has once been refused is forgotten, so a repeated attempt asks its lease first again.
+A refused campaign leaves the cache, so a repeated attempt asks its lease first again.
 """
 
 from docstore.http.attaching import answer_of
@@ -39,7 +40,7 @@ from docstore.services.attachments import Attached, attach_request, has_ended
 from docstore.services.turns import gone_request, state_of
 
 EMPTY = json.dump(state_of(Turns()))
-UNDECIDED = Answer(504, "undecided", "its lease was not reached: ask again", unknown=True)
+UNDECIDED = Answer(504, "undecided", "its lease was not reached: retry", unknown=True)
 
 
 class Campaigns:

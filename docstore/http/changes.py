@@ -11,9 +11,9 @@ time with its zone, or the name of a snapshot. POST takes the same names in a JS
 has one or two bytes for each slot of the group. A client that keeps `next` misses nothing,
 whichever node it asks, and sees a change twice only if it asks twice.
 
-The feed of one document reads its slot alone, and its token says nothing of others. What a token
-says nothing of begins at the beginning: should a factory be declared below that document, the same
-path is a feed of all slots from the next request on, and misses nothing of what came meanwhile.
+The feed of one document reads its slot alone, and its token says nothing of others. A slot that
+a token does not name begins at the beginning: should a factory be declared below that document, the
+same path is a feed of all slots from the next request on, and misses no change made meanwhile.
 """
 
 import asyncio

@@ -34,7 +34,7 @@ class Completion:
         return self._sends_away
 
     def refused(self, request: Head, error: Exception) -> Reply:
-        """Return the answer that an exception is. What is an error of ours is not described."""
+        """Return the answer to an exception. It does not describe an error of the server."""
         instance = instance_of(request)
         if isinstance(error, DocstoreError) and error.family is not Family.BROKEN:
             return problem_of_error(error, instance=instance)

@@ -115,7 +115,7 @@ class Consuming:
             last = -1 if is_before else headers.whole_number(offset, "Last-Event-ID", 0, OFFSET_MAX)
             wanted = wanted._replace(origin=("offset", last + 1))
         first = await self._fetch(link, wanted, 0, timeout_s, of)
-        if isinstance(first, Problem):  # What is wrong from the start is a status.
+        if isinstance(first, Problem):  # An error at the start is a status.
             return problem_of(first, request)
         response = streamed(EVENTS_TYPE)
         response.headers["Cache-Control"] = "no-store"

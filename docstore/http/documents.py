@@ -350,7 +350,7 @@ class PreconditionRequired(Conflict):
 def check_no_factory(backend: Backend, link: str) -> None:
     """Refuse to make a document where a factory hides it. Raises Conflict."""
     if backend.registry.service_at(link) is not None:
-        raise Conflict(f"{link} is a factory: nobody would find a document there")
+        raise Conflict(f"{link} is a factory: a document there would never be found")
 
 
 def at_level(operation: Operation, service: Service) -> Operation:

@@ -5,7 +5,7 @@
 
 The way of a campaign: its lease records it, so that a lease that ends meanwhile finds it, and
 it is put into the queue (`campaigns.py`); then, with `Prefer: wait`, the owner is asked to say when
-its turn has come. What a wait answers is a decided fact, and no proof that the lease lives.
+its turn has come. The answer to a wait is a decided fact, and no proof that the lease lives.
 """
 
 import asyncio

@@ -2,9 +2,9 @@
 
 Most requests are plain: a document whose factory is known here, a small body that came together
 with its head, and headers that ask for nothing that takes more than one step. A task of its own
-would cost such a request as much as all else that is done for it here. What is unusual has one, in
-`server.py`. Either way the same guard judges it, the same functions read it and write the answer,
-and it ends in the same `Completion`; only who waits for the owner is different.
+would cost such a request as much as all else that is done for it here. An unusual one has a task,
+in `server.py`. Either way the same guard judges it, the same functions read it and write the
+answer, and it ends in the same `Completion`; only the wait for the owner is different.
 """
 
 import asyncio

@@ -7,7 +7,7 @@
     /core/groups/<name>/offsets                         GET, POST (commit)
     /core/groups/<name>/offsets/<topic>/<partition>     GET, PATCH (claim, reset)
 
-What a group's page shows beside its document is live, from its coordinator.
+A group's page shows live figures of its coordinator beside the document.
 """
 
 import asyncio

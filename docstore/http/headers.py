@@ -1,7 +1,7 @@
 """Read the headers of a request as checked values; refuse the rest.
 
-Everything that can be wrong with a request before anybody looks at a document is found here and
-in `bodies.py`. What clients send over and over (media types, header names) is judged once.
+Every error of a request that can be found without its document is found here and in `bodies.py`.
+Values that clients repeat (media types, header names) are judged once.
 """
 
 import re

@@ -5,7 +5,8 @@
     /core/leases/<id>                   GET, PATCH (a request), DELETE: its holder has stopped
 
 A keep-alive writes nothing: it is answered by the owner of the lease's document, once a majority
-has confirmed that it still is. What no owner answers is not proven, and never said to be gone.
+has confirmed that it still is. A lease whose owner does not answer is not proven, and never said
+to be gone.
 """
 
 import asyncio
@@ -73,7 +74,7 @@ class LeasePages(FactoryPages):
         check_selection(request)
         service = self._service(LEASES)
         if "?" in request.raw_path or headers.consistency(request) != "linearizable":
-            return await self._documents.serve(request, link, service, b"")  # Of the past.
+            return await self._documents.serve(request, link, service, b"")  # A past state.
         timeout_s, media = headers.timeout_s(request), headers.accepted_media(request)
         answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
         reply = self._reply(request, answer)

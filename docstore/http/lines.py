@@ -1,7 +1,7 @@
 """A body as a stream of values: lines of JSON, or msgpack objects one after the other.
 
-`feed` takes bytes as they come and gives what is complete. When the stream cannot be told apart
-any more, the error is given as the last value, and the stream is over.
+`feed` takes bytes as they come and returns the values that are complete. When the stream cannot be
+parsed any more, the error is the last value, and the stream is over.
 """
 
 import asyncio

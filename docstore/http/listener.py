@@ -1,6 +1,6 @@
 """Connections: those that are open, and for how long one may be silent: at first, and in reading.
 
-aiohttp's low-level server keeps them. What one of them does with its bytes is in `connection.py`.
+aiohttp's low-level server keeps them. The protocol of one of them is in `connection.py`.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ from docstore.streams.requests import NoSuchPartition, NotProvisioned
 
 
 async def missing(streams: StreamBackend, link: str, timeout_s: float) -> DocstoreError:
-    """Return what is to be told of a partition that has no document.
+    """Return the error for a partition that has no document.
 
     Raises NoSuchTopic, and Unavailable if it is not known whether there is a topic.
     """

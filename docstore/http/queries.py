@@ -5,8 +5,8 @@
     POST /core/query-tasks {"path": "/films", "aggregates": "count(*)", "groupBy": "year"}
 
 A page comes with `nextPageLink` while there are more rows, and no node keeps anything for it: the
-cursor in it is the whole query. What was acknowledged before the first page was asked for is in
-all of them, and what comes later is in none.
+cursor in it is the whole query. Versions that were acknowledged before the request for the first
+page are in its result, and later ones are not.
 """
 
 import asyncio
@@ -171,7 +171,7 @@ class QueryPages:
             rows = await self._rows(found, cut, deadline)
             if len(rows) < len(found):
                 found, until = found[: len(rows)], place_of(found[len(rows) - 1])
-            # Beside the loop: of ten thousand documents members are selected one by one.
+            # In a thread: members are selected one by one, in up to ten thousand documents.
             page["documents"] = await asyncio.to_thread(_documents, asked, rows, kind)
         page["documentLinks"] = [_name(asked, *each[-3:-1]) for each in found]
         if asked.count:

@@ -26,9 +26,9 @@ async def updated(
 ) -> Answer:
     """Read a document of level 3 and update it; read again when another version came in between.
 
-    update_of: returns the update that follows from a version, or raises what refuses it. What the
-    client demands holds of each version that is gone on from. Returns the read where it refuses.
-    Raises Unavailable: other updates came in between until the time was over.
+    update_of: returns the update that follows from a version, or raises its refusal. The conditions
+    of the client are checked against each version read. Returns the read where it refuses. Raises
+    Unavailable: other updates came in between until the time was over.
     """
     said = headers.conditions(request, None) or Conditions()
     key = headers.idempotency_key(request)

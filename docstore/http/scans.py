@@ -7,8 +7,8 @@
     POST /core/spark/changes         a stretch of the logs
 
 The answer of a scan is a stream: Arrow's format where this node can and the client accepts it, else
-NDJSON. Behind its end stands one line of JSON: `{"complete": true, "rows": n}`, or what kept it
-from being complete. An answer without that line was cut off.
+NDJSON. One line of JSON follows its end: `{"complete": true, "rows": n}`, or the reason why it is
+not complete. An answer without that line was cut off.
 """
 
 import asyncio
@@ -140,7 +140,7 @@ class ScanPages:
         if compression not in ("", "zstd", "lz4"):
             raise BadRequest("compression is zstd or lz4")
         async with aclosing(self._pages(asked, scan, form, compression, rate)) as pages:
-            first = await anext(pages)  # What is wrong from the start is a status, not a line.
+            first = await anext(pages)  # An error at the start is a status, not a line.
             return await self._stream(request, form, first, pages, (job, rate))
 
     async def _insist_on_factory(self, prefix: str) -> None:
@@ -215,7 +215,7 @@ class ScanPages:
                     yield found, payload
 
     async def _ask(self, question: dict[str, Any], page: "_Page") -> tuple[dict[str, Any], bytes]:
-        """Return a page. What is to be skipped is read without its columns."""
+        """Return a page. Rows to be skipped are read without their columns."""
         asked = {**question, "after": page.after, "rows": page.rows, "schema": page.schema,
                  "skipped": page.is_skipped}  # fmt: skip
         return await self._backend.inside().scans.page(asked)

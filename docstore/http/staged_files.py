@@ -1,8 +1,8 @@
 """Operations that wait on this disk for their job's commit: a file for each part.
 
-Beside the database and not in it, since only the node itself reads them: neither versioned
-nor replicated (the client sends a part to two nodes). A part without a request for a day
-is taken away. Everything here blocks, and runs in threads.
+They lie outside the database, since only the node itself reads them: neither versioned nor
+replicated (the client sends a part to two nodes). A part without a request for a day is deleted.
+Everything here blocks, and runs in threads.
 """
 
 import contextlib
@@ -104,7 +104,7 @@ class Staging:
 class Arriving:
     """A part on its way: nothing is there under its name before all of it is on the disk.
 
-    Each has a file of its own until then. Of those that come under one name the last one stays.
+    Each has a file of its own until then. If several arrive under one name, the last one stays.
     """
 
     def __init__(self, path: Path) -> None:
@@ -128,7 +128,7 @@ class Arriving:
         trace: TracebackType | None,
     ) -> None:
         """Leave nothing of a part that did not arrive."""
-        with contextlib.suppress(OSError):  # What was not written yet may find no room.
+        with contextlib.suppress(OSError):  # The rest of the buffer may find no room.
             self._file.close()
         self._new.unlink(missing_ok=True)
 

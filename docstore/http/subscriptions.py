@@ -111,7 +111,7 @@ class SubscriptionPages:
         if is_replayed and since:
             raise BadRequest("replayState begins with what is there: without since")
         if key and not given:
-            raise BadRequest("an Idempotency-Key needs a secret: one made here is told only once")
+            raise BadRequest("an Idempotency-Key needs a secret: one made here is shown only once")
         secret = given or secret_of(secrets.token_bytes(MADE_BYTES))
         key_of(secret)
         caller = self._backend.callbacks

@@ -1,7 +1,7 @@
 """Utilities at fixed names below factories and documents: `<link>/available` and so on.
 
-Of a document that is not there all of them are 404, but for `explain`, which says where it would
-be. A name of these is no document's id (`model/paths.py`).
+For a document that does not exist all of them answer 404, except `explain`, which says where it
+would be. These names cannot be ids of documents (`model/paths.py`).
 """
 
 import time

@@ -1,9 +1,9 @@
 """The files of the console: a fixed table of names, read when one is first asked for.
 
-What is not in the table is not there, so no path leads out of this folder. All that a browser needs
-to hold a page to what it is meant to do is said in the head of each answer: scripts and styles come
-from this node alone and never from within a page, no other page may hold this one in a frame, and
-what a file is, is what the node says.
+A name that is not in the table does not exist, so no path leads out of this folder. The head of
+each answer restricts what a browser lets the page do: scripts and styles come from this node alone
+and never from within a page, no other page may hold this one in a frame, and no browser guesses the
+type of a file.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ def answer(request: Head, path: str) -> Reply:
     return Reply(200, content, header_lines({"Content-Type": kind}) + head)
 
 
-@cache  # Of the names in the table alone.
+@cache  # Only the names in the table reach it.
 def _read(name: str) -> tuple[bytes, str]:
     content = files(__package__).joinpath(name).read_bytes()
     return content, f'"{hashlib.sha256(content).hexdigest()[:16]}"'

@@ -22,7 +22,7 @@ DESCRIPTION = """\
 Versioned JSON documents, streams of records, leases: any node answers for all of its group.
 
 Bodies are JSON, or `application/msgpack` by `Accept` and `Content-Type`; a body needs a
-`Content-Type`. `OPTIONS` is answered everywhere. What goes wrong is a Problem, whose `outcome` says
+`Content-Type`. `OPTIONS` is answered everywhere. An error is a Problem, whose `outcome` says
 what may be concluded. Where nodes have an access file, each request shows a token."""
 
 

@@ -67,12 +67,12 @@ SESSION = {
 SHARED: Mapping[str, Json] = {
     "Object": of("Members by their names."),
     "Problem": of(
-        "What went wrong (RFC 9457). `outcome` says whether anything may have happened.",
+        "An error (RFC 9457). `outcome` says whether anything may have happened.",
         "status errorCode outcome",
         type=TEXT, title=TEXT, status=WHOLE, detail=TEXT, instance=TEXT, errorCode=TEXT,
         outcome=one("not_applied", "unknown"), message=TEXT, statusCode=WHOLE, documentKind=TEXT,
     ),
-    "Document": of("What its author wrote, and behind it what the store says.", **DOCUMENT),
+    "Document": of("The members that a client wrote, followed by those of the store.", **DOCUMENT),
     "Page": of(
         "Documents, or groups of them, and where the next ones are.",
         documentLinks=many(TEXT), documents=THING, documentCount=WHOLE, nextPageLink=TEXT,

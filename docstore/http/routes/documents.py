@@ -111,7 +111,7 @@ UTILITIES: Mapping[str, Utility] = {
     "config": Utility(
         UtilityPages,
         {
-            "GET": Op("What is declared, and in force", {200: "Document"},
+            "GET": Op("The settings that are declared, and in force", {200: "Document"},
                       handler=UtilityPages.config, checks_query=False),
             "PATCH": Op("Change the declaration", {200: "Document"}, PATCHES, UtilityPages.config,
                         headers=WRITING),
@@ -124,19 +124,19 @@ UTILITIES: Mapping[str, Utility] = {
                   handler=UtilityPages.available),
     }),
     "stats": _of_both(UtilityPages, {
-        "GET": Op("What was measured of it", {200: "Object"}, handler=UtilityPages.stats),
+        "GET": Op("Its measurements", {200: "Object"}, handler=UtilityPages.stats),
     }),
     "template": _of_both(UtilityPages, {
         "GET": Op("An empty document, described", {200: "Object"}, handler=UtilityPages.template),
     }),
     "synchronization": _of_both(UtilityPages, {
-        "GET": Op("What its last resynchronisation says", {200: "Object"},
+        "GET": Op("The result of its last resynchronisation", {200: "Object"},
                   handler=UtilityPages.synchronization),
         "PATCH": Op("Resynchronise it", {200: "Object", 202: "Object"}, "Object",
                     UtilityPages.synchronize, headers=("Prefer", *QUERYING)),
     }),
     "subscriptions": _of_both(SubscriptionPages, {
-        "GET": Op("Who is called of its changes", {200: "Page"}, query=LISTED, checks_query=False,
+        "GET": Op("The receivers of its changes", {200: "Page"}, query=LISTED, checks_query=False,
                   handler=SubscriptionPages.get_list_of_path),
         "POST": Op("Have a receiver called of its changes", {200: "Document", 201: "Document"},
                    "NewSubscription", SubscriptionPages.create,
@@ -227,7 +227,7 @@ def written_schema(options: ServiceOptions, name: str) -> Json:
 
 
 def _moved(schema: Any, root: str) -> Any:
-    """Return a schema whose references begin at another root. What a value may be is no schema."""
+    """Return a schema whose references begin at another root. `VALUES` hold no schemas."""
     if isinstance(schema, list):
         return [_moved(each, root) for each in schema]
     if not isinstance(schema, Mapping) or "$id" in schema:

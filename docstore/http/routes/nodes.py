@@ -38,7 +38,7 @@ NODES = About(
     "A node and its group: what they are, how they are, and what operators ask of them.",
     (
         Route("/", {
-            "GET": Op("What this is, and where its pages are", {200: "Entry"},
+            "GET": Op("This node, and where its pages are", {200: "Entry"},
                       handler=CorePages.entry, checks_query=False),
         }, CorePages),
         Route("/health/live", {
@@ -67,22 +67,22 @@ NODES = About(
                       headers=WAITS, tells="Any node says it.", handler=CorePages.synch),
         }, CorePages),
         Route("/core/management/digests", {
-            "GET": Op("What each node has in each slot, in short", {200: "Object"}, headers=WAITS,
+            "GET": Op("Digests of each slot on each node", {200: "Object"}, headers=WAITS,
                       handler=CorePages.digests),
         }, CorePages),
         Route("/core/management/trace", {
             "GET": Op("The last steps of this node's machines", {200: "Steps"},
                       query=("slot", "link", "partition", "after@steps", "limit@steps"),
-                      tells="Of a slot, a document or a partition, or of all.",
+                      tells="Steps about a slot, a document or a partition, or all.",
                       handler=CorePages.trace),
         }, CorePages, Permissions(ADMIN)),
         Route("/core/access", {
-            "GET": Op("Who asks, and what he may do", {200: "User"},
-                      tells="404 where nobody is asked who he is.", handler=UserPages.oneself),
+            "GET": Op("The caller, and its permissions", {200: "User"},
+                      tells="404 where the node has no access file.", handler=UserPages.oneself),
         }, UserPages, Permissions(ANYBODY)),
         Route("/core/access/users/{user}", {
-            "GET": Op("What a user may do", {200: "User"},
-                      tells="Of oneself; of others for who has `admin` at `/`.",
+            "GET": Op("Permissions of a user", {200: "User"},
+                      tells="A user may read its own; others need `admin` at `/`.",
                       handler=UserPages.user),
         }, UserPages, Permissions(INSIDE)),
         Route("/core/node-groups/default", {
@@ -101,13 +101,13 @@ NODES = About(
                       handler=SelectorPages.selector),
         }, SelectorPages),
         Route("/core/node-selectors/{selector}/forwarding", {
-            "GET": Op("What a node says of itself, through another one", {200: "Object"},
+            "GET": Op("A page of a node, through another one", {200: "Object"},
                       query=("target", "path@forwarded", "peer", "link@forwarding", "key"),
                       headers=WAITS, handler=SelectorPages.forwarded),
         }, SelectorPages, Permissions(INSIDE)),
         Route("/core/openapi.json", {
             "GET": Op("This description", {200: "Object"},
-                      tells="With the factories that whoever asks may read.",
+                      tells="With the factories that the caller may read.",
                       handler=CorePages.openapi),
         }, CorePages, Permissions(ANYBODY)),
         Route("/core/docs", {
@@ -127,7 +127,7 @@ NODES = About(
 
 CHANGES = About(
     "changes",
-    "What changes, as it is decided: nothing is left out, and nothing is taken back.",
+    "Changes as they are decided: none is left out, and none is taken back.",
     (
         Route("/core/changes", {
             "GET": Op("Changes at a path and below it, after a token", {200: EVENTS_TYPE},
@@ -152,7 +152,7 @@ SCANS = About(
                       query=("asOf", "path", "prefix"), headers=WAITS, handler=ScanPages.plan),
         }, ScanPages, Permissions(INSIDE)),
         Route("/core/spark/layout", {
-            "GET": Op("Who has which slots", {200: "Object"}, handler=ScanPages.layout),
+            "GET": Op("The nodes of each slot", {200: "Object"}, handler=ScanPages.layout),
         }, ScanPages, Permissions(ANYBODY)),
         Route("/core/spark/high", {
             "GET": Op("How far each slot has come", {200: "Object"}, query=("prefix",),

@@ -25,7 +25,7 @@ def _turns(path: str, what: str) -> Sequence[Route]:
                        ElectionPages.create, headers=KEYED),
         }, ElectionPages, DOCUMENTS),
         Route(f"{path}/{{name}}", {
-            "GET": Op("Who holds it, and who waits", {200: "Document", 304: ""},
+            "GET": Op("Its holder and its queue", {200: "Document", 304: ""},
                       handler=ElectionPages.get, headers=SEEN, checks_query=False),
             "PATCH": Op("Ask for it, give it back, hand it on", {200: "Object", 202: "Object"},
                         "TurnRequest", ElectionPages.patch, headers=("Prefer", *CHANGING)),
@@ -66,7 +66,7 @@ def _groups(path: str, what: str, asked: str) -> Sequence[Route]:
 
 
 OWNERS = About(
-    "owners", "Who may act: leases, locks, elections, groups that share topics, and roles.",
+    "owners", "Rights to act: leases, locks, elections, groups that share topics, and roles.",
     (
         Route("/core/leases", {
             "GET": Op("The leases", {200: "Page"}, handler=LeasePages.get_list, query=LISTED,

@@ -55,7 +55,7 @@ class Op:
 
     does: str
     answers: Mapping[int, str]
-    """Status -> schema of the body, "" for none, or a media type. What goes wrong is a Problem."""
+    """Status -> schema of the body, "" for none, or a media type. Errors are a Problem."""
     takes: str | Sequence[str] = ""
     """Schema of the body, "" for none; or media types of bodies that no schema describes."""
     handler: Handler | None = None
