@@ -78,7 +78,7 @@ class Bulk:
         return await self.answer(request, RequestLines(request, lines, self._timeout_s))
 
     async def answer(self, request: web.BaseRequest, source: Source) -> web.StreamResponse:
-        """Do what lines say, wherever they come from, and answer each.
+        """Carry out the lines of any source, and answer each.
 
         Raises BadRequest when not one of the first lines is an operation, and what ended the body
         when it has no line at all: TooLarge, TooSlow, BadRequest.

@@ -94,7 +94,7 @@ class LeasePages(FactoryPages):
         return reply
 
     async def end(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
-        """The holder says that it has stopped: the lease ends at once."""
+        """End the lease at once: its holder has stopped."""
         ended = {
             "kind": "EndRequest", "why": "revoked", "endedMicros": time.time_ns() // 1000
         }  # fmt: skip

@@ -140,7 +140,7 @@ class InflatedLines:
 
 
 class Source(Protocol):
-    """Where lines come from."""
+    """Source of lines."""
 
     async def read(self) -> Sequence[Any]:
         """Return the next lines, none at the end."""

@@ -297,7 +297,7 @@ class HttpServer:
         return await self._documents.serve(request, link, service, body)
 
     async def _find(self, request: web.BaseRequest, path: str) -> Service | None:
-        """Return the service at a path, asking the cluster if this node has not heard of it."""
+        """Return the service at a path, asking the cluster if this node does not know it."""
         known = self._backend.registry.service_at(path)
         if known is not None or not path or path.startswith(("/core", "/health", "/metrics")):
             return known

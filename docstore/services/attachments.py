@@ -55,7 +55,7 @@ class Attached:
             del self._since[oldest]  # One for each that comes: as many as there are in a moment.
 
     def forget(self, lease: str, link: str) -> None:
-        """Know nothing of it any more."""
+        """Drop what is remembered of a lease and a document."""
         self._since.pop((lease, link), None)
 
     def allows(self, lease: str, link: str, timeout_s: float) -> bool:

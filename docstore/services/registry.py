@@ -137,7 +137,7 @@ class Registry:
         """Paths of the factories with INSTRUMENTATION; kept up to date, in place."""
 
     def publish(self, row: Row) -> None:
-        """Know a factory by its declaration, or forget it; what is older than known is ignored.
+        """Take the declaration of a factory, or drop it if deleted; ignore an older version.
 
         So is a row of another kind that nodes act on.
         """
@@ -153,7 +153,7 @@ class Registry:
         return self._declared.get(link, (-1, ""))[0]
 
     def forget(self, link: str, version: int) -> None:
-        """Know nothing of a declaration any more, unless another version became known meanwhile."""
+        """Drop a declaration, unless another version became known meanwhile."""
         if self.version_of(link) == version:
             _, path = self._declared.pop(link, (-1, ""))
             self._remove(path)

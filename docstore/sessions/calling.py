@@ -71,7 +71,7 @@ class Calls:
     # The owner's side
 
     def called(self, sender: str, call: Call) -> None:
-        """A node asks us as the owner of a document."""
+        """Serve a call of a node to the owner of a document."""
         key = (sender, call.id)
         if key in self._served:
             return  # It asks again for what is being answered.
@@ -126,7 +126,7 @@ class Calls:
         heapq.heappush(self._timers, (at, number))
 
     def replied(self, sender: str, reply: Reply) -> None:
-        """An owner has answered, or is none."""
+        """Take the answer of an owner, or of a node that is none."""
         outstanding = self._outstanding.get(reply.id)
         if outstanding is None or outstanding.sent_to != sender:
             return

@@ -247,7 +247,7 @@ class Coordinating:
         )
 
     def _decided(self, governed: Governed, *, is_done: bool) -> None:
-        """Go on: an update is decided, or known to have had no effect."""
+        """Continue: an update is decided, or known to have had no effect."""
         draft, governed.draft = governed.draft, None
         assert draft is not None
         if self._governed.get(governed.known.link) is not governed:

@@ -28,11 +28,11 @@ class Deadline(Generic[Key]):
     span_s: float
     until: float
     due: float
-    """When the heap gives it out: `until` as it was once."""
+    """Time at which it leaves the heap: an earlier `until`."""
     order: int
     """Order of arrival, among those that are due at once."""
     is_ending: bool = False
-    """Never renewed again, until it is known what became of its ending."""
+    """Whether its ending is under way; until the outcome is known it is not renewed."""
     is_dropped: bool = False
 
     def __lt__(self, other: "Deadline[Key]") -> bool:
@@ -70,7 +70,7 @@ class Deadlines(Generic[Key]):
         return True
 
     def drop(self, key: Key) -> None:
-        """Know nothing of a key any more."""
+        """Drop a key."""
         deadline = self._known.pop(key, None)
         if deadline is not None:
             deadline.is_dropped = True

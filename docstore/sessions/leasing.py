@@ -101,7 +101,7 @@ class Leasing:
             self._make_sure(known)
 
     def left(self, known: Known) -> None:
-        """Know nothing of a lease any more."""
+        """Drop a lease."""
         self.deadlines.drop(known.link)
         self.sweeping.forget(known.link)
 
@@ -204,7 +204,7 @@ class Leasing:
         self._confirming.confirm(known.link, lambda _: None, unanswered)
 
     def _ended(self, known: Known, row: Row | None) -> None:
-        """The fate of an ending is known: if the lease lives, it is still overdue."""
+        """Take the outcome of an ending: if the lease lives, it is still overdue."""
         self._endings -= 1
         if row is None:  # Gone, perhaps; a read says whether it is.
             go_on = partial(self._go_on, known)

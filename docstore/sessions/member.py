@@ -53,7 +53,7 @@ from docstore.sessions.member_events import (
 from docstore.sessions.standing import Sent, Standing
 
 RETRY_S = 0.25
-"""Between two attempts of an unanswered join or leave; pulses have their own interval."""
+"""Pause between two attempts of an unanswered join or leave; pulses have their own interval."""
 UNANSWERED_MAX = 16
 """Pulses whose replies may still come; those of older ones are not looked at any more."""
 NEVER = float("inf")

@@ -46,13 +46,13 @@ class Part(Protocol):
         """Return what the part needs of a live row, None if it is not one of its kind."""
 
     def entered(self, known: Known) -> None:
-        """A document is known under a reign for the first time: whatever it grants begins anew."""
+        """Begin with a document that is first known under a reign: all it grants begins anew."""
 
     def changed(self, known: Known) -> None:
-        """A newer version is known; `known` says it already. Called after `entered` too."""
+        """Take a newer version, which `known` has already. Called after `entered` too."""
 
     def left(self, known: Known) -> None:
-        """The document was deleted, or the reign is over: know nothing of it any more."""
+        """Drop a document: it was deleted, or the reign is over."""
 
     def tick(self) -> None:
         """50 ms or so have passed."""

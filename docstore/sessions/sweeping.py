@@ -34,7 +34,7 @@ class Swept:
     known: Known
     began_at: float
     passes: int = 0
-    """Those that were begun."""
+    """Number of passes begun."""
     left: int = 0
     """Documents of this pass that are not done."""
 
@@ -60,7 +60,7 @@ class Sweeping:
             self._plan(swept)
 
     def forget(self, link: str) -> None:
-        """The lease is deleted, or another node's."""
+        """Drop a lease that is deleted, or owned by another node."""
         self._swept.pop(link, None)
 
     def tick(self) -> None:
@@ -92,7 +92,7 @@ class Sweeping:
             self._passed(swept)
 
     def _passed(self, swept: Swept) -> None:
-        """A pass is over; after the last one nothing is attached that could come any more."""
+        """End a pass; after the last one no document can be attached any more."""
         if swept.passes < len(self._core.config.passes_s):
             self._plan(swept)
             return

@@ -14,32 +14,32 @@ class SessionsConfig:
     """Stall of the process after which its sockets may hold renewals that it has not read."""
 
     again_s: float = 0.05
-    """Between two attempts to find the owner of a document."""
+    """Pause between two attempts to find the owner of a document."""
 
     resend_s: tuple[float, float] = (1.0, 5.0)
     """The first and the longest time after which a call that may be lost is sent again. It doubles,
     since most calls that are not answered wait for something."""
 
     survey_s: float = 0.2
-    """Between two listings of what this node owns: slots are taken over one by one."""
+    """Pause between two listings of what this node owns: slots are taken over one by one."""
 
     survey_again_s: float = 5.0
-    """After a listing one more: by then what was adopted is on the disk."""
+    """Time after a listing to list once more: by then adopted rows are on the disk."""
 
     sweep_s: float = 1.0
-    """Between two looks for tables of reigns that are over."""
+    """Interval between two passes that drop tables of reigns that are over."""
 
     endings_max: int = 256
     """Endings in flight at a node: they share the Entry's places with clients."""
 
     endings_per_s: int = 1_000
-    """When all leases run out at once, clients are served as well."""
+    """Endings per second: clients are served as well when all leases run out at once."""
 
     topics_s: float = 30.0
-    """Between two looks at the topics of a consumer group: they may have grown."""
+    """Interval between two looks at the topics of a consumer group: they may have grown."""
 
     passes_s: tuple[float, ...] = (0.0, 2.0, 10.0, 65.0)
-    """After the end of a lease, when what is attached to it is looked at.
+    """Times after the end of a lease at which its attached documents are swept.
 
     A write that was on its way may arrive until its deadline, which is 60 s away at most.
     """

@@ -27,7 +27,7 @@ class Acknowledgements:
         self._deferring = deferring
 
     def attach(self, sender: str, message: Attach) -> None:
-        """A follower shows what it has."""
+        """Take the state of a follower's log."""
         core = self._core
         for fields in message.partitions:
             standing = Standing(*fields)
@@ -65,7 +65,7 @@ class Acknowledgements:
         return (standing.name, standing.epoch, "not-leader", promised, leader)
 
     def acked(self, sender: str, message: Acked) -> None:
-        """A follower's disk has come so far."""
+        """Take the durable end of a follower's log."""
         leader = self._leader
         for name, epoch, copy, end, probe in message.partitions:
             leading = leader.leading.get(name)

@@ -53,7 +53,7 @@ class Appending:
                 self._judge(leading, pending)
 
     def forget(self, leading: Leading) -> None:
-        """We lead it no more: what gathered is not appended."""
+        """Drop a partition that is led no more, with its records that are not appended."""
         self._dirty.pop(leading.log.name, None)
 
     # Judging

@@ -172,7 +172,7 @@ class Controller:
         )
 
     def _updated(self, known: Governed) -> None:
-        """The fate of an update is known, and `learn` has been told of the document."""
+        """Continue once the fate of an update is known; `learn` has had the document."""
         known.is_updating = False
         if self.governed.get(known.link) is known:
             self.elections.go_on(known)

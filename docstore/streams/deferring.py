@@ -78,7 +78,7 @@ class Deferring:
             self._check(leading)
 
     def _check(self, leading: Leading) -> None:
-        """Go on once every follower of the live replica set that is connected has answered."""
+        """Continue once every follower of the live replica set that is connected has answered."""
         view = self._core.view
         if self._leader.leading.get(leading.log.name) is not leading:
             self._probing.pop(leading.log.name, None)
@@ -96,7 +96,7 @@ class Deferring:
     # Making way
 
     def asked_to_yield(self, sender: str, message: Yield) -> None:
-        """The controller wants the preferred replica to lead."""
+        """Begin to make way for the preferred replica, as the controller asks."""
         for name, epoch, to in message.partitions:
             leading = self._leader.leading.get(name)
             if leading is not None and leading.epoch == epoch:

@@ -29,14 +29,14 @@ class Deletion:
         """Link -> when to delete the document."""
 
     def entered(self, known: Governed) -> None:
-        """A document says something new."""
+        """Take a new version of a document."""
         if known.found.resolution is Resolution.DELETED:
             self._marked.setdefault(known.link, self._core.now + self._core.config.upkeep.linger_s)
         else:
             self._marked.pop(known.link, None)
 
     def forgotten(self, known: Governed) -> None:
-        """It is not ours to govern any more."""
+        """Drop a partition that this node governs no more."""
         self._marked.pop(known.link, None)
 
     def tick(self) -> None:

@@ -39,7 +39,7 @@ class Directory:
             del self._known[row.link]
 
     def take(self, link: str, tag: Tag, found: ReplicaSet) -> None:
-        """Know what a version of a document says, unless a newer one is known."""
+        """Take a version of a document, unless a newer one is known."""
         known = self._known.get(link)
         if known is not None and known[0] >= tag:
             return

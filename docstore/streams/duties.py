@@ -22,21 +22,21 @@ class Duties:
         self.topic_audit = TopicAudit(core, controller, updates)
 
     def entered(self, known: Governed) -> None:
-        """A document says something new."""
+        """Take a new version of a document."""
         self._fail_back.entered(known)
         self.reassignment.entered(known)
         self._deletion.entered(known)
         self.topic_audit.entered(known)
 
     def forgotten(self, known: Governed) -> None:
-        """It is not ours to govern any more."""
+        """Drop a partition that this node governs no more."""
         self._fail_back.forgotten(known)
         self.reassignment.forgotten(known)
         self._deletion.forgotten(known)
         self.topic_audit.forgotten(known)
 
     def tick(self) -> None:
-        """Go on with what is under way."""
+        """Advance the duties under way."""
         self._fail_back.tick()
         self.reassignment.tick()
         self.provisioning.tick()

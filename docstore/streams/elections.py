@@ -85,7 +85,7 @@ class Elections:
         self._update(known, after)
 
     def go_on(self, known: Governed) -> None:
-        """Do what the state of a partition asks for now."""
+        """Advance the election of a partition by its state."""
         if known.is_updating or self._governed.get(known.link) is not known:
             return
         match known.found.resolution:

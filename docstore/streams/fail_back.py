@@ -31,7 +31,7 @@ class FailBack:
         self._misplaced: dict[str, Misplaced] = {}
 
     def entered(self, known: Governed) -> None:
-        """A document says something new."""
+        """Take a new version of a document."""
         found = known.found
         preferred = found.replicas[0]
         if found.resolution in LED and found.leader != preferred:
@@ -40,7 +40,7 @@ class FailBack:
             self._misplaced.pop(known.link, None)
 
     def forgotten(self, known: Governed) -> None:
-        """It is not ours to govern any more."""
+        """Drop a partition that this node governs no more."""
         self._misplaced.pop(known.link, None)
 
     def tick(self) -> None:

@@ -61,7 +61,7 @@ class Fencing:
         return True
 
     def reject(self, to: str, log: PartitionLog, epoch: int, code: str) -> None:
-        """Say no, and what is promised."""
+        """Reject a request, naming the ballot that is promised."""
         leader = log.replica_set.leader if log.replica_set else ""
         self._core.post(to, Rejected, (log.name, epoch, code, log.promised, leader))
 

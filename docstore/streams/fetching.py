@@ -219,7 +219,7 @@ class Fetching:
         self._give(log, reader, [], reader.offset)
 
     def raised(self, leading: Leading) -> None:
-        """There is more to read, or this node leads no more."""
+        """Serve waiting readers again: there is more to read, or this node leads no more."""
         log = leading.log
         readers = self._waiting.pop(log.name, ())
         for reader in readers:

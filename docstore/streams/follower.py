@@ -25,7 +25,7 @@ from docstore.streams.logs import Logs
 from docstore.wire.streams_messages import Adopt, Append, Attach, Rejected
 
 SEEK_INTERVAL_S = 0.05
-"""Between two attempts to join, when batches come that do not go on from where we are."""
+"""Pause between two attempts to join, while batches arrive that do not continue our log."""
 
 
 class Following:
@@ -306,7 +306,7 @@ class Follower:
             self._disk.save(log)
 
     def rejected(self, sender: str, log: PartitionLog, epoch: int) -> None:
-        """The leader does not know what we have: it has forgotten us, or we have begun anew."""
+        """Attach again: the leader has lost our state, or this log has begun anew."""
         following = self.following.get(log.name)
         if following is not None and following.ballot == (epoch, sender):
             self.seek(log)

@@ -79,7 +79,7 @@ class Leader:
         self.retention.opened(leading)
 
     def place(self, leading: Leading, found: ReplicaSet) -> None:
-        """Know the replicas that the document names, and what they must keep to."""
+        """Take the replicas and the bounds that the document names."""
         core = self._core
         leading.recorded, leading.eligible = found.lrs, found.elr
         leading.least = found.min_in_sync
@@ -96,7 +96,7 @@ class Leader:
         self.in_sync.watch(leading)
 
     def serve(self, leading: Leading) -> None:
-        """The document names us: take what producers have sent meanwhile."""
+        """Serve producers, once the document names this node."""
         leading.is_online = True
         self.appending.release(leading)
 
@@ -112,13 +112,13 @@ class Leader:
         self._fetching.raised(leading)
 
     def durable(self, log: PartitionLog) -> None:
-        """More of a log is on this node's disk."""
+        """Advance the high watermark: more of a log is durable here."""
         leading = self.leading.get(log.name)
         if leading is not None:
             self.high_watermarks.advance(leading)
 
     def produce(self, sender: str, message: Produce) -> None:
-        """Take records, or say why not: nothing is appended then."""
+        """Take records, or refuse them with a reason and append none."""
         core = self._core
         pending = Pending(
             entry=sender,

@@ -50,7 +50,7 @@ class PartitionLog:
     batches_since: int = 0
     """Batches since what is known of producers was saved."""
     cuts: int = 0
-    """How often batches were taken away: what was said of the disk before a cut is void after."""
+    """Number of truncations: an answer of the disk from before one is void."""
     tail: deque[tuple[Header, bytes]] = field(default_factory=deque)
     """The newest batches, without a hole up to `end`; at least what is not durable yet."""
     tail_bytes: int = 0
@@ -64,7 +64,7 @@ class PartitionLog:
     place: bytes = b""
 
     def __post_init__(self) -> None:
-        """Know where its document lies."""
+        """Set the place of its document."""
         self.link, self.place = link_of(self.name), place_of(self.name)
 
     @property
@@ -107,7 +107,7 @@ class PartitionLog:
     # Changes
 
     def open_reign(self, ballot: Ballot) -> None:
-        """Let what is appended from here on stand under `ballot`."""
+        """Begin to append under `ballot`."""
         self.ballots = ballot_added(self.ballots, ballot, self.end + 1)
 
     def extend(self, batches: Sequence[tuple[Header, bytes]]) -> None:

@@ -324,7 +324,7 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, Streaming]):
         self.leader.durable(log)
 
     def _damaged(self, log: PartitionLog) -> None:
-        """A batch failed its check: this replica can vouch for its log no more."""
+        """Stop vouching for a log: a batch failed its check."""
         core = self.core
         if not log.full:
             return

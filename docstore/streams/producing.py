@@ -87,7 +87,7 @@ class Producing:
         )  # fmt: skip
 
     def _retry_later(self, asked: Asked) -> None:
-        """Ask who leads then."""
+        """Retry after RETRY_S, when the leader is looked up again."""
         self._unsend(asked)
         asked.retry_at = self._core.now + RETRY_S
         self._retrying[asked.id] = asked
@@ -113,7 +113,7 @@ class Producing:
     # Answers
 
     def produced(self, sender: str, message: Produced) -> None:
-        """The leader has answered, or is none."""
+        """Take the answer of the leader, or of a node that is none."""
         asked = self._asked.get(message.id)
         if asked is None or asked.sent_to != sender:
             return
@@ -141,7 +141,7 @@ class Producing:
             )
 
     def _lost(self, asked: Asked) -> None:  # Seam.
-        """It may be in the log of a leader that is none any more."""
+        """Settle a request that may be in the log of a former leader."""
         asked.may_be_appended = True
         if asked.event.producer:
             self._retry_later(asked)

@@ -89,7 +89,7 @@ class Provisioning:
         self._reading.begin(links)
 
     def tick(self) -> None:
-        """Go on with what waits for time, or for members."""
+        """Advance the jobs that wait for a time, or for members."""
         self._reading.go_on()
         for job in list(self._jobs.values()):
             if not self._core.view.owns(job.link):
@@ -124,7 +124,7 @@ class Provisioning:
         return self._jobs.get(job.link) is job
 
     def _done(self, job: Job) -> None:
-        """A partition is as it should be, or cannot be made so for now."""
+        """Count a partition as done: it is as it should be, or cannot be for now."""
         job.under_way -= 1
         self._under_way -= 1
         self._go_on(job)
@@ -253,7 +253,7 @@ class Provisioning:
     # The topic itself
 
     def _end(self, job: Job) -> None:
-        """All partitions have been looked at: say how far the topic has come."""
+        """Record the outcome in the topic once all partitions were looked at."""
         if job.is_deleted:
             del self._jobs[job.link]
             return
@@ -268,7 +268,7 @@ class Provisioning:
         )
 
     def _ended(self, job: Job) -> None:
-        """Wait for a plan, or look at all partitions again, unless the document was updated."""
+        """Wait for members if replicas are lacking; look again unless the topic was updated."""
         job.is_ending = False
         if self._is_ours(job) and job.lacks:
             job.is_waiting = True

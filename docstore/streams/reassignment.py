@@ -59,7 +59,7 @@ class Reassignment:
         return ""
 
     def entered(self, known: Governed) -> None:
-        """A document says something new."""
+        """Take a new version of a document."""
         found = known.found
         self._by_slot.setdefault(self._core.view.slot_of(known.link), {})[known.link] = known
         if self._wanted.get(known.link) == found.replicas and not found.leaving:
@@ -70,7 +70,7 @@ class Reassignment:
             self._open.pop(known.link, None)
 
     def forgotten(self, known: Governed) -> None:
-        """It is not ours to govern any more."""
+        """Drop a partition that this node governs no more."""
         self._open.pop(known.link, None)
         self._wanted.pop(known.link, None)
         self._by_slot.get(self._core.view.slot_of(known.link), {}).pop(known.link, None)
@@ -84,7 +84,7 @@ class Reassignment:
         return node in view.leavers or node not in view.members
 
     def tick(self) -> None:
-        """Go on with a few of them."""
+        """Advance a few of the moves."""
         view = self._core.view
         if (view.members, view.leavers) != self._group:
             self._group = (view.members, view.leavers)

@@ -25,7 +25,7 @@ from docstore.wire.streams_messages import Promoted, Rejected, Resign
 
 READS_AT_ONCE = 16
 READ_INTERVAL_S = 1.0
-"""Between two reads of a document that does not help: the leader is away, and not replaced yet."""
+"""Pause between two reads of a document while its leader is away and not replaced yet."""
 
 
 class Roles:

@@ -57,7 +57,7 @@ class ReplicationBounds:
     """Time that a follower must be in step before it joins the live replica set."""
 
     resend_s: float = 0.25
-    """After which what a follower has not acknowledged is sent again."""
+    """Time after which batches that a follower has not acknowledged are sent again."""
 
     page_bytes: int = 1 << 20
     """Bytes of batches in one message about one partition."""
@@ -89,25 +89,25 @@ class Upkeep:
     """Intervals of background checks, and how long old state is kept."""
 
     save_s: float = 5.0
-    """After which a high watermark that moved is saved, though nothing rests on it."""
+    """Interval at which a high watermark that moved is saved; no guarantee rests on it."""
 
     snapshot_batches: int = 1_000
     """Batches between two saves of producer state; a start reads at most this many headers."""
 
     retention_s: float = 60.0
-    """Between two looks at a partition for records that are too old, or too many."""
+    """Interval between two passes over a partition for records that are too old, or too many."""
 
     scrub_s: float = 3600.0
-    """Between two readings of all that is on the disk, to find damage."""
+    """Interval between two readings of the whole disk, to find damage."""
 
     linger_s: float = 1.0
     """Time that the document of a deleted partition is kept, for its replicas to see it."""
 
     orphans_s: float = 60.0
-    """Between two looks at a topic by those who govern its partitions; 0 for never."""
+    """Interval between two audits of a topic by the controllers of its partitions; 0 for never."""
 
     strays_s: float = 600.0
-    """In which each replica on the disk looks about once whether it is still one."""
+    """Interval in which each replica on the disk reads its document about once."""
 
     producer_expiry_us: int = 86_400_000_000
     """How long an idle producer is remembered, by its partition and rule D6."""

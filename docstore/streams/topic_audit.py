@@ -33,7 +33,7 @@ class TopicAudit:
         """(when to look at it, topic), in order."""
 
     def entered(self, known: Governed) -> None:
-        """A document says something new."""
+        """Take a new version of a document."""
         if known.found.resolution is Resolution.DELETED:
             self.forgotten(known)
             return
@@ -44,7 +44,7 @@ class TopicAudit:
         self._links[topic].add(known.link)
 
     def forgotten(self, known: Governed) -> None:
-        """It is not ours to govern any more."""
+        """Drop a partition that this node governs no more."""
         self._links.get(topic_link_of(known.link), set()).discard(known.link)
 
     def tick(self) -> None:

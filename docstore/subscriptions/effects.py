@@ -48,7 +48,7 @@ class Wait:
 
     until: float
     for_news: bool = False
-    """Or as soon as there may be something new to read."""
+    """Whether to wake as soon as there may be something new to read."""
 
 
 @dataclass(frozen=True, slots=True)
