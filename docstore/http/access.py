@@ -30,7 +30,7 @@ class Access:
     """Finds the authority of a request."""
 
     def __init__(self, authenticator: Authenticator, *, is_anonymous: bool = False) -> None:
-        """is_anonymous: versions of documents do not say who made them."""
+        """is_anonymous: versions of documents do not record their creator."""
         self.is_anonymous = is_anonymous
         self._authenticator = authenticator
         self._rates = Rates()
@@ -57,7 +57,7 @@ class Access:
         return self._authenticator.is_outdated
 
     def principal(self, header: str) -> Principal | None:
-        """Return who sends a header, None if it proves nothing now."""
+        """Return the sender of a header, None if it proves nothing now."""
         return self._authenticator.principal(header, time.time())
 
     def count(self, principal: Principal) -> None:
@@ -135,7 +135,7 @@ class Granted(Authority):
             raise refusal("GET", path or ROOT)
 
     def user(self) -> str:
-        """Return who it is. Raises Forbidden for the bearer of a signed token."""
+        """Return the name of the user. Raises Forbidden for the bearer of a signed token."""
         if self._principal.until_s < inf:
             raise Forbidden("a signed token is valid for an hour only: send the token of a user")
         return self._principal.name

@@ -111,7 +111,7 @@ async def attached_first(
 
 
 def answer_of(answer: Answer, lease: str) -> Answer:
-    """Return what a lease has answered, for who asked for something else."""
+    """Return the answer of a lease, as that to the request that needed it."""
     if answer.is_success:
         return answer
     if answer.status == 404:

@@ -23,7 +23,7 @@ SPELLED = {spelling: verb for verb in VERBS for spelling in (verb, verb.lower())
 ONE_BY_ONE = frozenset({FACTORIES, SNAPSHOTS})
 """Factories whose documents are looked at before they are stored, as this does not."""
 PLAIN = frozenset({"op", "link", "body", "writer"})
-"""A line with no other members says what becomes of which document, and who asks for it."""
+"""Members of a plain line: an operation on a document, and the client that asks for it."""
 MEMBERS = frozenset({"op", "link", "body", "ifVersion", "mustExist", "recreate", "key", "writer"})
 
 

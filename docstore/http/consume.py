@@ -62,7 +62,7 @@ class Consuming:
     """Answers GET of a partition's records."""
 
     def __init__(self, backend: Backend, is_over: Callable[[web.BaseRequest], bool]) -> None:
-        """is_over: whether who is sent records is to be kept no longer."""
+        """is_over: whether to end the stream of records to a client."""
         self._backend = backend
         self._is_over = is_over
 
@@ -305,7 +305,7 @@ def _position(found: Records, following: int) -> dict[str, object]:
 
 
 def _head(found: Records, following: int) -> bytes:
-    """Return the same in headers, for those who read no line of the body."""
+    """Return the same in headers, for clients that read no line of the body."""
     names = (
         b"Docstore-From: %d\r\nDocstore-Next: %d\r\nDocstore-Leo: %d\r\n"
         b"Docstore-Base: %d\r\nDocstore-Epoch: %d\r\nCache-Control: no-store\r\n"

@@ -371,7 +371,7 @@ def _selection(query: Mapping[str, str]) -> Select:
 
 
 def owner_lines(answer: Answer) -> bytes:
-    """Return the header lines that say who has answered."""
+    """Return the header lines that name the node that answered."""
     return _owner_lines(answer.owner, answer.epoch) if answer.owner else b""
 
 

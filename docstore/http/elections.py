@@ -71,7 +71,7 @@ class ElectionPages(FactoryPages):
         self._documents = documents
 
     async def create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Make one with a grace of its own; who campaigns makes one without."""
+        """Make a queue with a grace of its own; a campaign makes one without."""
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         fields = Fields(json.parse_object(raw))
         name = fields.text("name")
@@ -205,7 +205,7 @@ class ElectionPages(FactoryPages):
 
 
 def _candidate_in(asked: Any) -> Candidate:
-    """Return who campaigns. Raises Refusal: nothing is attached for what will be refused."""
+    """Return the candidate. Raises Refusal: nothing is attached for what will be refused."""
     fields = Fields({name: each for name, each in asked.items() if name not in ("kind", "value")})
     candidate = candidate_of(fields, asked.get("value"))
     fields.end()

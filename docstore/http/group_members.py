@@ -49,7 +49,7 @@ from docstore.wire import sessions_messages as messages
 PATCHES = {"application/json": "", "application/merge-patch+json": "", "application/msgpack": ""}
 WAIT_S, WAIT_S_MAX = 20, 60
 ANSWER_S = 1.0
-"""Time for the answer to who has waited to come back from the coordinator."""
+"""Time for the answer to a wait to come back from the coordinator."""
 
 
 class NoSuchGroup(NotFound):

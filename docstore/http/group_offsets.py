@@ -185,7 +185,7 @@ class OffsetPages:
         return found.incarnation
 
     async def _check_granted(self, link: str, offset: str, token: object, timeout_s: float) -> None:
-        """Raise OtherToken for one that is too great: it would shut out who has the partition.
+        """Raise OtherToken for one that is too great: it would shut out the holder.
 
         A member claims after a majority has decided its tenure.
         """

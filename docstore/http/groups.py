@@ -178,7 +178,7 @@ def _entry(group: Group, partition: str) -> dict[str, Any]:
 
 
 def _led(group: Group, role: str) -> dict[str, Any]:
-    """Return who may lead one role."""
+    """Return the member that may lead one role."""
     if "" not in group.parts:
         raise BadRequest("a group of consumers has no roles")
     number = headers.whole_number(role, "role", 0, 1 << 62)

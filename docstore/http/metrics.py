@@ -29,7 +29,7 @@ class HttpMetrics:
         self._took_s: defaultdict[str, float] = defaultdict(float)
 
     def note_failed_handshake(self) -> None:
-        """Count one who came with something else than TLS, or with another one."""
+        """Count a connection that failed the TLS handshake."""
         self.handshakes_failed += 1
 
     def note(self, method: str, status: int, took_s: float) -> None:

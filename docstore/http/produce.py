@@ -144,7 +144,7 @@ class Producing:
 
 
 class _Router:
-    """Says which partition a record belongs to, and gathers them."""
+    """Finds the partition of each record, and gathers records by partition."""
 
     def __init__(self, topic: Topic, partition: int | None, anywhere: int) -> None:
         """partition: the one that the path names, if it does. anywhere: for who does not care."""

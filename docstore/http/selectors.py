@@ -71,7 +71,7 @@ class SelectorPages:
         return reply
 
     def _member(self, query: Mapping[str, str], target: str) -> str:
-        """Return who is to be asked. Raises BadRequest, NoOwner."""
+        """Return the member to ask. Raises BadRequest, NoOwner."""
         if target == "PEER_ID":
             if not query.get("peer"):
                 raise BadRequest("peer is the id of a member")

@@ -1,4 +1,4 @@
-"""/core/access: who asks, and what he may do; /core/access/users/<name>: what a user may do.
+"""/core/access: the caller and its permissions; /core/access/users/<name>: those of a user.
 
 A version of a document names its maker by such a link. Users see their own page; an admin of `/`
 sees all users of this node's access file. Bearers of signed tokens have no page but `/core/access`:

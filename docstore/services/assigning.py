@@ -27,7 +27,7 @@ def assign(
     """Return partition -> member for every partition; nothing without members.
 
     group: link of the group's document. capacities: member -> its weight, 1 or more. held:
-    partition -> who has it now; strangers to `capacities` and unknown partitions are ignored.
+    partition -> its present member; members without a capacity and unknown partitions are ignored.
     """
     if not capacities:
         return {}

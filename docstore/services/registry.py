@@ -53,7 +53,7 @@ QUOTAS = ServiceOptions(
 """Quota of a bulk job at each node; see `docstore/http/quotas.py`."""
 
 PRODUCERS = ServiceOptions(path="/core/producers", kind="docstore:Producer", methods=("DELETE",))
-"""Epochs of those who write to streams under an id; see `docstore/http/producers.py`."""
+"""Epochs of the producers that write to streams under an id; see `docstore/http/producers.py`."""
 
 EXAMPLES = ServiceOptions(
     path=ExampleService.path, kind=ExampleService.kind, put_creates=ExampleService.put_creates,

@@ -4,8 +4,8 @@ It lies at `/core/groups/<name>` (consumers of topics) or `/core/roles/<name>` (
 at level 3. Only its coordinator, the owner of its slot, writes it: each update brings the whole
 next state, names the version that it goes on from and the reign that decided it.
 
-`target` says where a partition should be. `tenure` says who may believe that it leads it, and its
-token: the version of the row that granted it, so tokens grow even over a group that was deleted
+`target` says where a partition should be. `tenure` says which member may believe that it leads, and
+its token: the version of the row that granted it, so tokens grow even over a group that was deleted
 and made again. The list of a member is not stored: it is sent again with each pulse.
 """
 

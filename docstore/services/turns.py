@@ -27,7 +27,7 @@ VALUE_BYTES_MAX = 4_096
 GRACE_MS_MAX = 3_600_000
 ENTRY = frozenset({"candidate", "lease", "value"})
 NUMBERED_ENTRY = ENTRY | {"number"}
-"""The members of who holds or waits; `number` is there as well if it counts its requests."""
+"""JSON members of a holder or candidate; one that counts its requests has `number` as well."""
 VACANT: Mapping[str, Vacant] = {str(each): each for each in Vacant}
 TOKEN_MAX = NUMBER_MAX = 1 << 62
 
@@ -77,12 +77,12 @@ def _shown(candidate: Candidate) -> State:
 
 
 def _entry(value: Any) -> Candidate:
-    """Return who stands in a document; what it says was looked at when it came."""
+    """Return a holder or candidate of a document; its values were checked on arrival."""
     if isinstance(value, dict) and ENTRY <= value.keys() <= NUMBERED_ENTRY:
         name, lease, number = value["candidate"], value["lease"], value.get("number", 0)
         if isinstance(name, str) and isinstance(lease, str) and isinstance(number, int):
             return Candidate(name, lease, value["value"], number)
-    raise Refusal("who holds or waits has a candidate, a lease and a value", status=400)
+    raise Refusal("holder and queue entries must be {candidate, lease, value}", status=400)
 
 
 def _is_past(value: Any) -> bool:

@@ -77,7 +77,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A decided version of a group, for those who ask about one member: pulses are many."""
+    """A decided version of a group, indexed by member: pulses are many."""
 
     tenures: dict[str, list[tuple[str, int]]]
     """member -> (partition, token) of all that it has."""

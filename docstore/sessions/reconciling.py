@@ -115,7 +115,7 @@ def _capacities(group: Group) -> dict[str, int]:
 
 
 def _tenure(group: Group, released: Collection[tuple[str, str]], token: int) -> dict[str, Tenure]:
-    """Return who may believe what, in the order of the partitions."""
+    """Return the tenures after the changes, in the order of the partitions."""
     after: dict[str, Tenure] = {}
     for partition in group.partitions:
         held, heir = group.tenure.get(partition), group.target.get(partition)

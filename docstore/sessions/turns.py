@@ -46,11 +46,11 @@ class Promoting:
         self._updates = updates
         self._waiting = waiting
         self._graces: Deadlines[tuple[str, int]] = Deadlines(core)
-        """(link, the token of who held): a second expiry has a grace of its own."""
+        """Graces by (link, token of the former holder): a second expiry has its own."""
         self._promoting: set[tuple[str, int]] = set()
 
     def read(self, row: Row) -> Standing | None:
-        """Return how an election or a lock stands, None if this is none."""
+        """Return the state of an election or a lock, None if this is none."""
         try:
             turns = turns_of(json.load(row.state))
         except (Refusal, DocstoreError):
@@ -62,7 +62,7 @@ class Promoting:
         """Grant a grace in full, with the first look at it (`changed`)."""
 
     def changed(self, known: Known) -> None:
-        """Begin to measure a grace, or promote who came after it."""
+        """Begin to measure a grace, or promote a candidate that came after it."""
         turns: Turns = known.found.turns
         key = (known.link, turns.token)
         if not turns.is_in_grace:

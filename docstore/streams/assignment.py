@@ -27,7 +27,7 @@ def assignments(
     copies: int,
     owner_of: Callable[[str], str],
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield (number, replicas), who should lead first, for consecutive partitions of a topic.
+    """Yield (number, replicas), the preferred leader first, for consecutive partitions of a topic.
 
     members: any order, ids distinct, at least `copies`.
     owner_of: link of a document -> the member that should own it, "" if that is not known.
@@ -57,7 +57,7 @@ def _order(link: str, points: Mapping[str, list[int]]) -> list[str]:
 
 
 def _leaders(orders: Sequence[Sequence[str]], owners: Sequence[str]) -> list[str]:
-    """Return who leads each partition of a round: each member one, if possible not its owner."""
+    """Return the leaders of a round of partitions: each member one, if possible not its owner."""
     leaders: list[str] = []
     for order, owner in zip(orders, owners, strict=True):
         free = [member for member in order if member not in leaders]

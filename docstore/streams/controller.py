@@ -108,7 +108,7 @@ class Controller:
     # Time
 
     def tick(self) -> None:
-        """See who is gone, and go on with elections."""
+        """Replace leaders whose nodes are gone, and advance the elections."""
         core = self._core
         if core.view.reigns != self._reigns:
             self._reigns = core.view.reigns

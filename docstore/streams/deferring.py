@@ -109,7 +109,7 @@ class Deferring:
             self._yielding[leading.log.name] = leading
 
     def _go_on(self, leading: Leading) -> None:
-        """Resign once who may follow us has all that we have; give up when it takes too long."""
+        """Resign once a possible successor has the whole log; give up when it takes too long."""
         core, name = self._core, leading.log.name
         if self._leader.leading.get(name) is not leading:
             del self._yielding[name]

@@ -1,8 +1,8 @@
 """A replica's promises: never to take anything from a leader of a smaller ballot.
 
-In: Fence of a controller, and the ballot of whatever else comes. Out: Fenced, once the promise is
+In: Fence of a controller, and the ballot of every other message. Out: Fenced, once the promise is
 durable. The fence itself is that of documents (`ownership/ballot.py`); the epoch was allocated by
-a conditional update of the replica-set document before anybody could use it.
+a conditional update of the replica-set document before any node could use it.
 """
 
 from collections.abc import Callable

@@ -172,7 +172,7 @@ class Follower:
         return True
 
     def _relearn_producers(self, log: PartitionLog) -> None:
-        """Read who wrote what below what was cut: of committed batches only the newest are known.
+        """Read producer state below the cut again: only the newest committed batches are known.
 
         Then attach again. It takes as long as a start does, and only an unclean election needs it.
         """

@@ -10,7 +10,7 @@ from docstore.streams.purgatory import Purgatory
 
 
 class HighWatermarks:
-    """Raises the high watermarks of the partitions that this node leads, and tells who waits."""
+    """Raises the high watermarks of the partitions that this node leads, and answers requests."""
 
     def __init__(
         self, core: Core, disk: Disk, catchup: CatchUp, purgatory: Purgatory, fetching: Fetching

@@ -136,7 +136,7 @@ class InSync:
     def _wanted(
         self, leading: Leading, found: ReplicaSet
     ) -> tuple[tuple[Copy, ...], tuple[Copy, ...]]:
-        """Return (lrs, elr) as they should be: who lags is taken out first, then one comes in."""
+        """Return (lrs, elr) as they should be: lagging replicas leave first, then one joins."""
         gone = [copy for copy in found.lrs if self._is_out(leading, copy)]
         if gone:
             self._core.counters["shrunk"] += 1

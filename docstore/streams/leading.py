@@ -12,7 +12,7 @@ from docstore.streams.replica_set import Copy
 
 @dataclass(slots=True)
 class Pending:
-    """Records that a producer wants appended, and whom to answer."""
+    """Records that a producer wants appended, and the node to answer."""
 
     entry: str
     id: int
@@ -101,11 +101,11 @@ class Leading:
     gathered: list[Pending] = field(default_factory=list)
     """Judged, and not sealed before the turn ends."""
     deferred: deque[Pending] = field(default_factory=deque)
-    """Not judged yet: we may not be the leader any more."""
+    """Requests not judged yet: this node may not be the leader any more."""
     committing: list[tuple[int, int, Pending]] = field(default_factory=list)
-    """Heap of (end, number, who waits) until the high watermark is there."""
+    """Heap of (end, number, request) until the high watermark reaches the end."""
     storing: list[tuple[int, int, Pending]] = field(default_factory=list)
-    """The same, until the leader's own disk is there."""
+    """The same, until the leader's own disk has the records."""
 
     @property
     def copy(self) -> Copy | None:
@@ -114,7 +114,7 @@ class Leading:
 
     @property
     def required(self) -> set[Copy]:  # Seam.
-        """Return who must have a record for it to be committed: of every set that may be recorded.
+        """Return the copies that must have a record to commit it, of all sets that may be recorded.
 
         The one known, and the one that an update of unknown fate would record.
         """
@@ -137,7 +137,7 @@ class Leading:
 
     @property
     def waits(self) -> bool:
-        """Say whether anybody waits for a record to be stored or committed."""
+        """Say whether a request waits for a record to be stored or committed."""
         return bool(self.committing or self.storing)
 
 

@@ -104,7 +104,7 @@ class Provisioning:
             self._go_on(job)
 
     def _members(self) -> list[str]:
-        """Return who may be given replicas."""
+        """Return the members that may be given replicas."""
         view = self._core.view
         return [each for each in view.members if view.is_alive(each) and each not in view.leavers]
 
@@ -211,7 +211,7 @@ class Provisioning:
             self._look_again(job, number, RETRY_S)
 
     def _plan(self, job: Job, number: int, members: list[str]) -> None:
-        """Say who is to hold this partition, and some of the next ones."""
+        """Assign replicas to this partition, and to some of the next ones."""
         view = self._core.view
         numbers = range(number, min(number + PLANNED_AT_ONCE, job.topic.partitions))
         planned = assignments(
@@ -277,7 +277,7 @@ class Provisioning:
 
 
 def with_settings(found: ReplicaSet, topic: Topic) -> ReplicaSet:
-    """Return a partition with the settings of its topic; who is eligible may depend on them."""
+    """Return a partition with the settings of its topic; they may change which are eligible."""
     lrs, elr = without(found.lrs, found.elr, (), topic.min_in_sync)
     return replace(
         found,

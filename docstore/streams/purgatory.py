@@ -100,5 +100,5 @@ class Purgatory:
 def produced(
     pending: Pending, code: str, detail: str, leader: str = "", *, appended: bool = False
 ) -> Produced:
-    """Return an answer that tells no offsets; leader: who may lead instead, "" if not known."""
+    """Return an answer without offsets; leader: the node that may lead, "" if not known."""
     return Produced(pending.id, code, detail, -1, pending.records, 0, 0, 0, leader, appended)

@@ -154,7 +154,7 @@ class Reassignment:
         return replace(found, replicas=(*found.replicas, *adding), adding=adding, leaving=leaving)
 
     def _stand_ins(self, known: Governed, going: list[str]) -> list[str]:
-        """Return who may take a replica, the best first: of another zone, if possible."""
+        """Return the nodes that may take a replica, best first: of another zone, if possible."""
         found, view = known.found, self._core.view
         members = [node for node in view.members if node not in view.leavers]
         zones = {view.zones.get(node, "") for node in found.replicas if node not in going}

@@ -1,9 +1,9 @@
-"""A partition's document: who holds it, who leads it under which epoch, and who may be elected.
+"""A partition's document: its replicas, its leader and epoch, and the copies eligible to lead.
 
 It lies at `/core/streams/<topic>/partitions/<number>`, at level 3. Only nodes write it, by
-conditional updates, each of which brings the whole next state: the tag of the version that it goes
-on from keeps two writers apart, and the owner refuses besides what `ownership/by_lag.py` does not
-let follow.
+conditional updates, each of which brings the whole next state. The tag of the version that it is
+based on keeps two writers apart, and the owner refuses a transition that `ownership/by_lag.py` does
+not allow.
 """
 
 from dataclasses import dataclass

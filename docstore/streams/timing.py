@@ -48,7 +48,7 @@ class TransferBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationBounds:
-    """How followers are sent what they lack, and who of them is in sync."""
+    """How followers catch up, and which of them are in sync."""
 
     unlinked_s: float = 0.3
     """Time without a connection after which a follower leaves the live replica set."""
