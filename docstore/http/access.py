@@ -161,7 +161,7 @@ class Granted(Authority):
         return sorted(link for link in granted if link.rpartition("/")[0] == factory)
 
     def enter(self, method: str, path: str) -> bool:
-        """Let a request for a path in; False if only what lies below may be listed."""
+        """Admit a request for a path; False if only paths below may be listed."""
         need = permission_for(method, path)
         if need.what is INSIDE or self._has(need):
             return True

@@ -79,7 +79,7 @@ class Authority:
         return ()
 
     def enter(self, method: str, path: str) -> bool:
-        """Let a request for a path in; False if only what lies below may be listed.
+        """Admit a request for a path; False if only paths below may be listed.
 
         Raises Forbidden, NotFound.
         """

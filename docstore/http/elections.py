@@ -217,7 +217,7 @@ def _wait_s(raw: str) -> int:
 
 
 def _standing(row: Row, place: int, media: str, kind: str) -> Reply:
-    """Return how a candidate stands: 200 once it holds, 202 while it waits."""
+    """Return the state of a candidate: 200 once it holds, 202 while it waits."""
     page = orjson.loads(document_json(row, kind)) | {"won": place == 0, "position": place}
     head = header_lines({"Content-Type": media, "Docstore-Version": str(row.version)})
     head += b"ETag: %b\r\n" % entity_tag(row, media, 3)

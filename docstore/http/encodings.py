@@ -52,6 +52,6 @@ class Inflater:
 
 
 def inflater(encoding: str | None) -> Inflater | None:
-    """Return what unfolds a body with this Content-Encoding, None if it comes plain."""
+    """Return what unfolds a body with this Content-Encoding, None if it is not encoded."""
     name = (encoding or "identity").strip().lower()
     return None if name == "identity" else Inflater(name)

@@ -47,7 +47,7 @@ SPECIAL = ("/core/", "/health/", "/metrics")
 
 
 class Client(Protocol):
-    """The connection that a plain request came by."""
+    """The connection of a plain request."""
 
     def answer(self, request: "FastRequest", reply: Reply) -> None:
         """Write the answer, and go on to the next request."""

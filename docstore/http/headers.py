@@ -90,7 +90,7 @@ def refuse_oddities(request: Head) -> None:
 
 
 def has_doubles(found: CIMultiDictProxy[str]) -> bool:
-    """Say whether a header comes twice. Iterating yields each name once."""
+    """Say whether a header is repeated. Iterating yields each name once."""
     return len([*found]) < len(found)
 
 

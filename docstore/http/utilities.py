@@ -76,7 +76,7 @@ class UtilityPages:
         return _page(request, {"available": True})
 
     async def config(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
-        """Show, or change, what is declared: the declaration, with what it leaves unsaid."""
+        """Show, or change, the declaration, with defaults for omitted members."""
         check_selection(request)
         factories = self._backend.registry.service_at(FACTORIES)
         assert factories is not None, "it is built in"

@@ -227,7 +227,7 @@ def _refusal(raised: Refusal) -> Refusal:
 
 
 def _state(handler: str, value: Any) -> State:
-    """Return what a handler has returned. Raises TypeError, ValueError for what is no state."""
+    """Return the result of a handler. Raises TypeError, ValueError for what is no state."""
     if not isinstance(value, dict):
         raise TypeError(f"{handler} returns the next state, a dict, and not {type(value).__name__}")
     try:

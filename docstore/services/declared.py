@@ -68,7 +68,7 @@ class DeclaredService:
 
 
 def options_of(declaration: State) -> ServiceOptions:
-    """Return what a declaration says. Raises Refusal when it cannot stand."""
+    """Return the options of a declaration. Raises Refusal when it is not valid."""
     unknown = sorted(
         key for key in declaration if key not in MEMBERS and not key.startswith("document")
     )
@@ -232,7 +232,7 @@ class FactoryService(WithAuthor):
         return body
 
     def check(self, state: State) -> None:
-        """Refuse a declaration that cannot stand."""
+        """Refuse a declaration that is not valid."""
         options_of(state)
         if SERVICE in state:
             raise Refusal("only a node that has a service declares one: --service", status=400)

@@ -32,7 +32,7 @@ NUMBER_MAX = 1 << 62
 
 
 class Phase(StrEnum):
-    """How far a group is what it should be."""
+    """Progress of a group towards its target."""
 
     EMPTY = "Empty"
     RECONCILING = "Reconciling"
@@ -131,7 +131,7 @@ class Group:
 
     @property
     def phase(self) -> Phase:
-        """Return how far it is what it should be."""
+        """Return the progress towards the target."""
         if not self.members:
             return Phase.EMPTY
         has = {partition: tenure.member for partition, tenure in self.tenure.items()}

@@ -23,7 +23,7 @@ KIND = "docstore:Subscription"
 
 
 class Phase(StrEnum):
-    """How a subscription stands."""
+    """State of a subscription."""
 
     ACTIVE = "active"
     PAUSED = "paused"

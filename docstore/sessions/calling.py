@@ -142,7 +142,7 @@ class Calls:
         self._served = {key for key in self._served if key[0] != peer}
 
     def tick(self) -> None:
-        """Ask again, and give up what is over."""
+        """Repeat calls that are due, and give up those past their deadline."""
         core = self._core
         for peer in [each for each in self._sent_to if not core.view.is_alive(each)]:
             for number in sorted(self._sent_to[peer]):

@@ -89,7 +89,7 @@ class Coordinating:
         self._governed[known.link] = Governed(known, Index.of(known.found))
 
     def changed(self, known: Known) -> None:  # Seam.
-        """Go on from a decided version; tell those that it lets in, or out."""
+        """Continue from a decided version; answer the members that it admits or removes."""
         governed = self._governed[known.link]
         group = governed.group
         governed.index = Index.of(group)
@@ -143,7 +143,7 @@ class Coordinating:
         self.confirm(served, lambda found: self._judge(served, found, pulse))
 
     def _hear(self, governed: Governed, pulse: Pulse) -> bool:
-        """Take what a pulse says, once; False for one that was overtaken, or comes too late."""
+        """Take a pulse once; False for one that was overtaken, or is too late."""
         heard = governed.heard.get(pulse.member)
         if heard is None or heard.is_fenced or not heard.take(pulse):
             return False

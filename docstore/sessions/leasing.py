@@ -74,7 +74,7 @@ class Leasing:
         """How many may be begun now, of those a second."""
         self._allowed_at = core.now
         self._again: deque[tuple[float, Known]] = deque()
-        """Endings that came to nothing -> when to try again, under the same reign."""
+        """Endings that failed -> when to try again, under the same reign."""
 
     # The documents
 
@@ -153,7 +153,7 @@ class Leasing:
     # Endings
 
     def tick(self) -> None:
-        """End what is overdue, as much of it as may be at a time; go on with what has ended."""
+        """End overdue leases, within the bounds; sweep those that have ended."""
         core, config = self._core, self._core.config
         allowed = self._allowed + (core.now - self._allowed_at) * config.endings_per_s
         self._allowed, self._allowed_at = min(allowed, config.endings_max), core.now

@@ -75,7 +75,7 @@ class Member:
         self._wait_at = NEVER
         self._leaving: Leave | None = None
         self._leave_by = NEVER
-        """When the leave is said though something has not finished; never unless it leaves."""
+        """When the leave is sent though work has not finished; never unless it leaves."""
         self._is_over = False
         self.settings: Settings | None = None
         self.induced: Induced | None = None

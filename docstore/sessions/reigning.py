@@ -71,7 +71,7 @@ class Reigning:
     """All documents of ours."""
 
     def __init__(self, core: Core, noted: Callable[[str], None]) -> None:
-        """noted: told of a document whose version, or owner, is another one than it was."""
+        """noted: called with a document whose version, or owner, has changed."""
         self._core = core
         self._noted = noted
         self._parts: dict[str, Part] = {}
@@ -84,7 +84,7 @@ class Reigning:
         self._swept_at = NEVER
 
     def add(self, part: Part) -> None:
-        """Let a part keep the documents below its path."""
+        """Add a part, which keeps the documents below its path."""
         self._parts[part.path] = part
 
     def part_of(self, link: str) -> Part | None:
@@ -92,11 +92,11 @@ class Reigning:
         return self._parts.get(link.rpartition("/")[0])
 
     def at(self, link: str) -> Known | None:
-        """Return what is known of a document under the present reign."""
+        """Return the known version of a document under the present reign."""
         return self._table(link).documents.get(link)
 
     def beside(self, link: str) -> Mapping[str, Known]:
-        """Return what is known of all documents of a document's slot, under the present reign."""
+        """Return the known documents in the slot of a document, under the present reign."""
         return self._table(link).documents
 
     def every(self, path: str) -> list[Known]:

@@ -46,7 +46,7 @@ class Waiting:
         self._reigning = reigning
         self._confirming = confirming
         self._waiters: dict[str, dict[Waiter, None]] = {}
-        """link -> those that wait, in the order in which they came."""
+        """link -> its waiters, in their order of arrival."""
         self._ends: list[tuple[float, int, Waiter]] = []
         self._order = count()
         self.size = 0

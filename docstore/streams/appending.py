@@ -46,7 +46,7 @@ class Appending:
             self._judge(leading, pending)
 
     def release(self, leading: Leading) -> None:
-        """Judge what was deferred, now that this epoch is known to stand."""
+        """Judge the deferred records: this epoch is confirmed."""
         while leading.deferred and not leading.defers:
             pending = leading.deferred.popleft()
             if not pending.is_answered:

@@ -20,7 +20,7 @@ class CatchUp:
     """Sends logs to followers."""
 
     def __init__(self, core: Core, disk: Disk, damaged: Callable[[PartitionLog], None]) -> None:
-        """damaged: told that a batch of a log failed its check."""
+        """damaged: called when a batch of a log fails its check."""
         self._core = core
         self._disk = disk
         self._damaged = damaged
@@ -36,7 +36,7 @@ class CatchUp:
         self._behind.pop(leading.log.name, None)
 
     def attach(self, leading: Leading, follower: FollowerState, standing: Standing) -> None:
-        """Tell a follower how far our logs are equal, and send what comes then."""
+        """Send a follower the end of the common log, and the batches after it."""
         common = common_offset(standing, leading.log) if standing.full else 0
         follower.is_attached = True
         self._adopt(leading, follower, max(common, leading.log.start))
@@ -57,7 +57,7 @@ class CatchUp:
         self.remind(leading)
 
     def feed_all(self, leading: Leading) -> None:
-        """Send what is new to the followers that are in step."""
+        """Send new batches to the followers that are in step."""
         for follower in leading.followers.values():
             self.feed(leading, follower)
 

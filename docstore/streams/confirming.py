@@ -29,7 +29,7 @@ class Confirming:
         self._updates = updates
 
     def ask(self, leading: Leading, pending: Pending, judge: Judge) -> None:
-        """Have records judged once more when it is known that this epoch stood as they came."""
+        """Judge records once more when this epoch is confirmed as of their arrival."""
         self._core.counters["refusals_confirmed"] += 1
         self._updates.read(leading.log.link, partial(self._read, leading, pending, judge))
 

@@ -36,7 +36,7 @@ class Controller:
         entered: Callable[[Governed], None],
         forgotten: Callable[[Governed], None],
     ) -> None:
-        """entered: told when a document says something new. forgotten: when it is not ours now."""
+        """entered: called with a new version of a document. forgotten: once it is not ours."""
         self._core = core
         self._entered = entered
         self._forgotten = forgotten
@@ -158,7 +158,7 @@ class Controller:
     # Updates
 
     def update(self, known: Governed, after: ReplicaSet) -> None:
-        """Change a document of ours, from what is known of it."""
+        """Change a document that this node owns, from its known version."""
         if not self._core.view.owns(known.link):
             self.forget(known.link)
             return

@@ -44,7 +44,7 @@ class Core(MachineCore[StreamEffect, Streaming]):
         self.out.append(Alarm(what))
 
     def post(self, to: str, kind: type[Any], item: Any) -> None:
-        """Let a message of this kind that leaves at the end of the turn have this item too."""
+        """Add an item to the message of this kind that leaves at the end of the turn."""
         self._posted.setdefault((to, kind), []).append(item)
 
     @property

@@ -21,7 +21,7 @@ ENTRIES_MAX = 100_000
 
 
 class Directory:
-    """Partition's document -> what it said last."""
+    """Partition's document -> its last known version."""
 
     def __init__(self, core: Core, updates: Updates) -> None:
         self._core = core
@@ -48,7 +48,7 @@ class Directory:
         self._known[link] = (tag, found)
 
     def find(self, link: str) -> ReplicaSet | None:
-        """Return what is known of a partition, if anything is."""
+        """Return the known version of a partition's document, None if there is none."""
         known = self._known.get(link)
         return known[1] if known is not None else None
 

@@ -30,7 +30,7 @@ class Disk(MachineDisk[PartitionLog, Appended, PartitionWrite, PartitionQuery, P
     def __init__(
         self, core: Core, logs: Logs, tails: Tails, durable: Callable[[PartitionLog], None]
     ) -> None:
-        """durable: told when more of a log has become so."""
+        """durable: called when more of a log is durable."""
         super().__init__(core, AppendBatches)
         self._core = core
         self._logs = logs
@@ -47,7 +47,7 @@ class Disk(MachineDisk[PartitionLog, Appended, PartitionWrite, PartitionQuery, P
         self._tails.grown(log)
 
     def cut(self, log: PartitionLog) -> None:
-        """Put a cut of the log into the turn's batch: what is left is durable with the batch."""
+        """Add a truncation to the turn's batch: the rest is durable with the batch."""
         self.store(CutPartition(log.name, log.end))
         self.batch.ends[log.name] = (log, log.cuts, log.end)
 

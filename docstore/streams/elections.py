@@ -34,7 +34,7 @@ class Elections:
         update: Callable[[Governed, ReplicaSet], None],
         notify: Callable[[Governed, str], None],
     ) -> None:
-        """update: change a document. notify: tell a replica what it says."""
+        """update: change a document. notify: send one to a replica."""
         self._core = core
         self._topics = topics
         self._governed = governed

@@ -44,7 +44,7 @@ class Fetching:
         follower: Follower,
         damaged: Callable[[PartitionLog], None],
     ) -> None:
-        """damaged: told that a batch of a log failed its check."""
+        """damaged: called when a batch of a log fails its check."""
         self._core = core
         self._logs = logs
         self._disk = disk

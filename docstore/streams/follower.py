@@ -192,7 +192,7 @@ class Follower:
         self._disk.when_durable(lambda: self._disk.read(Oldest(log.name, WHOLE), learn))
 
     def _restart_at(self, log: PartitionLog, message: Adopt) -> None:
-        """Begin with nothing where the leader's log starts, but for what it knows of producers."""
+        """Begin empty where the leader's log starts, with only its producer state."""
         core = self._core
         core.counters["restarted_at_start"] += 1
         joined = log.joined
@@ -232,7 +232,7 @@ class Follower:
             following.base = base
 
     def _leader_of(self, log: PartitionLog, ballot: Ballot, unclean: int) -> Following:
-        """Return what is known of the leader; a ballot that we have promised is never behind."""
+        """Return the known leader; a ballot that this node has promised is never behind."""
         following = self.following.get(log.name)
         if following is None or following.ballot != ballot:
             following = Following(ballot[1], ballot[0], unclean, self._core.now)

@@ -39,7 +39,7 @@ class Governed:
         return partition_name(self.link, self.found.incarnation)
 
     def rank(self, node: str) -> int:
-        """Return how far down a node stands in the order of those that should lead; least first."""
+        """Return the rank of a node in the order of preferred leaders; least first."""
         if self.wished == (self.found.epoch - 1, node):
             return -1
         return self.found.replicas.index(node)

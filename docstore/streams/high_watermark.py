@@ -37,7 +37,7 @@ class HighWatermarks:
         self._purgatory.complete(leading)
 
     def raise_to(self, leading: Leading, high: int) -> None:
-        """Take what is known to be committed; it never moves back."""
+        """Raise it to a known committed offset; it never moves back."""
         log = leading.log
         if high > log.high:
             log.high = high

@@ -26,7 +26,7 @@ class Pending:
     """Offset of the first record, -1 until they have one."""
     repeated: bool = False
     is_confirmed: bool = False
-    """Whether this epoch was known to stand after it had come."""
+    """Whether this epoch was confirmed after its arrival."""
     is_answered: bool = False
 
     @property
@@ -61,7 +61,7 @@ class FollowerState:
     probe: int = 0
     """The newest number that it has repeated."""
     linked_at: float = NEVER
-    """When the connection was last seen to stand."""
+    """When the connection was last seen open."""
     caught_up_at: float = NEVER
     """When it last had all that the leader had at that moment."""
     target: tuple[int, float] = (0, NEVER)

@@ -48,7 +48,7 @@ class PartitionLog:
     saved_producers: bytes = b""
     saved_producers_at: int = 0
     batches_since: int = 0
-    """Batches since what is known of producers was saved."""
+    """Batches since producer state was saved."""
     cuts: int = 0
     """Number of truncations: an answer of the disk from before one is void."""
     tail: deque[tuple[Header, bytes]] = field(default_factory=deque)
@@ -58,7 +58,7 @@ class PartitionLog:
     joined: Ballot = NO_BALLOT
     """The ballot for whose leader this log was cut, in this life: it is a prefix of that one's."""
     tag: tuple[int, int] = (0, 0)
-    """(documentEpoch, documentVersion) of what is known of the partition's document."""
+    """(documentEpoch, documentVersion) of the known version of the partition's document."""
     replica_set: ReplicaSet | None = None
     link: str = ""
     place: bytes = b""
@@ -82,7 +82,7 @@ class PartitionLog:
         return ballot_at(self.ballots, offset + 1)
 
     def record(self) -> PartitionRecord:
-        """Return what is kept on disk beside the batches."""
+        """Return the record that the disk keeps beside the batches."""
         self.saved_high = min(self.high, self.end)
         return PartitionRecord(
             name=self.name,
@@ -156,7 +156,7 @@ class PartitionLog:
         self.batches_since = len(headers)
 
     def clear(self, start: int, producers: bytes) -> None:
-        """Begin again with nothing, at an offset; producers: what is known of those below it."""
+        """Begin again empty, at an offset; producers: their state below it."""
         self.tail.clear()
         self.tail_bytes = 0
         self.ballots, self.adopted = (), NO_BALLOT
@@ -208,7 +208,7 @@ class PartitionLog:
         return found
 
     def snapshot_producers(self) -> None:
-        """Take what is known of producers from the committed batches, to be saved."""
+        """Take producer state from the committed batches, to be saved."""
         self.saved_producers_at = self.high
         self.saved_producers = self.producers.pack(self.high)
         self.batches_since = 0

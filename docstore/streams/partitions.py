@@ -88,10 +88,10 @@ from docstore.wire.streams_messages import (
 
 
 class Ticking(Protocol):
-    """A part that goes on with something as time passes."""
+    """A part with work that depends on time."""
 
     def tick(self) -> None:
-        """Do what is due."""
+        """Do the work that is due."""
 
 
 class Partitions(ClientMachine[StreamEvent, StreamEffect, Streaming]):
@@ -167,7 +167,7 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, Streaming]):
         self.commands = Commands(core, self.controller, self.duties.reassignment)
 
     def _in_order(self) -> tuple[Ticking, ...]:
-        """Return all that goes on with time, in the order in which it does."""
+        """Return the parts with work that depends on time, in their order."""
         core, logs, disk = self.core, self.logs, self.disk
         return (
             self.deferring,

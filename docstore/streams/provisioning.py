@@ -45,7 +45,7 @@ class Job:
     """(when to look again, partition)."""
     under_way: int = 0
     is_waiting: bool = False
-    """There are too few members for what is still to be created."""
+    """Whether there are too few members for the partitions still to be created."""
     lacks: bool = False
     is_current: bool = False
     """The topic was read since another one's partitions were met: it is not an echo."""

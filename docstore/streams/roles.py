@@ -56,7 +56,7 @@ class Roles:
         self._reading = 0
 
     def take(self, link: str, tag: tuple[int, int], found: ReplicaSet) -> None:
-        """Be what a version of the document says; what is older than known is ignored."""
+        """Take the role that a version of the document says; ignore an older one."""
         core = self._core
         name = partition_name(link, found.incarnation)
         log = self._logs.get(name)

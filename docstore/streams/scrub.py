@@ -18,12 +18,12 @@ PAGE_INTERVAL_S = 0.2
 
 
 class Scrub:
-    """Reads what is on the disk, partition by partition, round after round."""
+    """Reads the disk, partition by partition, round after round."""
 
     def __init__(
         self, core: Core, logs: Logs, disk: Disk, damaged: Callable[[PartitionLog], None]
     ) -> None:
-        """damaged: told that a batch of a log failed its check."""
+        """damaged: called when a batch of a log fails its check."""
         self._core = core
         self._logs = logs
         self._disk = disk

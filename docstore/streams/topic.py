@@ -21,7 +21,7 @@ PARTITIONS_MAX = 10_000
 REPLICAS = 3
 """Replicas of each partition, unless the topic sets another number or the group is smaller."""
 BATCH_BYTES = (1 << 10, 1 << 20)
-"""Least and greatest bound of a batch; the greatest is what is taken without one."""
+"""Least and greatest bound of a batch; the greatest is the default."""
 RETENTION_MS = 7 * 86_400_000
 NO_BOUND_MAX = 1 << 62
 CHANGEABLE = frozenset({"partitions", "retention", "minInSync", "maxLag", "unclean"})
@@ -169,7 +169,7 @@ def check_change(asked: State) -> None:
 
 
 def _of_partitions(topic: Topic) -> tuple[int, ...]:
-    """Return what stands in the documents of partitions too, or how many there are."""
+    """Return the settings that partitions' documents repeat, and the number of partitions."""
     return (topic.partitions, topic.min_in_sync, topic.max_lag_ms, topic.max_lag_records)
 
 

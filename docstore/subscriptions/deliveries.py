@@ -40,7 +40,7 @@ class Deliveries:
         self._rng = rng
 
     def step(self, event: Happened | Tick | TurnEnded, now: float) -> list[Wanted]:
-        """Return what is to be done next for the subscription of an event."""
+        """Return the next effect for the subscription of an event."""
         if not isinstance(event, Happened):
             return []
         link = event.sender
