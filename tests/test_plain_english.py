@@ -56,7 +56,6 @@ LIMITS = {
     "docstore/reads": 73,
     "docstore/runtime": 93,
     "docstore/service.py": 7,
-    "docstore/sessions": 6,
     "docstore/storage": 131,
     "docstore/testing": 6,
     "docstore/wire": 20,

@@ -233,7 +233,7 @@ class Connection(RequestHandler):
         return f"a request line and its headers have at most {self._head_bytes_max} bytes"
 
     def resume_reading(self, resume_parser: bool = True) -> None:
-        """Read on, if reading was stopped: aiohttp asks after each body that has been taken."""
+        """Resume reading, if it was paused: aiohttp calls this after each body that was read."""
         if self._reading_paused:
             super().resume_reading(resume_parser)
 

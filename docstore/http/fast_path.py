@@ -53,7 +53,7 @@ class Client(Protocol):
         """Write the answer, and go on to the next request."""
 
     def give_up(self) -> None:
-        """Hang up without an answer."""
+        """Close the connection without an answer."""
 
 
 class FastRequest:

@@ -196,7 +196,7 @@ class OffsetPages:
             raise OtherToken(f"no token above {newest} has been granted here")
 
     async def _change(self, link: str, offset: str, change: State, timeout_s: float) -> Answer:
-        """Change an offset, which is made if its group has the partition."""
+        """Change an offset; create it if its group has the partition."""
         operation = Operation(verb="PATCH", link=offset, body=json.dump(change), media="handler")
         answer = await self._backend.submit(operation, timeout_s)
         if answer.status != 404:

@@ -45,7 +45,7 @@ PHASES: Mapping[tuple[Phase, Phase], str] = {
     (Phase.STABLE, Phase.STABLE): "members change, and what was free passes at once",
     (Phase.STABLE, Phase.RECONCILING): "a partition should move, and its member still has it",
     (Phase.RECONCILING, Phase.RECONCILING): "one of several moves is done, or members change",
-    (Phase.RECONCILING, Phase.STABLE): "everybody has what it should have",
+    (Phase.RECONCILING, Phase.STABLE): "each member has its target",
     (Phase.STABLE, Phase.EMPTY): "the last member is gone",
     (Phase.RECONCILING, Phase.EMPTY): "the last member is gone",
 }

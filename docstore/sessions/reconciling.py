@@ -42,9 +42,13 @@ class Move(NamedTuple):
 
 
 PASSES: Mapping[str, Callable[[Move], bool]] = {  # Seam.
-    "nobody has it: free, or its member left, or its session is over": lambda m: not m.has_holder,
+    "no member has it: free, or its member left, or its session is over": lambda m: (
+        not m.has_holder
+    ),
     "its member has given it up": lambda m: m.has_holder and m.is_released,
-    "two may lead it, and nobody never: it passes at once": lambda m: not m.is_exclusive,
+    "not exclusive, so two may lead it for a while: it passes at once": lambda m: (
+        not m.is_exclusive
+    ),
 }
 """When a partition's tenure passes to its target. In no other case: see rules G3 and G4."""
 

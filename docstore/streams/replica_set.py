@@ -221,7 +221,7 @@ class PartitionService:
         replica_set_of(state)
 
     def patch(self, before: State, after: State) -> State | None:
-        """Go on to the next state, which comes whole, if it may follow."""
+        """Return the next state, which the change brings whole, if the transition is allowed."""
         replica_set_of(after)
         why = may_follow(before, after)
         if why:

@@ -10,7 +10,7 @@ from docstore.streams.timing import MemoryBounds
 
 
 class Tails:
-    """The partitions that have batches in memory, and how much that is."""
+    """The partitions with batches in memory, and the bytes of these."""
 
     def __init__(self, bounds: MemoryBounds) -> None:
         self._bounds = bounds

@@ -30,7 +30,7 @@ class TopicAudit:
         self._links: dict[str, set[str]] = {}
         """Topic -> its partitions here."""
         self._looks: deque[tuple[float, str]] = deque()
-        """(when to look at it, topic), in order."""
+        """(when to audit it, topic), in order."""
 
     def entered(self, known: Governed) -> None:
         """Take a new version of a document."""
