@@ -1,7 +1,7 @@
-"""The Authorization header -> who it is, by a token whose digest is known or a key has signed.
+"""Map the Authorization header to a user, by a token with a known digest or a signature.
 
-Each fault is the same one, after the same work: whoever tries tokens learns nothing by what they
-are told, nor by how long it took. What has once been proven is one look-up from then on.
+Every invalid token gets the same error after the same work, so an attacker learns nothing from the
+text or the time. A token that was proven once costs one look-up from then on.
 """
 
 from collections.abc import Mapping
@@ -64,9 +64,9 @@ class Authenticator:
 
 
 def _user_of(token: str, users: Mapping[bytes, Principal]) -> Principal | None:
-    """Return whose opaque token it is.
+    """Return the user of an opaque token.
 
-    What is compared are digests, and only those that are equal by a keyed hash: how long it takes
-    says nothing of anybody's token.
+    Compares digests that are equal by a keyed hash, so the time taken reveals nothing about a
+    token.
     """
     return users.get(sha256(token.encode("utf-8", "surrogateescape")).digest())

@@ -1,6 +1,6 @@
-"""What somebody may do: a level at each of some paths, which holds there and below.
+"""Grants of a user: a level at each of some paths. It holds there and below.
 
-    read    see what is there, its history, its feed
+    read    read documents, their history and their feed
     write   read, and make, change and delete
     admin   write, and declare factories and topics there, or run what lives there
 
@@ -15,7 +15,7 @@ ROOT = "/"
 
 
 class Level(IntEnum):
-    """What may be done. Each has those before it in it: an answer to an update shows a document."""
+    """Level of a grant. Each includes those before it: an update's answer shows a document."""
 
     READ = 1
     WRITE = 2

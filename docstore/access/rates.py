@@ -1,4 +1,4 @@
-"""How many requests somebody may make in a second: a bucket for each, which nobody else feels.
+"""Rate limits: a bucket for each user, independent of all others.
 
 Source: the generic cell rate algorithm (ITU-T I.371): one number for each bucket.
 """
@@ -6,9 +6,10 @@ Source: the generic cell rate algorithm (ITU-T I.371): one number for each bucke
 from collections import OrderedDict
 
 BURST_S = 1.0
-"""What may come at once, in seconds of the rate."""
+"""Size of a burst, in seconds of the rate."""
 NAMES_MAX = 10_000
-"""Beyond that who has been silent for the longest is forgotten: his bucket is full by then."""
+"""Buckets kept at most. The user that was silent for the longest is evicted: that bucket is
+full."""
 
 
 class Rates:
@@ -29,6 +30,6 @@ class Rates:
         return is_allowed
 
     def charge(self, name: str, rate: float, count: int, now_s: float) -> None:
-        """Count requests that are let in already: whoever sent them waits longer for the next."""
+        """Count requests that were admitted already: their user waits longer for the next."""
         if rate > 0:
             self._free_at[name] = max(self._free_at.pop(name, now_s), now_s) + count / rate

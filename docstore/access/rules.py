@@ -44,7 +44,10 @@ Roles = Mapping[str, Mapping[str, Level]]
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. until_s: when that ends, in seconds since 1970. rate: requests a second, 0: any."""
+    """An authenticated user.
+
+    until_s: end of the login, in seconds since 1970. rate: requests per second, 0 for any.
+    """
 
     name: str
     grants: Grants
@@ -54,7 +57,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the file says. users: by the SHA-256 of a token. keys: by `kid`."""
+    """Parsed access file. users: by the SHA-256 of a token. keys: by `kid`."""
 
     users: Mapping[bytes, Principal]
     keys: Mapping[str, Key]
@@ -104,7 +107,9 @@ def _users(said: Mapping[str, Any], roles: Roles) -> dict[bytes, Principal]:
             if not _DIGEST.match(token):
                 raise BadConfig(f"{where}: tokens are SHA-256 in 64 digits of 0-9 and a-f")
             if bytes.fromhex(token) in users:
-                raise BadConfig(f"{where}: this token is somebody's already")
+                raise BadConfig(
+                    f"{where}: another user has this token already; give each user its own"
+                )
             users[bytes.fromhex(token)] = Principal(name, Grants(held), rate=rate)
     return users
 

@@ -35,7 +35,7 @@ LEEWAY_S = 30.0
 """Clocks differ by so much at the most."""
 TEXT_MAX = 256
 SIGNATURE_BYTES = 64
-"""Of both algorithms."""
+"""Length of a signature, for both algorithms."""
 
 _TOKEN = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\Z", re.ASCII)
 
@@ -66,10 +66,10 @@ class Key:
 
 
 class Claims(NamedTuple):
-    """What a token has proven. until_s: in seconds since 1970, with the leeway."""
+    """Claims that a token has proven. until_s: expiry with leeway, in seconds since 1970."""
 
     name: str
-    """Of the issuer and the subject: no user of the file has a space in his."""
+    """Name made of issuer and subject. It contains a space, as no user name of the file does."""
     roles: frozenset[str]
     until_s: float
     rate: float

@@ -128,4 +128,4 @@ class ClientMachine(ABC, Generic[E, F, M]):
 
     @abstractmethod
     def _stood_still(self, passed_s: float) -> None:
-        """Note that this process had no step for so long."""
+        """Note that this process had no step for `passed_s` seconds."""

@@ -1,8 +1,8 @@
 """The disk of this node, as a machine sees it: group commit, and queries.
 
-What a machine says of its own disk (a promise, an acknowledgement) goes through `when_durable` or
-`accepted`, and leaves only when the batch that forms now has come back as Persisted. That rule (P3)
-is kept here, for all machines, so that no step can forget it.
+A message about the machine's own disk (a promise, an acknowledgement) goes through `when_durable`
+or `accepted`, and leaves only when the batch that forms now has come back as Persisted. That rule
+(P3) is kept here, for all machines, so that no step can forget it.
 """
 
 from abc import ABC, abstractmethod

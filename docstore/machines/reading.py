@@ -1,4 +1,4 @@
-"""Documents that are read because this node owns them now, so many at a time."""
+"""Reads of the documents that this node owns now, in pages."""
 
 from collections import deque
 from collections.abc import Callable, Iterable

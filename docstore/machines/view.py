@@ -46,7 +46,7 @@ class View(Protocol):
         """Return the epoch under which this node owns the slot of a document, 0 if it does not."""
 
     def owner_of(self, link: str) -> str:
-        """Return who owns the slot of a document as far as is known, "" if nobody does."""
+        """Return the owner of a document's slot as far as this node knows, "" for none."""
 
     def slot_of(self, link: str) -> int:
         """Return the slot of a document."""

@@ -42,13 +42,13 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether nobody but this machine reaches it."""
+        """True if only this machine reaches it."""
         return self.host.startswith(LOOPBACK)
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What a node binds, and where others reach each of it."""
+    """Addresses: those that a node binds, and those under which others reach it."""
 
     are_local: bool
     """Whether nothing is bound that another machine could reach."""
@@ -153,7 +153,7 @@ def _refuse_plain_text(ports: Mapping[str, Address | None], plain: Mapping[str, 
 
 
 def reachable(address: Address, key: str) -> Address:
-    """Return the address. Raises BadConfig, naming the setting, when nobody could reach it."""
+    """Return the address. Raises BadConfig, naming the setting, if no node could reach it."""
     if address.is_wildcard:
         raise BadConfig(f"{key}: {address} is every address of a machine, and none to reach it at")
     return address

@@ -1,7 +1,7 @@
 """Updates of several documents as one operation: all of them are carried out, or none.
 
-The documents share a partition key, and with it a slot. To whoever forwards it, waits for it or
-asks for it again a batch is one operation like others, on the document of its first update.
+The documents share a partition key, and with it a slot. To the code that forwards it, waits for it
+or retries it, a batch is one operation like others, on the document of its first update.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,12 @@ from docstore.model.operation import Operation, operation_from_wire
 
 ROWS_MAX = 100
 BYTES_MAX = 512 << 10
-"""Of the states that a batch makes. With all its rows it is less than a message about a slot may
-have (`SendingBounds`), so that one that begins between batches has room for the next whole one."""
+"""Bytes of all states of a batch, at most. With all its rows it is less than a message about a slot
+may have (`SendingBounds`), so that one that begins between batches has room for the next whole
+one."""
 CURRENT_BYTES_MAX = 4 * BYTES_MAX
-"""Of the documents as they are. All are read in one step, some 20 ms for a megabyte, and everybody
-else waits meanwhile: other nodes too, which take one that is silent for a second for dead."""
+"""Bytes of the current documents, at most. All are read in one step, 20 ms for a megabyte. No other
+request is served meanwhile, and other nodes take a node that is silent for a second for dead."""
 
 
 def batch_of(
@@ -29,7 +30,7 @@ def batch_of(
 ) -> Operation:
     """Return several updates of different documents as one operation, under one fence.
 
-    A fence is no part of the body, so whoever asks again under the same key may have a later one.
+    A fence is no part of the body, so a retry under the same key may carry a later one.
     """
     body: bytes = msgpack.packb([update.packed() for update in updates])
     return Operation(

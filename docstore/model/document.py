@@ -1,4 +1,4 @@
-"""What is kept: links, ballots, versions and the rows of a slot's log.
+"""Stored values: links, ballots, versions and the rows of a slot's log.
 
 A *link* is a document's canonical path. Links fall into *slots*; a slot is one log of rows,
 numbered n = 1, 2, 3, ... without holes and without restarting. A row is one complete version

@@ -1,4 +1,4 @@
-"""What the store says of each version of a document, beside its own members: one table.
+"""Metadata members of a document version, in one table.
 
 From it come a document's JSON, what is ignored when a client sends it back, and the columns of
 scans, conditions, feeds, segments, exports and Spark's tables. One more is a line in the table and
@@ -16,7 +16,7 @@ from docstore.model.principals import is_named, principal_link
 
 
 class Type(Enum):
-    """What a member's values are."""
+    """Type of a member's values."""
 
     TEXT = auto()
     NUMBER = auto()
@@ -26,7 +26,7 @@ class Type(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StoreMember:
-    """A member of every document, which nobody but the store sets.
+    """A member of every document that only the store sets.
 
     column: of the table `history`, for scans and conditions; "": they do not know it.
     """
@@ -53,7 +53,8 @@ MEMBERS = (
     StoreMember("documentSignature", Type.TEXT),
     StoreMember("documentAuthPrincipalLink", Type.TEXT),
 )
-"""In the order in which a document has them; the last only where nodes ask who everybody is."""
+"""Members in the order of a document's JSON. The last exists only where nodes authenticate
+users."""
 
 STORE_SET = frozenset(member.name for member in MEMBERS)
 """Ignored when a client sends them back."""

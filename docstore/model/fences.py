@@ -1,4 +1,4 @@
-"""Fences: what keeps a delayed write of somebody who is no longer in charge out of a document.
+"""Fences: refuse a delayed write of a former holder of a lock, lease, role or lead.
 
 Whoever acts under a lock, a lease, a role or a lead holds a fencing token that grows with every
 change of holder (Kleppmann, "How to do distributed locking", 2016). It sends the token along with
@@ -19,7 +19,7 @@ import msgpack
 from docstore.model.document import Row
 
 SCOPES_MAX = 8
-"""Of one document."""
+"""Scopes remembered for one document, at most."""
 _FENCED = (b"\x99", b"\x9a", b"\x9b")
 """How the identity of an operation begins that may carry fences: an array of nine (msgpack), or of
 one more in a batch, or of two if it says who wanted it."""
@@ -34,12 +34,12 @@ class Fence(NamedTuple):
 
 
 OF_THE_STORE = Fence("", 0)
-"""Of what the store does by itself, which acts under nobody's authority and fences nobody out: it
-passes, and is not remembered. No request has a scope without a name."""
+"""Fence of the store's own updates. They act under no holder: they pass, and are not remembered.
+The scope of a request always has a name."""
 
 
 def is_of_the_store(fence: Sequence[Any]) -> bool:
-    """Say whether the store itself wants an update, and nobody else."""
+    """Say whether the store itself makes this update."""
     return tuple(fence) == OF_THE_STORE
 
 

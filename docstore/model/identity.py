@@ -1,4 +1,4 @@
-"""What a row remembers of the operation that made it: all that a retry is answered by.
+"""Identity of the operation that made a row: everything that a retry's answer needs.
 
 A retry may meet another owner than the one that made the row, after a restart of every node; so
 whatever its answer needs is in the row itself.
@@ -58,7 +58,7 @@ def unpack_identity(packed: bytes) -> Identity:
 def fingerprint(operation: Operation) -> int:
     """Return a number that tells two requests under the same key apart.
 
-    Of a batch it is of what its lines say: how they are packed is a matter of the entry's version.
+    For a batch it covers the content of the lines, not their packing, which may differ by version.
     """
     mark = zlib.crc32(operation.verb.encode())
     if operation.verb != "BATCH":

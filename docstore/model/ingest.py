@@ -1,8 +1,8 @@
 """Files as rows: a JSON object a line, one JSON array, or a CSV; each row with its place.
 
-A row keeps the bytes that it came as. What the store would refuse is found here, before anything
-is sent, with the line that it stands on; numbers are never read into something smaller, and a
-member that is null, a text of digits and a key that is there twice stay what they are.
+A row keeps the bytes that it came as. Values that the store would refuse are found here, before
+anything is sent, with their line; numbers are never read into something smaller, and a member that
+is null, a text of digits and a key that is there twice stay what they are.
 """
 
 import csv
@@ -30,7 +30,7 @@ class Record:
     value: dict[str, Any] = field(default_factory=dict)
     wrong: str = ""
     is_end: bool = False
-    """Nothing that follows in the file can be told apart: it must not be passed over."""
+    """The rest of the file cannot be parsed after this error: it must not be skipped."""
 
 
 def record_of(line: int, raw: bytes) -> Record:

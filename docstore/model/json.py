@@ -38,7 +38,7 @@ Fragment = orjson.Fragment
 _POINT, _PLUS, _BACKSLASH = b".+\\"
 """As numbers, which is how bytes are searched for one the soonest."""
 _FRACTION = b"." + b"0" * 16
-"""Of a float with all its digits, when digits are written as zeros."""
+"""Shape of a float with all its digits, with every digit replaced by zero."""
 _DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_RUN = re.compile(rb"(?<![.0-9])[0-9]{19,}")
 """Digits that may be an integer beyond 64 bits; those behind a point are not."""
@@ -135,7 +135,7 @@ def depth(text: bytes) -> int:
     """Return how deep arrays and objects are nested in valid JSON: 0 for a number, 1 for []."""
     if b"\\" in text:
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # What is left of strings are their quotes. Two side by side are the end of one string and the
+    # Only the quotes of strings are left. Two side by side are the end of one string and the
     # beginning of the next, or all of one, and mean nothing.
     brackets = text.translate(_BRACES_AS_BRACKETS, _NEITHER_BRACKET_NOR_QUOTE).replace(b'""', b"")
     if b'"' in brackets:

@@ -1,6 +1,6 @@
-"""What a node takes from its clients: the settings name it, the server holds them to it.
+"""Limits on clients: settings define them, the HTTP server enforces them.
 
-A file of its own, so that who reads settings need not import a server.
+A file of its own, so that code that reads settings need not import a server.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any
 from docstore.model.settings import integer, seconds
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-"""What is logged: lines of this level and of those after it. debug: every request as well."""
+"""Lowest level that is logged. debug: every request as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,13 +18,14 @@ class Limits:
     """Bounds of what clients may send, and for how long."""
 
     body_bytes_max: int = 1 << 20
-    """Of a request's body after decompression, and of a document's state."""
+    """Bytes of a request's body after decompression, and of a document's state, at most."""
 
     header_line_bytes_max: int = 8190
-    """Of the request line, and of each header; wider where a group's tokens need it."""
+    """Bytes of the request line, and of each header, at most; more where a group's tokens need
+    it."""
 
     head_bytes_max: int = 32_768
-    """Of the request line and all headers together, as wide again for two such tokens."""
+    """Bytes of the request line and all headers, at most; as much again for two such tokens."""
 
     headers_max: int = 100
 
@@ -41,7 +42,7 @@ class Limits:
     body_timeout_s: float = 30.0
 
     send_timeout_s: float = 60.0
-    """For so long a client may take nothing of what is written to it."""
+    """Seconds for which a client may read nothing of its answer."""
 
 
 def limits_of(settings: Mapping[str, Any]) -> Limits:

@@ -1,4 +1,4 @@
-"""What a client asks of one document, and what it is answered: the two values that travel.
+"""Operation and answer: a client's request about one document, and the result.
 
 An operation is made by a face (HTTP) on the entry node; an answer is made by the owner, and only
 rendered by the face. Both have a form of plain values, in which they go into a frame between
@@ -23,11 +23,11 @@ AtVersion = tuple[Literal["version"], int]
 AtInstant = tuple[Literal["at"], int]
 """The version that was current then, in microseconds since 1970."""
 History = tuple[Literal["history"], int | None, int]
-"""So many versions at most before one, None for the newest; newest first."""
+"""A page of versions before one, None for the newest; newest first."""
 Conflicts = tuple[Literal["conflicts"]]
 """The branches that lost (levels 1 and 2)."""
 Select = Current | AtVersion | AtInstant | History | Conflicts
-"""What a GET wants: told apart by the first member, and packed as it is."""
+"""Kind of a GET: the first member names it, and it is packed as it is."""
 
 CURRENT: Final[Current] = ("current",)
 CONFLICTS: Final[Conflicts] = ("conflicts",)
@@ -41,7 +41,7 @@ RUN_BEGINS = "\x1f"
 
 
 class Conditions(NamedTuple):  # Seam.
-    """What must hold of the current state for an update to be applied (RFC 9110, section 13).
+    """Conditions on the current state for an update to be applied (RFC 9110, section 13).
 
     match: None, "*" (must exist) or pairs [epoch, version] of which one must be current.
     none_match: None, "*" (must not exist) or pairs of which none may be current.
@@ -55,7 +55,7 @@ class Conditions(NamedTuple):  # Seam.
 
 @dataclass(slots=True, kw_only=True)
 class Operation:
-    """One request about one document. Nobody changes one that was made.
+    """One request about one document. Immutable.
 
     body: the author's JSON object (POST, PUT) or the patch document (PATCH), strict JSON.
     signature: of `body`, when it becomes the state as it is; b"" lets the owner compute it.
@@ -106,7 +106,7 @@ class Operation:
 
 
 class Answer(NamedTuple):
-    """What the owner (or, if there is none, the entry node) says.
+    """Answer of the owner or, if there is none, of the entry node.
 
     status: as in HTTP. code: a stable word for programs; on success "", or "repeated".
     unknown: True if the update may have happened.

@@ -16,11 +16,11 @@ from docstore.errors import BadRequest
 PATH_BYTES_MAX = 1024
 SEGMENTS_MAX = 32
 ID_BYTES_MAX = 512
-"""Of an id that is made of texts: it leaves as much for the path of any factory."""
+"""Bytes of an id that is made of texts, at most: as much is left for the path of any factory."""
 RESERVED = ("core", "mgmt", "health", "metrics")
 _OWN = tuple(f"/{name}/" for name in RESERVED)
 KEY_IN_LINK = rf"(?s)\A(?!/(?:{'|'.join(RESERVED)})/).*:/([^/~]*)[^/]*\z"
-"""What `partition_key` says as a regular expression of Java: in the links that it matches, the key
+"""`partition_key` as a regular expression of Java: in the links that it matches, the key
 is its group."""
 SUFFIXES = frozenset(
     {
@@ -36,7 +36,7 @@ They come on top of what a path may have: each document and each factory has its
 _PLAIN = re.compile(
     r"(?=.{2,256}\Z)(?:/[A-Za-z0-9_~@!$&'()*+,;=:-][A-Za-z0-9._~@!$&'()*+,;=:-]*){1,32}\Z"
 )
-"""What has one spelling only, and is short: nearly all paths."""
+"""Short paths with one spelling only: nearly all paths."""
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff%~]")
@@ -138,8 +138,8 @@ def id_of(parts: Iterable[str | None]) -> str:
     """Return the one segment that stands for these texts, in this order, and for no others.
 
     What a segment cannot hold is percent-encoded, and so are `%` and the `~` between the parts.
-    No text at all (None), an empty one, and a digest behind the beginning of what is too long are
-    marked by a percent sign without two hexadecimal digits, as no encoding has it.
+    No text at all (None), an empty one, and a digest after the beginning of a text that is too long
+    are marked by a percent sign without two hexadecimal digits, as no encoding has it.
     """
     name = "~".join(_escaped(part) for part in parts)
     if name in SUFFIXES or name in (".", ".."):

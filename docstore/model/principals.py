@@ -1,7 +1,7 @@
-"""Who made a version, where nodes ask: its row says who wanted the operation, and documents say it.
+"""Principal of a version, where nodes authenticate users: the user that asked for the operation.
 
-Of users of the access file it is the name, of bearers of signed tokens the issuer and the subject.
-What the store does by itself (expiry, defaults) nobody has wanted: such versions say nothing.
+It is the name of a user of the access file, or issuer and subject of a signed token. Versions that
+the store makes by itself (expiry, defaults) have none.
 """
 
 from urllib.parse import quote
@@ -28,5 +28,5 @@ def principal_link(row: Row) -> str:
 
 
 def user_link(name: str) -> str:
-    """Return the link of somebody of that name."""
+    """Return the link of the user of that name."""
     return f"{USERS}/{quote(name, safe='@:')}"

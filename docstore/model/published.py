@@ -1,4 +1,4 @@
-"""Documents that nodes act on: each node is told of their rows that are decided at its replica."""
+"""Documents that nodes act on: each node receives their rows as its replica decides them."""
 
 DECLARATIONS = "/core/factories/"
 GROUPS = "/core/groups/"
@@ -16,7 +16,7 @@ PUBLISHED = (
 
 
 def is_published(link: str) -> bool:
-    """Say whether nodes act on a document. What a group commits lies deeper, and is its own."""
+    """Say whether nodes act on a document. Offsets of consumer groups lie deeper: they do not."""
     if not link.startswith(PUBLISHED):
         return False
     return not link.startswith(GROUPS) or link.count("/") == GROUPS.count("/")

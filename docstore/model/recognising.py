@@ -14,7 +14,7 @@ from docstore import SERVER
 
 MANAGEMENT = "/core/management"
 BETWEEN = frozenset({502, 503, 504})
-"""What a proxy says of a node that does not answer it: that one may well be there."""
+"""Statuses of a proxy whose node does not answer: the node may well be there."""
 
 
 class Headers(Protocol):
@@ -39,7 +39,7 @@ def is_a_nodes(management: bytes) -> bool:
 
 
 def is_strange(status: int, headers: Headers, *, is_text: bool) -> bool:
-    """Say whether no node gives such an answer, and somebody in between did. is_text: it may be."""
+    """Say whether a proxy, and no node, gave this answer. is_text: it may be."""
     sends_elsewhere = 300 <= status < 400 and status != 304
     has_text = (headers.get("Content-Type") or "").startswith("text/")
     return sends_elsewhere or (has_text and status < 300 and not is_text)

@@ -1,4 +1,4 @@
-"""What an author says of one kind of document: how a request changes its state.
+"""A service: decides how a request changes the state of one kind of document.
 
 A service is pure: state and request in, new state out, or a refusal. It runs on the owner, one
 update at a time per document. Factories declared over HTTP are services too (`services/`).
@@ -58,7 +58,7 @@ class Refusal(Picklable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceOptions:
-    """What the factory of a service was declared with."""
+    """Options with which the factory of a service was declared."""
 
     path: str
     kind: str
@@ -72,7 +72,7 @@ class ServiceOptions:
     author: str = ""
     """The class whose handlers make its states, as its declaration names it; "" for none."""
     revision: int = 0
-    """Of what that class declares."""
+    """Revision of the declarations of that class."""
     needs_precondition: bool = False
     requires_fence: bool = False
     """Every write must carry a fence."""
@@ -148,10 +148,10 @@ class WithAuthor:
 
 
 class WithoutAuthor:
-    """What the store does to a document by itself, whatever its author says, or has ceased to say.
+    """Updates that the store makes by itself, whatever the author's class says.
 
-    What has expired goes, and what was attached to a lease goes or names it no more: also where the
-    factory was deleted meanwhile, or its documents do not change (rules D5, S5).
+    An expired document is deleted, and a document attached to a lease is deleted or detached: also
+    where the factory was deleted meanwhile, or its documents do not change (rules D5, S5).
     """
 
     checks = False
@@ -173,6 +173,7 @@ WITHOUT_AUTHOR: Mapping[Level, Service] = {
 ServiceFor = Callable[[str, int], Service | None]
 """(link, since) -> the service of a document; None while it is not known well enough.
 
-since: as declared at some moment after this process had opened so many reigns. A reign that was
-open when a declaration changed was told before the change was acknowledged; a later one must ask.
+since: the declaration is of a moment after this process had opened that many terms. A reign that
+was open when a declaration changed was told before the change was acknowledged; a later one must
+ask.
 """

@@ -1,4 +1,4 @@
-"""What is measured of a service: how many requests there were, how many failed, how long they took.
+"""Statistics of a service: requests, failures and durations.
 
 Entries have the names and the form of Xenon's `ServiceStats`. Each node measures what it serves;
 what a client sees is the sum over the nodes. Times are of the wall clock where they say when, and
@@ -13,14 +13,14 @@ Entry = dict[str, Any]
 Entries = dict[str, Entry]
 
 BINS = 15
-"""Of a histogram: how many took 1 to 9 us, 10 to 99, and so on; the last has all beyond."""
+"""Bins of a histogram: requests of 1 to 9 us, 10 to 99, and so on; the last has all others."""
 MINUTE_US = 60_000_000
 MINUTES = 60
 
 
 @dataclass(slots=True)
 class Minute:
-    """What was measured in one minute, in microseconds."""
+    """Measurements of one minute, in microseconds."""
 
     count: int = 0
     total: int = 0

@@ -25,7 +25,7 @@ _PRODUCER_AT = _PLACE_AT + 16
 
 
 class Header(NamedTuple):
-    """What a batch says of itself.
+    """Header of a batch.
 
     base, records: offset of its first record, and how many there are. epoch: under which it was
     appended. first_us, last_us: when, by the leader's clock, microseconds since 1970.

@@ -172,7 +172,7 @@ def _restored_forward(operations: Sequence[Any]) -> Forward:
 
 def _rows(rows: Sequence[Any]) -> list[Row]:
     return [
-        # What `Row._make` does, without asking for each row again whether it has all fields.
+        # `Row._make` without the check of each row's length.
         _new(Row, row) if len(row) == _ROW_FIELDS else Row._make(row[:_ROW_FIELDS])
         for row in rows
     ]

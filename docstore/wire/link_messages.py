@@ -1,4 +1,4 @@
-"""What crosses a link of two nodes: its opening, and every message; `wire/frames.py` packs it.
+"""Messages of a link between two nodes: its opening, and all others; `wire/frames.py` packs them.
 
 A link is one ordered TCP connection per direction. A frame is a msgpack array: the id of the
 configuration that the sender counts by, then messages, each `[tag, *fields]`; everything that

@@ -1,4 +1,4 @@
-"""What replicas of documents say to each other, at all levels; `wire/frames.py` packs it.
+"""Messages between replicas of documents, at all levels; `wire/frames.py` packs them.
 
 A message about a slot names the epoch; with the sender, or with the receiver in an answer, that is
 the ballot, so an answer can only be taken for its own attempt. Versions at levels 1 and 2 have no
@@ -33,7 +33,7 @@ class Heartbeat(NamedTuple):
 
 
 class PreVote(NamedTuple):
-    """Candidate to replicas: would you let me try? Binds nobody (rule T0)."""
+    """Candidate to replicas: would you let me try? Binding for no replica (rule T0)."""
 
     round: int
     slots: bytes
@@ -337,7 +337,7 @@ class Following(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """What arrived at `disk` after number `after`, up to n: versions at levels 1 and 2.
+    """Versions at levels 1 and 2 that arrived at `disk` after number `after`, up to n.
 
     rows: those that this disk wrote. names: (link, hand, stamp) of the others. end: how far there
     is more to come.
@@ -395,4 +395,4 @@ Electing = Canvass | Vote | Lead | Follow | Succeed | Configured
 Spreading = Offering | Following | Spread | Lack | Supply
 
 ReplicaMessage = Replicating | Electing | Spreading
-"""What replicas say to each other; all else is between machines and services beside them."""
+"""Messages between replicas; all others are between other machines and services."""

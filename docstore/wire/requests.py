@@ -1,4 +1,4 @@
-"""What the services of one node ask those of another, and what they are answered.
+"""Requests between the services of two nodes, and their answers.
 
 One class for each request; what it is answered is its type argument. They travel in `Ask` and
 `Told` (`runtime/links/rpc.py`) as plain values, by position: what is added to several members goes
@@ -43,7 +43,7 @@ class Request(Generic[R_co]):
 
 
 class Answered(NamedTuple):
-    """What an owner is sure of. slots: bitmap of those that it answers for."""
+    """Answer of an owner that has confirmed its ownership. slots: bitmap of the slots."""
 
     slots: bytes
     answer: Any
@@ -51,7 +51,7 @@ class Answered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ToOwner(Request[Answered]):
-    """What every owner is asked, for its slots. The last three members are those of each.
+    """Request to every owner, for its slots. The last three members are those of each.
 
     level: of the documents, 1 to 3. slots: bitmap of those that are asked for. left_s: time left.
     """
@@ -116,7 +116,7 @@ class SlotStanding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StandStill(Request[list[SlotStanding]]):
-    """Propose nothing more for so long; say of each slot how far it is once it is at rest."""
+    """Propose nothing for the given time; return the end of each slot's log once it is at rest."""
 
     name: ClassVar[str] = "stand-still"
     slots: bytes
@@ -189,11 +189,11 @@ class ReadChanges(Request[ChangeLines | str]):
         return answer if isinstance(answer, str) else ChangeLines(*answer)
 
 
-# To whoever has a copy of some slots (`reads/scans/queries.py`)
+# To a replica of some slots (`reads/scans/queries.py`)
 
 
 class FromCopy(NamedTuple):
-    """What a copy has. problem: the code of why it cannot say, "" if it can; `answer` says why."""
+    """Answer of a copy. problem: code of the refusal, explained in `answer`; "" for none."""
 
     problem: str
     answer: Any
@@ -201,7 +201,7 @@ class FromCopy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ToCopy(Request[FromCopy]):
-    """What a copy is asked. The last two members are those of each.
+    """Request to a copy. The last two members are those of each.
 
     spans: (slot, n) of the slots that are asked for, up to row n. left_s: time left.
     """
@@ -251,7 +251,7 @@ class ReadVersions(ToCopy):
 
 
 class Share(NamedTuple):
-    """What a node has done of a resynchronisation.
+    """Progress of a node with a resynchronisation.
 
     done: slots. compared: documents. copied: rows. settled: replicas that differed, and are filled
     anew.

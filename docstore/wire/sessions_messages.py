@@ -1,4 +1,4 @@
-"""What nodes ask each other about sessions; it rides on the same links as documents."""
+"""Requests between nodes about sessions, on the same links as documents."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +25,8 @@ class Call(NamedTuple):
 class Reply(NamedTuple):
     """Answer. status, code, detail: as in HTTP; code "" for success.
 
-    NOT_OWNER as code: ask whoever owns the document now. result: plain values, as the kind says.
+    NOT_OWNER as code: ask the present owner of the document. result: plain values, as the kind
+    says.
     """
 
     id: int

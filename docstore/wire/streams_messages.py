@@ -1,4 +1,4 @@
-"""What nodes say about partitions of streams; they ride on the same links as documents.
+"""Messages between nodes about partitions of streams, on the same links as documents.
 
 A partition is named `<topic>/<number>@<incarnation>`. Every list carries what one turn had to say
 of many partitions. A message about a partition names the epoch; with its sender, or receiver, that
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Standing(NamedTuple):
-    """What a replica has of a partition, and has promised: evidence, so durable before it is told.
+    """Log and promise of a replica for a partition: evidence, so durable before it is sent.
 
     full: False while it cannot vouch for its log. ballots: as a slot has them, from record 1 on.
     """
@@ -144,7 +144,7 @@ class Produce(NamedTuple):
     """Entry node to leader: append these records, to be answered within `remaining_ms`.
 
     acks: "committed" or "leader". producer: (id, epoch, sequence), or () for none.
-    body: so many `records`, as `streams/records.py` packs them. trace: as in an `Operation`.
+    body: `records` records, as `streams/records.py` packs them. trace: as in an `Operation`.
     """
 
     id: int
