@@ -107,7 +107,7 @@ def test_a_wrong_file_is_refused_in_one_line(why: str) -> None:
 
 def test_a_token_is_only_one_users() -> None:
     twice = USER.format(digest("x")) + USER.format(digest("x")).replace("ann", "bob")
-    with pytest.raises(BadConfig, match="somebody's already"):
+    with pytest.raises(BadConfig, match="another user has this token"):
         rules_of(ROLE + twice)
 
 
