@@ -24,7 +24,7 @@ import json
 from docstore.http.representation import document_json
 from docstore.model.document import Row
 from docstore.model.document_members import STORE_SET
-from docstore.pipeline import columns as on_spark, lines
+from docstore.pipeline import bulk_lines, columns as on_spark
 from docstore.pipeline.jobs import exporting
 from docstore.query import columns as of_conditions, scans_columns as of_scans
 from docstore.reads.scans import feed, resting
@@ -36,7 +36,7 @@ print(json.dumps({
     "scans": list(of_scans.COLUMNS), "segments": resting.COLUMNS, "feeds": feed.COLUMNS,
     "conditions": list(of_conditions.COLUMNS),
     "Spark": list(on_spark.ENVELOPE), "a table": on_spark.TABLE, "exports": exporting.COLUMNS,
-    "not written back": list(lines.SET_BY_STORE),
+    "not written back": list(bulk_lines.SET_BY_STORE),
 }))
 """
 
