@@ -1,9 +1,9 @@
 """The clock that proofs are counted by (rule H3), and what becomes of them in a forked child.
 
-`CLOCK_BOOTTIME` goes on while a machine is suspended, so whoever wakes up knows at once that its
-proofs are over. Where there is none (macOS, Windows) the monotonic clock is taken, which may stand
-still meanwhile: that is said once, as a warning. A child of `fork` has the memory of its parent,
-but holds nothing: its proofs are dropped before it runs a line of its own.
+`CLOCK_BOOTTIME` goes on while a machine is suspended, so a process that wakes up knows at once that
+its proofs are over. Where there is none (macOS, Windows) the monotonic clock is taken, which may
+stand still meanwhile: that is said once, as a warning. A child of `fork` has the memory of its
+parent, but holds nothing: its proofs are dropped before it runs a line of its own.
 """
 
 import functools
@@ -16,7 +16,7 @@ from typing import Protocol
 
 
 class Believer(Protocol):
-    """Whoever keeps proofs."""
+    """Objects that keep proofs."""
 
     def drop_all(self) -> None:
         """Believe in nothing any more."""
@@ -40,7 +40,7 @@ def boot_clock() -> Callable[[], float]:
 
 
 def drop_in_child(believer: Believer) -> None:
-    """See to it that a forked child of this process believes nothing of `believer`."""
+    """Clear the proofs of `believer` in a forked child of this process."""
     _believers.add(believer)
     _watch_forks()
 

@@ -47,7 +47,7 @@ class Client(Documents, Queries):
     ) -> "AsyncGenerator[ReadRecord, None]":
         """Yield records of a partition in order, or of all partitions side by side.
 
-        Whoever stops before the end closes it (`contextlib.aclosing`).
+        A caller that stops before the end must close it (`contextlib.aclosing`).
 
         since: an offset, beginning, end, end-N, a time with its zone, or @ and microseconds.
         follow: go on for ever, else until what is committed now has been read.
@@ -57,14 +57,14 @@ class Client(Documents, Queries):
         reading = Reading(since, isolation, follow)
         return consume(self, topic, partition, reading)
 
-    # Whose turn it is
+    # Locks, elections and leases
 
     def lock(
         self, name: str, *, candidate: str = "", ttl_s: float = 10.0, lease: "Lease | None" = None
     ) -> "Lock":
         """Return a lock, for `async with`; see `docstore/client/elections.py`.
 
-        ttl_s: so long after the last that was heard of its holder the next one holds it. lease: one
+        ttl_s: seconds of silence after which the next candidate holds it. lease: one
         that stands already, for this and for others, instead.
         """
         from docstore.client.elections import Lock

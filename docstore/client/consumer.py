@@ -22,7 +22,7 @@ from docstore.streams.records import unpacked
 INCARNATION = "Docstore-Incarnation"
 BATCHES = {"Accept": "application/vnd.docstore.batches"}
 PATIENCE_S = 60.0
-"""For so long a partition may be without a leader before reading it fails."""
+"""Seconds for which a partition may lack a leader before reading it fails."""
 QUEUED_MAX = 1_000
 """Records that wait for who reads several partitions."""
 
@@ -38,7 +38,7 @@ class ReadRecord(NamedTuple):
     raw_headers: Sequence[tuple[str, bytes]]
     timestamp_us: int
     topic: str = ""
-    """Of a record that a group has read: it may read several."""
+    """Topic of a record that a group has read: a group may read several."""
 
     @property
     def key(self) -> str | bytes | None:
@@ -75,7 +75,7 @@ class Reading(NamedTuple):
 class _Ended(NamedTuple):
     """One of several partitions is read no more. failure: why, unless it has been read to the end.
 
-    It is not told of a partition whose reader is cancelled: nobody listens then.
+    There is none for a partition whose reader is cancelled.
     """
 
     failure: Exception | None
@@ -89,7 +89,7 @@ async def consume(
     await leaders.refresh()
     one = None if partition is None else _read(leaders, partition, reading)
     try:
-        # Whoever stops to read leaves nothing that runs.
+        # A caller that stops reading leaves no task behind.
         async with aclosing(one or _read_all(leaders, reading)) as records:
             async for record in records:
                 yield record

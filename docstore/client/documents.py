@@ -77,8 +77,9 @@ class Documents(Requests):
         fence: str = "",
         lease: Lease | None = None,
     ) -> Document:
-        """Replace a document, or create it. fence: `<scope>:<token>`, of whoever is in charge.
+        """Replace a document, or create it.
 
+        fence: `<scope>:<token>`, of the holder of a lock, lease or role.
         lease: when it ends, the document is deleted, or released.
         """
         said = _said(if_match, fence, lease)
@@ -267,8 +268,8 @@ class Documents(Requests):
     ) -> list[dict[str, Any]]:
         """Carry out all operations or none; return a result for each, in their order.
 
-        Their documents share a partition key, see docs/http.md. key: under which whoever does not
-        know how it ended may send it again, as it was. fence: `<scope>:<token>`, for all of them.
+        Their documents share a partition key, see docs/http.md. key: idempotency key, under which a
+        caller that does not know the outcome may retry. fence: `<scope>:<token>`, for all of them.
         Raises RequestFailed: `problem["line"]` is the number of the operation that was refused.
         """
         body = b"".join(orjson.dumps(operation) + b"\n" for operation in operations)

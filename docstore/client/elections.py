@@ -1,4 +1,4 @@
-"""Elections and locks: who has its turn, looked up without a request, under a lease.
+"""Elections and locks: the holder, looked up without a request, under a lease.
 
     async with client.lock("billing") as lock:
         await client.put("/invoices/7", invoice, fence=lock.fence())
@@ -47,18 +47,18 @@ WAIT_S = 20
 """How long one request waits for its turn; then it is asked again."""
 PAUSE_S = 0.1
 SCOPE_BYTES_MAX = 200
-"""What a Fence takes; a longer name is told by its SHA-256."""
+"""Longest scope of a Fence; a longer name is replaced by its SHA-256."""
 BUSY = (429, 503)
 GONE = (404, 409)
-"""What a candidate that is not in the queue is told: it has what it wanted."""
+"""Codes of a resignation that mean: not queued any more. They count as success."""
 
 
 BEHIND = "@"
 """In `resume` between a version that was seen and a position of the feed before the next one."""
 OUT = frozenset({"not-holder", "other-token"})
-"""What a transfer is told, asked again, that was carried out."""
+"""Codes of a retried transfer that was carried out already."""
 _numbers = itertools.count(1)
-"""Of the requests of this process: all that a candidate under a lease sends comes from one."""
+"""Number of the newest request of this process: one process sends all requests of a candidate."""
 
 
 class _Campaign(NamedTuple):
@@ -72,7 +72,7 @@ class _Campaign(NamedTuple):
 class State:
     """An election as a version of its document shows it.
 
-    leader: "" for nobody; value: what it proclaims. waiting: the others, in their order.
+    leader: "" for none; value: its proclaimed value. waiting: the others, in their order.
     resume: `since` of an observer that goes on behind this version.
     """
 
@@ -161,7 +161,7 @@ class Candidacy:
         return token
 
     async def lost(self) -> None:
-        """Return when the turn is not ours any more, whoever ended it."""
+        """Return when this candidate does not hold any more."""
         while self._holds():
             ends = [asyncio.ensure_future(each.wait()) for each in (self.lease.lost, self._ended)]
             await asyncio.wait(
@@ -187,9 +187,9 @@ class Candidacy:
         try:
             page = await self._ask(body, wait_s=WAIT_S)
             while not page["won"]:
-                await asyncio.sleep(PAUSE_S)  # A node that stops, or is full, lets nobody wait.
+                await asyncio.sleep(PAUSE_S)  # A node that stops, or is full, answers at once.
                 page = await self._ask(body, wait_s=WAIT_S)
-        except RequestFailed:  # It is known that we are in no queue.
+        except RequestFailed:  # It is known that this candidate is in no queue.
             self._pending, self._is_queued = None, False
             raise
         self._pending = None
@@ -272,9 +272,9 @@ class Lock(Candidacy):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give it back. Raises Lost if it was lost before.
+        """Release it. Raises Lost if it was lost before.
 
-        What the block raises goes on as it is, with a note of the loss.
+        An exception of the block is raised as it is, with a note of the loss.
         """
         was_held = self.held()
         await super().__aexit__(kind, error, trace)
@@ -303,7 +303,7 @@ class Election(Candidacy):
         return await self._campaign(value)
 
     async def proclaim(self, value: Any) -> None:
-        """Have everybody see another value. Raises Lost, RequestFailed when it leads no more."""
+        """Proclaim another value. Raises Lost, RequestFailed when it leads no more."""
         await self._ask(self._body("ProclaimRequest", token=self.token, value=value))
 
     async def resign(self) -> None:

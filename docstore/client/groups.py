@@ -180,7 +180,7 @@ class ConsumerGroup(Membership):
 
     async def happened(self, event: Event) -> None:
         """Begin to read what was acquired; finish what was revoked; drop what was lost."""
-        self._arrived.set()  # What is led has changed.
+        self._arrived.set()  # The led partitions have changed.
         reading = self._readings.get(event.partition)
         if isinstance(event, Acquired):
             if reading is not None and reading.token != event.token:

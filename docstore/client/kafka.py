@@ -1,4 +1,4 @@
-"""Roles on Kafka: who leads which of them, by a topic and a consumer group (`docstore[kafka]`).
+"""Roles on Kafka: their leaders, by a topic and a consumer group (`docstore[kafka]`).
 
     async with KafkaRole("kafka:9092", "pricing", topic="pricing-roles", roles=64) as role:
         if role.leads(7): ...                               # a pure look at proofs and the clock
@@ -180,7 +180,7 @@ class KafkaRole(LeadsRoles):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Lead nothing any more, let who was told finish, and leave."""
+        """Stop leading, wait for the callbacks, and leave."""
         assert self._membership is not None
         self._is_over = True
         self._telling.put(self._membership.leaving())
@@ -220,9 +220,9 @@ class KafkaRole(LeadsRoles):
         return consumer
 
     async def _revoked(self) -> None:
-        """A rebalance waits until whoever was told of this has finished, as the broker does: for S.
+        """Wait for the callbacks during a rebalance, as the broker does: for S.
 
-        Heartbeats go on meanwhile.
+        Heartbeats continue.
         """
         if self._membership is not None and not self._is_over:
             self._tell_of(self._membership.revoked())
@@ -235,7 +235,7 @@ class KafkaRole(LeadsRoles):
             self._consumer.pause(*self._consumer.assignment())  # Receipt says nothing.
             self._titles_due.set()
 
-    # What goes on meanwhile
+    # Background tasks
 
     async def _repeat(self, work: Callable[[], Awaitable[None]], due: asyncio.Event) -> None:
         """Do this once in a heartbeat, and when it is due."""
@@ -244,7 +244,7 @@ class KafkaRole(LeadsRoles):
             try:
                 await work()
                 self._troubles.pop(work.__name__, None)
-            except Exception as error:  # noqa: BLE001 - What does not pass ends the role, and is told.
+            except Exception as error:  # noqa: BLE001 - A permanent error ends the role, and is reported.
                 passes = isinstance(error, KafkaError | TimeoutError)
                 if not passes or isinstance(error, LASTING):
                     self._fail(error)
@@ -277,7 +277,7 @@ class KafkaRole(LeadsRoles):
         try:
             await self._consumer.getmany(timeout_ms=0)
         except KafkaError as error:
-            if error.__cause__ is None:  # What was met by the client's own task, which goes on.
+            if error.__cause__ is None:  # Errors of the client's own task, which continues.
                 raise
             raise RuntimeError("the client of Kafka has ended by itself") from error
         found = self._consumer.partitions_for_topic(self.topic)
@@ -334,7 +334,7 @@ class KafkaRole(LeadsRoles):
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types.
-    """What aiokafka calls at both ends of a rebalance."""
+    """Callbacks of aiokafka at both ends of a rebalance."""
 
     def __init__(
         self, revoked: Callable[[], Awaitable[None]], assigned: Callable[[Collection[int]], None]

@@ -1,6 +1,6 @@
 """Where a topic's partitions are led: clients go straight there, and ask again when it moves.
 
-Nobody waits for the news: until it is there, any other node is asked, and passes on what it gets.
+No request waits for the news: until then any other node is asked, which forwards it.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ GROUP = "/core/node-groups/default"
 PAUSE_S = (0.02, 0.25)
 """Between two attempts: at first, and at most."""
 ATTEMPT_S = 1.5
-"""A node that does not answer for so long is not waited for: another one may lead by now."""
+"""Seconds to wait for a node's answer: another one may lead by then."""
 AVOIDED_S = 3.0
-"""For so long no node is asked that did not answer, if there is another one: by then its partitions
-have other leaders, and that is known."""
+"""Seconds for which a node that did not answer is skipped, if there is another: by then its
+partitions have other leaders."""
 
 
 class Leaders:

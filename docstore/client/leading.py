@@ -1,4 +1,4 @@
-"""What a process may do in the name of a role, however it came to lead it.
+"""Guard for acts in the name of a role, whatever policy made the process its leader.
 
 A look at a vector and a clock; any thread may ask. It is safe by itself for what happens in this
 process and at once; a write that travels takes the fence along.

@@ -31,11 +31,11 @@ from docstore.sessions.holder import Happening, Holder, KeepAlive, Lost
 LEASES = "/core/leases"
 JSON = {"Content-Type": "application/json"}
 ANSWER_SHARE = 0.25
-"""Of the TTL, for the answer to a keep-alive: then another node is asked."""
+"""Fraction of the TTL to wait for the answer to a keep-alive; then another node is asked."""
 ANSWER_LEAST_S = 0.25
 WHOLE_S = 3_600.0
 LEAVE_S = 3.0
-"""Time for a good-bye. What it does not do in time, the end of the lease does."""
+"""Seconds for a revocation at the end. Without it the lease expires."""
 
 
 class Lease:
@@ -88,7 +88,7 @@ class Lease:
         self.keep(stamp)
 
     async def adopt(self) -> None:
-        """Keep a lease alive that somebody has made. Raises ClientError."""
+        """Keep an existing lease alive. Raises ClientError."""
         stamp = self._keeper.clock()
         page = await self._keeper.ask_once(self.link)
         self.ttl_s = page["ttlMs"] / 1000
@@ -140,7 +140,7 @@ class Leases:
         await self._client.request("POST", LEASES, body, JSON, only_reads=True)
 
     async def ask_once(self, link: str) -> dict[str, int]:
-        """Keep one lease alive, whoever made it. Raises ClientError."""
+        """Keep one existing lease alive. Raises ClientError."""
         body = orjson.dumps({"kind": "KeepAliveRequest"})
         _, _, content = await self._client.request(
             "PATCH", quote(link), body, JSON, only_reads=True

@@ -40,7 +40,7 @@ class LocalNode:
     flags: tuple[str, ...] = ()
     """How it finds its group."""
     command: tuple[str, ...] = ("-m", "docstore")
-    """What Python runs."""
+    """Arguments of Python."""
     process: subprocess.Popen[bytes] | None = None
 
     def last_words(self) -> str:
@@ -68,7 +68,7 @@ class LocalCluster:
         self._settings = tuple(settings)
         self._certs = certs
         self.ssl = ssl.create_default_context(cafile=certs / "ca.pem") if certs else None
-        """What `Client(cluster.urls, ssl=cluster.ssl)` believes."""
+        """TLS context for `Client(cluster.urls, ssl=cluster.ssl)`."""
         self._own_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="docstore-"))
         self._claims = contextlib.ExitStack()
@@ -220,8 +220,8 @@ def launch(command: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
 def claim_ports() -> socket.socket:
     """Find p so that p, p + 1 and p + 2 are free, TCP and UDP; return a socket bound to p + 3.
 
-    As long as that is open, nobody who looks here takes the three before it: not between now and
-    the node's start, and not while the node is down.
+    While that is open, no other caller of this function takes the three before it: not between now
+    and the node's start, and not while the node is down.
     """
     while True:
         port = random.randrange(20_000, 32_000, CLAIM + 1)

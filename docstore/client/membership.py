@@ -185,11 +185,11 @@ class Membership:
                 if reader is not None and is_waited_for and self.calls_back:
                     await asyncio.wait({reader})
 
-    # Who leads
+    # Leadership
 
     @property
     def calls_back(self) -> bool:
-        """Say whether somebody is called when something happens."""
+        """Say whether there are callbacks."""
         return bool(self._callbacks)
 
     @property

@@ -29,7 +29,7 @@ MSGPACK = {"Content-Type": "application/msgpack"}
 LINGER_S = 0.005
 """How long a batch waits for more records."""
 QUEUED_BYTES_MAX = 32 << 20
-"""Of records that were not sent yet: `send` waits while there are more."""
+"""Bytes of records that were not sent yet: `send` waits while there are more."""
 
 
 class Position(NamedTuple):
@@ -54,7 +54,7 @@ class _Queue:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     sending: "_Batch" = field(default_factory=list)
-    """What is on its way, in one request."""
+    """Batches in flight, in one request."""
 
 
 class Producer:
@@ -96,7 +96,7 @@ class Producer:
         await self._leaders.refresh()
         if self._id:
             asked = orjson.dumps({"id": self._id})
-            # Asked for twice, it skips an epoch, which nobody misses.
+            # A retry skips an epoch, which does no harm.
             _, _, content = await self._client.request(
                 "POST", "/core/producers", asked, JSON, only_reads=True
             )
@@ -111,9 +111,9 @@ class Producer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wait until everything is acknowledged, unless an error ends it. Raises what kept it.
+        """Wait until everything is acknowledged. Raises the error that prevented it.
 
-        Nobody waits in vain: what is not acknowledged by then fails, as Unanswered if it was sent.
+        A record that is not acknowledged by then fails, as Unanswered if it was sent.
         """
         try:
             if kind is None:
@@ -224,8 +224,8 @@ class Producer:
         except RequestFailed as error:
             if not _is_forgotten(error):
                 raise
-            # It was silent for long. What came before is acknowledged, and nothing of this batch
-            # has been appended: nothing is left that a number would tell apart.
+            # It was silent for long. Everything before is acknowledged, and this batch was not
+            # appended: a new epoch cannot double anything.
             queue.sequence = 0
             base = await self._append(queue, body)
         queue.sequence += 1
@@ -256,7 +256,7 @@ def _refuse(batch: "Iterable[tuple[bytes, asyncio.Future[Position]]]", error: Cl
     for _, future in batch:
         if not future.done():
             future.set_exception(error)
-            future.exception()  # Whoever does not wait for it learns it from the next call.
+            future.exception()  # Otherwise the caller gets the error from the next call.
 
 
 def _is_forgotten(error: RequestFailed) -> bool:
@@ -266,5 +266,5 @@ def _is_forgotten(error: RequestFailed) -> bool:
 
 
 def is_fenced(error: ClientError) -> bool:
-    """Say whether somebody else has started under the same producer id since."""
+    """Say whether another process has started under the same producer id since."""
     return isinstance(error, RequestFailed) and error.problem.get("errorCode") == "producer-fenced"

@@ -26,7 +26,7 @@ from docstore.model.tokens import Token, with_token
 ATTEMPTS = 8
 PAUSE_S = 0.1
 CONNECT_S = 3.0
-"""Who takes no connection for so long is not there. Nothing was sent, so the next one is asked."""
+"""Seconds to wait for a connection. Nothing was sent by then, so the next node is asked."""
 ANSWER_S = 12.0
 """A node answers within ten seconds, whatever happens: one that has not is not waited for."""
 EXAMPLE = "http://127.0.0.1:8001"
@@ -36,7 +36,7 @@ READS = ("GET", "HEAD")
 CLOSING = "Cannot write to closing transport"
 JSON = {"Content-Type": "application/json"}
 _NO_SSL = re.compile(r" ssl:(default|<[^>]*>)")
-"""What aiohttp says of any address to which it cannot connect, also of one without TLS."""
+"""Text of aiohttp for each address to which it cannot connect, also for one without TLS."""
 Answered = tuple[int, Mapping[str, str], bytes]
 """Status, headers and body."""
 
@@ -52,7 +52,7 @@ class Requests:
         token: Token = "",
         ssl: SSLContext | None = None,
     ) -> None:
-        """timeout_s: for so long a request is tried, and for so long an update is waited for.
+        """timeout_s: deadline of a request with its retries, and of an update.
 
         token: shown with each request; a function gives one that holds, in time.
         ssl: whom to believe over https, such as `ssl.create_default_context(cafile="ca.pem")`;
@@ -251,7 +251,7 @@ class _Broken(aiohttp.ClientError):
 
 
 class _NotSent(aiohttp.ClientError):
-    """A connection had ended before all of the request was written, so that nobody acts on it."""
+    """The connection ended before the whole request was written, so no node acts on it."""
 
 
 async def _sent_once(
@@ -259,7 +259,7 @@ async def _sent_once(
 ) -> aiohttp.ClientResponse:
     """Keep aiohttp from sending PUT and DELETE again by itself when a connection breaks.
 
-    What the first one has done would be told as a refusal of the second: 412, 404.
+    The effect of the first would be reported as a refusal of the second: 412, 404.
     """
     if request.method in READS:
         return await handler(request)
@@ -296,7 +296,7 @@ def _check_link(path: str) -> None:
 
 
 def _problem(content: bytes, *, is_read: bool) -> dict[str, Any]:
-    """Return what a refusal says; a read has changed nothing, whoever refuses it."""
+    """Return the error of a refusal; a refused read has changed nothing."""
     outcome = {"outcome": "not_applied"} if is_read else {}
     try:
         value = orjson.loads(content)

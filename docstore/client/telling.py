@@ -1,4 +1,4 @@
-"""How events reach whoever holds something: by callbacks, or as they are asked for.
+"""Delivery of events to a holder: by callbacks, or by iteration.
 
     async for event in role.events(): ...     # asking for the next one acknowledges the one before
 
@@ -17,7 +17,7 @@ from typing import Any
 Callback = Callable[[Any], Awaitable[None] | None]
 
 EVENTS_MAX = 1_000
-"""So many events wait for a reader; without one, the oldest are let go of."""
+"""Events that wait for a reader, at most; beyond it the oldest are dropped."""
 
 
 class Telling:
@@ -36,7 +36,7 @@ class Telling:
 
     @property
     def has_callbacks(self) -> bool:
-        """Say whether callbacks deal with events, so that nobody else can."""
+        """Say whether callbacks consume the events, so that no reader can."""
         return bool(self._callbacks)
 
     def put(self, events: Iterable[Any]) -> None:
@@ -53,9 +53,9 @@ class Telling:
         self._some.set()
 
     async def drained(self, within_s: float) -> None:
-        """Return when everything that was told has been dealt with, or when the time is over.
+        """Return when all events were handled, or when the time is over.
 
-        At once if nobody listens; a reader that has been left where it stood is waited for in vain.
+        Returns at once without a listener. A reader that stopped reading is waited for until then.
         """
         if self._is_read:
             with suppress(TimeoutError):
@@ -70,12 +70,12 @@ class Telling:
                 answer = None if callback is None else callback(event)
                 if inspect.isawaitable(answer):
                     await answer
-            except Exception as error:  # noqa: BLE001 - It is told, to whom it concerns.
+            except Exception as error:  # noqa: BLE001 - It is reported.
                 context = {"message": f"the callback for {event} failed", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(context)
 
     async def events(self) -> AsyncGenerator[Any, None]:
-        """Yield events until the end. Raises RuntimeError if somebody reads them already."""
+        """Yield events until the end. Raises RuntimeError if they have a reader already."""
         if self._is_read:
             raise RuntimeError("these events have a reader already")
         self._is_read = True

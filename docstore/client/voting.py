@@ -122,7 +122,7 @@ class Voting(asyncio.DatagramProtocol):
         for bug in (end for end in ends if isinstance(end, Exception)):
             raise bug
 
-    # What a user asks
+    # For users
 
     def leads(self) -> bool:
         """Say whether we lead at this instant; from any thread, and without asking anybody."""
@@ -136,7 +136,7 @@ class Voting(asyncio.DatagramProtocol):
 
     @property
     def leader(self) -> str | None:
-        """Return who leads as far as we have heard; None if nobody that we know of."""
+        """Return the leader as far as this member knows, None for none."""
         return self._elector.leader(self._clock()) if self._elector else None
 
     @property
@@ -151,9 +151,10 @@ class Voting(asyncio.DatagramProtocol):
             self._elector.recency = self._recency
 
     async def transfer(self, to: str = "") -> bool:
-        """Lead no more, and let another stand at once: this one, or the most recent follower.
+        """Resign, and let another stand at once: this one, or the most recent follower.
 
-        Returns False, and nothing changes, if we do not lead or nobody suitable follows.
+        Returns False, and changes nothing, if this member does not lead or has no suitable
+        follower.
         """
         if self._elector is None:
             return False
@@ -224,7 +225,7 @@ class Voting(asyncio.DatagramProtocol):
             self._end()
 
     def _end(self) -> None:
-        """Vote and lead no more, whatever the reason, and let nobody wait for it."""
+        """Stop voting and leading, and end every wait."""
         self.drop_all()
         self._news.set()
         while not self._waiting.empty():

@@ -1,8 +1,8 @@
 """One message of a vote as a datagram, sealed; and back, or nothing.
 
-msgpack of [form, sender, to, kind, fields...], then an HMAC-SHA256 of it: with a secret nobody else
-can speak here, without one it is a checksum. What was recorded and is sent again does no more harm
-than a datagram that is late, which the election is made for.
+msgpack of [form, sender, to, kind, fields...], then an HMAC-SHA256 of it: with a secret only its
+holders can send, without one it is a checksum. What was recorded and is sent again does no more
+harm than a datagram that is late, which the election is made for.
 """
 
 import hmac
@@ -28,7 +28,7 @@ def sealed(message: Message, *, sender: str, to: str, secret: bytes) -> bytes:
 
 
 def opened(datagram: bytes, *, to: str, secret: bytes) -> Received | None:
-    """Return what was said to us; None for what is damaged, of strangers, or to somebody else."""
+    """Return the message; None if it is damaged, of a stranger, or for another member."""
     content, digest = datagram[:-_DIGEST_BYTES], datagram[-_DIGEST_BYTES:]
     if len(datagram) > BYTES_MAX or not content:
         return None

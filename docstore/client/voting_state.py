@@ -1,4 +1,4 @@
-"""What a voter must not forget: its latest generation and whom it voted for in it, in one file.
+"""Durable state of a voter: its latest generation and its vote in it, in one file.
 
 The file is replaced as a whole, and durable before anything that rests on it is said. It names its
 member: with the file of another one a process would vote twice.

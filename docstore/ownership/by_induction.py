@@ -1,4 +1,4 @@
-"""Policy by induction: whoever can still prove that a partition is assigned to it leads its roles.
+"""Policy by induction: a process leads the roles of a partition while it can prove its assignment.
 
 Seed: "Non-Exclusive Leader Induction in Highly Available Systems" (NELI, Koutanov). Its names: a
 ledger assigns each of M *partitions* to one of the processes P; *roles* R are mapped to partitions
@@ -30,11 +30,11 @@ from typing import NamedTuple
 from docstore.ownership.proof import RATE_ERROR, Proof, check_disjoint
 
 SUCCESSION_S = 0.5
-"""What an update of the ledger and the successor's first confirmation may take."""
+"""Seconds for an update of the ledger and the successor's first confirmation."""
 
 
 class Mode(StrEnum):
-    """How many may lead a role at one moment: at most one, or rather two than nobody."""
+    """Processes that may lead a role at one moment: at most one, or rather two than none."""
 
     EXCLUSIVE = "exclusive"
     NON_EXCLUSIVE = "nonExclusive"
@@ -107,7 +107,7 @@ class Windows:
         )
 
 
-# What is told
+# Events
 
 
 class Acquired(NamedTuple):
@@ -125,12 +125,12 @@ class Revoked(NamedTuple):
     proof: Proof
 
     def protected(self, now: float) -> bool:
-        """Say whether nobody else leads them yet, so that this process may clean up."""
+        """Say whether no other process leads them yet, so that this one may clean up."""
         return self.proof.is_valid(now)
 
 
 class Fenced(NamedTuple):
-    """It leads them no more, and somebody else may already. why: "silent", "fenced" or "left"."""
+    """It leads them no more, and another process may already. why: "silent", "fenced" or "left"."""
 
     partition: int
     token: int
@@ -140,7 +140,7 @@ class Fenced(NamedTuple):
 Event = Acquired | Revoked | Fenced
 
 
-# Who leads
+# Leadership
 
 
 @dataclass(slots=True)
@@ -170,7 +170,7 @@ class Induced:
         return self.leads_partition(partition_of(role, self.partitions), now)
 
     def leads_key(self, key: str, slots: int, now: float) -> bool:
-        """Say whether this process leads the hash slot of a key, one of so many."""
+        """Say whether this process leads the hash slot of a key."""
         return self.leads(hash_slot(key, slots), now)
 
     def leads_partition(self, partition: int, now: float) -> bool:
@@ -215,9 +215,9 @@ class Induced:
         return self.confirmed(partition, 0, now, now)
 
     def revoked(self, partition: int) -> list[Event]:
-        """Lead a partition no more; it stays ours, as the barrier, until it is released.
+        """Stop leading a partition. It stays assigned to this process until it is released.
 
-        Nothing is told, and nobody has to finish anything, where nobody was told that it leads.
+        Without an earlier Acquired there is no event, and nothing to finish.
         """
         entry = self._entries.pop(partition, None)
         if entry is None:
@@ -231,7 +231,7 @@ class Induced:
         return [Revoked(partition, entry.token, kept)]
 
     def released(self, partition: int) -> None:
-        """Let go of a partition: who was told of its end has finished."""
+        """Release a partition: the callbacks for its end have finished."""
         entry = self._revoking.pop(partition, None)
         if entry is not None:
             entry.proof.drop()

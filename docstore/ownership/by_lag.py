@@ -1,12 +1,12 @@
-"""Policy by lag: of the replicas in step, the one that lags least behind the last leader leads.
+"""Policy by lag: the in-sync replica that lags least behind the last leader leads.
 
-Seed: Fluvio, "Replica Election": live replica set (LRS), log end offset, high watermark. What
-fences is the epoch in the partition's document: one more for each election, made by a conditional
-update, and promised durably by a replica before it says what it has (`ballot.py`). Here are the
-rules only: who is chosen, what is committed, who belongs to the LRS, and which state of a
-partition may follow which. The seed names nodes; we name *copies* (node, copy id), since a node
-that lost its data is no witness any more. It lets a leader count alone and forgets nobody; we
-have `minInSync`, and those who may be elected though they are outside (ELR, as in KIP-966).
+Seed: Fluvio, "Replica Election": live replica set (LRS), log end offset, high watermark. The fence
+is the epoch in the partition's document: each election adds one, by a conditional update, and a
+replica promises it durably before it reports its log (`ballot.py`). Here are the rules only: who is
+chosen, what is committed, who belongs to the LRS, and which state of a partition may follow which.
+The seed names nodes; we name *copies* (node, copy id), since a node that lost its data is no
+witness any more. It lets a leader count alone and forgets nobody; we have `minInSync`, and those
+who may be elected though they are outside (ELR, as in KIP-966).
 
 Why it is safe. A record is committed once all copies of the LRS that the leader knows, and of
 each one that it has asked for and that may be recorded meanwhile, have it on their disks, and
@@ -57,13 +57,13 @@ class Resolution(StrEnum):
     DELETED = "Deleted"
 
 
-# Who is chosen, and what is committed
+# Choice of the leader, and the commit position
 
 
 def choose(  # Seam.
     answers: Mapping[str, tuple[Ballot, int]], rank: Callable[[str], int]
 ) -> str | None:
-    """Return the node that should lead, None when nobody may (rule RF6).
+    """Return the node that should lead, None if none may (rule RF6).
 
     answers: node -> (adopted, end) of those that are eligible and have promised the epoch.
     rank: the smaller, the rather: it decides between logs that are alike.
@@ -82,7 +82,7 @@ def high_watermark(acks: Mapping[Copy, int], required: Collection[Copy]) -> int 
     return min(acks[node] for node in required)
 
 
-# Who belongs to the live replica set (rule RC4)
+# Membership of the live replica set (rule RC4)
 
 
 def without(lrs: Copies, elr: Copies, gone: Collection[Copy], least: int) -> tuple[Copies, Copies]:
@@ -91,7 +91,7 @@ def without(lrs: Copies, elr: Copies, gone: Collection[Copy], least: int) -> tup
 
 
 def with_added(lrs: Copies, elr: Copies, copy: Copy, least: int) -> tuple[Copies, Copies]:
-    """Return LRS and ELR after a copy has caught up. What else its node held is no more."""
+    """Return LRS and ELR after a copy has caught up. Other copies of its node are removed."""
     lrs, elr = _without_node(lrs, copy[0]), _without_node(elr, copy[0])
     return _with_eligible(lrs, elr, (*lrs, copy), least)
 
@@ -145,7 +145,7 @@ RESOLUTIONS: Mapping[tuple[Resolution, Resolution], Transition] = {
     (Resolution.ELECTION, Resolution.CANDIDATE_FOUND): Transition(
         "a replica that may lead has answered, and so have the others, or their time is over"
     ),
-    (Resolution.ELECTION, Resolution.OFFLINE): Transition("nobody that may lead has answered"),
+    (Resolution.ELECTION, Resolution.OFFLINE): Transition("no replica that may lead has answered"),
     (Resolution.CANDIDATE_FOUND, Resolution.ONLINE): Transition("the candidate is ready to lead"),
     (Resolution.CANDIDATE_FOUND, Resolution.ELECTION): Transition(
         "the candidate is dead, refuses, or is silent for too long", 1
@@ -168,10 +168,10 @@ RESOLUTIONS: Mapping[tuple[Resolution, Resolution], Transition] = {
     (Resolution.CANDIDATE_FOUND, Resolution.DELETED): Transition(_DELETED),
     (Resolution.OFFLINE, Resolution.DELETED): Transition(_DELETED),
 }
-"""(before, after) -> when. What is not here does not happen."""
+"""(before, after) -> when. Other transitions are refused."""
 
 LED = frozenset({Resolution.ONLINE, Resolution.OUT_OF_STORAGE})
-"""The resolutions in which somebody leads."""
+"""The resolutions with a leader."""
 
 
 def may_follow(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:  # Seam.

@@ -1,14 +1,15 @@
-"""Policy by store: whoever is first in the queue of a linearizable document leads, while it lives.
+"""Policy by store: the first candidate in a linearizable document's queue leads while it lives.
 
 Seed: the Leader and Followers pattern (Joshi, 2020), "Leader election using an external
-linearizable store": a compare-and-set to win, a lease that expires when its holder is silent, and
-a notice to those who wait. What fences is the *token*: the version of the document's row that
-granted the turn. Versions go on over a tombstone, so tokens grow over delete and create, which a
-counter in the state would not.
+linearizable store": a compare-and-set to win, a lease that expires when its holder is silent, and a
+notice to the waiting. The fence is the *token*: the version of the document's row that granted the
+turn. Versions go on over a tombstone, so tokens grow over delete and create, which a counter in the
+state would not.
 
-The seed has everybody compare-and-set a key when it vanishes: a herd, and whoever is nearest wins.
-Here the document is a queue, changed by these rules at its owner, one update at a time: fifty
-candidates at once are fifty rows, in an order that all see, and one of them holds in each.
+In the seed every candidate tries a compare-and-set when the key vanishes: a herd, in which the
+nearest wins. Here the document is a queue, changed by these rules at its owner, one update at a
+time: fifty candidates at once are fifty rows, in an order that all see, and one of them holds in
+each.
 
 A lease that ended takes its candidate out (`gone`). Whether it has ended, and whether the grace
 after it is over, is known to the machine of leases alone; these rules only say what follows.
@@ -27,16 +28,16 @@ from typing import Any, NamedTuple
 from docstore.model.service import Refusal
 
 QUEUE_MAX = 1_000
-"""Of those who wait. The whole queue is written with each change of it."""
+"""Candidates that wait, at most. Each change writes the whole queue."""
 
 
 PAST_MAX = 1_000
-"""Of those who were here, and are remembered; the oldest are forgotten."""
+"""Former candidates remembered, at most; the oldest are evicted."""
 NOT_HOLDER = "not-holder"
 
 
 class Vacant(StrEnum):
-    """Why nobody holds; the empty one while somebody does, and before anybody has."""
+    """Reason for having no holder; empty with a holder, and before the first."""
 
     NO = ""
     RESIGNED = "resigned"
@@ -45,12 +46,12 @@ class Vacant(StrEnum):
 
 
 class Candidate(NamedTuple):
-    """Somebody who holds, or waits for its turn.
+    """A candidate that holds, or waits.
 
-    lease: the link of what ends with it. The same name under another lease is somebody else: a
-    process that was started again waits until its predecessor is gone.
-    value: what it says of itself to those who look, a JSON value.
-    number: of its newest request, 0 for who does not count.
+    lease: the link of what ends with it. The same name under another lease is another candidate: a
+    process that was started again waits until its predecessor is gone. value: what it says of
+    itself to those who look, a JSON value. number: of its newest request, 0 for a candidate that
+    does not number them.
     """
 
     name: str
@@ -64,7 +65,7 @@ class Candidate(NamedTuple):
 
 
 class Past(NamedTuple):
-    """Somebody who counts, was here, and is not now."""
+    """A former candidate that numbers its requests."""
 
     name: str
     lease: str
@@ -74,7 +75,7 @@ class Past(NamedTuple):
 class Turns(NamedTuple):
     """An election or a lock. token: of the newest grant, 0 before the first.
 
-    grace_ms: how long nobody holds after a holder's lease has ended. past: oldest first.
+    grace_ms: time without a holder after a holder's lease has ended. past: oldest first.
     """
 
     holder: Candidate | None = None
@@ -86,7 +87,7 @@ class Turns(NamedTuple):
 
     @property
     def is_in_grace(self) -> bool:
-        """Say whether nobody may be promoted but by who has measured the grace."""
+        """Say whether only the machine that measures the grace may promote a candidate."""
         return self.holder is None and self.vacant is Vacant.EXPIRED and self.grace_ms > 0
 
     def position(self, candidate: Candidate) -> int | None:
@@ -97,7 +98,7 @@ class Turns(NamedTuple):
         return None
 
     def seen(self, candidate: Candidate) -> int:
-        """Return the greatest number that was seen of somebody, 0 for none."""
+        """Return the greatest number seen of a candidate, 0 for none."""
         for each in (self.holder, *self.queue):
             if each is not None and each.is_same(candidate):
                 return each.number
@@ -184,7 +185,7 @@ def gone(turns: Turns, lease: str, version: int) -> Turns:
 
 
 def promoted(turns: Turns, version: int) -> Turns:  # Seam.
-    """Return the queue whose first one holds, if nobody does and somebody waits."""
+    """Return the queue with its first candidate as holder, if there is no holder."""
     if turns.holder is not None or not turns.queue:
         return turns
     first, *rest = turns.queue
@@ -212,7 +213,7 @@ def _late(candidate: Candidate) -> Refusal:
 
 
 def _remembered(turns: Turns, who: Candidate, number: int) -> tuple[Past, ...]:
-    """Return who is remembered once somebody has gone whose newest request had this number."""
+    """Return the remembered candidates once `who` has left with this number."""
     number = max(number, turns.seen(who))
     if not number:
         return turns.past

@@ -1,7 +1,7 @@
-"""Policy by vote: the one that a majority voted for in this generation leads.
+"""Policy by vote: the member that a majority voted for in this generation leads.
 
-Seed: Leader and Followers (002). What fences is the generation: who has seen a later one refuses
-whatever an earlier leader says. Exclusivity in time takes more: elector.py.
+Seed: Leader and Followers (002). The fence is the generation: a member that has seen a later one
+refuses an earlier leader. Exclusivity in time takes more: elector.py.
 
 A voter hears a leader, or grows impatient after a random time and asks the others whether they
 would vote for it (the pre-vote, which binds nobody and spares a healthy leader the noise of a
@@ -28,7 +28,7 @@ IsQuorum = Callable[[Collection[str]], bool]
 
 
 class Role(Enum):
-    """What a voter is at the moment."""
+    """State of a voter."""
 
     FOLLOWER = auto()
     ASKING = auto()

@@ -1,4 +1,4 @@
-"""Who belongs to the group, how it is founded, and how it changes.
+"""Configurations: the members of the group, how it is founded, and how it changes.
 
 A configuration names the members as pairs (node id, store id): a node whose disk was replaced
 is not the member that promised. The first is founded from an explicit list, never from
@@ -30,7 +30,7 @@ from docstore.ownership.voters import VOTERS_MAX, chosen
 from docstore.wire.link_messages import FIRST_PROTOCOL, PROTOCOL
 
 LOST = "!"
-"""Behind the name of a member whose disk is lost: it still counts, and never answers."""
+"""Suffix of a member whose disk is lost: it still counts, and never answers."""
 
 _NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 NODE_ID = "1 to 64 letters, digits, dots, hyphens and underscores, the first a letter or digit"
@@ -84,11 +84,11 @@ class MemberEntry:
     @property
     def address(self) -> Address:
         """Where it is reached over HTTP; where its other ports are it says itself."""
-        return Address(self.host.strip("[]"), self.port)  # Of IPv6, some have brackets on disk.
+        return Address(self.host.strip("[]"), self.port)  # Some IPv6 ones have brackets.
 
     @property
     def name(self) -> str:
-        """What it is counted as."""
+        """Identity that is counted."""
         return self.id + LOST if self.lost else self.id
 
 
@@ -104,7 +104,7 @@ class Configuration:
     members: tuple[MemberEntry, ...]
     stage: Stage = Stage.STABLE
     next_members: tuple[MemberEntry, ...] = ()
-    """Who will be members when the change is over; empty while there is none."""
+    """Members after the change; empty without a change."""
     forced: int = 0
     """How often an operator made a group of a lone survivor: decided writes may be lost."""
     reads: str = "confirm"
@@ -119,7 +119,7 @@ class Configuration:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Who takes part in any way, by name, sorted."""
+        """Names of all members of any kind, sorted."""
         return tuple(sorted({each.name for each in (*self.members, *self.next_members)}))
 
     def others(self, me: str) -> dict[str, Address]:
@@ -198,7 +198,7 @@ def unpack_configuration(packed: bytes) -> Configuration:
 
 
 class Registered(NamedTuple):
-    """What a disk keeps of the register.
+    """State of the register on a disk.
 
     decided: the configuration in use. latest: the newest one stored, under `adopted`.
     """
@@ -266,8 +266,8 @@ def found(
     """Return configuration 1, or None while a founder's disk is not known.
 
     stores: founder id -> (store id, zone). origin: see `cluster_id_of`. stored_protocol: of what
-    the disks hold. The same on every founder, of whichever version: it is the one configuration
-    that nobody chooses by vote. So the first ones by id vote, wherever they stand; to spread the
+    the disks hold. The same on every founder, of whichever version: it is the only configuration
+    that is not chosen by vote. So the first ones by id vote, wherever they stand; to spread the
     votes is the register's first act.
     """
     if any(founder.id not in stores for founder in founders):

@@ -1,4 +1,4 @@
-"""The vote for a user's own few processes: one of 3 to 7 leads, and no two at the same instant.
+"""The vote for a user's own few processes: one of 3 to 7 leads, and never two at one instant.
 
 Seed: Leader and Followers (002, election within the cluster), without its log. The fence is
 `generation`: it grows with each election, has one leader at the most, and is the token that goes
@@ -66,7 +66,7 @@ class Elector:
         now: float,
         rho: float = RHO,
     ) -> None:
-        """Begin as a follower that votes for nobody yet.
+        """Begin as a follower that has not voted.
 
         peers: all others. stored: (generation, voted_for) as last kept; (0, "") if never.
         Raises ValueError for a group that is too small or too large, or times that cannot work.
@@ -91,7 +91,7 @@ class Elector:
         self._is_succeeding = False
         """As a candidate: whether the leader before has asked for it."""
         self._successor = ""
-        """As a leader that has let go: who is to follow."""
+        """Successor chosen by a leader that has resigned."""
 
     @property
     def generation(self) -> int:
@@ -202,7 +202,7 @@ class Elector:
                 assert_never(message)
 
     def _asked(self, sender: str, stand: Stand, now: float) -> Granted:
-        """Answer a candidate; a refusal for (b) or (c) leaves no trace, and so disturbs nobody."""
+        """Answer a candidate; a refusal for (b) or (c) changes no state."""
         generation, *last, pre, transfer = stand
         is_granted = (transfer or not self._is_bound(now)) and self._voter.asked(
             now, sender, generation, Recency(*last), self.recency, pre=pre
@@ -210,7 +210,7 @@ class Elector:
         return Granted(generation if is_granted else self.generation, pre, is_granted)
 
     def _is_bound(self, now: float) -> bool:
-        """Say whether a leader may count on it that we vote for nobody (b, c)."""
+        """Say whether a leader may rely on this member not voting (b, c)."""
         return self.role is Role.LEADER or now < self._bound_until
 
     def _follow(self, sender: str, lead: Lead, now: float) -> list[Effect]:
@@ -239,7 +239,7 @@ class Elector:
             self._voter.retire(now)
 
     def _transfer(self, to: str, now: float) -> list[Effect]:
-        """Let go, then ask the successor to stand; nothing if there is none as recent as we are."""
+        """Resign, then ask the successor to stand; do nothing without one that is as recent."""
         successor = self._following.most_recent(self.recency, now, among=to)
         if not self.leads(now) or successor is None:
             return []

@@ -1,17 +1,17 @@
-"""What an Elector says to its peers, what can reach it, and what it asks of who drives it.
+"""Messages, events and effects of an Elector.
 
 A datagram may be lost, late, doubled, and come after a later one: nothing here minds.
 """
 
 from typing import NamedTuple
 
-# What they say to each other, by datagrams: flat, so that msgpack carries it.
+# Messages between electors, by datagrams: flat, so that msgpack carries them.
 
 
 class Stand(NamedTuple):
     """Candidate to all: may I lead `generation`? Answered by Granted.
 
-    pre: it binds nobody. transfer: the leader before has let go, and asked for this.
+    pre: a trial, which binds no voter. transfer: the leader has resigned, and asked for this.
     """
 
     generation: int
@@ -32,7 +32,7 @@ class Granted(NamedTuple):
 class Lead(NamedTuple):
     """Leader to all, every heartbeat; answered by Follow. sent_s: by the leader's clock.
 
-    succeed: the leader has let go, and asks this follower to stand at once.
+    succeed: the leader has resigned, and asks this follower to stand at once.
     """
 
     generation: int
@@ -56,7 +56,7 @@ Message = Stand | Granted | Lead | Follow
 
 
 class Tick(NamedTuple):
-    """Time has passed; to be told a few times per heartbeat."""
+    """Time has passed; expected a few times per heartbeat."""
 
 
 class Received(NamedTuple):
@@ -90,7 +90,7 @@ class Send(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """Somebody leads, or nobody that is known of (None)."""
+    """The known leader, None for none."""
 
     generation: int
     leader: str | None

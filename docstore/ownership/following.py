@@ -1,6 +1,6 @@
-"""What a leader knows of who follows it: a majority's answers, counted from when it *asked*.
+"""Followers of a leader: a majority's answers, counted from when the leader *asked*.
 
-Nobody who follows votes for another until long after it was asked; when it answered, or when the
+A follower votes for no other member until long after it was asked; when it answered, or when the
 answer came, proves nothing. So a leader's belief ends by its own clock, and nothing that others
 send late can lengthen it.
 
@@ -24,7 +24,7 @@ class Following:
         self._recencies: dict[str, Recency] = {}
 
     def begin(self, now: float) -> None:
-        """Know of nobody, and give them one window to answer what is asked from now on."""
+        """Begin without followers; they have one window to answer from now on."""
         self._begun_at, self._sent, self._recencies = now, {}, {}
 
     def answered(self, peer: str, sent_s: float, recency: Recency, *, now: float) -> None:
@@ -38,7 +38,7 @@ class Following:
         return now - self._proven_at() < self._window_s
 
     def is_over(self, now: float) -> bool:
-        """Say whether a majority was silent for so long that it may follow another."""
+        """Say whether the silence of a majority is long enough for it to follow another leader."""
         return now - max(self._proven_at(), self._begun_at) >= self._window_s
 
     def most_recent(self, at_least: Recency, now: float, *, among: str = "") -> str | None:

@@ -78,15 +78,15 @@ class Membership:
     def revoked(self) -> list[Event]:
         """A rebalance begins: all partitions are asked for, and the era is over.
 
-        Exclusive roles are led no more; the events are to be told before the group goes on, and
-        then `released` says so. The others are led on until their proofs are over, or confirmed in
-        a new era.
+        Exclusive roles are led no more; the events must be handled before the group continues, and
+        then `released` is called. The others are led on until their proofs are over, or confirmed
+        in a new era.
         """
         self._end_era()
         return self._revoke() if self._is_exclusive else []
 
     def released(self) -> None:
-        """Whoever was told of what is revoked has finished."""
+        """Note that the callbacks for the revoked partitions have finished."""
         for partition in range(self.induced.partitions):
             self.induced.released(partition)
 
@@ -112,8 +112,8 @@ class Membership:
     def accepted(self, attempt: Attempt, now: float) -> list[Event]:
         """The broker has accepted this commit; what it proves counts from when it was sent.
 
-        What has stayed with us over a rebalance, and was led all along, is told once, as acquired
-        with a greater token.
+        A partition that stayed assigned over a rebalance, and was led all along, is reported once,
+        as acquired with a greater token.
         """
         events = self.induced.lapsed(now)
         if attempt.era != self.era:
@@ -124,7 +124,7 @@ class Membership:
         return events
 
     def refused(self, attempt: Attempt) -> list[Event]:
-        """The broker does not know whoever we were: exclusive roles of that era are dropped."""
+        """The broker does not know this member any more: drop exclusive roles of that era."""
         if attempt.era != self.era:
             return []
         self._end_era()

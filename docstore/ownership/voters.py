@@ -1,4 +1,4 @@
-"""Who votes on configurations: as many members as may, spread over zones, and mostly those who did.
+"""Voters on configurations: as many members as allowed, spread over zones, with few changes.
 
 Voters change only where that makes their zones more even, one for one, so that a member that
 comes or goes moves as few votes as there can be. A zone that holds a majority of them could stop
@@ -21,10 +21,10 @@ VOTERS_MAX = 7
 def chosen(
     zones: Mapping[str, str], voting: Collection[str], *, most: int = VOTERS_MAX
 ) -> frozenset[str]:
-    """Return who is to vote: `most` members or all, no zone two ahead of one that could give more.
+    """Return the voters: `most` members or all, no zone two ahead of one that could give more.
 
-    zones: member -> its zone, of everybody who may vote. voting: those who did until now; whoever
-    is not in `zones` has left. Of all even choices it is one that differs least from `voting`.
+    zones: member -> zone, of all members that may vote. voting: the present voters; one that is not
+    in `zones` has left. Of all even choices it is one that differs least from `voting`.
     """
     voters = {each for each in voting if each in zones}
     while True:
@@ -50,7 +50,7 @@ def chosen(
 def decisive_zones(zones: Mapping[str, str], voting: Collection[str]) -> list[str]:
     """Return the zones without which the voters are no majority; none where there is only one.
 
-    zones: member -> its zone, of everybody who may vote. voting: those who do.
+    zones: member -> zone, of all members that may vote. voting: the voters.
     """
     if len(set(zones.values())) < 2:
         return []
