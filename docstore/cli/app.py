@@ -30,7 +30,7 @@ from docstore.cli.terminal import (
     DEFAULT_URLS,
     AsJson,
     CommandFailed,
-    Commands,
+    CommandTree,
     Urls,
     a_number,
     console,
@@ -41,7 +41,7 @@ from docstore.cli.terminal import (
 from docstore.model.words import count
 
 app = typer.Typer(
-    cls=Commands,
+    cls=CommandTree,
     help="A replicated store of versioned JSON documents over HTTP.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

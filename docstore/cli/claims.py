@@ -7,7 +7,7 @@ from rich.table import Table
 
 
 @dataclass(slots=True)
-class Claims:
+class DemoClaims:
     """What the demo says, whether it turned out true, and what was seen."""
 
     rows: list[tuple[str, bool, str]] = field(default_factory=list)

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.panel import Panel
 
 from docstore.cli import demo_owners, demo_streams
-from docstore.cli.claims import Claims
+from docstore.cli.claims import DemoClaims
 from docstore.cli.load import Plan, load
 from docstore.cli.terminal import take_interrupts
 from docstore.client import Client, ClientError, LocalCluster, RequestFailed
@@ -32,14 +32,14 @@ GAP_S_MAX = 5.0
 GIVEN_BACK_S_MAX = 20.0
 
 
-def run(out: Console, *, keep: bool, data: Path | None) -> Claims:
+def run(out: Console, *, keep: bool, data: Path | None) -> DemoClaims:
     """Run the demo; return what it claimed, and whether it held."""
     take_interrupts()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     file = data or _airports()
     ids = "iata" if data is None else "row"
     cluster = LocalCluster(3)
-    claims = Claims()
+    claims = DemoClaims()
     out.print(Panel("docstore: three nodes, one machine, documents that survive", style="bold"))
     started = time.perf_counter()
     try:
@@ -59,7 +59,7 @@ def run(out: Console, *, keep: bool, data: Path | None) -> Claims:
     return claims
 
 
-async def _show(cluster: LocalCluster, out: Console, claims: Claims, plan: Plan) -> None:
+async def _show(cluster: LocalCluster, out: Console, claims: DemoClaims, plan: Plan) -> None:
     async with Client(cluster.urls) as client:
         await _documents(client, out, claims, plan)
         link = min(await client.ls(FACTORY))
@@ -71,7 +71,7 @@ async def _show(cluster: LocalCluster, out: Console, claims: Claims, plan: Plan)
     await demo_owners.show(cluster, out, claims)
 
 
-async def _documents(client: Client, out: Console, claims: Claims, plan: Plan) -> None:
+async def _documents(client: Client, out: Console, claims: DemoClaims, plan: Plan) -> None:
     out.rule("documents")
     out.print(f"POST /core/factories declares {FACTORY}")
     loaded = await load(client, plan, out)
@@ -83,7 +83,7 @@ async def _documents(client: Client, out: Console, claims: Claims, plan: Plan) -
     )
 
 
-async def _verbs(cluster: LocalCluster, out: Console, claims: Claims, link: str) -> None:
+async def _verbs(cluster: LocalCluster, out: Console, claims: DemoClaims, link: str) -> None:
     """Write and read one document through different nodes."""
     out.rule("PUT, PATCH, GET through different nodes")
     n1, n2, n3 = cluster.nodes
@@ -119,7 +119,7 @@ async def _refused(request: Callable[[], Any]) -> int:
 
 
 async def _kill(
-    cluster: LocalCluster, client: Client, out: Console, claims: Claims, link: str
+    cluster: LocalCluster, client: Client, out: Console, claims: DemoClaims, link: str
 ) -> None:
     """Kill the owner of a document while it is written to; look for every acknowledged write."""
     out.rule("kill -9 of an owner")
@@ -166,7 +166,7 @@ async def _write(nodes: Sequence[LocalNode], link: str, acknowledged: dict[int, 
             await asyncio.sleep(0.002)
 
 
-async def _resync(cluster: LocalCluster, client: Client, out: Console, claims: Claims) -> None:
+async def _resync(cluster: LocalCluster, client: Client, out: Console, claims: DemoClaims) -> None:
     out.rule("resynchronise, compare")
     page = await client.json("PATCH", "/core/management", {"kind": "SynchronizeRequest"})
     while page["state"] == "RUNNING":
@@ -188,7 +188,7 @@ async def _resync(cluster: LocalCluster, client: Client, out: Console, claims: C
     )
 
 
-async def _given_back(client: Client, out: Console, claims: Claims, link: str) -> None:
+async def _given_back(client: Client, out: Console, claims: DemoClaims, link: str) -> None:
     """Wait until the node that was killed owns what it owned before."""
     out.rule("the node is taken back")
     began = time.perf_counter()
@@ -207,7 +207,7 @@ async def _given_back(client: Client, out: Console, claims: Claims, link: str) -
     )
 
 
-def _pipeline(cluster: LocalCluster, out: Console, claims: Claims) -> None:
+def _pipeline(cluster: LocalCluster, out: Console, claims: DemoClaims) -> None:
     """Spark over what was loaded: a process of its own, where there are PySpark and Java."""
     out.rule("a pipeline on Spark")
     if importlib.util.find_spec("pyspark") is None or not (

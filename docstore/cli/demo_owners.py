@@ -9,7 +9,7 @@ from asyncio.subprocess import PIPE, Process
 
 from rich.console import Console
 
-from docstore.cli.claims import Claims
+from docstore.cli.claims import DemoClaims
 from docstore.client import Client, LocalCluster, RequestFailed
 
 LOCK = "nightly-report"
@@ -20,7 +20,7 @@ HOLDER = "import os, time; print(os.environ['DOCSTORE_FENCE'], flush=True); time
 """What `docstore lock` runs while it holds the lock: it tells its fence, and works for long."""
 
 
-async def show(cluster: LocalCluster, out: Console, claims: Claims) -> None:
+async def show(cluster: LocalCluster, out: Console, claims: DemoClaims) -> None:
     """Hold a lock by a process, kill it, hold it here, and play the write it had under way."""
     out.rule("a job that runs once: a lock, kill -9 of its holder, a fence")
     async with Client(cluster.urls) as client:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from docstore.cli.claims import Claims
+from docstore.cli.claims import DemoClaims
 from docstore.client import Client, LocalCluster
 
 TOPIC = "weather"
@@ -19,7 +19,7 @@ PACE_S = 0.002
 """Between two records while the leader is killed, so that it dies in the middle."""
 
 
-async def show(cluster: LocalCluster, out: Console, claims: Claims) -> None:
+async def show(cluster: LocalCluster, out: Console, claims: DemoClaims) -> None:
     """Produce, kill the leader of partition 0, produce on, consume, compare."""
     out.rule("a stream of records, and kill -9 of a leader")
     days = _days()

@@ -52,7 +52,7 @@ class Numbered(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadResult:
     """What came of a load."""
 
     documents: int
@@ -105,7 +105,7 @@ def _id_of(plan: Plan, fields: list[str], number: int, row: dict[str, Any]) -> s
         raise BadFile(f"{plan.file}: row {number} {error}; try --id row") from None
 
 
-async def load(client: Client, plan: Plan, out: Console) -> Loaded:
+async def load(client: Client, plan: Plan, out: Console) -> LoadResult:
     """Load the file; print progress and the rate. Raises BadFile, ClientError."""
     found = read_rows(plan.file)
     # Of rows with one id only the last is sent: requests overtake each other.
@@ -134,7 +134,7 @@ async def load(client: Client, plan: Plan, out: Console) -> Loaded:
     rate = f", {loaded / seconds:,.0f} documents/s" if loaded else ""
     note = f" ({skipped} were there from before)" if skipped else ""
     out.print(f"{count(loaded, 'document')} into {plan.into} in {seconds:.2f} s{rate}{note}")
-    return Loaded(loaded, skipped, seconds)
+    return LoadResult(loaded, skipped, seconds)
 
 
 async def _cluster_id(client: Client) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from docstore.cli.diagnosis.exposition import parsed
-from docstore.cli.diagnosis.seen import Node, Seen
+from docstore.cli.diagnosis.seen import NodeReport, Seen
 from docstore.client import Client, ClientError, RequestFailed
 
 PATIENCE_S = 3.0
@@ -42,7 +42,7 @@ async def look(client: Client) -> Seen:
     )
 
 
-async def look_at(client: Client, address: str) -> Node:
+async def look_at(client: Client, address: str) -> NodeReport:
     """Return what one node says of itself."""
     try:
         async with client.to([address], timeout_s=PATIENCE_S) as node:
@@ -51,11 +51,11 @@ async def look_at(client: Client, address: str) -> Node:
             after_s = time.time()
             metrics = await _metrics(node)
     except RequestFailed as error:
-        return Node() if error.status in HIDDEN else Node(why_not=str(error))
+        return NodeReport() if error.status in HIDDEN else NodeReport(why_not=str(error))
     except ClientError as error:
-        return Node(why_not=str(error))
+        return NodeReport(why_not=str(error))
     told_s = page.get("timeMicros", (before_s + after_s) * 5e5) / 1e6
-    return Node(
+    return NodeReport(
         page, metrics, ahead_s=told_s - (before_s + after_s) / 2, unsure_s=(after_s - before_s) / 2
     )
 

@@ -80,7 +80,7 @@ HELP: Mapping[str, str] = {
 """Key of the settings -> what `--help` says, its default in brackets."""
 
 
-class _Parser(argparse.ArgumentParser):
+class _FlagParser(argparse.ArgumentParser):
     """Says what is wrong in one line, as of any other setting."""
 
     def error(self, message: str) -> NoReturn:
@@ -89,10 +89,14 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the flags; what is not said is None."""
-    flags = _Parser(prog="docstore serve", usage="%(prog)s --data DIR [OPTION...]", description=(
-        "Run one node. Every flag is also a key of the --config file, and an environment variable:"
-        " --log-level is log_level there, and DOCSTORE_LOG_LEVEL."
-    ))  # fmt: skip
+    flags = _FlagParser(
+        prog="docstore serve",
+        usage="%(prog)s --data DIR [OPTION...]",
+        description=(
+            "Run one node. Every flag is also a key of the --config file, and an environment"
+            " variable: --log-level is log_level there, and DOCSTORE_LOG_LEVEL."
+        ),
+    )
     flags.add_argument("--config", metavar="FILE", help="a TOML file")
     flags.add_argument(
         "--processes", type=int, metavar="N",

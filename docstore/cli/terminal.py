@@ -71,7 +71,7 @@ READS_AT_ONCE = 50
 DEFAULT_URLS = ["http://127.0.0.1:8001"]
 
 
-class Commands(TyperGroup):
+class CommandTree(TyperGroup):
     """All commands. Those with `--url` have `--cacert` as well: each begins with the same talk."""
 
     def __init__(self, **settings: Any) -> None:

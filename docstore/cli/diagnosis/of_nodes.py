@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from docstore.cli.diagnosis.finding import RISK, WRONG, Finding, Grade
-from docstore.cli.diagnosis.seen import Node, Seen
+from docstore.cli.diagnosis.seen import NodeReport, Seen
 from docstore.model.words import count
 
 WATCH = "operations.md#what-to-watch"
@@ -37,7 +37,7 @@ def findings(seen: Seen) -> Iterator[Finding]:
     yield from _of_clocks(seen)
 
 
-def _of_disk(name: str, node: Node) -> Iterator[Finding]:
+def _of_disk(name: str, node: NodeReport) -> Iterator[Finding]:
     disk = node.page.get("disk", {})
     free, total = disk.get("freeBytes"), disk.get("totalBytes", 0)
     todo = "make room on it, or give the node a larger one"
@@ -52,7 +52,7 @@ def _of_disk(name: str, node: Node) -> Iterator[Finding]:
         yield Finding(RISK, name, what, todo, see)
 
 
-def _of_certificate(name: str, node: Node, now_s: float) -> Iterator[Finding]:
+def _of_certificate(name: str, node: NodeReport, now_s: float) -> Iterator[Finding]:
     expires_s = node.metric("docstore_tls_expires_seconds")
     if expires_s and expires_s - now_s < SOON_S:
         days = (expires_s - now_s) / DAY_S
@@ -64,7 +64,7 @@ def _of_certificate(name: str, node: Node, now_s: float) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _of_secrecy(name: str, node: Node) -> Iterator[Finding]:
+def _of_secrecy(name: str, node: NodeReport) -> Iterator[Finding]:
     if secrets := node.page.get("openSecrets"):
         yield Finding(
             RISK, name, f"others on its machine may read the file of {' and '.join(secrets)}",
@@ -79,7 +79,7 @@ def _of_secrecy(name: str, node: Node) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _of_files(name: str, node: Node) -> Iterator[Finding]:
+def _of_files(name: str, node: NodeReport) -> Iterator[Finding]:
     most, now = node.metric("process_max_fds"), node.metric("process_open_fds")
     if most and now > FILES_SHARE * most:
         yield Finding(
@@ -95,7 +95,7 @@ def _of_files(name: str, node: Node) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _of_pace(name: str, node: Node) -> Iterator[Finding]:
+def _of_pace(name: str, node: NodeReport) -> Iterator[Finding]:
     behind = int(node.metric("docstore_journal_behind_bytes"))
     if behind > BEHIND_BYTES:
         yield Finding(
@@ -111,7 +111,7 @@ def _of_pace(name: str, node: Node) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-class Alarm(NamedTuple):
+class AlarmCounter(NamedTuple):
     """A counter that should be 0."""
 
     metric: str
@@ -122,27 +122,27 @@ class Alarm(NamedTuple):
 
 
 ALARMS = (
-    Alarm(
+    AlarmCounter(
         "docstore_http_internal_errors_total", WRONG,
         lambda n: f"{count(n, 'request')} met an error of ours since its start",
         "report what its log says of them",
     ),
-    Alarm(
+    AlarmCounter(
         "docstore_streams_alarms_total", WRONG,
         lambda n: f"{count(n, 'time')} something happened to its streams that never must",
         "report what its log says of it", "operations.md#what-did-this-node-do",
     ),
-    Alarm(
+    AlarmCounter(
         "docstore_repair_corrupt_total", WRONG,
         lambda n: f"{count(n, 'slot')} had a row on its disk that is not what was written",
         "they were copied anew; have the disk and the memory of its machine tested",
     ),
-    Alarm(
+    AlarmCounter(
         "docstore_http_connections_refused_total", RISK,
         lambda n: f"{count(n, 'connection')} were refused since there were too many",
         "look who connects so often, or raise connections_max", SETTINGS,
     ),
-    Alarm(
+    AlarmCounter(
         "docstore_peer_certificates_refused_total", RISK,
         lambda n: f"{count(n, 'time')} a peer had no certificate of a node of this group",
         "its log says who; give that one a certificate that the others believe",
@@ -151,7 +151,7 @@ ALARMS = (
 )  # fmt: skip
 
 
-def _of_counters(name: str, node: Node) -> Iterator[Finding]:
+def _of_counters(name: str, node: NodeReport) -> Iterator[Finding]:
     for alarm in ALARMS:
         if number := int(node.metric(alarm.metric)):
             yield Finding(alarm.grade, name, alarm.what(number), alarm.todo, alarm.see)

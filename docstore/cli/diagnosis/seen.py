@@ -8,7 +8,7 @@ Page = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeReport:
     """One node's own pages, or why there are none."""
 
     page: Page = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Seen:
     """/core/node-groups/default."""
     selector: Page
     """/core/node-selectors/default."""
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, NodeReport]
     """Those that were asked: whoever may be there."""
     factories: Sequence[Page] = ()
     """Declarations, with their `warnings`."""
@@ -56,7 +56,7 @@ class Seen:
         found: Sequence[Page] = self.configuration["members"]
         return found
 
-    def answering(self) -> Iterator[tuple[str, Node]]:
+    def answering(self) -> Iterator[tuple[str, NodeReport]]:
         """Yield the nodes that have said what they are."""
         yield from ((name, node) for name, node in self.nodes.items() if node.page)
 

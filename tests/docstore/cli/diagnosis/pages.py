@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from docstore.cli.diagnosis.seen import Node, Seen
+from docstore.cli.diagnosis.seen import NodeReport, Seen
 
 NAMES = ("n1", "n2", "n3")
 NOW_S = 1_795_677_494.0
@@ -36,7 +36,9 @@ class Pages:
                 for slot in range(6)
             ],
         }
-        self.nodes = {name: Node(_management(name), {"process_max_fds": 10256.0}) for name in NAMES}
+        self.nodes = {
+            name: NodeReport(_management(name), {"process_max_fds": 10256.0}) for name in NAMES
+        }
         self.factories: list[Any] = [{"path": "/notes"}]
         self.topics: list[Any] = [
             {"name": "orders", "resolution": "provisioned",

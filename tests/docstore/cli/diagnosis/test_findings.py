@@ -8,7 +8,7 @@ import pytest
 from docstore.cli.diagnosis.examine import examine
 from docstore.cli.diagnosis.exposition import parsed
 from docstore.cli.diagnosis.finding import RISK, WRONG, Grade
-from docstore.cli.diagnosis.seen import Node
+from docstore.cli.diagnosis.seen import NodeReport
 from tests.docstore.cli.diagnosis.pages import NOW_S, Change, Pages
 from tests.docstore.cli.diagnosis.places import is_a_place
 
@@ -59,7 +59,7 @@ def not_made(pages: Pages) -> None:
 
 
 def silent(pages: Pages) -> None:
-    pages.nodes["n2"] = Node(why_not="no answer in time")
+    pages.nodes["n2"] = NodeReport(why_not="no answer in time")
 
 
 def clocks(ahead_s: float, unsure_s: float = 0.01) -> Change:
@@ -190,7 +190,7 @@ def test_without_a_majority_nothing_is_written() -> None:
 
 def test_whoever_may_not_look_is_told_of_nothing_that_he_did_not_see() -> None:
     pages = Pages()
-    pages.nodes = {name: Node() for name in pages.nodes}
+    pages.nodes = {name: NodeReport() for name in pages.nodes}
     assert examine(pages.seen()) == []
 
 
