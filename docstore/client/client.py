@@ -6,8 +6,8 @@ Each is imported when it is asked for: most programs want one, and `docstore get
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from docstore.client.documents import Documents
-from docstore.client.queries import Queries
+from docstore.client.documents import DocumentRequests
+from docstore.client.queries import QueryRequests
 
 if TYPE_CHECKING:
     from docstore.client.consumer import ReadRecord
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from docstore.client.roles import Role
 
 
-class Client(Documents, Queries):
+class Client(DocumentRequests, QueryRequests):
     """Speaks to a group through any of its nodes."""
 
     # Streams
@@ -52,9 +52,9 @@ class Client(Documents, Queries):
         since: an offset, beginning, end, end-N, a time with its zone, or @ and microseconds.
         follow: go on for ever, else until what is committed now has been read.
         """
-        from docstore.client.consumer import Reading, consume
+        from docstore.client.consumer import ReadOptions, consume
 
-        reading = Reading(since, isolation, follow)
+        reading = ReadOptions(since, isolation, follow)
         return consume(self, topic, partition, reading)
 
     # Locks, elections and leases

@@ -59,7 +59,7 @@ class ReadRecord(NamedTuple):
         return {name: _text(content) for name, content in self.raw_headers}
 
 
-class Reading(NamedTuple):
+class ReadOptions(NamedTuple):
     """How to read. follow: wait for more at the end; else end with what is committed by then.
 
     incarnation: the one of the topic to which `since` belongs; "" for the present one.
@@ -82,7 +82,7 @@ class _Ended(NamedTuple):
 
 
 async def consume(
-    client: Requests, topic: str, partition: int | None, reading: Reading
+    client: Requests, topic: str, partition: int | None, reading: ReadOptions
 ) -> AsyncGenerator[ReadRecord, None]:
     """Yield the records of a partition, or of all partitions side by side."""
     leaders = Leaders(client, topic)
@@ -97,7 +97,7 @@ async def consume(
         await leaders.close()
 
 
-async def _read_all(leaders: Leaders, reading: Reading) -> AsyncGenerator[ReadRecord, None]:
+async def _read_all(leaders: Leaders, reading: ReadOptions) -> AsyncGenerator[ReadRecord, None]:
     queue: asyncio.Queue[ReadRecord | _Ended] = asyncio.Queue(QUEUED_MAX)
 
     async def pump(partition: int) -> None:
@@ -127,7 +127,7 @@ async def _read_all(leaders: Leaders, reading: Reading) -> AsyncGenerator[ReadRe
 
 
 async def _read(
-    leaders: Leaders, partition: int, reading: Reading
+    leaders: Leaders, partition: int, reading: ReadOptions
 ) -> AsyncGenerator[ReadRecord, None]:
     since, of, until = reading.since, reading.incarnation, None
     if not reading.follow:
@@ -159,7 +159,7 @@ def _named(incarnation: str) -> dict[str, str]:
     return {"incarnation": incarnation} if incarnation else {}
 
 
-async def position_of(client: Requests, topic: str, partition: int, reading: Reading) -> int:
+async def position_of(client: Requests, topic: str, partition: int, reading: ReadOptions) -> int:
     """Return the offset that `since` means now."""
     leaders = Leaders(client, topic)
     await leaders.refresh()
@@ -169,7 +169,7 @@ async def position_of(client: Requests, topic: str, partition: int, reading: Rea
         await leaders.close()
 
 
-async def _position(leaders: Leaders, partition: int, reading: Reading) -> tuple[int, str]:
+async def _position(leaders: Leaders, partition: int, reading: ReadOptions) -> tuple[int, str]:
     """Return the offset that `since` means now, and of which incarnation that is.
 
     A leader that is new has to find out first.

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import orjson
 
 from docstore.client.errors import RequestFailed, Unreachable, check_same, is_passing
-from docstore.client.leases import Lease, Leases
+from docstore.client.leases import Lease, LeaseKeepers
 from docstore.client.requests import JSON, PAUSE_S, Requests
 from docstore.model.service import LEVEL_3
 
@@ -46,10 +46,10 @@ class Changes(NamedTuple):
     next: str
 
 
-class Documents(Requests):
+class DocumentRequests(Requests):
     """Reads and writes the documents of a group."""
 
-    _leases: Leases | None = None
+    _leases: LeaseKeepers | None = None
 
     async def __aexit__(
         self,
@@ -254,7 +254,7 @@ class Documents(Requests):
         holder: who it is, for people. name: its id, if it should be a certain one.
         """
         if self._leases is None:
-            self._leases = Leases(self)
+            self._leases = LeaseKeepers(self)
         return Lease(self._leases, ttl_s, behavior=behavior, holder=holder, name=name)
 
     async def bulk(self, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

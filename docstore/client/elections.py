@@ -31,7 +31,7 @@ from urllib.parse import quote
 
 import orjson
 
-from docstore.client.documents import Documents
+from docstore.client.documents import DocumentRequests
 from docstore.client.errors import (
     BadAddress,
     ClientError,
@@ -69,7 +69,7 @@ class _Campaign(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ElectionState:
     """An election as a version of its document shows it.
 
     leader: "" for none; value: its proclaimed value. waiting: the others, in their order.
@@ -90,7 +90,13 @@ class Candidacy:
     campaigns, resigns, scope = "", "", ""
 
     def __init__(
-        self, client: Documents, name: str, *, candidate: str, lease: Lease | None, ttl_s: float
+        self,
+        client: DocumentRequests,
+        name: str,
+        *,
+        candidate: str,
+        lease: Lease | None,
+        ttl_s: float,
     ) -> None:
         """candidate: "" for a name of its own. lease: one that is shared; None for one of ttl_s."""
         if not name or "/" in name:
@@ -326,7 +332,7 @@ class Election(Candidacy):
             raise
         self._is_queued = False
 
-    async def observe(self, *, since: str | None = None) -> AsyncIterator[State]:
+    async def observe(self, *, since: str | None = None) -> AsyncIterator[ElectionState]:
         """Yield the election as it is, then each version of it, in order and once, for ever.
 
         since: `resume` of a state that was seen before; then the versions after it are yielded, and
@@ -361,20 +367,20 @@ class Election(Candidacy):
         since: str = orjson.loads(content.splitlines()[-1])["next"]
         return since
 
-    async def _read(self) -> State:
+    async def _read(self) -> ElectionState:
         try:
             document = await self._client.get(self._link)
         except RequestFailed as error:
             if error.status != 404:
                 raise
-            return State("", None, 0, (), -1)
+            return ElectionState("", None, 0, (), -1)
         return _state_of(document.value, document.value)
 
 
-def _state_of(row: dict[str, Any], body: dict[str, Any] | None) -> State:
+def _state_of(row: dict[str, Any], body: dict[str, Any] | None) -> ElectionState:
     version = int(row["documentVersion"])
     if row.get("deleted") or body is None:
-        return State("", None, 0, (), version)
+        return ElectionState("", None, 0, (), version)
     holder = body["holder"] or {"candidate": "", "value": None}
     waiting = tuple(each["candidate"] for each in body["queue"])
-    return State(holder["candidate"], holder["value"], body["token"], waiting, version)
+    return ElectionState(holder["candidate"], holder["value"], body["token"], waiting, version)

@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-from docstore.client.consumer import Reading, ReadRecord, consume, position_of
+from docstore.client.consumer import ReadOptions, ReadRecord, consume, position_of
 from docstore.client.errors import ClientError, RequestFailed, is_passing
-from docstore.client.membership import GroupEnded, Membership
+from docstore.client.membership import GroupEnded, GroupMembership
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Acquired, Event, Revoked
 from docstore.services.sessions_groups import GROUPS
@@ -50,7 +50,7 @@ class _Reading:
     is_ending: bool = False
 
 
-class ConsumerGroup(Membership):
+class ConsumerGroup(GroupMembership):
     """Reads, as one of several processes, what is in some topics."""
 
     def __init__(
@@ -125,7 +125,7 @@ class ConsumerGroup(Membership):
             await super().__aexit__(kind, error, trace)
 
     async def leave(self, *, drain: bool = False) -> None:
-        """Take part no more; see `Membership.leave`."""
+        """Take part no more; see `GroupMembership.leave`."""
         taker = self._taker
         if taker is None or taker is asyncio.current_task() or taker.done():
             self._busy = None  # No other record is asked for: this one comes again, elsewhere.
@@ -222,7 +222,7 @@ class ConsumerGroup(Membership):
         try:
             since = await self._claim(reading)
             while True:
-                way = Reading(since, self._isolation, True, incarnation=reading.incarnation)
+                way = ReadOptions(since, self._isolation, True, incarnation=reading.incarnation)
                 records = consume(self._client, reading.topic, reading.partition, way)
                 try:
                     async for record in records:
@@ -276,7 +276,7 @@ class ConsumerGroup(Membership):
 
         Until then "end" is another offset for the next member, which would skip what lies between.
         """
-        way = Reading(self._since, incarnation=reading.incarnation)
+        way = ReadOptions(self._since, incarnation=reading.incarnation)
         try:
             reading.done = await position_of(self._client, reading.topic, reading.partition, way)
             await self._commit([reading])

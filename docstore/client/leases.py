@@ -42,7 +42,7 @@ class Lease:
     """One lease; for `async with`, which makes it and ends it."""
 
     def __init__(
-        self, keeper: "Leases", ttl_s: float, *, behavior: str, holder: str, name: str
+        self, keeper: "LeaseKeepers", ttl_s: float, *, behavior: str, holder: str, name: str
     ) -> None:
         self.id = name or uuid4().hex
         self.ttl_s = ttl_s
@@ -120,7 +120,7 @@ class Lease:
         await self.release()
 
 
-class Leases:
+class LeaseKeepers:
     """All leases of one client."""
 
     def __init__(self, client: Requests) -> None:

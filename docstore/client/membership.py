@@ -67,7 +67,7 @@ class GroupEnded(ClientError):
     """This process takes part no more, and not because it left: its group is gone, say."""
 
 
-class Membership:
+class GroupMembership:
     """Takes part from `async with` on, until the block is left."""
 
     def __init__(

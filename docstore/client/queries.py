@@ -10,7 +10,7 @@ from docstore.client.requests import JSON, Requests
 QUERY_TASKS = "/core/query-tasks"
 
 
-class Queries(Requests):
+class QueryRequests(Requests):
     """Asks all owners of a group's documents."""
 
     async def query(

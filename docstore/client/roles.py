@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Self
 
 from docstore.client.leading import LeadsRoles, checked_roles
-from docstore.client.membership import Callback, GroupEnded, Membership
+from docstore.client.membership import Callback, GroupEnded, GroupMembership
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Induced, Mode
 from docstore.services.sessions_groups import ROLES
 
 
-class Role(Membership, LeadsRoles):
+class Role(GroupMembership, LeadsRoles):
     """Takes part in leading some roles."""
 
     def __init__(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from docstore.client import Client, LocalCluster, Lost, RequestFailed
-from docstore.client.elections import State
+from docstore.client.elections import ElectionState
 from docstore.client.local import LocalNode
 from tests.docstore.watching import until
 from tests.fork_server import SERVER
@@ -153,8 +153,8 @@ async def test_l18_an_observer_that_was_away_sees_every_version_in_order_and_onc
 async def test_every_state_has_a_resume_from_where_no_version_is_missed_or_comes_twice(
     store: Client,
 ) -> None:
-    async def observed(since: str | None, last: int) -> list[State]:
-        found: list[State] = []
+    async def observed(since: str | None, last: int) -> list[ElectionState]:
+        found: list[ElectionState] = []
         async with asyncio.timeout(20):
             async for state in store.election("resumed").observe(since=since):
                 found.append(state)
