@@ -14,7 +14,7 @@ from enum import IntEnum
 ROOT = "/"
 
 
-class Level(IntEnum):
+class AccessLevel(IntEnum):
     """Level of a grant. Each includes those before it: an update's answer shows a document."""
 
     READ = 1
@@ -26,9 +26,9 @@ class Level(IntEnum):
 class Grants:
     """Levels at canonical paths."""
 
-    levels: Mapping[str, Level]
+    levels: Mapping[str, AccessLevel]
 
-    def allow(self, level: Level, path: str) -> bool:
+    def allow(self, level: AccessLevel, path: str) -> bool:
         """Say whether a level is held at a canonical path."""
         levels = self.levels
         while levels.get(path, 0) < level:
@@ -43,9 +43,9 @@ class Grants:
         return any(granted.startswith(below) for granted in self.levels)
 
 
-def joined(many: Iterable[Mapping[str, Level]]) -> dict[str, Level]:
+def joined(many: Iterable[Mapping[str, AccessLevel]]) -> dict[str, AccessLevel]:
     """Return what all of them grant together."""
-    found: dict[str, Level] = {}
+    found: dict[str, AccessLevel] = {}
     for levels in many:
         for path, level in levels.items():
             found[path] = max(level, found.get(path, level))

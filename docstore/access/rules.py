@@ -27,18 +27,18 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from docstore.access.grants import ROOT, Grants, Level, joined
-from docstore.access.web_tokens import Key, key_of
+from docstore.access.grants import ROOT, AccessLevel, Grants, joined
+from docstore.access.web_tokens import VerificationKey, key_of
 from docstore.errors import BadConfig, BadRequest
 from docstore.model.paths import canonical_link
 
 RATE = "requests_per_second"
-LEVELS = {level.name.lower(): level for level in Level}
+LEVELS = {level.name.lower(): level for level in AccessLevel}
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _PATTERN = re.compile(r"[*?\[\]{}<>^|]")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,127}\Z")
 
-Roles = Mapping[str, Mapping[str, Level]]
+Roles = Mapping[str, Mapping[str, AccessLevel]]
 """Name -> path -> level."""
 
 
@@ -60,15 +60,19 @@ class Rules:
     """Parsed access file. users: by the SHA-256 of a token. keys: by `kid`."""
 
     users: Mapping[bytes, Principal]
-    keys: Mapping[str, Key]
+    keys: Mapping[str, VerificationKey]
     roles: Roles
     audience: str
 
     @property
     def administrators(self) -> list[str]:
         """Return the administrators: users, and keys whose tokens may give such a role."""
-        users = {each.name for each in self.users.values() if each.grants.allow(Level.ADMIN, ROOT)}
-        may_run = {name for name, levels in self.roles.items() if levels.get(ROOT) is Level.ADMIN}
+        users = {
+            each.name for each in self.users.values() if each.grants.allow(AccessLevel.ADMIN, ROOT)
+        }
+        may_run = {
+            name for name, levels in self.roles.items() if levels.get(ROOT) is AccessLevel.ADMIN
+        }
         keys = [f"keys.{name}" for name, key in self.keys.items() if key.roles & may_run]
         return sorted(users) + sorted(keys)
 
@@ -114,7 +118,7 @@ def _users(said: Mapping[str, Any], roles: Roles) -> dict[bytes, Principal]:
     return users
 
 
-def _key(name: str, table: Mapping[str, Any], roles: Roles) -> Key:
+def _key(name: str, table: Mapping[str, Any], roles: Roles) -> VerificationKey:
     where = f"keys.{name}"
     _insist_on_members(where, table, {"issuer", "public_key", "roles", RATE})
     issuer, pem = table.get("issuer"), table.get("public_key")
@@ -133,7 +137,7 @@ def _rate(where: str, table: Mapping[str, Any]) -> float:
     return float(rate)
 
 
-def _levels(role: str, paths: Mapping[str, Any]) -> dict[str, Level]:
+def _levels(role: str, paths: Mapping[str, Any]) -> dict[str, AccessLevel]:
     levels = {}
     for path, level in paths.items():
         if not isinstance(level, str) or level not in LEVELS:

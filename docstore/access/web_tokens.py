@@ -41,7 +41,7 @@ _TOKEN = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\Z", r
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class VerificationKey:
     """One that proves tokens of an issuer. roles: those that its tokens may give."""
 
     algorithm: str
@@ -65,7 +65,7 @@ class Key:
         return True
 
 
-class Claims(NamedTuple):
+class TokenClaims(NamedTuple):
     """Claims that a token has proven. until_s: expiry with leeway, in seconds since 1970."""
 
     name: str
@@ -82,26 +82,28 @@ class _Parts(NamedTuple):
     signed: bytes
 
 
-def key_of(pem: str, issuer: str, roles: frozenset[str], rate: float) -> Key:
+def key_of(pem: str, issuer: str, roles: frozenset[str], rate: float) -> VerificationKey:
     """Return the key in a PEM. Raises ValueError."""
     try:
         public = load_pem_public_key(pem.encode())
     except (ValueError, UnsupportedAlgorithm):
         raise ValueError("it is no public key in PEM") from None
     if isinstance(public, Ed25519PublicKey):
-        return Key("EdDSA", public, issuer, roles, rate)
+        return VerificationKey("EdDSA", public, issuer, roles, rate)
     if isinstance(public, EllipticCurvePublicKey) and isinstance(public.curve, SECP256R1):
-        return Key("ES256", public, issuer, roles, rate)
+        return VerificationKey("ES256", public, issuer, roles, rate)
     raise ValueError("a key is Ed25519 (EdDSA) or P-256 (ES256)")
 
 
 _ANY_POINT = bytes([0x58, *[0x66] * 31])
-_NOBODY = Key("", Ed25519PublicKey.from_public_bytes(_ANY_POINT), "", frozenset())
+_NOBODY = VerificationKey("", Ed25519PublicKey.from_public_bytes(_ANY_POINT), "", frozenset())
 """Stands in where a token names no key of ours, so that this takes as long as a wrong signature."""
 _NO_PARTS = _Parts({}, {}, bytes(SIGNATURE_BYTES), b"")
 
 
-def claims_of(token: str, keys: Mapping[str, Key], audience: str, now_s: float) -> Claims | None:
+def claims_of(
+    token: str, keys: Mapping[str, VerificationKey], audience: str, now_s: float
+) -> TokenClaims | None:
     """Return what a token proves now, None if it proves nothing: for whatever reason."""
     parts = _parts_of(token) or _NO_PARTS
     key = _key_for(parts.head, keys)
@@ -129,7 +131,9 @@ def _bytes_of(text: str) -> bytes:
     return urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-def _key_for(head: Mapping[str, Any], keys: Mapping[str, Key]) -> Key | None:
+def _key_for(
+    head: Mapping[str, Any], keys: Mapping[str, VerificationKey]
+) -> VerificationKey | None:
     name = head.get("kid")
     key = keys.get(name) if isinstance(name, str) else None
     if key is None or head.get("alg") != key.algorithm or "crit" in head:
@@ -137,7 +141,9 @@ def _key_for(head: Mapping[str, Any], keys: Mapping[str, Key]) -> Key | None:
     return key
 
 
-def _claims(said: Mapping[str, Any], key: Key, audience: str, now_s: float) -> Claims | None:
+def _claims(
+    said: Mapping[str, Any], key: VerificationKey, audience: str, now_s: float
+) -> TokenClaims | None:
     meant = said.get("aud")
     audiences = meant if isinstance(meant, list) else [meant]
     if said.get("iss") != key.issuer or audience not in audiences:
@@ -148,7 +154,7 @@ def _claims(said: Mapping[str, Any], key: Key, audience: str, now_s: float) -> C
     subject, roles = said.get("sub"), said.get("roles", [])
     if not _is_name(subject) or not isinstance(roles, list) or not all(map(_is_name, roles)):
         return None
-    return Claims(
+    return TokenClaims(
         f"{key.issuer} {subject}", key.roles.intersection(roles), ends + LEEWAY_S, key.rate
     )
 

@@ -22,8 +22,7 @@ from docstore.client.boot_clock import boot_clock, drop_in_child
 from docstore.client.errors import ClientError, Differs, RequestFailed, check_same
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Event, Revoked
-from docstore.services.sessions_groups import Member as About
-from docstore.services.sessions_groups import Settings
+from docstore.services.sessions_groups import MemberDetails, Settings
 from docstore.sessions.group_messages import (
     Fenced,
     Join,
@@ -90,7 +89,7 @@ class GroupMembership:
         self._clock = boot_clock()
         self.member = Member(
             lambda: uuid.uuid4().hex,
-            About(instance=instance, host=socket.gethostname(), capacity=capacity),
+            MemberDetails(instance=instance, host=socket.gethostname(), capacity=capacity),
         )
         drop_in_child(self.member)
         self._callbacks = {name: each for name, each in (callbacks or {}).items() if each}

@@ -8,7 +8,7 @@ import structlog
 from aiohttp.hdrs import AUTHORIZATION
 
 from docstore.access.authenticator import Authenticator
-from docstore.access.grants import ROOT, Grants, Level
+from docstore.access.grants import ROOT, AccessLevel, Grants
 from docstore.access.rates import Rates
 from docstore.access.rules import Principal
 from docstore.errors import Forbidden, TooManyRequests, Unauthenticated
@@ -79,7 +79,7 @@ class Access:
         """Say whether a user of the file may read what is at a path and below, as things are."""
         grants = self.grants_of(user)
         what, at = permission_for_all(path)
-        return grants is not None and isinstance(what, Level) and grants.allow(what, at)
+        return grants is not None and isinstance(what, AccessLevel) and grants.allow(what, at)
 
     def _tell(self) -> None:
         """Log that requests are refused: the first one, and then once a minute."""
@@ -113,13 +113,13 @@ class Granted(Authority):
     @property
     def reads_all(self) -> bool:
         """Whether everything may be read."""
-        return self._principal.grants.allow(Level.READ, ROOT)
+        return self._principal.grants.allow(AccessLevel.READ, ROOT)
 
-    def grants_of(self, name: str) -> Mapping[str, Level] | None:
+    def grants_of(self, name: str) -> Mapping[str, AccessLevel] | None:
         """Return one's own, or to who runs the group those of any user of the file."""
         if name == self._principal.name:
             return self._principal.grants.levels
-        if not self._principal.grants.allow(Level.ADMIN, ROOT):
+        if not self._principal.grants.allow(AccessLevel.ADMIN, ROOT):
             return None
         found = self._access.grants_of(name)
         return found.levels if found else None
@@ -142,7 +142,7 @@ class Granted(Authority):
 
     def runs(self, user: str, path: str) -> bool:
         """Say whether it is the same user, or an admin of that path."""
-        return self._principal.name == user or self._principal.grants.allow(Level.ADMIN, path)
+        return self._principal.name == user or self._principal.grants.allow(AccessLevel.ADMIN, path)
 
     def insist_on_line(self, method: str, link: str) -> None:
         """Raise the error that a request of its own would get now."""
@@ -177,7 +177,7 @@ class Granted(Authority):
 
     def _has(self, need: Permission) -> bool:
         what = need.what
-        if isinstance(what, Level):
+        if isinstance(what, AccessLevel):
             return self._principal.grants.allow(what, need.path)
         return what in (OPEN, ANYBODY)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from aiohttp import web
 
-from docstore.access.grants import Level
+from docstore.access.grants import AccessLevel
 from docstore.errors import DocstoreError, Forbidden, NotFound
 from docstore.http.headers import Head
 from docstore.http.methods import READS
@@ -32,7 +32,7 @@ class Authority:
         """Whether everything may be read."""
         return True
 
-    def grants_of(self, name: str) -> Mapping[str, Level] | None:
+    def grants_of(self, name: str) -> Mapping[str, AccessLevel] | None:
         """Return path -> level of a user; None if there is none, or the caller may not see it."""
         return None
 

@@ -28,8 +28,8 @@ from docstore.services.sessions_groups import (
     NUMBER_MAX,
     PARTITIONS_MAX,
     TEXT_MAX,
-    Group,
-    Member,
+    GroupState,
+    MemberDetails,
     read_group,
 )
 from docstore.sessions.group_messages import (
@@ -68,7 +68,7 @@ def asked_in(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
     return json.parse_object(bodies.json_bytes(body, headers.content_media(request, PATCHES)))
 
 
-async def group_at(backend: Backend, link: str, timeout_s: float) -> tuple[Row, Group]:
+async def group_at(backend: Backend, link: str, timeout_s: float) -> tuple[Row, GroupState]:
     """Return a group's document, and the group. Raises NoSuchGroup, Unavailable."""
     answer = await backend.submit(Operation(verb="GET", link=link), timeout_s)
     if answer.status == 404:
@@ -80,7 +80,7 @@ async def group_at(backend: Backend, link: str, timeout_s: float) -> tuple[Row, 
     return row, group
 
 
-def insist_on_topics(request: web.BaseRequest, link: str, group: Group) -> None:
+def insist_on_topics(request: web.BaseRequest, link: str, group: GroupState) -> None:
     """Hide the pages of a group from callers that may not read all of its topics."""
     if not may_see_topics(authority_of(request), group.parts):
         raise refusal("GET", link)
@@ -169,7 +169,7 @@ def _join(asked: State) -> Join:
     fields = Fields(asked)
     join = Join(
         fields.text("member"),
-        Member(
+        MemberDetails(
             instance=fields.text("instance", default=""),
             host=fields.text("host", default=""),
             capacity=fields.whole("capacity", 1, CAPACITY_MAX, default=1),

@@ -34,7 +34,7 @@ from docstore.services.offsets import (
     offset_link,
     out_of_range,
 )
-from docstore.services.sessions_groups import NUMBER_MAX, PARTITIONS_MAX, Group
+from docstore.services.sessions_groups import NUMBER_MAX, PARTITIONS_MAX, GroupState
 from docstore.streams.effects import Problem, Records
 from docstore.streams.replica_set import partition_link
 from docstore.streams.requests import Wanted
@@ -212,7 +212,7 @@ class OffsetPages:
         return await self._backend.submit(operation, timeout_s)
 
     async def _rows(
-        self, link: str, group: Group, timeout_s: float
+        self, link: str, group: GroupState, timeout_s: float
     ) -> list[tuple[str, Row | None]]:
         """Return (partition, its offset) of all partitions that the group has.
 
@@ -239,7 +239,7 @@ class OffsetPages:
             found.append({"topic": topic, "partition": int(number), **nothing_read(), **state})
         return found
 
-    async def forget(self, link: str, group: Group, timeout_s: float) -> None:
+    async def forget(self, link: str, group: GroupState, timeout_s: float) -> None:
         """Delete the offsets of a group that is gone. Raises Undecided if one may still be there.
 
         A group that is made again would continue from it.

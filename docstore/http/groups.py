@@ -40,7 +40,7 @@ from docstore.services.sessions_groups import (
     GROUPS,
     PARTITIONS_MAX,
     ROLES,
-    Group,
+    GroupState,
     group_of,
     new_group,
 )
@@ -139,7 +139,7 @@ class GroupPages(FactoryPages):
 
     async def delete(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
         """Delete a group that has no members, and its offsets."""
-        group: Group | None = None
+        group: GroupState | None = None
 
         async def deletion(row: Row) -> Operation:
             nonlocal group
@@ -166,7 +166,7 @@ class GroupPages(FactoryPages):
         return self._documents.reply(request, answer, service, headers.accepted_media(request))
 
 
-def _entry(group: Group, partition: str) -> dict[str, Any]:
+def _entry(group: GroupState, partition: str) -> dict[str, Any]:
     """Return what pages show of one partition."""
     held = group.tenure.get(partition)
     return {
@@ -177,7 +177,7 @@ def _entry(group: Group, partition: str) -> dict[str, Any]:
     }
 
 
-def _led(group: Group, role: str) -> dict[str, Any]:
+def _led(group: GroupState, role: str) -> dict[str, Any]:
     """Return the member that may lead one role."""
     if "" not in group.parts:
         raise BadRequest("a group of consumers has no roles")

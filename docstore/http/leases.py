@@ -34,7 +34,15 @@ from docstore.model.fields import Fields
 from docstore.model.operation import Answer, Operation
 from docstore.model.paths import canonical_link
 from docstore.model.service import Refusal
-from docstore.services.leases import LEASES, Lease, Phase, asked_lease, lease_link, lost, read_lease
+from docstore.services.leases import (
+    LEASES,
+    LeasePhase,
+    LeaseState,
+    asked_lease,
+    lease_link,
+    lost,
+    read_lease,
+)
 
 KEEP_ALIVE = "keep-alive"
 BATCH_MAX = 10_000
@@ -154,7 +162,7 @@ class LeasePages(FactoryPages):
         """Return whether a lease has ended, or is about to: its document says so."""
         answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
         found = read_lease(answer.row.state) if answer.is_success and answer.row else None
-        if found is not None and found.phase is not Phase.ALIVE:
+        if found is not None and found.phase is not LeasePhase.ALIVE:
             return lost(found)
         if answer.status == 404:
             return "the lease has ended, and is deleted"
@@ -175,11 +183,13 @@ class LeasePages(FactoryPages):
         return page_reply(page, headers.accepted_media(request))
 
 
-def _again(lease: Lease, answer: Answer) -> Answer:
+def _again(lease: LeaseState, answer: Answer) -> Answer:
     """Return what a POST under an id that is used already means."""
     row = answer.row
     found = read_lease(row.state) if row is not None and not row.deleted else None
-    if answer.code == "marked-deleted" or (found is not None and found.phase is not Phase.ALIVE):
+    if answer.code == "marked-deleted" or (
+        found is not None and found.phase is not LeasePhase.ALIVE
+    ):
         why = "a lease of this id has ended" if found is None else lost(found)
         return Answer(409, "lease-ended", f"{why}: take another id", row=row)
     if found is None:

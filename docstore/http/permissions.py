@@ -8,7 +8,7 @@ of the store that the table lacks needs `admin`, so that a forgotten route is cl
 from functools import lru_cache
 from typing import NamedTuple
 
-from docstore.access.grants import ROOT, Level
+from docstore.access.grants import ROOT, AccessLevel
 from docstore.http.methods import READS
 from docstore.http.routes.route import (
     ADMIN,
@@ -29,7 +29,7 @@ from docstore.services.subscriptions import SUBSCRIPTIONS
 class Permission(NamedTuple):
     """A level at a path, or a kind of permission that is no level there."""
 
-    what: Level | Kind
+    what: AccessLevel | Kind
     path: str
 
 
@@ -66,7 +66,7 @@ def permission_for_all(path: str) -> Permission:
     if path in ("", ROOT):
         return Permission(READ, ROOT)
     own = permission_for("GET", canonical_link(path))
-    return own if isinstance(own.what, Level) else Permission(READ, ROOT)
+    return own if isinstance(own.what, AccessLevel) else Permission(READ, ROOT)
 
 
 def permissions_at(path: str) -> tuple[str, Permissions]:
@@ -86,7 +86,7 @@ def permissions_at(path: str) -> tuple[str, Permissions]:
     return "", _DOCUMENTS
 
 
-def _to_change(method: str, table: Permissions, *, is_here: bool) -> Level | Kind:
+def _to_change(method: str, table: Permissions, *, is_here: bool) -> AccessLevel | Kind:
     if method == "POST" and is_here and table.makes is not None:
         return table.makes
     if method == "POST" and not is_here and table.posts is not None:

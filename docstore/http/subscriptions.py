@@ -37,7 +37,7 @@ from docstore.services.subscriptions import (
     SUBSCRIPTIONS,
     Mark,
     Replay,
-    Subscription,
+    SubscriptionState,
     read_subscription,
 )
 from docstore.subscriptions.signing import MADE_BYTES, key_of, secret_of
@@ -116,7 +116,7 @@ class SubscriptionPages:
         key_of(secret)
         caller = self._backend.callbacks
         link = f"{SUBSCRIPTIONS}/{_id_of(user, key) if key else new_id()}"
-        about = Subscription(
+        about = SubscriptionState(
             path=path, callback=callback, where=where, user=user, expires_us=expires_us,
             sealed=caller.seal.seal(link, secret), mark=Mark(""),
         )  # fmt: skip
@@ -143,7 +143,7 @@ class SubscriptionPages:
         return reply
 
     async def _made(
-        self, request: web.BaseRequest, link: str, about: Subscription, secret: str
+        self, request: web.BaseRequest, link: str, about: SubscriptionState, secret: str
     ) -> Reply | None:
         """Answer a repeated request; None if there is no subscription yet.
 
@@ -169,9 +169,9 @@ class SubscriptionPages:
 
     # Those that there are
 
-    async def _all(self, timeout_s: float) -> list[tuple[Row, Subscription]]:
+    async def _all(self, timeout_s: float) -> list[tuple[Row, SubscriptionState]]:
         """Return all of the group, by link."""
-        found: list[tuple[Row, Subscription]] = []
+        found: list[tuple[Row, SubscriptionState]] = []
         after = ""
         while True:
             page = await self._backend.listing(
@@ -187,7 +187,7 @@ class SubscriptionPages:
                 return found
 
     async def _list(
-        self, request: web.BaseRequest, at: str, is_wanted: Callable[[Subscription], bool]
+        self, request: web.BaseRequest, at: str, is_wanted: Callable[[SubscriptionState], bool]
     ) -> Reply:
         authority = authority_of(request)
 
@@ -216,7 +216,7 @@ class SubscriptionPages:
 
     async def _there(
         self, request: web.BaseRequest, link: str
-    ) -> tuple[Answer, Subscription | None]:
+    ) -> tuple[Answer, SubscriptionState | None]:
         """Return what a read of one has come to, and what it says; None: there is none."""
         operation = Operation(verb="GET", link=link)
         answer = await self._backend.submit(operation, headers.timeout_s(request))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from docstore.model import json
 from docstore.model.operation import Answer, Operation
-from docstore.services.leases import Phase, read_lease
+from docstore.services.leases import LeasePhase, read_lease
 
 REMEMBERED_S = 5.0
 REMEMBERED_MAX = 10_000
@@ -24,7 +24,7 @@ def attach_request(lease: str, link: str) -> Operation:
 def has_ended(found: Answer) -> bool:
     """Say whether a refusal means that the lease has ended, and is not just about to."""
     lease = None if found.row is None or found.row.deleted else read_lease(found.row.state)
-    return found.status == 404 or (lease is not None and lease.phase is Phase.ENDED)
+    return found.status == 404 or (lease is not None and lease.phase is LeasePhase.ENDED)
 
 
 class Attached:

@@ -7,7 +7,7 @@ decided it, which keeps two writers apart. This service refuses changes that no 
 from dataclasses import replace
 
 from docstore.model.service import Refusal, ServiceOptions, State
-from docstore.services.sessions_groups import PHASES, Group, group_of
+from docstore.services.sessions_groups import PHASES, GroupState, group_of
 
 
 class GroupService:
@@ -34,7 +34,7 @@ class GroupService:
         return None if change == before else change
 
 
-def why_not(before: Group, after: Group, version: int) -> str:  # Seam.
+def why_not(before: GroupState, after: GroupState, version: int) -> str:  # Seam.
     """Return why one state of a group may not follow another, "" if it may.
 
     version: of the row that the later one will be; it is the token of what it grants.

@@ -37,7 +37,7 @@ class Behavior(StrEnum):
     """The documents stay, and name no lease any more."""
 
 
-class Phase(StrEnum):
+class LeasePhase(StrEnum):
     """How far a lease is."""
 
     ALIVE = "alive"
@@ -47,11 +47,11 @@ class Phase(StrEnum):
 
 
 BEHAVIORS: Mapping[str, Behavior] = {str(each): each for each in Behavior}
-PHASES: Mapping[str, Phase] = {str(each): each for each in Phase}
+PHASES: Mapping[str, LeasePhase] = {str(each): each for each in LeasePhase}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class LeaseState:
     """State of the document. holder: for people. why: it ended. ended_us: since 1970, for people.
 
     attached: links, in the order in which they came.
@@ -61,7 +61,7 @@ class Lease:
     behavior: Behavior = Behavior.DELETE
     holder: str = ""
     attached: tuple[str, ...] = ()
-    phase: Phase = Phase.ALIVE
+    phase: LeasePhase = LeasePhase.ALIVE
     why: str = ""
     ended_us: int = 0
 
@@ -77,7 +77,7 @@ class Lease:
             "endedMicros": self.ended_us,
         }
 
-    def differences(self, asked: "Lease") -> list[str]:
+    def differences(self, asked: "LeaseState") -> list[str]:
         """Return in which settings another lease differs that a client asks for."""
         ours, theirs = self.state(), asked.state()
         return [
@@ -92,9 +92,9 @@ def lease_link(name: str) -> str:
     return name if "/" in name else f"{LEASES}/{name}"
 
 
-def lost(lease: Lease) -> str:
+def lost(lease: LeaseState) -> str:
     """Return why a lease that is not alive takes no request of its holder."""
-    if lease.phase is Phase.ENDED:
+    if lease.phase is LeasePhase.ENDED:
         return "the lease has ended, and what was attached to it goes with it"
     return (
         "the lease is expiring: it is not kept alive any more and takes nothing new, and what is"
@@ -103,10 +103,10 @@ def lost(lease: Lease) -> str:
     )
 
 
-def asked_lease(asked: State) -> Lease:
+def asked_lease(asked: State) -> LeaseState:
     """Return the lease that a client asks for. Raises Refusal."""
     fields = Fields(asked)
-    found = Lease(
+    found = LeaseState(
         ttl_ms=_ttl_ms(fields),
         behavior=_behavior(fields),
         holder=_text(fields, "holder", HOLDER_BYTES_MAX),
@@ -115,16 +115,16 @@ def asked_lease(asked: State) -> Lease:
     return found
 
 
-def lease_of(state: State) -> Lease:
+def lease_of(state: State) -> LeaseState:
     """Return what a document says. Raises Refusal when it cannot be a lease's."""
     fields = Fields(state)
     phase = PHASES.get(fields.text("state"))
     if phase is None:
-        raise Refusal(f"state is one of {', '.join(Phase)}", status=400)
+        raise Refusal(f"state is one of {', '.join(LeasePhase)}", status=400)
     attached = fields.texts("attached")
     if len(attached) > ATTACHED_MAX:
         raise Refusal(f"attached has at most {ATTACHED_MAX} links", status=400)
-    found = Lease(
+    found = LeaseState(
         ttl_ms=_ttl_ms(fields),
         behavior=_behavior(fields),
         holder=_text(fields, "holder", HOLDER_BYTES_MAX),
@@ -137,7 +137,7 @@ def lease_of(state: State) -> Lease:
     return found
 
 
-def read_lease(state: bytes) -> Lease | None:
+def read_lease(state: bytes) -> LeaseState | None:
     """Return what a document says, None if it is not one of ours.
 
     Leases are kept by thousands, and most say the same: those that are equal are one.
@@ -145,7 +145,7 @@ def read_lease(state: bytes) -> Lease | None:
     return _shared(state) if len(state) <= SHARED_BYTES_MAX else _read(state)
 
 
-def _read(state: bytes) -> Lease | None:
+def _read(state: bytes) -> LeaseState | None:
     try:
         return lease_of(json.load(state))
     except (Refusal, DocstoreError):
@@ -176,9 +176,9 @@ def _text(fields: Fields, name: str, bytes_max: int) -> str:
 # --- changes ---------------------------------------------------------------------------------
 
 
-def _attach(lease: Lease, request: Fields) -> Lease:
+def _attach(lease: LeaseState, request: Fields) -> LeaseState:
     link = _link(request)
-    if lease.phase is not Phase.ALIVE:
+    if lease.phase is not LeasePhase.ALIVE:
         raise Refusal(lost(lease), status=410, code="lease-ended")
     if link in lease.attached:
         return lease
@@ -188,7 +188,7 @@ def _attach(lease: Lease, request: Fields) -> Lease:
     return replace(lease, attached=(*lease.attached, link))
 
 
-def _detach(lease: Lease, request: Fields) -> Lease:
+def _detach(lease: LeaseState, request: Fields) -> LeaseState:
     link = _link(request)
     if link.rpartition("/")[0] in TURNS:
         # A candidate may be entering its queue, and has to be found when the lease ends.
@@ -197,15 +197,15 @@ def _detach(lease: Lease, request: Fields) -> Lease:
     return replace(lease, attached=tuple(each for each in lease.attached if each != link))
 
 
-def _expire(lease: Lease, request: Fields) -> Lease:
-    return replace(lease, phase=Phase.EXPIRING) if lease.phase is Phase.ALIVE else lease
+def _expire(lease: LeaseState, request: Fields) -> LeaseState:
+    return replace(lease, phase=LeasePhase.EXPIRING) if lease.phase is LeasePhase.ALIVE else lease
 
 
-def _end(lease: Lease, request: Fields) -> Lease:
+def _end(lease: LeaseState, request: Fields) -> LeaseState:
     why, ended_us = request.text("why"), request.whole("endedMicros", 0, INSTANT_MAX)
-    if lease.phase is Phase.ENDED:
+    if lease.phase is LeasePhase.ENDED:
         return lease
-    return replace(lease, phase=Phase.ENDED, why=why, ended_us=ended_us)
+    return replace(lease, phase=LeasePhase.ENDED, why=why, ended_us=ended_us)
 
 
 def _link(request: Fields) -> str:
@@ -218,7 +218,7 @@ def _link(request: Fields) -> str:
     return link
 
 
-CHANGES: Mapping[str, Callable[[Lease, Fields], Lease]] = {
+CHANGES: Mapping[str, Callable[[LeaseState, Fields], LeaseState]] = {
     "AttachRequest": _attach,
     "DetachRequest": _detach,
     "ExpireRequest": _expire,

@@ -31,7 +31,7 @@ WINDOW_MS = (1, 4 * 3_600_000)
 NUMBER_MAX = 1 << 62
 
 
-class Phase(StrEnum):
+class GroupPhase(StrEnum):
     """Progress of a group towards its target."""
 
     EMPTY = "Empty"
@@ -39,20 +39,22 @@ class Phase(StrEnum):
     STABLE = "Stable"
 
 
-PHASES: Mapping[tuple[Phase, Phase], str] = {
-    (Phase.EMPTY, Phase.EMPTY): "its settings change",
-    (Phase.EMPTY, Phase.STABLE): "a member joins: all that is free is granted with it",
-    (Phase.STABLE, Phase.STABLE): "members change, and what was free passes at once",
-    (Phase.STABLE, Phase.RECONCILING): "a partition should move, and its member still has it",
-    (Phase.RECONCILING, Phase.RECONCILING): "one of several moves is done, or members change",
-    (Phase.RECONCILING, Phase.STABLE): "each member has its target",
-    (Phase.STABLE, Phase.EMPTY): "the last member is gone",
-    (Phase.RECONCILING, Phase.EMPTY): "the last member is gone",
+EMPTY, RECONCILING, STABLE = GroupPhase
+
+PHASES: Mapping[tuple[GroupPhase, GroupPhase], str] = {
+    (EMPTY, EMPTY): "its settings change",
+    (EMPTY, STABLE): "a member joins: all that is free is granted with it",
+    (STABLE, STABLE): "members change, and what was free passes at once",
+    (STABLE, RECONCILING): "a partition should move, and its member still has it",
+    (RECONCILING, RECONCILING): "one of several moves is done, or members change",
+    (RECONCILING, STABLE): "each member has its target",
+    (STABLE, EMPTY): "the last member is gone",
+    (RECONCILING, EMPTY): "the last member is gone",
 }
 """(before, after) -> when. Dead is a document that is deleted, which only an empty one may be."""
 
 
-class Member(NamedTuple):
+class MemberDetails(NamedTuple):
     """A member. instance: a name that outlives its process, or "". since: a generation.
 
     capacity: its weight; 0 for one that is leaving and gives away what it has.
@@ -105,13 +107,13 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class GroupState:
     """State of the document. parts: topic -> partitions, or "" -> partitions for roles."""
 
     parts: Mapping[str, int]
     settings: Settings = field(default_factory=Settings)
     generation: int = 0
-    members: Mapping[str, Member] = field(default_factory=dict)
+    members: Mapping[str, MemberDetails] = field(default_factory=dict)
     target: Mapping[str, str] = field(default_factory=dict)
     tenure: Mapping[str, Tenure] = field(default_factory=dict)
 
@@ -130,12 +132,12 @@ class Group:
         return self.settings.mode is Mode.EXCLUSIVE
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> GroupPhase:
         """Return the progress towards the target."""
         if not self.members:
-            return Phase.EMPTY
+            return EMPTY
         has = {partition: tenure.member for partition, tenure in self.tenure.items()}
-        return Phase.STABLE if has == self.target else Phase.RECONCILING
+        return STABLE if has == self.target else RECONCILING
 
     def state(self) -> State:
         """Return the document's state. Members are named once; others point to their place."""
@@ -161,10 +163,10 @@ class Group:
         return json.dump(self.state())
 
 
-def new_group(asked: State, *, parts: Mapping[str, int]) -> Group:
+def new_group(asked: State, *, parts: Mapping[str, int]) -> GroupState:
     """Return the group that a client asks for: its times, all optional. Raises Refusal."""
     fields = Fields(asked)
-    found = Group(parts=_checked(parts), settings=settings_of(fields))
+    found = GroupState(parts=_checked(parts), settings=settings_of(fields))
     fields.end()
     return found
 
@@ -190,7 +192,7 @@ def settings_of(fields: Fields) -> Settings:
     return found
 
 
-def group_of(state: State) -> Group:
+def group_of(state: State) -> GroupState:
     """Return what a document says. Raises Refusal when it cannot be a group's."""
     fields = Fields(state)
     fields.whole("format", FORMAT, FORMAT)
@@ -203,12 +205,12 @@ def group_of(state: State) -> Group:
     times = fields.inner("settings")
     settings = settings_of(times)
     times.end()
-    bare = Group(parts=_checked(parts), settings=settings, generation=generation)
+    bare = GroupState(parts=_checked(parts), settings=settings, generation=generation)
     members = _members(fields.array("members"))
     names = list(members)
     targets, tenures = fields.array("target"), fields.array("tenure")
     fields.end()
-    found = Group(
+    found = GroupState(
         parts=bare.parts,
         settings=settings,
         generation=generation,
@@ -225,7 +227,7 @@ def group_of(state: State) -> Group:
     return found
 
 
-def read_group(state: bytes) -> Group | None:
+def read_group(state: bytes) -> GroupState | None:
     """Return what a document says, None if it is not one of ours."""
     try:
         return group_of(json.load(state))
@@ -242,18 +244,18 @@ def _checked(parts: Mapping[str, Any]) -> dict[str, int]:
     return dict(parts)
 
 
-def _members(listed: Sequence[Any]) -> dict[str, Member]:
-    members: dict[str, Member] = {}
+def _members(listed: Sequence[Any]) -> dict[str, MemberDetails]:
+    members: dict[str, MemberDetails] = {}
     for each in listed:
         if not isinstance(each, list) or len(each) != 5:
             raise Refusal("members are arrays of id, instance, host, capacity, since", status=400)
-        members[str(each[0])] = checked_member(Member(*each[1:]))
+        members[str(each[0])] = checked_member(MemberDetails(*each[1:]))
     if len(members) != len(listed) or len(members) > MEMBERS_MAX:
         raise Refusal(f"a group has at most {MEMBERS_MAX} members, each once", status=400)
     return members
 
 
-def checked_member(member: Member) -> Member:
+def checked_member(member: MemberDetails) -> MemberDetails:
     """Return a member whose fields are of their kinds. Raises Refusal."""
     texts: tuple[object, ...] = (member.instance, member.host)
     if not all(isinstance(each, str) and len(each) <= TEXT_MAX for each in texts):
@@ -264,7 +266,7 @@ def checked_member(member: Member) -> Member:
     return member
 
 
-def _by_partition(group: Group, listed: Sequence[Any], read: Any) -> dict[str, Any]:
+def _by_partition(group: GroupState, listed: Sequence[Any], read: Any) -> dict[str, Any]:
     names = group.partitions
     if len(listed) != len(names):
         raise Refusal("target and tenure have an element for each partition", status=400)

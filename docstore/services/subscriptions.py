@@ -22,7 +22,7 @@ WHY_CHARACTERS_MAX = 512
 KIND = "docstore:Subscription"
 
 
-class Phase(StrEnum):
+class SubscriptionPhase(StrEnum):
     """State of a subscription."""
 
     ACTIVE = "active"
@@ -32,7 +32,7 @@ class Phase(StrEnum):
     """Nothing will ever be delivered: its receiver wants no more, or the history is gone."""
 
 
-PHASES: Mapping[str, Phase] = {str(each): each for each in Phase}
+PHASES: Mapping[str, SubscriptionPhase] = {str(each): each for each in SubscriptionPhase}
 
 
 class Replay(NamedTuple):
@@ -57,7 +57,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
+class SubscriptionState:
     """State of the document.
 
     user: its creator, "" where nodes do not ask for users. sealed: its secret. why: it is paused
@@ -73,7 +73,7 @@ class Subscription:
     sealed: str
     mark: Mark
     delivered: int = 0
-    phase: Phase = Phase.ACTIVE
+    phase: SubscriptionPhase = SubscriptionPhase.ACTIVE
     why: str = ""
     earliest: str = ""
     expires_us: int = 0
@@ -97,13 +97,13 @@ class Subscription:
         }
 
 
-def subscription_of(state: State) -> Subscription:
+def subscription_of(state: State) -> SubscriptionState:
     """Return what a document says. Raises Refusal when it cannot be a subscription's."""
     fields = Fields(state)
     phase = PHASES.get(fields.text("state"))
     if phase is None:
-        raise Refusal(f"state is one of {', '.join(Phase)}", status=400)
-    found = Subscription(
+        raise Refusal(f"state is one of {', '.join(SubscriptionPhase)}", status=400)
+    found = SubscriptionState(
         path=fields.text("path"),
         callback=fields.text("callback"),
         where=fields.text("where"),
@@ -120,7 +120,7 @@ def subscription_of(state: State) -> Subscription:
     return found
 
 
-def read_subscription(state: bytes) -> Subscription | None:
+def read_subscription(state: bytes) -> SubscriptionState | None:
     """Return what a document says, None if it is not one of ours."""
     try:
         return subscription_of(json.load(state))
@@ -166,31 +166,31 @@ def _progress(mark: Mark, delivered: int) -> State:
     return {"position": mark.position, "replay": replay, "delivered": delivered}
 
 
-def _advance(before: Subscription, request: Fields) -> Subscription:
+def _advance(before: SubscriptionState, request: Fields) -> SubscriptionState:
     if not request.has("position"):
         return before
     delivered = request.whole("delivered", before.delivered, NUMBER_MAX)
     return replace(before, mark=_mark(request), delivered=delivered)
 
 
-def _pause(before: Subscription, request: Fields) -> Subscription:
+def _pause(before: SubscriptionState, request: Fields) -> SubscriptionState:
     why = request.text("why", default="a client has asked for it")
-    if before.phase is Phase.PAUSED:
+    if before.phase is SubscriptionPhase.PAUSED:
         return before
-    return replace(_advance(before, request), phase=Phase.PAUSED, why=why)
+    return replace(_advance(before, request), phase=SubscriptionPhase.PAUSED, why=why)
 
 
-def _end(before: Subscription, request: Fields) -> Subscription:
+def _end(before: SubscriptionState, request: Fields) -> SubscriptionState:
     why, earliest = request.text("why"), request.text("earliest")
     after = _advance(before, request)
-    return replace(after, phase=Phase.ENDED, why=why, earliest=earliest)
+    return replace(after, phase=SubscriptionPhase.ENDED, why=why, earliest=earliest)
 
 
-def _resume(before: Subscription, request: Fields) -> Subscription:
-    return replace(before, phase=Phase.ACTIVE, why="")
+def _resume(before: SubscriptionState, request: Fields) -> SubscriptionState:
+    return replace(before, phase=SubscriptionPhase.ACTIVE, why="")
 
 
-CHANGES: Mapping[str, Callable[[Subscription, Fields], Subscription]] = {
+CHANGES: Mapping[str, Callable[[SubscriptionState, Fields], SubscriptionState]] = {
     "AdvanceRequest": _advance,
     "PauseRequest": _pause,
     "EndRequest": _end,
@@ -216,7 +216,7 @@ class SubscriptionService:
         if make is None:
             raise Refusal(f"kind is one of {', '.join(CHANGES)}", status=400)
         before = subscription_of(state)
-        if before.phase is Phase.ENDED:
+        if before.phase is SubscriptionPhase.ENDED:
             raise Refusal("the subscription has ended", status=409, code="conflict")
         after = make(before, request)
         request.end()

@@ -23,7 +23,7 @@ from typing import Any
 
 from docstore.machines.updates import Updates
 from docstore.model.document import Row
-from docstore.services.sessions_groups import Group, read_group
+from docstore.services.sessions_groups import GroupState, read_group
 from docstore.sessions.calling import Served
 from docstore.sessions.confirming import Confirming
 from docstore.sessions.core import Core
@@ -80,7 +80,7 @@ class Coordinating:
 
     # Documents
 
-    def read(self, row: Row) -> Group | None:
+    def read(self, row: Row) -> GroupState | None:
         """Return what a row says, None if it is no group's."""
         return read_group(row.state)
 

@@ -7,7 +7,7 @@ requested again, and times to revoke begin anew (rule G8).
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from docstore.services.sessions_groups import Group
+from docstore.services.sessions_groups import GroupState
 from docstore.sessions.calling import Served
 from docstore.sessions.group_messages import Pulse
 from docstore.sessions.reconciling import Changes
@@ -87,7 +87,7 @@ class Index:
     """Members that give away what they have."""
 
     @classmethod
-    def of(cls, group: Group) -> "Index":
+    def of(cls, group: GroupState) -> "Index":
         """Index a group."""
         tenures: dict[str, list[tuple[str, int]]] = {member: [] for member in group.members}
         moving = []
@@ -107,7 +107,7 @@ class Governed:
     index: Index
     heard: dict[str, Heard] = field(default_factory=dict)
     changes: Changes = field(default_factory=Changes)
-    draft: Group | None = None
+    draft: GroupState | None = None
     """The next state, while it is under way: of unknown fate, until it is known."""
     joining: dict[str, list[Served]] = field(default_factory=dict)
     leaving: dict[str, list[Served]] = field(default_factory=dict)
@@ -116,10 +116,10 @@ class Governed:
     """When to look at its topics again."""
 
     @property
-    def group(self) -> Group:
+    def group(self) -> GroupState:
         """Return the group as it is decided."""
         found = self.known.found
-        assert isinstance(found, Group)
+        assert isinstance(found, GroupState)
         return found
 
     def is_leaving(self, member: str) -> bool:  # Seam.
@@ -144,7 +144,7 @@ class Governed:
         lost = tuple(each for each in foreign if each not in kept)
         return Share(assigned, tuple(revoked), kept, lost)
 
-    def _takes(self, draft: Group, partition: str, member: str) -> bool:  # Seam.
+    def _takes(self, draft: GroupState, partition: str, member: str) -> bool:  # Seam.
         """Say whether an update of unknown fate takes a partition away from its member."""
         return (
             member not in draft.members

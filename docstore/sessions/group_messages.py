@@ -7,7 +7,7 @@ number. Values are plain, so that they travel between nodes and as JSON alike.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from docstore.services.sessions_groups import Member
+from docstore.services.sessions_groups import MemberDetails
 
 
 class Join(NamedTuple):
@@ -18,7 +18,7 @@ class Join(NamedTuple):
     """
 
     member: str
-    about: Member
+    about: MemberDetails
     former: str = ""
 
 

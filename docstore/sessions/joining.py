@@ -10,7 +10,7 @@ partitions, so the former session is ended at once.
 from collections.abc import Callable
 
 from docstore.model.service import Refusal
-from docstore.services.sessions_groups import MEMBERS_MAX, Member, checked_member
+from docstore.services.sessions_groups import MEMBERS_MAX, MemberDetails, checked_member
 from docstore.sessions.calling import Served
 from docstore.sessions.governed import Governed
 from docstore.sessions.group_messages import Join, Joined, Leave, Left, plain
@@ -29,7 +29,7 @@ class Joining:
     def asked(self, served: Served) -> None:
         """Admit a member; the same id again is the same join."""
         member, about, former = served.argument
-        join = Join(member, Member(*about), former)
+        join = Join(member, MemberDetails(*about), former)
         try:
             checked_member(join.about)
             if not join.member or not join.about.capacity:

@@ -21,7 +21,7 @@ from functools import partial
 from docstore.machines.updates import Updates
 from docstore.model import json
 from docstore.model.document import Row
-from docstore.services.leases import LEASES, Lease, Phase, read_lease
+from docstore.services.leases import LEASES, LeasePhase, LeaseState, read_lease
 from docstore.sessions.calling import Served
 from docstore.sessions.confirming import Confirming
 from docstore.sessions.core import Core
@@ -78,20 +78,20 @@ class Leasing:
 
     # The documents
 
-    def read(self, row: Row) -> Lease | None:
+    def read(self, row: Row) -> LeaseState | None:
         """Return what a lease's document says."""
         return read_lease(row.state)
 
     def entered(self, known: Known) -> None:  # Seam.
         """Give a lease its whole time, from now (S2)."""
-        lease: Lease = known.found
-        if lease.phase is not Phase.ENDED:
+        lease: LeaseState = known.found
+        if lease.phase is not LeasePhase.ENDED:
             self.deadlines.grant(known.link, lease.ttl_ms / 1000)
             self._core.counters["granted_again"] += known.tag[0] < known.reign
 
     def changed(self, known: Known) -> None:
         """Sweep a lease that has ended: surely, as a listing shows what may never be decided."""
-        if known.found.phase is not Phase.ENDED:
+        if known.found.phase is not LeasePhase.ENDED:
             if known.link not in self.deadlines:
                 self.entered(known)  # A listing had shown an end that is none.
         elif known.is_sure:
@@ -119,7 +119,7 @@ class Leasing:
         for each in ids:
             link = f"{LEASES}/{each}"
             known = self._reigning.at(link)
-            if known is not None and known.found.phase is Phase.ALIVE:
+            if known is not None and known.found.phase is LeasePhase.ALIVE:
                 self.deadlines.renew(link)
             self._confirm(batch, each, link)
 
@@ -127,7 +127,7 @@ class Leasing:
         def read(known: Known | None) -> None:
             if known is None:
                 batch.missing.append(each)
-            elif known.found.phase is not Phase.ALIVE:
+            elif known.found.phase is not LeasePhase.ALIVE:
                 batch.ended.append(each)
             elif self.deadlines.is_ending(link):
                 batch.again.append(each)
@@ -177,7 +177,7 @@ class Leasing:
 
     def _end(self, known: Known) -> None:
         """Have a lease ended that is overdue, if it is the same as it is known here."""
-        if known.found.phase is Phase.ENDED:
+        if known.found.phase is LeasePhase.ENDED:
             if not known.is_sure:
                 self._make_sure(known)
             return
@@ -214,5 +214,5 @@ class Leasing:
 
     def _go_on(self, known: Known, now: Known | None = None) -> None:
         is_ours = self._reigning.at(known.link) is known
-        if is_ours and known.found.phase is not Phase.ENDED:
+        if is_ours and known.found.phase is not LeasePhase.ENDED:
             self._again.append((self._core.now + self._core.config.again_s, known))

@@ -21,8 +21,7 @@ from typing import assert_never
 
 from docstore.model.fields import Fields
 from docstore.ownership.by_induction import Induced
-from docstore.services.sessions_groups import Member as About
-from docstore.services.sessions_groups import Settings, settings_of
+from docstore.services.sessions_groups import MemberDetails, Settings, settings_of
 from docstore.sessions.group_messages import (
     Again,
     Changed,
@@ -63,7 +62,7 @@ AT_ONCE = float("-inf")
 class Member:
     """One process in one group."""
 
-    def __init__(self, new_id: Callable[[], str], about: About) -> None:
+    def __init__(self, new_id: Callable[[], str], about: MemberDetails) -> None:
         """new_id: makes ids that no other process makes; each time it is fenced one is used up."""
         self._new_id = new_id
         self._about = about

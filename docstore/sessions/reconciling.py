@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from docstore.services.assigning import assign
-from docstore.services.sessions_groups import Group, Member, Tenure
+from docstore.services.sessions_groups import GroupState, MemberDetails, Tenure
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class Changes:
     its topics are now; None for no change.
     """
 
-    joins: dict[str, Member] = field(default_factory=dict)
+    joins: dict[str, MemberDetails] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     released: set[tuple[str, str]] = field(default_factory=set)
     parts: Mapping[str, int] | None = None
@@ -53,7 +53,7 @@ PASSES: Mapping[str, Callable[[Move], bool]] = {  # Seam.
 """When a partition's tenure passes to its target. In no other case: see rules G3 and G4."""
 
 
-def reconciled(link: str, group: Group, changes: Changes, token: int) -> Group:
+def reconciled(link: str, group: GroupState, changes: Changes, token: int) -> GroupState:
     """Return the group after some changes; the same if they change nothing.
 
     link: of the group's document. token: the version of the row that this will be.
@@ -68,7 +68,7 @@ def reconciled(link: str, group: Group, changes: Changes, token: int) -> Group:
     return replace(draft, tenure=_tenure(draft, changes.released, token))
 
 
-def predecessor(group: Group, member: str) -> str:
+def predecessor(group: GroupState, member: str) -> str:
     """Return the live member that this one waits behind, "" for none (rule G6).
 
     Two processes under one instance: the later one gets exactly what the earlier had, once that
@@ -85,7 +85,9 @@ def predecessor(group: Group, member: str) -> str:
     return min(earlier, key=lambda other: (group.members[other].since, other), default="")
 
 
-def _members(group: Group, changes: Changes) -> tuple[dict[str, Member], dict[str, str]]:
+def _members(
+    group: GroupState, changes: Changes
+) -> tuple[dict[str, MemberDetails], dict[str, str]]:
     """Return the members after the changes, and who takes over exactly whose partitions."""
     after = {name: each for name, each in group.members.items() if name not in changes.gone}
     for name, each in changes.joins.items():
@@ -109,7 +111,7 @@ def _members(group: Group, changes: Changes) -> tuple[dict[str, Member], dict[st
     return after, heirs
 
 
-def _capacities(group: Group) -> dict[str, int]:
+def _capacities(group: GroupState) -> dict[str, int]:
     """Return the weights of those that take part in what is assigned."""
     return {
         name: each.capacity
@@ -118,7 +120,9 @@ def _capacities(group: Group) -> dict[str, int]:
     }
 
 
-def _tenure(group: Group, released: Collection[tuple[str, str]], token: int) -> dict[str, Tenure]:
+def _tenure(
+    group: GroupState, released: Collection[tuple[str, str]], token: int
+) -> dict[str, Tenure]:
     """Return the tenures after the changes, in the order of the partitions."""
     after: dict[str, Tenure] = {}
     for partition in group.partitions:

@@ -18,7 +18,7 @@ from docstore.model import json
 from docstore.model.document import LEASE, Row
 from docstore.model.fences import OF_THE_STORE
 from docstore.model.operation import Answer, Conditions, Operation
-from docstore.services.leases import TURNS, Behavior, Lease
+from docstore.services.leases import TURNS, Behavior, LeaseState
 from docstore.services.turns import gone_request
 from docstore.sessions.core import Core
 from docstore.sessions.reigning import Known, Reigning
@@ -138,7 +138,7 @@ class Sweeping:
             self._done(swept)  # It is attached to another lease now, or to none.
         else:
             self._core.counters["swept"] += 1
-            lease: Lease = swept.known.found
+            lease: LeaseState = swept.known.found
             operation = _removal(link, row, lease.behavior)
             self._core.ask(operation, lambda told: self._changed(swept, link, told))
 

@@ -21,7 +21,7 @@ from typing import assert_never
 from docstore.model.service import State
 from docstore.services.subscriptions import (
     Mark,
-    Phase,
+    SubscriptionPhase,
     advance_request,
     end_request,
     pause_request,
@@ -109,7 +109,7 @@ class Delivery:
 
     def _begin(self, event: Began, now: float) -> Effect:
         found = event.subscription
-        if found.phase is not Phase.ACTIVE:
+        if found.phase is not SubscriptionPhase.ACTIVE:
             return Leave()
         self._mark = self._saved = found.mark
         self._saved_at = now

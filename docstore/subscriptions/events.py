@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from docstore.services.subscriptions import Mark, Subscription
+from docstore.services.subscriptions import Mark, SubscriptionState
 
 
 @dataclass(frozen=True, slots=True)
 class Began:
     """This node owns the subscription's document, which says this."""
 
-    subscription: Subscription
+    subscription: SubscriptionState
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from docstore.model.document import Row
-from docstore.services.sessions_groups import Group, read_group
+from docstore.services.sessions_groups import GroupState, read_group
 from docstore.testing.simulation.world import World
 from tests.sim.actors import Sent
 from tests.sim.clocks import RATE_ERROR
@@ -20,7 +20,7 @@ class GroupInvariants:
 
     def __init__(self, world: World, checked: Counter[str]) -> None:
         self.checked = checked
-        self.groups: dict[str, Group | None] = {}
+        self.groups: dict[str, GroupState | None] = {}
         """Link -> the group as it is decided, None once it is deleted."""
         self._world = world
         self._tokens: dict[tuple[str, str], int] = {}
@@ -68,7 +68,7 @@ class GroupInvariants:
         self.checked["returns"] += member in held
         held.append(member)
 
-    def _check_removed(self, member: str, now: Group, was: Group | None) -> None:
+    def _check_removed(self, member: str, now: GroupState, was: GroupState | None) -> None:
         assert was is not None
         instance = was.members[member].instance
         heirs = [each for each in now.members.values() if each.instance == instance]

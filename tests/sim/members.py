@@ -6,8 +6,7 @@ from docstore.model import json
 from docstore.model.operation import ANY_TOMBSTONE, Answer, Conditions, Operation
 from docstore.ownership.by_induction import Acquired, Event, Fenced, Mode, Revoked
 from docstore.services.offsets import nothing_read, offset_link
-from docstore.services.sessions_groups import GROUPS, Group, Settings
-from docstore.services.sessions_groups import Member as About
+from docstore.services.sessions_groups import GROUPS, GroupState, MemberDetails, Settings
 from docstore.sessions.group_messages import (
     Again,
     Changed,
@@ -94,7 +93,7 @@ class Participant(Actor):
         self.member = None
         topics = {"t": self.shape.partitions} if self.is_of_consumers else {}
         parts = topics or {"": self.shape.partitions}
-        group = Group(parts=parts, settings=settings_for(self.shape))
+        group = GroupState(parts=parts, settings=settings_for(self.shape))
         operation = Operation(
             verb="POST", link=self.link, body=group.pack(), recreate_below=ANY_TOMBSTONE
         )
@@ -105,7 +104,7 @@ class Participant(Actor):
             self.later(AGAIN_S, self.begin)
             return
         instance = self.name if self.shape.instances else ""
-        self.member = Member(self._new_id, About(instance=instance))
+        self.member = Member(self._new_id, MemberDetails(instance=instance))
         self._feed(Tick())
         if self.rng.random() < 0.6 and self.world.now < self.shape.faults_s:
             self.later(0.5 + self.rng.random() * self.shape.leaves_s, self._leave, self.member)

@@ -26,8 +26,7 @@ from docstore.machines.events import Noticed, Received, Surveyed, Tick, Told, Tu
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.services.groups import GroupService
-from docstore.services.sessions_groups import ROLES, Group, Settings
-from docstore.services.sessions_groups import Member as About
+from docstore.services.sessions_groups import ROLES, GroupState, MemberDetails, Settings
 from docstore.sessions.coordinating import Coordinating
 from docstore.sessions.effects import Confirm
 from docstore.sessions.events import Asked, Confirmed, SessionEvent
@@ -113,7 +112,7 @@ class World:
         self.bounds = bounds
         self.now = 10.0
         self.owner, self.reign = "a", 1
-        state = Group(parts={"": 1}, settings=SETTINGS).pack()
+        state = GroupState(parts={"": 1}, settings=SETTINGS).pack()
         self.row = Row(0, 0, 1, "a", LINK, 0, "POST", 0, False, b"", b"", b"", state)
         self.sights = {name: Sight(name) for name in NODES}
         self.machines = {
@@ -132,7 +131,7 @@ class World:
         self._requests = 0
         ids = {name: iter(range(9)) for name in MEMBERS}
         self.members = {
-            name: Member(lambda name=name: f"{name}{next(ids[name])}", About())  # type: ignore[misc]
+            name: Member(lambda name=name: f"{name}{next(ids[name])}", MemberDetails())  # type: ignore[misc]
             for name in MEMBERS
         }
         self._settle()

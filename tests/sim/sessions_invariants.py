@@ -11,7 +11,7 @@ from docstore.model import json
 from docstore.model.document import LEASE, Row
 from docstore.model.fences import fences_of
 from docstore.ownership.by_store import Turns
-from docstore.services.leases import LEASES, Lease, Phase, read_lease
+from docstore.services.leases import LEASES, LeasePhase, LeaseState, read_lease
 from docstore.services.sessions_groups import GROUPS, ROLES
 from docstore.services.turns import ELECTIONS, LOCKS, turns_of
 from docstore.testing.simulation.world import World
@@ -119,11 +119,11 @@ class SessionInvariants:
     def _lease_decided(self, row: Row, before: Row | None) -> None:
         lease = None if row.deleted else read_lease(row.state)
         was = None if before is None or before.deleted else read_lease(before.state)
-        if was is not None and was.phase is Phase.ENDED and not row.deleted:
+        if was is not None and was.phase is LeasePhase.ENDED and not row.deleted:
             raise Violation(f"SI5: {row.link} had ended, and changes")
-        if was is not None and was.phase is not Phase.ENDED and row.deleted:
+        if was is not None and was.phase is not LeasePhase.ENDED and row.deleted:
             raise Violation(f"SI5: {row.link} is deleted before it has ended")
-        if lease is not None and lease.phase is Phase.ENDED:
+        if lease is not None and lease.phase is LeasePhase.ENDED:
             self.checked[f"lease {lease.why}"] += 1
             self.ended[row.link] = self._world.now
             self._check_end(row.link)
@@ -218,7 +218,7 @@ class SessionInvariants:
         rows = self.versions.get(link)
         return Turns() if not rows or rows[-1].deleted else turns_of(json.load(rows[-1].state))
 
-    def lease(self, link: str) -> Lease | None:
+    def lease(self, link: str) -> LeaseState | None:
         """Return a lease as it is decided, None if there is none."""
         rows = self.versions.get(link)
         return None if not rows or rows[-1].deleted else read_lease(rows[-1].state)

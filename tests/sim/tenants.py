@@ -8,7 +8,7 @@ from docstore.model.document import LEASE, Row
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.ownership.by_store import Candidate as Entry
 from docstore.ownership.by_store import Turns
-from docstore.services.leases import LEASES, Behavior, Lease, Phase, read_lease
+from docstore.services.leases import LEASES, Behavior, LeasePhase, LeaseState, read_lease
 from docstore.services.turns import CAMPAIGNS, RESIGNS, state_of, turns_of
 from docstore.sessions.holder import WINDOW, Holder, KeepAlive, Lapsed, Lost, Regained
 from tests.sim.actors import (
@@ -77,7 +77,7 @@ class Tenant(Actor):
         self._post(f"{self.name}.{self.life}.{self._leases}", None)
 
     def _post(self, lease: str, first: Sent | None) -> None:
-        wanted = Lease(ttl_ms=self.shape.ttl_ms, behavior=self.behavior, holder=self.name)
+        wanted = LeaseState(ttl_ms=self.shape.ttl_ms, behavior=self.behavior, holder=self.name)
         operation = Operation(verb="POST", link=f"{LEASES}/{lease}", body=json.dump(wanted.state()))
         # The owner has counted since it first came: a later attempt proves nothing.
         self.ask(
@@ -89,7 +89,7 @@ class Tenant(Actor):
         found = None if row is None or row.deleted else read_lease(row.state)
         if not is_settled(answer):
             self.later(AGAIN_S, self._post, lease, first)
-        elif found is None or found.phase is not Phase.ALIVE:
+        elif found is None or found.phase is not LeasePhase.ALIVE:
             self.create()
         else:
             self.holder.hold(lease, self.ttl_s, first.stamp, window_s=self.window_s)

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore.access.grants import Level
+from docstore.access.grants import AccessLevel
 from docstore.http.reply import Reply
 
 
@@ -25,7 +25,7 @@ class Kind(Enum):
 
 
 OPEN, ANYBODY, INSIDE, DECLARED = Kind
-READ, WRITE, ADMIN = Level
+READ, WRITE, ADMIN = AccessLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Permissions:
     reads: of GET, HEAD and OPTIONS. changes: of all other methods, but for those named here.
     """
 
-    reads: Level | Kind
-    changes: Level | Kind = ADMIN
-    posts: Level | None = None
+    reads: AccessLevel | Kind
+    changes: AccessLevel | Kind = ADMIN
+    posts: AccessLevel | None = None
     """The level for POST below the path."""
     makes: Kind | None = None
     """The permission for POST at the path itself."""

@@ -33,7 +33,12 @@ from docstore.reads.scans.feed import Feed
 from docstore.runtime.stepping import NoLinks, Stepping, clock
 from docstore.runtime.trace.of_subscriptions import TABLE
 from docstore.runtime.trace.recorder import Recorder
-from docstore.services.subscriptions import SUBSCRIPTIONS, Phase, Subscription, read_subscription
+from docstore.services.subscriptions import (
+    SUBSCRIPTIONS,
+    SubscriptionPhase,
+    SubscriptionState,
+    read_subscription,
+)
 from docstore.storage.store import Store
 from docstore.subscriptions.deliveries import Deliveries, Happened, Wanted
 from docstore.subscriptions.effects import Call, Confirm, Leave, Read, Save, Wait
@@ -120,7 +125,7 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
     def noticed(self, row: Row) -> None:
         """Hear of a decided row of a subscription."""
         about = None if row.deleted else read_subscription(row.state)
-        is_active = about is not None and about.phase is Phase.ACTIVE
+        is_active = about is not None and about.phase is SubscriptionPhase.ACTIVE
         run = self._running.get(row.link)
         if run is None:
             if is_active:
@@ -240,7 +245,7 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
             self._end(run)
             return
         run.about, run.tag = found
-        run.is_wanted |= run.about.phase is Phase.ACTIVE
+        run.is_wanted |= run.about.phase is SubscriptionPhase.ACTIVE
         self.feed(Happened(run.link, Began(run.about)))
         while run.wanted is not None:
             effect, run.wanted = run.wanted, None
@@ -255,7 +260,7 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
             run.wanted = effect.message
 
     async def _carry_out(
-        self, run: "_Run", about: Subscription, effect: "Read | Confirm | Call | Save | Wait"
+        self, run: "_Run", about: SubscriptionState, effect: "Read | Confirm | Call | Save | Wait"
     ) -> None:
         """Perform one effect. A subscription has a turn from Read or Confirm to the end of Call.
 
@@ -275,7 +280,7 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
         self.feed(Happened(run.link, event))
 
     async def _answer(
-        self, run: "_Run", about: Subscription, effect: "Read | Confirm | Call | Save | Wait"
+        self, run: "_Run", about: SubscriptionState, effect: "Read | Confirm | Call | Save | Wait"
     ) -> Event:
         match effect:
             case Read():
@@ -296,14 +301,14 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
             case _:
                 assert_never(effect)
 
-    async def _read(self, about: Subscription, effect: Read) -> Came | HistoryGone:
+    async def _read(self, about: SubscriptionState, effect: Read) -> Came | HistoryGone:
         began = clock()
         found = await self._reading.read(about, effect.mark, effect.rows)
         if isinstance(found, Came) and not found.rows:  # Looking in vain costs a third of a core.
             await asyncio.sleep(RESTS * (clock() - began))
         return found
 
-    async def _document(self, link: str) -> tuple[Subscription, Tag] | None:
+    async def _document(self, link: str) -> tuple[SubscriptionState, Tag] | None:
         """Return what the document says, None if it is gone, or another node's.
 
         Raises Unavailable when no node answers.
@@ -317,7 +322,7 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
         about = read_subscription(row.state)
         return (about, tag_of(row, LINEARIZABLE)) if about is not None else None
 
-    async def _confirmed(self, run: "_Run", about: Subscription) -> Event:
+    async def _confirmed(self, run: "_Run", about: SubscriptionState) -> Event:
         try:
             found = await self._document(run.link)
         except DocstoreError as error:
@@ -326,7 +331,7 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
         is_same = found is not None and found[1] == run.tag and not is_over
         return Confirmed(is_same, self._may_read(about.user, about.path))
 
-    async def _called(self, run: "_Run", about: Subscription, effect: Call) -> Called:
+    async def _called(self, run: "_Run", about: SubscriptionState, effect: Call) -> Called:
         body = _body(run.link, effect)
         called = await self._caller.deliver(run.link, about.callback, about.sealed, body)
         self.counters["calls"] += 1
@@ -380,7 +385,7 @@ class _Run:
 
     link: str
     task: "asyncio.Task[None] | None" = None
-    about: Subscription | None = None
+    about: SubscriptionState | None = None
     is_wanted: bool = False
     tag: Tag = (0, 0)
     has_heard: bool = False

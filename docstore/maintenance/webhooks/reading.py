@@ -21,7 +21,7 @@ from docstore.reads.scans.feed import Feed, Wanted
 from docstore.reads.scans.queries import Queries
 from docstore.reads.scans.scanner import Scans
 from docstore.services.registry import FACTORIES, Registry
-from docstore.services.subscriptions import Mark, Replay, Subscription
+from docstore.services.subscriptions import Mark, Replay, SubscriptionState
 from docstore.subscriptions.events import Came, HistoryGone
 
 TIMEOUT_S = 10.0
@@ -46,7 +46,7 @@ class Reading:
         self._registry = registry
         self._positions = positions
 
-    async def read(self, about: Subscription, mark: Mark, rows: int) -> Came | HistoryGone:
+    async def read(self, about: SubscriptionState, mark: Mark, rows: int) -> Came | HistoryGone:
         """Return what stands behind a mark. Raises DocstoreError: Unavailable, most of all."""
         cut = unpack_part(await self._positions.opened(mark.position, TIMEOUT_S))
         pack = await self._positions.packing(TIMEOUT_S, reads_all=not about.user)
@@ -66,7 +66,7 @@ class Reading:
         return HistoryGone(why, pack(await self._scans.earliest(TIMEOUT_S)))
 
     async def _documents(
-        self, about: Subscription, cut: Cut, mark: Mark, replay: Replay, rows: int
+        self, about: SubscriptionState, cut: Cut, mark: Mark, replay: Replay, rows: int
     ) -> Came:
         """Return some documents of a cut, behind one of them."""
         path = about.path

@@ -4,9 +4,9 @@ import pytest
 
 from docstore.access import authenticator as module
 from docstore.access.authenticator import Authenticator
-from docstore.access.grants import Level
+from docstore.access.grants import AccessLevel
 from docstore.access.rules import rules_of
-from docstore.access.web_tokens import Key
+from docstore.access.web_tokens import VerificationKey
 from tests.docstore.access.tokens import (
     EC,
     FILE,
@@ -16,7 +16,7 @@ from tests.docstore.access.tokens import (
     web_token,
 )
 
-READ, WRITE = Level.READ, Level.WRITE
+READ, WRITE = AccessLevel.READ, AccessLevel.WRITE
 
 
 @pytest.fixture
@@ -113,12 +113,12 @@ def test_every_fault_is_the_same_work(
 ) -> None:
     """One signature each is looked at: the time says nothing of how far a token has come."""
     looked_at = []
-    has_signed = Key.has_signed
+    has_signed = VerificationKey.has_signed
 
-    def counted(key: Key, signature: bytes, signed: bytes) -> bool:
+    def counted(key: VerificationKey, signature: bytes, signed: bytes) -> bool:
         looked_at.append(key)
         return has_signed(key, signature, signed)
 
-    monkeypatch.setattr(Key, "has_signed", counted)
+    monkeypatch.setattr(VerificationKey, "has_signed", counted)
     authenticator.principal(f"Bearer {bad_tokens()[why]}", NOW)
     assert len(looked_at) == 1

@@ -6,12 +6,12 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from docstore.access.grants import Grants, Level
+from docstore.access.grants import AccessLevel, Grants
 from docstore.access.rules import rules_of
 from docstore.errors import BadConfig
 from tests.docstore.access.tokens import FILE, KEYS, ROLES, digest
 
-READ, WRITE, ADMIN = Level
+READ, WRITE, ADMIN = AccessLevel
 USER = '[users.ann]\ntokens = ["{}"]\nroles = ["reader"]\n'
 ROLE = '[roles.reader]\n"/" = "read"\n'
 

@@ -10,7 +10,7 @@ from docstore.model import json
 from docstore.model.operation import Answer, Operation
 from docstore.ownership.by_store import Candidate, Turns
 from docstore.services.attachments import LATE_S_MAX, REMEMBERED_MAX, REMEMBERED_S, Attached
-from docstore.services.leases import Lease, Phase
+from docstore.services.leases import LeasePhase, LeaseState
 from docstore.services.turns import turns_of
 from docstore.sessions.timing import SessionsConfig
 from tests.docstore.http.single import SingleNode
@@ -25,7 +25,7 @@ class Group(SingleNode):
     """A group of one, with a lease and a lock that has been taken under it, and released."""
 
     async def begin(self) -> Campaigns:
-        await self.change("PUT", LEASE, Lease(ttl_ms=1000).state())
+        await self.change("PUT", LEASE, LeaseState(ttl_ms=1000).state())
         campaigns = Campaigns(self)
         assert (await campaigns.run(campaign(), LEASE, 1)).is_success
         await self.change("PATCH", LINK, RELEASE)
@@ -37,9 +37,11 @@ class Group(SingleNode):
         )
         assert (await self.submit(operation, 1)).is_success
 
-    async def become(self, phase: Phase) -> None:
+    async def become(self, phase: LeasePhase) -> None:
         """Let the lease go on as somebody else wants it."""
-        await self.change("PUT", LEASE, Lease(ttl_ms=1000, attached=(LINK,), phase=phase).state())
+        await self.change(
+            "PUT", LEASE, LeaseState(ttl_ms=1000, attached=(LINK,), phase=phase).state()
+        )
 
     @property
     def turns(self) -> Turns:
@@ -71,7 +73,7 @@ async def test_it_is_in_the_queue_before_its_lease_has_answered_and_told_after_i
 
 
 async def test_the_first_one_goes_behind(group: Group) -> None:
-    await group.change("PUT", LEASE, Lease(ttl_ms=1000).state())
+    await group.change("PUT", LEASE, LeaseState(ttl_ms=1000).state())
     silence: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     group.waits = [silence]
     running = asyncio.ensure_future(Campaigns(group).run(campaign(), LEASE, 1))
@@ -85,7 +87,7 @@ async def test_under_a_lease_that_has_ended_it_leaves_nobody_behind_and_is_told_
     group: Group,
 ) -> None:
     campaigns = await group.begin()
-    await group.become(Phase.ENDED)
+    await group.become(LeasePhase.ENDED)
     answer = await campaigns.run(campaign(), LEASE, 1)
     assert (answer.status, answer.code) == (410, "lease-ended")
     assert (group.turns.holder, group.turns.queue) == (None, ())
@@ -98,7 +100,7 @@ async def test_who_holds_under_a_lease_that_is_expiring_is_not_taken_out(group: 
     """It may believe that it holds until the lease has ended."""
     campaigns = await group.begin()
     assert (await campaigns.run(campaign(), LEASE, 1)).is_success
-    await group.become(Phase.EXPIRING)
+    await group.become(LeasePhase.EXPIRING)
     assert (await campaigns.run(campaign(), LEASE, 1)).code == "lease-ended"
     assert group.turns.holder == Candidate("a", LEASE)
 

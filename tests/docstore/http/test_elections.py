@@ -9,7 +9,7 @@ import pytest
 from docstore.model import json
 from docstore.model.operation import Answer, Operation
 from docstore.ownership.by_store import QUEUE_MAX, Candidate, Turns
-from docstore.services.leases import Lease, Phase
+from docstore.services.leases import LeasePhase, LeaseState
 from docstore.services.turns import state_of
 from tests.docstore.http.problem import problem_of
 from tests.docstore.http.single import SingleNode
@@ -33,8 +33,8 @@ async def put(node: SingleNode, link: str, state: Any) -> None:
 async def leases(node: SingleNode) -> None:
     """Leases a, b, c that live, and one that has ended."""
     for name in "abc":
-        await put(node, lease(name), Lease(ttl_ms=1000).state())
-    await put(node, lease("ended"), Lease(ttl_ms=1000, phase=Phase.ENDED).state())
+        await put(node, lease(name), LeaseState(ttl_ms=1000).state())
+    await put(node, lease("ended"), LeaseState(ttl_ms=1000, phase=LeasePhase.ENDED).state())
 
 
 async def ask(

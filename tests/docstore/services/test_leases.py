@@ -9,9 +9,9 @@ from docstore.model.service import Refusal
 from docstore.services.leases import (
     ATTACHED_MAX,
     Behavior,
-    Lease,
+    LeasePhase,
     LeaseService,
-    Phase,
+    LeaseState,
     asked_lease,
     lease_of,
     read_lease,
@@ -19,8 +19,11 @@ from docstore.services.leases import (
 
 SERVICE = LeaseService()
 END = {"kind": "EndRequest", "why": "expired", "endedMicros": 7}
-PHASES = {"alive": Lease(ttl_ms=1000), "expiring": Lease(ttl_ms=1000, phase=Phase.EXPIRING),
-          "ended": Lease(ttl_ms=1000, phase=Phase.ENDED, why="revoked", ended_us=1)}  # fmt: skip
+PHASES = {
+    "alive": LeaseState(ttl_ms=1000),
+    "expiring": LeaseState(ttl_ms=1000, phase=LeasePhase.EXPIRING),
+    "ended": LeaseState(ttl_ms=1000, phase=LeasePhase.ENDED, why="revoked", ended_us=1),
+}
 TABLE = [
     ("alive", "ExpireRequest", "expiring"),
     ("alive", "EndRequest", "ended"),
@@ -54,7 +57,7 @@ def test_what_a_request_makes_of_a_lease(before: str, kind: str, after: str | in
 
 def test_what_is_attached_twice_is_there_once_and_what_is_detached_is_gone() -> None:
     attach = {"kind": "AttachRequest", "link": "/notes/a"}
-    state = SERVICE.patch(Lease(ttl_ms=1000).state(), attach)
+    state = SERVICE.patch(LeaseState(ttl_ms=1000).state(), attach)
     assert state is not None
     assert state["attached"] == ["/notes/a"]
     assert SERVICE.patch(state, attach) is None
@@ -67,7 +70,7 @@ def test_what_is_attached_twice_is_there_once_and_what_is_detached_is_gone() -> 
 def test_a_place_in_a_queue_is_not_detached_since_somebody_may_be_on_the_way_to_it(
     link: str,
 ) -> None:
-    state = SERVICE.patch(Lease(ttl_ms=1000).state(), {"kind": "AttachRequest", "link": link})
+    state = SERVICE.patch(LeaseState(ttl_ms=1000).state(), {"kind": "AttachRequest", "link": link})
     assert state is not None
     with pytest.raises(Refusal) as refusal:
         SERVICE.patch(state, {"kind": "DetachRequest", "link": link})
@@ -76,7 +79,7 @@ def test_a_place_in_a_queue_is_not_detached_since_somebody_may_be_on_the_way_to_
 
 def test_no_more_is_attached_than_can_be_swept() -> None:
     links = tuple(f"/notes/{number}" for number in range(ATTACHED_MAX))
-    full = Lease(ttl_ms=1000, attached=links).state()
+    full = LeaseState(ttl_ms=1000, attached=links).state()
     with pytest.raises(Refusal) as refusal:
         SERVICE.patch(full, {"kind": "AttachRequest", "link": "/notes/more"})
     assert (refusal.value.status, refusal.value.code) == (409, "too-many-attached")
@@ -84,7 +87,7 @@ def test_no_more_is_attached_than_can_be_swept() -> None:
 
 
 def test_places_in_queues_are_attached_and_other_documents_of_nodes_are_not() -> None:
-    lease = Lease(ttl_ms=1000).state()
+    lease = LeaseState(ttl_ms=1000).state()
     for link in ("/core/locks/a", "/core/elections/a"):
         assert SERVICE.patch(lease, {"kind": "AttachRequest", "link": link}) is not None
     for link in ("/core/leases/a", "/core/streams/t", "/core/locks/a/b"):
@@ -93,11 +96,11 @@ def test_places_in_queues_are_attached_and_other_documents_of_nodes_are_not() ->
 
 
 def test_a_document_says_again_what_it_was_made_of() -> None:
-    lease = Lease(
+    lease = LeaseState(
         ttl_ms=1000, behavior=Behavior.RELEASE, holder="h", attached=("/a/b",),
-        phase=Phase.ENDED, why="expired", ended_us=9,
+        phase=LeasePhase.ENDED, why="expired", ended_us=9,
     )  # fmt: skip
     assert lease_of(lease.state()) == lease == read_lease(json.dump(lease.state()))
     assert read_lease(b'{"ttlMs":1000}') is None
     assert read_lease(b"[]") is None
-    assert asked_lease({}) == Lease(ttl_ms=10_000)
+    assert asked_lease({}) == LeaseState(ttl_ms=10_000)

@@ -1,7 +1,7 @@
 """What tests of leases ask of a group of machines, and how they are answered."""
 
 from docstore.model.document import LEASE
-from docstore.services.leases import LEASES, Lease
+from docstore.services.leases import LEASES, LeaseState
 from tests.docstore.sessions.group import Group
 
 TTL_S = 2.0
@@ -10,7 +10,7 @@ LINK = f"{LEASES}/x"
 
 def granted(group: Group, name: str = "x", **more: object) -> str:
     """Make a lease, as a client does."""
-    lease = Lease(ttl_ms=int(TTL_S * 1000), **more)  # type: ignore[arg-type]
+    lease = LeaseState(ttl_ms=int(TTL_S * 1000), **more)  # type: ignore[arg-type]
     group.put(f"{LEASES}/{name}", lease.state())
     return f"{LEASES}/{name}"
 

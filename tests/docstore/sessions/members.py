@@ -10,8 +10,7 @@ from typing import Any
 
 from docstore.model import json
 from docstore.ownership.by_induction import Mode, Revoked
-from docstore.services.sessions_groups import ROLES, Group, Settings, group_of
-from docstore.services.sessions_groups import Member as About
+from docstore.services.sessions_groups import ROLES, GroupState, MemberDetails, Settings, group_of
 from docstore.sessions.group_messages import Leave, Pulse, Reply, Request, Wait, reply_of
 from docstore.sessions.member import Member
 from docstore.sessions.member_events import (
@@ -69,7 +68,9 @@ class World:
         usual = {"mode": Mode(mode), "session_ms": 3_000, "heartbeat_ms": 500, "revoke_ms": 3_000}
         window = {"window_ms": 1_500 if mode == "exclusive" else 9_000}
         self.settings = Settings(**usual | window | times)  # type: ignore[arg-type]
-        self.nodes.put(self.link, Group(parts={"": partitions}, settings=self.settings).state())
+        self.nodes.put(
+            self.link, GroupState(parts={"": partitions}, settings=self.settings).state()
+        )
         self.partitions = partitions
         self.processes: dict[str, Process] = {}
         self.delays: Callable[[str, Request, Reply | None], float] = lambda name, asked, reply: 0.0
@@ -90,7 +91,7 @@ class World:
         """Let a process take part; rate: as of `group.Group`."""
         ids = iter(range(1_000))
         process = Process(
-            Member(lambda: f"{name}{next(ids)}", About(**about)),
+            Member(lambda: f"{name}{next(ids)}", MemberDetails(**about)),
             {"+": 1.02, "-": 0.98}.get(rate, 1.0),
             1_000.0 * (len(self.processes) + 1),
         )
@@ -235,7 +236,7 @@ class World:
                 assert len(found) < 2, f"{found} lead {partition} at {self.nodes.now:.2f}"
 
     @property
-    def group(self) -> Group:
+    def group(self) -> GroupState:
         """Return the group as its document has it."""
         return group_of(json.load(self.nodes.documents[self.link].state))
 

@@ -6,8 +6,7 @@ Pulses are made by hand, as no well-behaved member would send them.
 from typing import Any
 
 from docstore.model import json
-from docstore.services.sessions_groups import ROLES, Group, Settings, group_of
-from docstore.services.sessions_groups import Member as About
+from docstore.services.sessions_groups import ROLES, GroupState, MemberDetails, Settings, group_of
 from docstore.sessions.group_messages import (
     Confirmed,
     Join,
@@ -29,7 +28,7 @@ class Talk:
     def __init__(self, partitions: int = 2, **settings: Any) -> None:
         self.nodes = Nodes()
         times = {"session_ms": 3_000, "window_ms": 1_500, "heartbeat_ms": 500, "revoke_ms": 3_000}
-        group = Group(parts={"": partitions}, settings=Settings(**times | settings))
+        group = GroupState(parts={"": partitions}, settings=Settings(**times | settings))
         self.nodes.put(LINK, group.state())
         self._numbers = 0
 
@@ -55,7 +54,7 @@ class Talk:
         return self.nodes.replies[call].code
 
     def join(self, member: str, **about: Any) -> None:
-        assert isinstance(self.say(Join(member, About(**about))), Joined)
+        assert isinstance(self.say(Join(member, MemberDetails(**about))), Joined)
 
     def pulse(
         self,
@@ -78,7 +77,7 @@ class Talk:
         return Pulse(member, self._numbers, known, self._numbers, owned)
 
     @property
-    def group(self) -> Group:
+    def group(self) -> GroupState:
         return group_of(json.load(self.nodes.documents[LINK].state))
 
     def holders(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from docstore.machines.events import LinkLost
-from docstore.services.leases import LEASES, Lease
+from docstore.services.leases import LEASES, LeaseState
 from tests.docstore.sessions.group import Group
 
 LINK = f"{LEASES}/x"
@@ -12,7 +12,7 @@ LINK = f"{LEASES}/x"
 @pytest.fixture
 def group() -> Group:
     group = Group()
-    group.put(LINK, Lease(ttl_ms=60_000).state())
+    group.put(LINK, LeaseState(ttl_ms=60_000).state())
     return group
 
 

@@ -1,7 +1,7 @@
 """The coordinator's rules G1, G2 and G8: who is confirmed, who is removed, who is woken."""
 
 from docstore.model.operation import Answer, Operation
-from docstore.services.sessions_groups import Member as About
+from docstore.services.sessions_groups import MemberDetails
 from docstore.sessions.group_messages import (
     Again,
     Changed,
@@ -25,7 +25,7 @@ def test_a_join_is_answered_once_it_is_decided_and_grants_what_is_free() -> None
     talk.join("x", host="h", instance="i")
     group = talk.group
     assert (group.generation, group.phase) == (1, "Stable")
-    assert group.members["x"] == About("i", "h", 1, 1)
+    assert group.members["x"] == MemberDetails("i", "h", 1, 1)
     version = talk.nodes.documents[LINK].version
     assert [each.token for each in group.tenure.values()] == [version, version]
 
@@ -139,7 +139,7 @@ def test_g2_a_partition_that_an_update_of_unknown_fate_takes_away_is_not_confirm
         return None
 
     talk.nodes.answers = lose
-    talk.ask(Join("y", About()))
+    talk.ask(Join("y", MemberDetails()))
     assert applied
     [gone] = {"0", "1"} - set(_confirmed(talk.pulse("x", "0", "1")))
     talk.nodes.answers = lambda node, asked: None

@@ -14,9 +14,9 @@ from docstore.services.groups import GroupService, why_not
 from docstore.services.sessions_groups import (
     PHASES,
     ROLES,
-    Group,
-    Member,
-    Phase,
+    GroupPhase,
+    GroupState,
+    MemberDetails,
     Settings,
     Tenure,
     group_of,
@@ -29,9 +29,9 @@ LINK = f"{ROLES}/pricing"
 OVERLAPPING = Settings(mode=Mode.NON_EXCLUSIVE, window_ms=18_000)
 
 
-def grown(group: Group, *members: str, token: int = 1) -> Group:
+def grown(group: GroupState, *members: str, token: int = 1) -> GroupState:
     """Return the group after some members have joined."""
-    return reconciled(LINK, group, Changes(joins=dict.fromkeys(members, Member())), token)
+    return reconciled(LINK, group, Changes(joins=dict.fromkeys(members, MemberDetails())), token)
 
 
 STEPS = st.lists(
@@ -44,13 +44,13 @@ STEPS = st.lists(
 def test_i17_every_history_is_read_as_written_and_is_one_that_the_service_lets_pass(
     partitions: int, steps: list[tuple[str, int]], settings: Settings
 ) -> None:
-    group, version = Group(parts={"": partitions}, settings=settings), 0
+    group, version = GroupState(parts={"": partitions}, settings=settings), 0
     tokens: dict[str, int] = {}
     for kind, number in steps:
         name = f"m{number}"
         changes = Changes()
         if kind == "join" or (kind == "drain" and name in group.members):
-            changes.joins[name] = Member("", "h", int(kind == "join"))
+            changes.joins[name] = MemberDetails("", "h", int(kind == "join"))
         elif kind == "leave":
             changes.gone.add(name)
         else:
@@ -72,7 +72,7 @@ def test_i17_every_history_is_read_as_written_and_is_one_that_the_service_lets_p
 
 
 def test_all_transitions_of_the_table_happen() -> None:
-    empty = Group(parts={"": 2})
+    empty = GroupState(parts={"": 2})
     one = grown(empty, "x")
     two = grown(one, "y", token=2)
     three = grown(two, "z", token=3)
@@ -85,13 +85,13 @@ def test_all_transitions_of_the_table_happen() -> None:
     bigger = replace(one, parts={"t": 1, "u": 1})
     pairs = [(empty, replace(empty, generation=1, settings=OVERLAPPING)), (empty, one), (one, two)]
     pairs += [(two, three), (two, moved), (moved, gone), (two, all_gone)]
-    pairs += [(one, reconciled(LINK, one, Changes(joins={"x": Member("", "", 2)}), 2))]
+    pairs += [(one, reconciled(LINK, one, Changes(joins={"x": MemberDetails("", "", 2)}), 2))]
     assert {(before.phase, after.phase) for before, after in pairs} == set(PHASES)
     assert [why_not(before, after, after_version(after)) for before, after in pairs] == [""] * 8
     assert bigger.partitions == ["t/0", "u/0"]
 
 
-def after_version(group: Group) -> int:
+def after_version(group: GroupState) -> int:
     return max((each.token for each in group.tenure.values()), default=9)
 
 
@@ -112,14 +112,14 @@ def after_version(group: Group) -> int:
     ],
 )
 def test_i17_what_no_reign_may_decide_is_refused(
-    change: Callable[[Group], Group], why: str
+    change: Callable[[GroupState], GroupState], why: str
 ) -> None:
-    one = grown(Group(parts={"": 2}), "x")
+    one = grown(GroupState(parts={"": 2}), "x")
     assert why in why_not(one, change(one), 2)
 
 
 def test_an_update_without_a_change_is_none() -> None:
-    service, one = GroupService(ROLES, "docstore:Roles"), grown(Group(parts={"": 2}), "x")
+    service, one = GroupService(ROLES, "docstore:Roles"), grown(GroupState(parts={"": 2}), "x")
     assert service.patch(one.state() | {"documentVersion": 2}, one.state()) is None
 
 
@@ -173,14 +173,14 @@ def test_times_and_sizes_that_cannot_be_are_refused(
     ],
 )
 def test_what_is_no_groups_document_is_refused(change: dict[str, Any]) -> None:
-    state = grown(Group(parts={"": 2}), "x").state()
+    state = grown(GroupState(parts={"": 2}), "x").state()
     with pytest.raises(Refusal) as refusal:
         group_of(state | change)
     assert refusal.value.status == 400
 
 
 def test_a_phase_is_what_members_target_and_tenure_make_it() -> None:
-    assert Group(parts={"": 1}).phase is Phase.EMPTY
-    one = grown(Group(parts={"": 2}), "x")
-    assert one.phase is Phase.STABLE
-    assert grown(one, "y").phase is Phase.RECONCILING
+    assert GroupState(parts={"": 1}).phase is GroupPhase.EMPTY
+    one = grown(GroupState(parts={"": 2}), "x")
+    assert one.phase is GroupPhase.STABLE
+    assert grown(one, "y").phase is GroupPhase.RECONCILING

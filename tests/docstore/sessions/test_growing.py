@@ -2,8 +2,7 @@
 
 from docstore.model import json
 from docstore.model.document import Row
-from docstore.services.sessions_groups import GROUPS, Group, group_of
-from docstore.services.sessions_groups import Member as About
+from docstore.services.sessions_groups import GROUPS, GroupState, MemberDetails, group_of
 from docstore.sessions.group_messages import Changed, Join, Pulse, reply_of
 from tests.docstore.sessions.group import Group as Nodes
 
@@ -20,8 +19,8 @@ def put_topic(nodes: Nodes, partitions: int) -> None:
 def test_a_group_takes_in_the_partitions_that_its_topic_has_got() -> None:
     nodes = Nodes(topics_s=1.0)
     put_topic(nodes, 2)
-    nodes.put(LINK, Group(parts={"flights": 2}).state())
-    call = nodes.call(LINK, "groups-join", list(Join("x", About())))
+    nodes.put(LINK, GroupState(parts={"flights": 2}).state())
+    call = nodes.call(LINK, "groups-join", list(Join("x", MemberDetails())))
     assert not nodes.replies[call].code
     nodes.run(2.0)
     assert found(nodes).parts == {"flights": 2}
@@ -38,10 +37,10 @@ def test_a_group_takes_in_the_partitions_that_its_topic_has_got() -> None:
 
 def test_a_topic_that_is_gone_takes_nothing_out() -> None:
     nodes = Nodes(topics_s=1.0)
-    nodes.put(LINK, Group(parts={"flights": 2}).state())
+    nodes.put(LINK, GroupState(parts={"flights": 2}).state())
     nodes.run(2.5)
     assert found(nodes).parts == {"flights": 2}
 
 
-def found(nodes: Nodes) -> Group:
+def found(nodes: Nodes) -> GroupState:
     return group_of(json.load(nodes.documents[LINK].state))

@@ -6,7 +6,7 @@ import pytest
 
 from docstore.model import json
 from docstore.model.operation import Answer, Operation
-from docstore.services.leases import LEASES, Lease, Phase
+from docstore.services.leases import LEASES, LeasePhase, LeaseState
 from tests.docstore.sessions.granting import (
     ALIVE,
     ENDED,
@@ -133,7 +133,7 @@ def test_s3_a_read_that_a_later_reign_answers_says_nothing_of_the_table_before(
 def test_s3_a_version_from_a_listing_decides_nothing(group: Group) -> None:
     granted(group, "x")
     granted(group, "y")
-    ended = json.dump(Lease(ttl_ms=2000, phase=Phase.ENDED).state())
+    ended = json.dump(LeaseState(ttl_ms=2000, phase=LeasePhase.ENDED).state())
     undecided = group.documents[f"{LEASES}/y"]._replace(epoch=9, version=9, state=ended)
     group.govern("b")
     assert kept_alive(group, "x") == ALIVE

@@ -3,8 +3,7 @@
 from itertools import count
 
 from docstore.ownership.by_induction import Acquired, Fenced, Revoked
-from docstore.services.sessions_groups import Member as About
-from docstore.services.sessions_groups import Settings
+from docstore.services.sessions_groups import MemberDetails, Settings
 from docstore.sessions import group_messages as messages
 from docstore.sessions.group_messages import (
     Again,
@@ -42,7 +41,7 @@ class Alone:
 
     def __init__(self) -> None:
         ids = count()
-        self.member = Member(lambda: f"m{next(ids)}", About())
+        self.member = Member(lambda: f"m{next(ids)}", MemberDetails())
         self.now = 10.0
         self.said: list[Say] = []
         self.told: list[object] = []
@@ -80,7 +79,7 @@ class Alone:
 
 def joined() -> Alone:
     alone = Alone()
-    assert alone.said[-1].request == Join("m0", About())
+    assert alone.said[-1].request == Join("m0", MemberDetails())
     alone.answer(Joined(1, SETTINGS.state(), {"": 2}), alone.said[-1])
     assert alone.pulse() == Pulse("m0", alone.said[-1].number, 1, 1, ())
     return alone
@@ -182,7 +181,7 @@ def test_m4_who_is_fenced_drops_everything_first_and_joins_as_another() -> None:
     alone.answer(messages.Fenced("fenced"), alone.last(Wait))
     assert alone.told == [Fenced(0, 7, "fenced")]
     assert not alone.leads()
-    assert alone.said[-1].request == Join("m1", About(), "m0")
+    assert alone.said[-1].request == Join("m1", MemberDetails(), "m0")
 
 
 def test_m4_replies_to_what_it_was_before_are_not_its_own() -> None:

@@ -1,6 +1,6 @@
 """The coordinator's rules G3 to G7: what moves when, and who is fenced meanwhile."""
 
-from docstore.services.sessions_groups import Member as About
+from docstore.services.sessions_groups import MemberDetails
 from docstore.sessions.group_messages import (
     Changed,
     Confirmed,
@@ -157,7 +157,7 @@ def test_who_was_fenced_comes_back_under_a_new_id_and_nobody_waits_for_its_old_s
     talk.pulse("x", "0", "1", "2", "3")
     talk.nodes.run(1.5)
     assert talk.pulse("x", "0", "1", "2", "3") == Fenced("fenced")
-    assert isinstance(talk.say(Join("x2", About(), "x")), Joined)
+    assert isinstance(talk.say(Join("x2", MemberDetails(), "x")), Joined)
     assert set(talk.group.members) == {"y", "x2"}
     assert set(talk.holders().values()) == {"y", "x2"}
 

@@ -1,6 +1,6 @@
 """Of which documents a node keeps anything: those of slots that it owns."""
 
-from docstore.services.leases import LEASES, Lease
+from docstore.services.leases import LEASES, LeaseState
 from tests.docstore.sessions.group import Group
 
 LINK = f"{LEASES}/x"
@@ -14,7 +14,7 @@ def users(group: Group) -> list[str]:
 
 def test_only_the_owner_has_use_for_a_row_and_who_has_not_let_go_of_its_table() -> None:
     group = Group()
-    group.put(LINK, Lease(ttl_ms=60_000).state())
+    group.put(LINK, LeaseState(ttl_ms=60_000).state())
     assert users(group) == ["a"]
     group.govern("b")
     assert users(group) == ["a", "b"]

@@ -10,7 +10,7 @@ from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.ownership.by_store import Candidate, Turns
-from docstore.services.leases import Lease
+from docstore.services.leases import LeaseState
 from docstore.services.turns import ELECTIONS, LOCKS, state_of, turns_of
 from docstore.sessions.events import Asked
 from docstore.wire.sessions_messages import Reply
@@ -302,7 +302,7 @@ def test_a_candidate_that_comes_while_the_next_is_promoted_does_not_stop_it() ->
 def test_when_the_lease_of_a_holder_ends_its_turn_goes_to_the_next_who_is_told() -> None:
     group = Elections()
     for name, ttl_ms in (("x", 1_000), ("y", 60_000)):
-        group.put(lease(name), Lease(ttl_ms=ttl_ms).state())
+        group.put(lease(name), LeaseState(ttl_ms=ttl_ms).state())
         group.patch(lease(name), {"kind": "AttachRequest", "link": LINK})
     group.campaign("xy")
     request = group.turn("y", at="b")
@@ -314,7 +314,7 @@ def test_when_the_lease_of_a_holder_ends_its_turn_goes_to_the_next_who_is_told()
 
 def test_a_campaign_that_arrives_after_its_lease_has_ended_is_found_by_a_later_pass() -> None:
     group = Elections()
-    group.put(lease("x"), Lease(ttl_ms=1_000).state())
+    group.put(lease("x"), LeaseState(ttl_ms=1_000).state())
     group.patch(lease("x"), {"kind": "AttachRequest", "link": LINK})
     group.run(1.5)
     group.campaign("x")

@@ -3,7 +3,7 @@
 import pytest
 
 from docstore.model.operation import Answer, Operation
-from docstore.services.leases import LEASES, Lease
+from docstore.services.leases import LEASES, LeaseState
 from docstore.sessions.calling import Served
 from docstore.sessions.reigning import Known
 from tests.docstore.sessions.group import Group
@@ -14,7 +14,7 @@ LINK = f"{LEASES}/x"
 @pytest.fixture
 def group() -> Group:
     group = Group()
-    group.put(LINK, Lease(ttl_ms=60_000).state())
+    group.put(LINK, LeaseState(ttl_ms=60_000).state())
     return group
 
 
@@ -115,7 +115,7 @@ def test_of_those_who_wait_only_the_one_whose_turn_it_is_is_answered(group: Grou
 
 def test_no_more_wait_at_a_node_than_it_has_room_for() -> None:
     group = Group(waiting_max=2)
-    group.put(LINK, Lease(ttl_ms=60_000).state())
+    group.put(LINK, LeaseState(ttl_ms=60_000).state())
     requests = [waiting(group, at="a") for _ in range(3)]
     assert [each for each in requests if each in group.replies] == requests[2:]
     assert group.reply(requests[2]).code == "too-many-waiting"

@@ -20,7 +20,12 @@ from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.reads.scans.feed import Feed
 from docstore.runtime.trace.lines import About, is_about, line
-from docstore.services.subscriptions import Mark, Phase, Subscription, read_subscription
+from docstore.services.subscriptions import (
+    Mark,
+    SubscriptionPhase,
+    SubscriptionState,
+    read_subscription,
+)
 from docstore.storage.store import Store
 from docstore.subscriptions import delivery
 from docstore.subscriptions.delivery import FAILURES_MAX, KEPT_BYTES_MAX
@@ -80,7 +85,7 @@ class Beside:
                 await asyncio.Event().wait()
         return False
 
-    async def read(self, about: Subscription, mark: Mark, rows: int) -> Came:
+    async def read(self, about: SubscriptionState, mark: Mark, rows: int) -> Came:
         n = int(mark.position)
         if n == self.end:
             return Came(b"", 0, mark)
@@ -110,7 +115,7 @@ class Alone:
 
     async def make(self, callback: str, link: str = LINK) -> None:
         sealed = self.caller.seal.seal(link, secret_of(bytes(32)))
-        about = Subscription(path="/a", callback=callback, sealed=sealed, mark=Mark("0"))
+        about = SubscriptionState(path="/a", callback=callback, sealed=sealed, mark=Mark("0"))
         made = Operation(verb="POST", link=link, body=json.dump(about.state()))
         self.deliverer.noticed(await self.submit(made))
 
@@ -124,10 +129,10 @@ class Alone:
         return await self.submit(Operation(verb="PATCH", link=LINK, body=body, media="handler"))
 
     @property
-    def about(self) -> Subscription:
+    def about(self) -> SubscriptionState:
         return self.about_of(LINK)
 
-    def about_of(self, link: str) -> Subscription:
+    def about_of(self, link: str) -> SubscriptionState:
         about = read_subscription(self.node.histories[link][-1].state)
         assert about is not None
         return about
@@ -161,7 +166,7 @@ async def test_a_backlog_does_not_keep_a_node_that_leaves(alone: Alone, receiver
     await receiver.until(lambda: not alone.delivered)
     assert len(receiver.calls) <= begun + 1
     assert alone.about.delivered == len(receiver.calls), "it says how far it has come"
-    assert alone.about.phase is Phase.ACTIVE
+    assert alone.about.phase is SubscriptionPhase.ACTIVE
 
 
 async def test_its_trace_shows_what_each_subscription_wants_and_no_change(
@@ -228,7 +233,9 @@ async def test_wh9_those_that_wait_hold_nothing_large(alone: Alone, receiver: Re
     Lines.most_held = 0
     for link in links:
         await alone.make(receiver.url, link)
-    await receiver.until(lambda: all(alone.about_of(each).phase is Phase.PAUSED for each in links))
+    await receiver.until(
+        lambda: all(alone.about_of(each).phase is SubscriptionPhase.PAUSED for each in links)
+    )
     assert len(receiver.ids) == len(links) * FAILURES_MAX
     # What is called with, and as much that a connection lets go of a moment after its answer.
     assert (
@@ -256,7 +263,7 @@ async def test_a_pause_forgets_nothing_that_was_taken(alone: Alone, receiver: Re
     await receiver.until(lambda: len(receiver.calls) == 3)
     alone.deliverer.noticed(await alone.change("PauseRequest"))
     await receiver.until(lambda: not alone.delivered)
-    assert (alone.about.phase, alone.about.delivered) == (Phase.PAUSED, 3)
+    assert (alone.about.phase, alone.about.delivered) == (SubscriptionPhase.PAUSED, 3)
     alone.beside.end = 5
     alone.deliverer.noticed(await alone.change("ResumeRequest"))
     await receiver.until(lambda: len(receiver.calls) >= 5)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docstore.services.subscriptions import Mark, Phase, Replay
+from docstore.services.subscriptions import Mark, Replay, SubscriptionPhase
 from docstore.subscriptions import delivery
 from docstore.subscriptions.delivery import Delivery
 from docstore.subscriptions.effects import Call, Confirm, Effect, Leave, Read, Save, Wait
@@ -56,8 +56,8 @@ def test_it_begins_where_the_document_says() -> None:
     assert Talk(mark=replay).last == Read(replay, delivery.ROWS_MAX)
 
 
-@pytest.mark.parametrize("phase", [Phase.PAUSED, Phase.ENDED])
-def test_what_is_not_active_is_left(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", [SubscriptionPhase.PAUSED, SubscriptionPhase.ENDED])
+def test_what_is_not_active_is_left(phase: SubscriptionPhase) -> None:
     assert Talk(phase=phase).last == Leave()
 
 
@@ -324,10 +324,10 @@ def play(seed: int) -> Counter[str]:
     world.check()
     world.is_dead = False
     for _ in range(4000):  # Whatever was wrong, it comes to the end.
-        if world.about.phase is Phase.PAUSED:
+        if world.about.phase is SubscriptionPhase.PAUSED:
             world.change({"kind": "ResumeRequest"})
         world.now += 1
-        if world.owner is None and world.about.phase is Phase.ACTIVE:
+        if world.owner is None and world.about.phase is SubscriptionPhase.ACTIVE:
             world.turn()
         elif world.owner is not None:
             world.perform(world.owner)

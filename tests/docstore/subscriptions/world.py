@@ -9,9 +9,9 @@ from random import Random
 from docstore.model.service import State
 from docstore.services.subscriptions import (
     Mark,
-    Phase,
-    Subscription,
+    SubscriptionPhase,
     SubscriptionService,
+    SubscriptionState,
     subscription_of,
 )
 from docstore.subscriptions.delivery import FAILURES_MAX, Delivery
@@ -33,9 +33,9 @@ from docstore.subscriptions.events import (
 RETRY_S = 1.0
 
 
-def subscription(**members: object) -> Subscription:
+def subscription(**members: object) -> SubscriptionState:
     said = {"path": "/a", "callback": "https://r.example/", "sealed": "s", "mark": Mark("0")}
-    return Subscription(**(said | members))  # type: ignore[arg-type]
+    return SubscriptionState(**(said | members))  # type: ignore[arg-type]
 
 
 class Owner:
@@ -66,7 +66,7 @@ class World:
         self.seen: Counter[str] = Counter()
 
     @property
-    def about(self) -> Subscription:
+    def about(self) -> SubscriptionState:
         return subscription_of(self.state)
 
     # What the nodes of the group do
@@ -84,11 +84,11 @@ class World:
             self.owner = None  # It is dead.
         elif chance < 0.33:
             self.is_dead = not self.is_dead
-        elif chance < 0.34 and self.about.phase is Phase.PAUSED:
+        elif chance < 0.34 and self.about.phase is SubscriptionPhase.PAUSED:
             self.change({"kind": "ResumeRequest"})
-        elif chance < 0.345 and self.about.phase is Phase.ACTIVE:
+        elif chance < 0.345 and self.about.phase is SubscriptionPhase.ACTIVE:
             self.change({"kind": "PauseRequest"})
-        if self.owner is None and self.about.phase is Phase.ACTIVE:
+        if self.owner is None and self.about.phase is SubscriptionPhase.ACTIVE:
             self.owner = Owner(self, self.rng)
         for owner in [self.owner, *self.deposed]:
             if owner is not None and self.rng.random() < 0.7:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from docstore.access.grants import Level
+from docstore.access.grants import AccessLevel
 from docstore.http.core_pages import ENTRY
 from docstore.http.metrics import KNOWN_METHODS
 from docstore.http.permissions import permission_for, permissions_at
@@ -86,5 +86,5 @@ def test_a_document_needs_its_own_path() -> None:
         ("PATCH", "/core/node-groups/default", (ADMIN, "/core/node-groups/default")),
     ],
 )  # fmt: skip
-def test_what_is_needed(method: str, path: str, need: tuple[Level, str]) -> None:
+def test_what_is_needed(method: str, path: str, need: tuple[AccessLevel, str]) -> None:
     assert permission_for(method, path) == need
