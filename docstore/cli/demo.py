@@ -18,8 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.panel import Panel
 
-from docstore.cli import demo_owners, demo_streams
-from docstore.cli.claims import DemoClaims
+from docstore.cli.demo_acts import DemoClaims, show_ownership, show_streams
 from docstore.cli.load import Plan, load
 from docstore.cli.terminal import take_interrupts
 from docstore.client import Client, ClientError, LocalCluster, RequestFailed
@@ -67,8 +66,8 @@ async def _show(cluster: LocalCluster, out: Console, claims: DemoClaims, plan: P
         await _kill(cluster, client, out, claims, link)
         await _resync(cluster, client, out, claims)
         await _given_back(client, out, claims, link)
-    await demo_streams.show(cluster, out, claims)
-    await demo_owners.show(cluster, out, claims)
+    await show_streams(cluster, out, claims)
+    await show_ownership(cluster, out, claims)
 
 
 async def _documents(client: Client, out: Console, claims: DemoClaims, plan: Plan) -> None:

@@ -5,8 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from docstore.cli.diagnosis.exposition import parsed
-from docstore.cli.diagnosis.seen import NodeReport, Seen
+from docstore.cli.diagnosis.seen import NodeReport, Seen, metrics_of
 from docstore.client import Client, ClientError, RequestFailed
 
 PATIENCE_S = 3.0
@@ -65,7 +64,7 @@ async def _metrics(node: Client) -> Mapping[str, float]:
         _, _, text = await node.request("GET", "/metrics")
     except RequestFailed:
         return {}
-    return parsed(text.decode("utf-8", "replace"))
+    return metrics_of(text.decode("utf-8", "replace"))
 
 
 async def _each(client: Client, factory: str, most: int) -> Sequence[Json]:

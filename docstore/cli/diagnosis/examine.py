@@ -1,12 +1,24 @@
-"""All findings on a group, from what was seen of it."""
+"""All findings on a group."""
 
-from docstore.cli.diagnosis import of_factories, of_members, of_nodes, of_slots, of_streams
-from docstore.cli.diagnosis.finding import Finding, in_order
+from collections.abc import Iterator
+
+from docstore.cli.diagnosis import of_members, of_nodes, of_slots, of_streams
+from docstore.cli.diagnosis.finding import RISK, Finding, in_order
 from docstore.cli.diagnosis.seen import Seen
-
-PARTS = (of_members, of_slots, of_nodes, of_streams, of_factories)
 
 
 def examine(seen: Seen) -> list[Finding]:
-    """Return what is wrong, then what will be."""
-    return in_order(finding for part in PARTS for finding in part.findings(seen))
+    """Return the findings, sorted by grade."""
+    found = [each for part in (of_members, of_slots, of_nodes, of_streams)
+             for each in part.findings(seen)]  # fmt: skip
+    return in_order([*found, *_of_factories(seen)])
+
+
+def _of_factories(seen: Seen) -> Iterator[Finding]:
+    for declaration in seen.factories:
+        for warning in declaration.get("warnings", ()):
+            yield Finding(
+                RISK, str(declaration["path"]),
+                f"`{warning['member']}` of its declaration changes nothing: {warning['detail']}",
+                "take it out, or do not rely on it", "http.md#said-in-vain",
+            )  # fmt: skip

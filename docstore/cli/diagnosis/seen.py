@@ -64,3 +64,16 @@ class Seen:
         """Say whether a member is alive, and answers; one that must not say counts as answering."""
         alive = any(each["id"] == name and each["status"] == "ALIVE" for each in self.members)
         return alive and name in self.nodes and not self.nodes[name].why_not
+
+
+def metrics_of(text: str) -> dict[str, float]:
+    """Return name, with its labels, -> value for each sample in the text of /metrics."""
+    found = {}
+    for line in text.splitlines():
+        name, _, value = line.rpartition(" ")
+        if name and not line.startswith("#"):
+            try:
+                found[name] = float(value)
+            except ValueError:
+                continue
+    return found

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from docstore.cli.diagnosis.examine import examine
-from docstore.cli.diagnosis.exposition import parsed
 from docstore.cli.diagnosis.finding import RISK, WRONG, Grade
-from docstore.cli.diagnosis.seen import NodeReport
+from docstore.cli.diagnosis.seen import NodeReport, metrics_of
 from tests.docstore.cli.diagnosis.pages import NOW_S, Change, Pages
 from tests.docstore.cli.diagnosis.places import is_a_place
 
@@ -219,4 +218,4 @@ def test_lost_datagrams_are_told_of() -> None:
 
 def test_metrics_are_read_back() -> None:
     text = '# TYPE a counter\na 1\nb{peer="n 1"} 2.5\nnonsense\nc NaN x\n'
-    assert parsed(text) == {"a": 1.0, 'b{peer="n 1"}': 2.5}
+    assert metrics_of(text) == {"a": 1.0, 'b{peer="n 1"}': 2.5}
