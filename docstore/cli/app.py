@@ -1,7 +1,6 @@
 """The command line: one function for each command, a table on a terminal, JSON on request.
 
-Each TAB of a completing shell runs this file, and `docstore get` should answer before anybody
-waits: what a command needs, it imports itself.
+Each TAB of a completing shell runs this file, so each command imports its own dependencies.
 """
 
 import os
@@ -54,7 +53,7 @@ app.add_typer(trace.app)
 app.add_typer(backup.backup, name="backup", rich_help_panel=backup.PANEL)
 app.add_typer(doctor.app)
 app.add_typer(certs.certs, name="certs", rich_help_panel=certs.PANEL)
-access = typer.Typer(no_args_is_help=True, help="The access file: who may ask for what.")
+access = typer.Typer(no_args_is_help=True, help="The access file: users and their permissions.")
 app.add_typer(access, name="access", rich_help_panel=NODES)
 app.add_typer(topics.topic, name="topic", rich_help_panel=topics.PANEL)
 app.add_typer(topics.partition, name="partition", rich_help_panel=topics.PANEL)
@@ -80,11 +79,14 @@ def docstore(
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
     token_file: Annotated[
-        Path | None, typer.Option(help="The token to show; else DOCSTORE_TOKEN, or its _FILE.")
+        Path | None,
+        typer.Option(
+            help="File with the token to send; else DOCSTORE_TOKEN or DOCSTORE_TOKEN_FILE."
+        ),
     ] = None,
 ) -> None:
     """A replicated store of versioned JSON documents over HTTP."""
-    if token_file is not None:  # As if it were in the environment, for what is started as well.
+    if token_file is not None:  # Processes that a command starts inherit it.
         os.environ.pop("DOCSTORE_TOKEN", None)
         os.environ["DOCSTORE_TOKEN_FILE"] = str(token_file)
 
@@ -96,7 +98,7 @@ def serve() -> None:
 
 @app.command(rich_help_panel=NODES)
 def status(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
-    """Show members, owners and lag at a glance."""
+    """Show the members, how many slots each owns, and replication lag."""
     from docstore.cli.status import read_status, show_status
 
     found = talk(url, read_status)
@@ -110,8 +112,13 @@ def status(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
 def load(
     file: Path,
     into: Annotated[str, typer.Option(help="The factory, such as /movies.")],
-    ids: Annotated[str, typer.Option("--id", help="FIELD[,FIELD], or row.")] = "row",
-    upsert: Annotated[bool, typer.Option(help="A later row of the same id replaces it.")] = False,
+    ids: Annotated[
+        str,
+        typer.Option("--id", help="FIELD[,FIELD] whose values make the id; row numbers the rows."),
+    ] = "row",
+    upsert: Annotated[
+        bool, typer.Option(help="Let a later row replace an earlier one with the same id.")
+    ] = False,
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
@@ -128,16 +135,20 @@ def load(
 
 @app.command(rich_help_panel=NODES)
 def resync(
-    link: Annotated[str, typer.Argument(help="A factory or a document; none: everything.")] = "",
+    link: Annotated[
+        str, typer.Argument(help="A factory or a document; without it, everything.")
+    ] = "",
     url: Urls = DEFAULT_URLS,
-    slots_per_second: Annotated[float, typer.Option(help="Not faster; 0: at full speed.")] = 0,
+    slots_per_second: Annotated[
+        float, typer.Option(help="Compare at most this many slots each second; 0: no limit.")
+    ] = 0,
     timeout: Annotated[
         float,
-        typer.Option(min=0, callback=a_number, help="Seconds to follow it; 0: to its end."),
+        typer.Option(min=0, callback=a_number, help="Seconds to wait for the end; 0: no limit."),
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Have the replicas brought to their owners' logs, and compared; follow it."""
+    """Bring all replicas up to date with their owners, compare them, and show the progress."""
     from docstore.cli import resync as resyncing
 
     request: dict[str, Any] = {"slotsPerSecond": slots_per_second}
@@ -155,16 +166,20 @@ def resync(
 
 @app.command("force-config", rich_help_panel=NODES)
 def force_config(
-    data: Annotated[Path, typer.Option(help="Data directory of the survivor, stopped.")],
-    yes: Annotated[bool, typer.Option(help="Yes: acknowledged writes may be lost.")] = False,
+    data: Annotated[Path, typer.Option(help="Data directory of the stopped surviving node.")],
+    yes: Annotated[
+        bool, typer.Option(help="Confirm that acknowledged writes may be lost.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a group of this node alone, when a majority is lost for ever."""
+    """Rebuild the group from this node after a majority is permanently lost."""
     from docstore.cli.force import force_now
     from docstore.errors import DocstoreError
 
     if not yes:
-        raise typer.BadParameter("what only the lost nodes held is lost for ever; say --yes")
+        raise typer.BadParameter(
+            "writes that only the lost nodes stored will be lost; confirm with --yes"
+        )
     try:
         configuration, lost = force_now(data)
     except DocstoreError as error:
@@ -175,18 +190,18 @@ def force_config(
               "slotsLost": lost})  # fmt: skip
         return
     typer.echo(
-        f"configuration {configuration.id}: {member} alone, marked as forced;"
-        f" {lost} of {configuration.slots} slots were not on this disk and begin empty"
+        f"configuration {configuration.id}: {member} is the only member, marked as forced;"
+        f" {lost} of {configuration.slots} slots were not on this disk and start empty"
     )
 
 
 @app.command(rich_help_panel=NODES)
 def restore(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory of backups.")],
-    data: Annotated[Path, typer.Option(help="Data directory of a founder to be; empty.")],
+    data: Annotated[Path, typer.Option(help="Empty data directory for the new node.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make the data directory of a new group's founder of the backups in DIR."""
+    """Create a data directory for a new group from the backups in DIR."""
     from docstore.errors import DocstoreError
     from docstore.reads.blocks import BadBackup
 
@@ -198,20 +213,20 @@ def restore(
         show(page)
         return
     typer.echo(
-        f"{count(page['rows'], 'row')} of group {page['group']} are in {data},"
-        f" in {page['seconds']:.1f} s; start it as a founder, with --slots {page['slots']}"
+        f"restored {count(page['rows'], 'row')} of group {page['group']} to {data}"
+        f" in {page['seconds']:.1f} s; start a node on it as founder, with --slots {page['slots']}"
     )
 
 
 @app.command(rich_help_panel=NODES)
 def drain(url: Urls = DEFAULT_URLS) -> None:
-    """Have a node finish what it does, and stop."""
+    """Have a node finish its open requests and stop."""
     show(talk(url[:1], lambda client: client.json("DELETE", "/core/management")))
 
 
 @app.command(rich_help_panel=NODES)
 def token(as_json: AsJson = False) -> None:
-    """Make a token, and its line for the access file; no node is asked."""
+    """Create a token, and its line for the access file, without contacting a node."""
     import hashlib
     import secrets
 
@@ -226,7 +241,7 @@ def token(as_json: AsJson = False) -> None:
 
 @access.command("check")
 def check_access(file: Path, as_json: AsJson = False) -> None:
-    """Check an access file without a node: print its grants, or why a node would refuse it."""
+    """Check an access file without a node: print its grants, or why a node would reject it."""
     from docstore.access.rules import refuse_lockout, rules_of
     from docstore.errors import BadConfig
 
@@ -234,7 +249,7 @@ def check_access(file: Path, as_json: AsJson = False) -> None:
         rules = rules_of(file.read_text("utf-8"))
         refuse_lockout(rules, rules)
         if not rules.administrators:
-            raise BadConfig('no user and no key has "/" = "admin"')
+            raise BadConfig('no user and no key is granted admin at "/"; give one "/" = "admin"')
     except (BadConfig, OSError, UnicodeDecodeError) as error:
         raise failed(error) from None
     held = {each.name: each.grants.levels for each in rules.users.values()}
@@ -278,4 +293,4 @@ def spark(context: typer.Context) -> None:
     if importlib.util.find_spec("pyspark") is None:
         raise failed(CommandFailed("jobs need PySpark: pip install 'docstore[spark]'"))
     asked = [sys.executable, "-m", "docstore.pipeline", *(context.args or ["--help"])]
-    os.execv(sys.executable, asked)  # noqa: S606 - signals are for the job
+    os.execv(sys.executable, asked)  # noqa: S606 - The job itself receives the signals.

@@ -1,4 +1,4 @@
-"""`docstore backup`: a group that runs into a directory, and whether what is there is whole."""
+"""`docstore backup`: back up a running group to a directory, and verify the backups there."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,26 +28,28 @@ DAY_S = 86_400.0
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of the backups.")]
 SHOWN = ("id", "number", "previous", "group", "slots", "asOf", "cut", "docstore")
 
-backup = typer.Typer(no_args_is_help=True, help="Backups of a group that runs.")
+backup = typer.Typer(no_args_is_help=True, help="Backups of a running group.")
 
 
 @backup.command("create")
 def create(
     directory: Directory,
-    as_of: Annotated[str, typer.Option(help="barrier, latest, or a time with its zone.")] = (
-        "barrier"
-    ),
-    rows_per_second: Annotated[float, typer.Option(help="Not faster; 0: as it goes.", min=0)] = 0,
+    as_of: Annotated[
+        str, typer.Option(help="Moment to back up: barrier, latest, or a time with its zone.")
+    ] = "barrier",
+    rows_per_second: Annotated[
+        float, typer.Option(help="Read at most this many rows each second; 0: no limit.", min=0)
+    ] = 0,
     hold_days: Annotated[
         float,
         typer.Option(
-            help="So long the group keeps history for the next backup; 0: none comes.", min=0
+            help="Days to keep history for the next incremental backup; 0: none planned.", min=0
         ),
     ] = 8,
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """Back up a group: all of it at first, then what came since the last backup in DIR."""
+    """Back up a group: fully the first time, then the changes since the last backup in DIR."""
     from docstore.maintenance.backup.taking import BackupFailed, Wanted, take
     from docstore.reads.blocks import BadBackup
 
@@ -62,7 +64,7 @@ def create(
 
 @backup.command("verify")
 def verify(directory: Directory, as_json: AsJson = False) -> None:
-    """Read all backups in DIR, and say whether they are whole; no node is asked."""
+    """Read all backups in DIR and check that they are complete, without contacting a node."""
     from docstore.maintenance.backup import verifying
     from docstore.reads.blocks import BadBackup
 
@@ -95,11 +97,10 @@ def restore_now(directory: Path, data: Path) -> dict[str, Any]:
 
 
 def said(manifest: "Manifest", *, as_json: bool) -> None:
-    """Tell what a backup is."""
     if as_json:
         show(page_of(manifest))
         return
-    kind = "all" if manifest.number == 1 else "what came since the one before"
+    kind = "full" if manifest.number == 1 else "incremental"
     typer.echo(
         f"backup {manifest.number}: {kind}, as of {manifest.as_of}:"
         f" {count(manifest.rows, 'row')}, {manifest.length / 1e6:.1f} MB"
@@ -107,7 +108,7 @@ def said(manifest: "Manifest", *, as_json: bool) -> None:
 
 
 def page_of(manifest: "Manifest") -> dict[str, Any]:
-    """Return what programs are told of a backup."""
+    """Return a backup as `--json` prints it."""
     known = asdict(manifest)
     known["asOf"] = known.pop("as_of")
     return {
@@ -120,7 +121,7 @@ def page_of(manifest: "Manifest") -> dict[str, Any]:
 
 @contextmanager
 def progress() -> Iterator[Callable[["Part"], None]]:
-    """Show on a terminal how far it is: called with each file that is done."""
+    """Show progress on a terminal; yield the function to call with each file that is done."""
     from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
     take_interrupts()
@@ -128,7 +129,7 @@ def progress() -> Iterator[Callable[["Part"], None]]:
     columns = (TextColumn("{task.description}"), TimeElapsedColumn())
     out = console(stderr=True)
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as shown:
-        task = shown.add_task("it begins", total=None)
+        task = shown.add_task("starting", total=None)
 
         def tell(part: "Part") -> None:
             nonlocal rows, files

@@ -1,4 +1,4 @@
-"""The commands on certificates: a CA of one's own, those of nodes, and what stands in one."""
+"""`docstore certs`: make a CA and certificates for nodes, and show the content of one."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from docstore.cli.terminal import AsJson, failed, show
 
 PANEL = "Nodes"
 certs = typer.Typer(no_args_is_help=True, help="Certificates for TLS: a CA, and one for each node.")
-Directory = Annotated[Path, typer.Option("--dir", help="Where files are made, and the CA is.")]
+Directory = Annotated[Path, typer.Option("--dir", help="Directory of the CA and of new files.")]
 HERE = Path("certs")
 LOOPBACK = ["localhost", "127.0.0.1", "::1"]
 
@@ -17,11 +17,11 @@ LOOPBACK = ["localhost", "127.0.0.1", "::1"]
 @certs.command("make-ca")
 def make_ca(
     directory: Directory = HERE,
-    group: Annotated[str, typer.Option(help="What its group is called in certificates.")] = "main",
-    days: Annotated[int, typer.Option(min=1, max=36_500, help="For how long it is valid.")] = 3650,
+    group: Annotated[str, typer.Option(help="Name of the group in certificates.")] = "main",
+    days: Annotated[int, typer.Option(min=1, max=36_500, help="Days of validity.")] = 3650,
     as_json: AsJson = False,
 ) -> None:
-    """Make a CA for the nodes of a group: ca.pem, and ca-key.pem, which no node needs."""
+    """Make a CA for a group: ca.pem for its nodes, and ca-key.pem, to keep away from them."""
     from docstore.errors import BadConfig
     from docstore.runtime.tls.authority import make_authority
 
@@ -34,17 +34,21 @@ def make_ca(
 
 @certs.command("make-node")
 def make_node(
-    nodes: Annotated[list[str], typer.Argument(help="Its id; several: all on one machine.")],
+    nodes: Annotated[
+        list[str], typer.Argument(help="Id of the node, or ids of all nodes on one machine.")
+    ],
     directory: Directory = HERE,
     host: Annotated[
         list[str],
-        typer.Option("--host", help="A name or address by which it is called; repeat it."),
+        typer.Option("--host", help="Host name or address of the node; may be repeated."),
     ] = LOOPBACK,
-    group: Annotated[str, typer.Option(help="Another group of the same CA.")] = "",
-    days: Annotated[int, typer.Option(min=1, max=36_500, help="For how long it is valid.")] = 365,
+    group: Annotated[
+        str, typer.Option(help="Name of the group, if not the one that make-ca was given.")
+    ] = "",
+    days: Annotated[int, typer.Option(min=1, max=36_500, help="Days of validity.")] = 365,
     as_json: AsJson = False,
 ) -> None:
-    """Have the CA sign a certificate for a node: ID.pem and ID-key.pem. Again: a newer one."""
+    """Sign a certificate for a node with the CA: ID.pem and ID-key.pem. Run again to renew it."""
     from docstore.errors import BadConfig
     from docstore.runtime.tls.authority import make_certificate
 
@@ -57,7 +61,7 @@ def make_node(
 
 @certs.command("show")
 def show_certificate(file: Path, as_json: AsJson = False) -> None:
-    """Show what a certificate says: whose it is, how long, and its serial number."""
+    """Show the nodes, hosts, expiry and serial number of a certificate."""
     from docstore.errors import BadConfig
 
     try:

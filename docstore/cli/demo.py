@@ -32,7 +32,7 @@ GIVEN_BACK_S_MAX = 20.0
 
 
 def run(out: Console, *, keep: bool, data: Path | None) -> DemoClaims:
-    """Run the demo; return what it claimed, and whether it held."""
+    """Run the demo; return its claims with their outcomes."""
     take_interrupts()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     file = data or _airports()
@@ -54,7 +54,7 @@ def run(out: Console, *, keep: bool, data: Path | None) -> DemoClaims:
             _keep(cluster, out)
     finally:
         cluster.stop()
-    out.print(f"{'all of it is true' if claims.hold else 'NOT all of it is true'}")
+    out.print("all claims hold" if claims.hold else "NOT all claims hold")
     return claims
 
 
@@ -83,7 +83,6 @@ async def _documents(client: Client, out: Console, claims: DemoClaims, plan: Pla
 
 
 async def _verbs(cluster: LocalCluster, out: Console, claims: DemoClaims, link: str) -> None:
-    """Write and read one document through different nodes."""
     out.rule("PUT, PATCH, GET through different nodes")
     n1, n2, n3 = cluster.nodes
     async with Client([n1.url]) as one, Client([n2.url]) as two, Client([n3.url]) as three:
@@ -120,7 +119,7 @@ async def _refused(request: Callable[[], Any]) -> int:
 async def _kill(
     cluster: LocalCluster, client: Client, out: Console, claims: DemoClaims, link: str
 ) -> None:
-    """Kill the owner of a document while it is written to; look for every acknowledged write."""
+    """Kill the owner of a document during writes; look for every acknowledged write."""
     out.rule("kill -9 of an owner")
     owner = cluster.owner_of(link)
     others = [node for node in cluster.nodes if node is not owner]
@@ -155,7 +154,7 @@ async def _kill(
 
 
 async def _write(nodes: Sequence[LocalNode], link: str, acknowledged: dict[int, int]) -> None:
-    """Write a counter through the survivors until enough was acknowledged after the kill."""
+    """Write a counter through the survivors until enough writes are acknowledged after the kill."""
     async with Client([node.url for node in nodes]) as client:
         for count in range(20 + WRITES_AFTER_KILL + 400):
             try:
@@ -188,7 +187,7 @@ async def _resync(cluster: LocalCluster, client: Client, out: Console, claims: D
 
 
 async def _given_back(client: Client, out: Console, claims: DemoClaims, link: str) -> None:
-    """Wait until the node that was killed owns what it owned before."""
+    """Wait until the killed node owns its slots again."""
     out.rule("the node is taken back")
     began = time.perf_counter()
     page = await client.json("GET", f"{link}/explain")
@@ -207,12 +206,12 @@ async def _given_back(client: Client, out: Console, claims: DemoClaims, link: st
 
 
 def _pipeline(cluster: LocalCluster, out: Console, claims: DemoClaims) -> None:
-    """Spark over what was loaded: a process of its own, where there are PySpark and Java."""
+    """Run a Spark job over the loaded documents in a new process, if PySpark and Java exist."""
     out.rule("a pipeline on Spark")
     if importlib.util.find_spec("pyspark") is None or not (
         shutil.which("java") or os.environ.get("JAVA_HOME")
     ):
-        out.print("skipped: it needs docstore\\[spark] and Java 17 (openjdk-17-jre-headless)")
+        out.print("skipped: install docstore\\[spark] and Java 17 (openjdk-17-jre-headless)")
         return
     with tempfile.TemporaryDirectory(prefix="docstore-demo-") as directory:
         asked = [
@@ -238,12 +237,12 @@ def _own(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _airports() -> Path:
-    """Return the airports of the vega_datasets package: 3,376 of them, in the United States."""
+    """Return the file of the 3,376 United States airports in the vega_datasets package."""
     return Path(str(files("vega_datasets") / "_data" / "airports.csv"))
 
 
 def _keep(cluster: LocalCluster, out: Console) -> None:
-    out.print(f"the nodes go on until Ctrl-C: {', '.join(cluster.urls)}")
+    out.print(f"the nodes run until Ctrl-C: {', '.join(cluster.urls)}")
     out.print(f"  curl {cluster.urls[0]}{FACTORY}")
     try:
         while True:

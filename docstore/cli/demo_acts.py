@@ -21,46 +21,43 @@ TOPIC = "weather"
 PARTITIONS = 3
 PAUSE_S_MAX = 3.0
 PACE_S = 0.002
-"""Between two records while the leader is killed, so that it dies in the middle."""
+"""Seconds between two records, so that the leader dies in the middle of them."""
 
 LOCK = "nightly-report"
 FACTORY, REPORT = "/reports", "/reports/today"
 TTL_S = 1.5
 SUCCESSION_S_MAX = TTL_S + 3.0
 HOLDER = "import os, time; print(os.environ['DOCSTORE_FENCE'], flush=True); time.sleep(600)"
-"""What `docstore lock` runs while it holds the lock: it tells its fence, and works for long."""
+"""Program for `docstore lock`: it prints its fence, then works for ten minutes."""
 
 
 @dataclass(slots=True)
 class DemoClaims:
-    """What the demo says, whether it turned out true, and what was seen."""
+    """The claims of the demo, each with whether it held and the evidence."""
 
     rows: list[tuple[str, bool, str]] = field(default_factory=list)
 
     def check(self, claim: str, holds: bool, seen: str) -> None:
-        """Note one claim."""
         self.rows.append((claim, holds, seen))
 
     @property
     def hold(self) -> bool:
-        """Say whether everything that was shown is true."""
         return all(holds for _, holds, _ in self.rows)
 
     def page(self) -> dict[str, Any]:
-        """Return the claims for programs."""
+        """Return the claims as `--json` prints them."""
         rows = [{"claim": what, "holds": holds, "seen": seen} for what, holds, seen in self.rows]
         return {"holds": self.hold, "claims": rows}
 
     def table(self) -> Table:
-        """Return the claims as a table."""
-        table = Table("", "claim", "seen", title="what was shown")
+        table = Table("", "claim", "seen", title="claims")
         for claim, holds, seen in self.rows:
             table.add_row("[green]✓[/]" if holds else "[red]✗[/]", claim, seen)
         return table
 
 
 async def show_streams(cluster: LocalCluster, out: Console, claims: DemoClaims) -> None:
-    """Produce, kill the leader of partition 0, produce on, consume, compare."""
+    """Kill the leader of partition 0 while records are produced; consume and compare them."""
     out.rule("a stream of records, and kill -9 of a leader")
     days = _days()
     async with Client(cluster.urls) as client:
@@ -89,7 +86,7 @@ async def show_streams(cluster: LocalCluster, out: Console, claims: DemoClaims) 
 async def _produce(
     cluster: LocalCluster, client: Client, days: list[dict[str, Any]]
 ) -> tuple[str, float]:
-    """Return which node was killed, and the longest time between two acknowledgements."""
+    """Return the killed node, and the longest time between two acknowledgements in seconds."""
     killed, longest_s = "", 0.0
     async with client.producer(TOPIC, id="demo") as producer:
         for number, day in enumerate(days):
@@ -114,14 +111,14 @@ def _by_key(pairs: Any) -> dict[Any, list[Any]]:
 
 
 def _days() -> list[dict[str, Any]]:
-    """Return four years of weather in Seattle, from the vega_datasets package: a day a record."""
+    """Return the weather of 1,461 days in Seattle from the vega_datasets package."""
     path = Path(str(files("vega_datasets") / "_data" / "seattle-weather.csv"))
     with path.open(newline="", encoding="utf-8") as lines:
         return list(csv.DictReader(lines))
 
 
 async def show_ownership(cluster: LocalCluster, out: Console, claims: DemoClaims) -> None:
-    """Hold a lock by a process, kill it, hold it here, and play the write it had under way."""
+    """Take over the lock of a killed process; then send a late write with that process's fence."""
     out.rule("a job that runs once: a lock, kill -9 of its holder, a fence")
     async with Client(cluster.urls) as client:
         await client.declare(FACTORY)

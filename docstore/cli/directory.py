@@ -1,7 +1,7 @@
 """Inspect the data directory of a node that is stopped, without writing to it.
 
-SQLite writes files beside a database with a log. So a database without one is opened as immutable,
-and what a killed node has left is copied first.
+SQLite writes files beside a database that has a log. So a database without a log is opened as
+immutable, and the files of a killed node are copied first.
 """
 
 import fcntl
@@ -25,14 +25,14 @@ from docstore.storage.starting import Sizes
 
 FORMAT = {"documents": "SELECT format FROM node", "streams": "SELECT format FROM file"}
 ALONE = "SELECT alone FROM journal"
-"""1: the tables have all that the journal has, as a stop in order leaves them."""
+"""1 if the tables contain the whole journal, as after an orderly stop."""
 CHECK = "PRAGMA quick_check(1)"
-"""Checks the pages of a file, and that they fit each other; takes seconds for a gigabyte."""
+"""Check of the pages of a file and of their references; it takes seconds for a gigabyte."""
 FAULTY = "SELECT count(*) FROM slots WHERE status != 'full'"
 
 
 def look(data: Path) -> Found:
-    """Return what is there. Raises OSError for what may not be read."""
+    """Return the state of a data directory. Raises OSError for files that cannot be read."""
     documents, streams = database_in(data), streams_in(data)
     try:
         has_node = (data / "node-id").exists() or restored_in(data) is not None
@@ -67,7 +67,7 @@ def look(data: Path) -> Found:
 
 
 def _read(found: Found, documents: Path, streams: Path) -> Found:
-    """Add what the files themselves say."""
+    """Add formats, damage and faulty slots, read from the files."""
     formats, unreadable = {}, {}
     for path, kind in ((documents, DOCUMENTS), (streams, STREAMS)):
         if path.exists():
@@ -89,7 +89,7 @@ def _read(found: Found, documents: Path, streams: Path) -> Found:
 
 
 def _is_locked(path: Path) -> bool:
-    """Say whether a process holds the lock of a store; take it for no longer than that."""
+    """Say whether a process holds the lock of a store, by taking it for a moment."""
     try:
         lock = os.open(f"{path}.lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -124,5 +124,5 @@ def _line(path: Path, question: str) -> tuple[Any, ...]:
 
 def _open_files(data: Path, *files: Path) -> tuple[str, ...]:
     if not data.stat().st_mode & 0o011:
-        return ()  # Nobody else comes in.
+        return ()  # Other users cannot enter the directory.
     return tuple(each.name for each in files if each.exists() and is_open_to_others(each))

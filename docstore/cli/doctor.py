@@ -1,4 +1,4 @@
-"""`docstore doctor`: what is wrong with a group or a stopped node's disk, or will be."""
+"""`docstore doctor`: faults and risks of a group, or of a stopped node's data directory."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,11 +19,11 @@ app = typer.Typer()
 def doctor(
     url: Urls = DEFAULT_URLS,
     data: Annotated[
-        Path | None, typer.Option(help="Look at this directory of a stopped node instead.")
+        Path | None, typer.Option(help="Examine this data directory of a stopped node instead.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is wrong, or will be, and what to do; exit code 1 if something is wrong."""
+    """Report faults and risks, with what to do about each; exit code 1 if there is a fault."""
     looked, findings = _of_group(url) if data is None else _of_directory(data)
     is_well = all(each.grade is not WRONG for each in findings)
     if as_json:
@@ -75,4 +75,4 @@ def _tell(looked: str, findings: Sequence[Finding]) -> None:
     if findings:
         out.print(f"{looked}: {wrong} wrong, {len(findings) - wrong} at risk")
     else:
-        out.print(f"{looked}: all is well")
+        out.print(f"{looked}: no faults, no risks")

@@ -1,4 +1,4 @@
-"""Asking the nodes of a group for all that a doctor wants to see."""
+"""Read the pages of all nodes of a group for `docstore doctor`."""
 
 import asyncio
 import time
@@ -9,19 +9,19 @@ from docstore.cli.diagnosis.seen import NodeReport, Seen, metrics_of
 from docstore.client import Client, ClientError, RequestFailed
 
 PATIENCE_S = 3.0
-"""For each node."""
+"""Deadline for each node."""
 TOPICS_MAX, FACTORIES_MAX = 100, 200
-"""So many are looked at, one by one."""
+"""Documents that are read at most, one request each."""
 HIDDEN = (401, 403, 404)
-"""What a node answers whoever may not see a page."""
+"""Statuses that a node answers to a caller without permission for a page."""
 
 Json = dict[str, Any]
 
 
 async def look(client: Client) -> Seen:
-    """Ask one node for what the group agrees on, and each member for itself.
+    """Read the group's pages from one node, and each member's own pages from that member.
 
-    Raises ClientError when no node says who the members are.
+    Raises ClientError when no node answers with the members.
     """
     group = await client.json("GET", "/core/node-groups/default")
     selector = await client.json("GET", "/core/node-selectors/default")
@@ -42,7 +42,6 @@ async def look(client: Client) -> Seen:
 
 
 async def look_at(client: Client, address: str) -> NodeReport:
-    """Return what one node says of itself."""
     try:
         async with client.to([address], timeout_s=PATIENCE_S) as node:
             before_s = time.time()
@@ -68,7 +67,7 @@ async def _metrics(node: Client) -> Mapping[str, float]:
 
 
 async def _each(client: Client, factory: str, most: int) -> Sequence[Json]:
-    """Return what is under a factory, as each link shows it; nothing where that may not be seen."""
+    """Return the documents of a factory; none if the caller may not read them."""
     try:
         page = await client.json("GET", f"{factory}?$limit={most}")
         links: Sequence[str] = page["documentLinks"]

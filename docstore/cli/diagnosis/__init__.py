@@ -1,1 +1,1 @@
-"""What is wrong with a group, or will be: from what its nodes say of themselves to findings."""
+"""Findings on a group, from the pages of its nodes, or on a stopped node's data directory."""

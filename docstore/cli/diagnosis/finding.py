@@ -1,4 +1,4 @@
-"""What a doctor says: what is the matter, where, what to do, and which page of docs/ tells more."""
+"""Findings of `docstore doctor`: the fault, its place, the remedy, and a page of docs/."""
 
 from collections.abc import Iterable
 from enum import Enum
@@ -6,30 +6,30 @@ from typing import NamedTuple
 
 
 class Grade(Enum):
-    """How bad it is, the worst first."""
+    """Severity, the worst first."""
 
     WRONG = "wrong"
-    """Something that should be done is not, or what must not happen did."""
+    """The group does not do something that it should, or did something that it must not."""
     RISK = "risk"
-    """All is done for now; what is said will make it fail, or already costs something."""
+    """The group works, but this will make it fail, or already slows it down."""
 
 
 WRONG, RISK = Grade
 
 
 class Finding(NamedTuple):
-    """One thing that is not as it should be."""
+    """One fault or risk."""
 
     grade: Grade
     where: str
-    """A node, a factory, a topic; "" for the group."""
+    """Name of a node, factory or topic; "" for the group."""
     what: str
     todo: str
     see: str
-    """A page of docs/, with a place in it."""
+    """Page of docs/, with an anchor."""
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """Return what is wrong first; else in the order in which it was found."""
+    """Return the findings sorted by grade, and otherwise in their order."""
     grades = list(Grade)
     return sorted(findings, key=lambda each: grades.index(each.grade))

@@ -1,4 +1,4 @@
-"""What the nodes of a group said when they were asked: the pages that findings are made of."""
+"""Pages that the nodes of a group answered; findings are made from them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,21 +9,21 @@ Page = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """One node's own pages, or why there are none."""
+    """One node's pages, or why it answered none."""
 
     page: Page = field(default_factory=dict)
     """/core/management."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """/metrics by name and labels; nothing where they were not shown."""
+    """Samples of /metrics by name and labels; empty if the caller may not read them."""
     ahead_s: float = 0.0
-    """Of its clock, before that of whoever asked."""
+    """Seconds by which its clock is ahead of the caller's."""
     unsure_s: float = 0.0
-    """By how much `ahead_s` may be wrong: half of the time that the answer took."""
+    """Error bound of `ahead_s`: half of the time that the answer took."""
     why_not: str = ""
-    """Why it did not say; "" if it did."""
+    """Reason why it did not answer; "" if it did."""
 
     def metric(self, name: str) -> float:
-        """Return a counter or a gauge, 0 where it is not there: it has not been counted yet."""
+        """Return a counter or a gauge; 0 while it is absent, because nothing was counted yet."""
         return self.metrics.get(name, 0.0)
 
 
@@ -36,32 +36,31 @@ class Seen:
     selector: Page
     """/core/node-selectors/default."""
     nodes: Mapping[str, NodeReport]
-    """Those that were asked: whoever may be there."""
+    """Members that were asked: those that are alive and have an address."""
     factories: Sequence[Page] = ()
     """Declarations, with their `warnings`."""
     topics: Sequence[Page] = ()
     """Topics with their partitions."""
     now_s: float = 0.0
-    """When it was seen, in seconds since 1970."""
+    """Time of the answers, in seconds since 1970."""
 
     @property
     def configuration(self) -> Page:
-        """Return the configuration in use."""
         found: Page = self.group["configuration"]
         return found
 
     @property
     def members(self) -> Sequence[Page]:
-        """Return the entries of the configuration: who belongs to the group."""
+        """Return the members of the configuration."""
         found: Sequence[Page] = self.configuration["members"]
         return found
 
     def answering(self) -> Iterator[tuple[str, NodeReport]]:
-        """Yield the nodes that have said what they are."""
+        """Yield the nodes that answered with their page."""
         yield from ((name, node) for name, node in self.nodes.items() if node.page)
 
     def is_there(self, name: str) -> bool:
-        """Say whether a member is alive, and answers; one that must not say counts as answering."""
+        """Say whether a member is alive and answers; a refusal to show its page is an answer."""
         alive = any(each["id"] == name and each["status"] == "ALIVE" for each in self.members)
         return alive and name in self.nodes and not self.nodes[name].why_not
 

@@ -57,7 +57,7 @@ def test_what_was_there_is_there_again(group: LocalCluster, tmp_path: Path) -> N
     backups, url = tmp_path / "backups", group.urls[0]
 
     asyncio.run(fill(group.urls, "first"))
-    assert "backup 1: all, as of barrier" in run("backup", "create", str(backups), "--url", url)[1]
+    assert "backup 1: full, as of barrier" in run("backup", "create", str(backups), "--url", url)[1]
     asyncio.run(fill(group.urls, "second"))
     latest = ("--as-of", "latest", "--json")
     code, page, _ = run("backup", "create", str(backups), "--url", url, *latest)
