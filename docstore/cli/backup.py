@@ -80,22 +80,6 @@ def verify(directory: Directory, as_json: AsJson = False) -> None:
         said(each, as_json=False)
 
 
-def restore_now(directory: Path, data: Path) -> dict[str, Any]:
-    """Run `docstore restore`; return its page. Raises BadBackup, DocstoreError, OSError."""
-    import time
-
-    from docstore.maintenance.backup.restoring import restore
-    from docstore.runtime.logs import silenced
-
-    began = time.monotonic()
-    with silenced(), progress() as tell:
-        restored, rows = restore(directory, data, lambda manifest, part: tell(part))
-    seconds = round(time.monotonic() - began, 3)
-    found = restored._asdict()
-    found["storedProtocol"] = found.pop("stored_protocol")
-    return {**found, "rows": rows, "seconds": seconds}
-
-
 def said(manifest: "Manifest", *, as_json: bool) -> None:
     if as_json:
         show(page_of(manifest))
