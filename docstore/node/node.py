@@ -39,8 +39,8 @@ from docstore.node.members.joining import Joining
 from docstore.node.members.lookup import Located, Lookup
 from docstore.node.members.membership import Membership
 from docstore.node.members.over_http import OverHttp, system_s
-from docstore.node.offering import Offering
 from docstore.node.parts import Parts
+from docstore.node.registration import ServiceRegistration
 from docstore.node.running import RunningNode
 from docstore.runtime.links.certified import Certified
 from docstore.runtime.links.connections import PeerEvents
@@ -126,13 +126,13 @@ class Node:
         await parts.membership.start()
         stack.push_async_callback(parts.membership.stop)
         backend = NodeBackend(parts, self.gate, self.drain, self._calls)
-        self._offering = Offering(
+        self._registration = ServiceRegistration(
             list(self._registry.authors.values()),
             backend.submit,
             backend.announce,
             partial(check_declarable, backend),
         )
-        stack.push_async_callback(self._offering.stop)
+        stack.push_async_callback(self._registration.stop)
         self._http = self._http_face(backend)
         await self._http.start(config.listen_host, config.listen_port)
         if config.shared is not None:
@@ -240,9 +240,9 @@ class Node:
             self._refused = error
             self.stopping.set()
         else:
-            self.gate.open(running, self._offering.why_not)
+            self.gate.open(running, self._registration.why_not)
             running.start()
-            self._offering.start()
+            self._registration.start()
             _tell_other_port(self.config, parts.node_id, running.driver.view)
             if self._http is not None:
                 await self._http.serve_shared()

@@ -9,7 +9,7 @@ import pytest
 from docstore.http.server import HttpServer
 from docstore.model.limits import Limits
 from docstore.model.service import State
-from docstore.node.offering import Offering
+from docstore.node.registration import ServiceRegistration
 from docstore.service import UNCHANGED, Refused, Request, Service
 from docstore.services.registry import Registry
 from tests.docstore.http.conftest import BOTH_WAYS, OUTSIDE
@@ -72,11 +72,11 @@ async def base_url() -> AsyncIterator[str]:
     if OUTSIDE:
         pytest.skip("needs services in this process")
     node = SingleNode(Registry(AUTHORS))
-    offering = Offering(AUTHORS, node.submit, nothing, nothing)
-    offering.start()
+    registration = ServiceRegistration(AUTHORS, node.submit, nothing, nothing)
+    registration.start()
     server = HttpServer(node, Limits())
     yield f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}"
-    assert offering.why_not() == ""
+    assert registration.why_not() == ""
     await server.stop(0.1)
 
 

@@ -18,7 +18,7 @@ from docstore.model.service import METHODS, Refusal, State
 from docstore.node import handler_calls
 from docstore.node.authors import load
 from docstore.node.handler_calls import HandlerCalls
-from docstore.node.offering import Offering
+from docstore.node.registration import ServiceRegistration
 from docstore.service import Refused, Service
 from docstore.services.authored import AuthoredService, MissingService, declaration_of
 from docstore.services.registry import FACTORIES, Registry
@@ -206,12 +206,12 @@ async def in_force(declaration: Row, timeout_s: float) -> None:
 async def offered(
     node: SingleNode, *services: Service, submit: Any = None, announce: Any = in_force,
     check_declarable: Any = nothing,
-) -> Offering:  # fmt: skip
-    offering = Offering(services, submit or node.submit, announce, check_declarable)
-    offering.start()
+) -> ServiceRegistration:  # fmt: skip
+    registration = ServiceRegistration(services, submit or node.submit, announce, check_declarable)
+    registration.start()
     for _ in range(10):
         await asyncio.sleep(0)
-    return offering
+    return registration
 
 
 def declared(node: SingleNode) -> State:
@@ -221,10 +221,10 @@ def declared(node: SingleNode) -> State:
 
 async def test_a_service_is_declared_like_any_factory_and_found() -> None:
     node = SingleNode(Registry([Counters()]))
-    offering = Offering([Counters()], node.submit, in_force, nothing)
-    assert offering.why_not() == "service /counters: not declared yet"
-    offering = await offered(node, Counters())
-    assert offering.why_not() == ""
+    registration = ServiceRegistration([Counters()], node.submit, in_force, nothing)
+    assert registration.why_not() == "service /counters: not declared yet"
+    registration = await offered(node, Counters())
+    assert registration.why_not() == ""
     assert declared(node) == declaration_of(Counters())
     service = node.registry.service_at("/counters")
     assert isinstance(service, AuthoredService)
@@ -260,10 +260,10 @@ async def test_a_service_of_another_kind_is_not_declared_in_its_place() -> None:
     node = SingleNode(Registry([Strangers()]))
     await offered(node, Counters())
     assert isinstance(node.registry.service_at("/counters"), MissingService)
-    offering = await offered(node, Strangers())
-    assert "documents are of kind 'example:Counter'" in offering.why_not()
+    registration = await offered(node, Strangers())
+    assert "documents are of kind 'example:Counter'" in registration.why_not()
     assert declared(node) == declaration_of(Counters())
-    await offering.stop()
+    await registration.stop()
 
 
 async def test_a_service_that_cannot_be_declared_keeps_no_other_one_waiting() -> None:
@@ -272,12 +272,12 @@ async def test_a_service_that_cannot_be_declared_keeps_no_other_one_waiting() ->
 
     node = SingleNode(Registry([Strangers(), Others()]))
     await offered(node, Counters())
-    offering = await offered(node, Strangers(), Others())
+    registration = await offered(node, Strangers(), Others())
     await _until(lambda: node.registry.service_at("/others") is not None)
-    assert offering.why_not().startswith("service /counters: ")
-    assert "/others" not in offering.why_not()
+    assert registration.why_not().startswith("service /counters: ")
+    assert "/others" not in registration.why_not()
     await node.submit(Operation(verb="DELETE", link=f"{FACTORIES}/counters"), 1)
-    await _until(lambda: not offering.why_not())
+    await _until(lambda: not registration.why_not())
     assert declared(node) == declaration_of(Strangers())
 
 
@@ -285,9 +285,9 @@ async def test_a_factory_without_a_service_is_not_taken_over() -> None:
     node = SingleNode(Registry([Counters()]))
     link, plain = f"{FACTORIES}/counters", json.dump({"path": "/counters"})
     await node.submit(Operation(verb="POST", link=link, body=plain), 1)
-    offering = await offered(node, Counters())
-    assert "declared without a service" in offering.why_not()
-    await offering.stop()
+    registration = await offered(node, Counters())
+    assert "declared without a service" in registration.why_not()
+    await registration.stop()
     await node.submit(Operation(verb="DELETE", link=link), 1)
     assert (await offered(node, Counters())).why_not() == ""
     assert isinstance(node.registry.service_at("/counters"), AuthoredService)
@@ -298,10 +298,10 @@ async def test_a_level_that_documents_do_not_have_is_not_declared() -> None:
         raise Conflict("there are documents of another level")
 
     node = SingleNode(Registry([Counters()]))
-    offering = await offered(node, Counters(), check_declarable=refuses)
-    assert "another level" in offering.why_not()
+    registration = await offered(node, Counters(), check_declarable=refuses)
+    assert "another level" in registration.why_not()
     assert node.registry.service_at("/counters") is None
-    await offering.stop()
+    await registration.stop()
 
 
 async def test_it_is_tried_again_until_it_is_declared() -> None:
@@ -316,9 +316,9 @@ async def test_it_is_tried_again_until_it_is_declared() -> None:
         future.set_result(said)
         return future
 
-    offering = await offered(node, Counters(), submit=submit)
-    assert offering.why_not() == "service /counters: not now"
-    await _until(lambda: not offering.why_not())
+    registration = await offered(node, Counters(), submit=submit)
+    assert registration.why_not() == "service /counters: not now"
+    await _until(lambda: not registration.why_not())
     assert not answers
     assert declared(node) == declaration_of(Counters())
 
@@ -335,13 +335,13 @@ async def test_what_is_stored_and_not_in_force_is_announced_until_it_is() -> Non
 
     async def announce(declaration: Row, timeout_s: float) -> None:
         announced.append(declaration)
-        told.append(offering.why_not().removeprefix("service /counters: "))
+        told.append(registration.why_not().removeprefix("service /counters: "))
         if len(announced) < 3:
             raise Unavailable("an owner does not answer")
 
-    offering = await offered(node, Better(), submit=submit, announce=announce)
+    registration = await offered(node, Better(), submit=submit, announce=announce)
     assert declared(node) == declaration_of(Better()), "it is stored"
-    await _until(lambda: not offering.why_not())
+    await _until(lambda: not registration.why_not())
     assert told == [NOT_YET.detail, *["an owner does not answer"] * 2]
     stored = node.histories[f"{FACTORIES}/counters"]
     assert announced == [stored[-1]] * 3

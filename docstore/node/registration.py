@@ -29,7 +29,7 @@ PAUSE_S, QUIET_S, PAUSE_S_MAX = 0.1, 1.0, 5.0
 log = structlog.get_logger("docstore.services")
 
 
-class Offering:
+class ServiceRegistration:
     """Declares services, each until it is."""
 
     def __init__(
