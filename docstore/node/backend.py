@@ -17,7 +17,7 @@ from docstore.model.service import EVENTUAL, Service
 from docstore.model.stats import entries_of
 from docstore.node.gate import Gate
 from docstore.node.handler_calls import HandlerCalls
-from docstore.node.machine import machine_page
+from docstore.node.host import host_page
 from docstore.node.measures import metrics_of
 from docstore.node.parts import Parts
 from docstore.reads.listings import Listed
@@ -156,7 +156,7 @@ class NodeBackend:
             "id": self._parts.node_id,
             "storeId": self._parts.store_id,
         }
-        page |= self._parts.config.public() | machine_page(self._parts.config)
+        page |= self._parts.config.public() | host_page(self._parts.config)
         page["logLevel"] = logs.LEVEL.name
         page["services"] = {
             path: {"class": name_of(each), "revision": each.revision}

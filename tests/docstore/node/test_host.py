@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from docstore.config import parse
-from docstore.node.machine import machine_page
+from docstore.node.host import host_page
 
 
 def page(data: Path, **settings: Any) -> dict[str, Any]:
-    return machine_page(parse({"data": str(data), **settings}))
+    return host_page(parse({"data": str(data), **settings}))
 
 
 def test_of_a_node_for_its_own_machine_there_is_room_and_no_more_to_say(tmp_path: Path) -> None:

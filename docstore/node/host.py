@@ -12,7 +12,7 @@ from docstore.runtime.tls.secret_files import is_open_to_others
 from docstore.runtime.tls.settings import plain_ports
 
 
-def machine_page(config: Config) -> dict[str, Any]:
+def host_page(config: Config) -> dict[str, Any]:
     """Return what time it is here, how much room there is, and what others may read.
 
     timeMicros: of this machine's clock, since 1970. plainText: the settings of ports where other
