@@ -18,7 +18,7 @@ from docstore.cli.diagnosis.directory import Found
 from docstore.config import database_in, streams_in
 from docstore.errors import BadConfig
 from docstore.maintenance.restored import restored_in
-from docstore.node.damage import NOTE
+from docstore.node.quarantine import NOTE
 from docstore.runtime.tls.secret_files import is_open_to_others
 from docstore.storage.migrations import DOCUMENTS, STREAMS
 from docstore.storage.starting import Sizes

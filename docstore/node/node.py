@@ -30,7 +30,6 @@ from docstore.model.tokens import Token, token_in, with_token
 from docstore.node.access_file import AccessFile
 from docstore.node.authors import load
 from docstore.node.backend import NodeBackend
-from docstore.node.damage import end_process, refuse_damaged, tell_lost_records
 from docstore.node.draining import all_given_away
 from docstore.node.gate import Gate
 from docstore.node.handler_calls import HandlerCalls
@@ -40,6 +39,7 @@ from docstore.node.members.lookup import Located, Lookup
 from docstore.node.members.membership import Membership
 from docstore.node.members.over_http import OverHttp, system_s
 from docstore.node.parts import Parts
+from docstore.node.quarantine import end_process, refuse_damaged, tell_lost_records
 from docstore.node.registration import ServiceRegistration
 from docstore.node.running import RunningNode
 from docstore.runtime.links.certified import Certified

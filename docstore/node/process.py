@@ -11,9 +11,9 @@ import uvloop
 
 from docstore.config import Config
 from docstore.errors import BadConfig, DiskFull, StoreBroken, StoreInUse
-from docstore.node.damage import EXIT_DISK_FAILED
 from docstore.node.node import Node
 from docstore.node.open_files import fitting
+from docstore.node.quarantine import EXIT_DISK_FAILED
 
 EXIT_STOPPED = 0
 EXIT_BAD_CONFIG = 2

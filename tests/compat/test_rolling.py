@@ -16,7 +16,7 @@ import pytest
 
 from docstore.client import Client
 from docstore.client.local import LocalCluster, LocalNode
-from docstore.node.damage import EXIT_DISK_FAILED
+from docstore.node.quarantine import EXIT_DISK_FAILED
 from docstore.wire.link_messages import PROTOCOL
 
 PRESENT = ("-m", "docstore")

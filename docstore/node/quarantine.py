@@ -19,7 +19,7 @@ from docstore.storage.partitions import StreamsRecovered
 EXIT_DISK_FAILED = 74
 NOTE = "damaged"
 
-log = structlog.get_logger("docstore.node.damage")
+log = structlog.get_logger("docstore.node.quarantine")
 
 
 def end_process(data: Path, error: BaseException) -> NoReturn:
