@@ -35,7 +35,7 @@ from docstore.reads.scans.queries import Queries
 from docstore.reads.scans.scanner import Scans
 from docstore.reads.scans.searches import Searches
 from docstore.runtime.backend import SessionBackend
-from docstore.runtime.documents import GroupDocuments
+from docstore.runtime.document_client import GroupDocuments
 from docstore.runtime.driver import Driver
 from docstore.runtime.sessions_driver import SessionsDriver
 from docstore.runtime.stepping import clock

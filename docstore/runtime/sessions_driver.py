@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from docstore.runtime.documents import Documents, Errands
+from docstore.runtime.document_client import DocumentClient, Documents
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.stepping import Stepping, clock
 from docstore.runtime.trace.context import TRACEPARENT
@@ -35,7 +35,7 @@ class SessionsDriver(Stepping[SessionEvent, SessionEffect]):
         self.machine = machine
         self._read_index = read_index
         self._confirming: set[asyncio.Task[None]] = set()
-        self._errands = Errands(documents, self.feed, broken)
+        self._documents = DocumentClient(documents, self.feed, broken)
 
     async def stop(self) -> None:
         """Answer no call any more."""
@@ -43,7 +43,7 @@ class SessionsDriver(Stepping[SessionEvent, SessionEffect]):
         for task in self._confirming:
             task.cancel()
         await asyncio.gather(*self._confirming, return_exceptions=True)
-        await self._errands.stop()
+        await self._documents.stop()
         self._requests.cancel()
 
     def call(

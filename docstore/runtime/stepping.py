@@ -15,7 +15,7 @@ import structlog
 from docstore.machines.effects import Alarm, Ask, Give, Persist, Read, Send, Survey
 from docstore.machines.events import Tick, TurnEnded
 from docstore.runtime.disk import Disk, Queue
-from docstore.runtime.documents import Errands
+from docstore.runtime.document_client import DocumentClient
 from docstore.runtime.trace.brief import Table
 from docstore.runtime.trace.dumping import Causes, dump
 from docstore.runtime.trace.recorder import Recorder
@@ -77,7 +77,7 @@ class Stepping(Generic[E, F]):
     _disk: Disk[Any, Any, Any]
     bytes_of: Callable[[Sequence[Any]], int]
     """Both for a machine that has Persist and Read. bytes_of: the size of the bodies in writes."""
-    _errands: Errands
+    _documents: DocumentClient
     """For a machine that has Ask and Survey."""
 
     def __init__(
@@ -123,9 +123,9 @@ class Stepping(Generic[E, F]):
                     case Read(token, query):
                         self.queue_of(query).waiting.append((token, query))
                     case Ask():
-                        self._errands.ask(effect)
+                        self._documents.ask(effect)
                     case Survey():
-                        self._errands.survey(effect)
+                        self._documents.survey(effect)
                     case Alarm(what):
                         self.alarm(effect, what)
                     case _:

@@ -17,7 +17,7 @@ from docstore.errors import DiskFull
 from docstore.machines.events import Room
 from docstore.model.streams_batch import Header
 from docstore.runtime.disk import Disk
-from docstore.runtime.documents import Documents, Errands
+from docstore.runtime.document_client import DocumentClient, Documents
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.stepping import Stepping
 from docstore.runtime.trace.context import TRACEPARENT
@@ -71,7 +71,7 @@ class StreamsDriver(Stepping[StreamEvent, StreamEffect]):
         self.machine = machine
         self.bytes_of = bytes_of
         self._store = store
-        self._errands = Errands(documents, self.feed, broken)
+        self._documents = DocumentClient(documents, self.feed, broken)
         self._disk = Disk(
             self, READS_AT_ONCE,
             submit=self._submit, wait_for_room=self._wait_for_room,
@@ -82,7 +82,7 @@ class StreamsDriver(Stepping[StreamEvent, StreamEffect]):
     async def stop(self) -> None:
         """Finish the batch that is under way, unless it finds no room; cancel all requests."""
         self.end()
-        await self._errands.stop()
+        await self._documents.stop()
         await self._disk.stop()
         self._requests.cancel()
 

@@ -10,7 +10,7 @@ from docstore.documents.view import ReplicaView
 from docstore.errors import DiskFull
 from docstore.model import json
 from docstore.model.operation import Operation
-from docstore.runtime.documents import GroupDocuments
+from docstore.runtime.document_client import GroupDocuments
 from docstore.runtime.stepping import clock
 from docstore.runtime.streams_driver import StreamsDriver
 from docstore.storage.partitions import (
@@ -98,7 +98,7 @@ def base_of(outcome: Outcome) -> int:
 async def test_a_node_finds_by_survey_what_it_governs_and_leads_it() -> None:
     async with streaming(SmallStreamDisk()) as driver:
         assert base_of(await produce(driver, 0)) == 0
-        [found] = await driver._errands._documents.survey()
+        [found] = await driver._documents._documents.survey()
         assert found.link == LINK
 
 

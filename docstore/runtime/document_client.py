@@ -52,7 +52,7 @@ class GroupDocuments:
         return [row for rows in found for row in rows]
 
 
-class Errands:
+class DocumentClient:
     """The operations and surveys of a machine that have no answer yet.
 
     Nothing is asked or told within a list of effects: the machine of documents and the one beside
