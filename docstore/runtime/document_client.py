@@ -6,7 +6,7 @@ not decided: a machine reads a document before it acts on it.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from docstore.documents.view import GroupView
 from docstore.errors import StoreBroken
@@ -15,16 +15,6 @@ from docstore.machines.events import Surveyed, Told
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.storage.store import Store
-
-
-class Documents(Protocol):
-    """The documents of this node's group, of which a machine is a client."""
-
-    def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
-        """Carry an operation to its owner."""
-
-    async def survey(self) -> Sequence[Row]:
-        """Return the live documents of the machine's own kinds in the slots that this node owns."""
 
 
 class GroupDocuments:
@@ -61,7 +51,7 @@ class DocumentClient:
 
     def __init__(
         self,
-        documents: Documents,
+        documents: GroupDocuments,
         feed: Callable[[Any], None],
         broken: Callable[[BaseException], None],
     ) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from docstore.runtime.document_client import DocumentClient, Documents
+from docstore.runtime.document_client import DocumentClient, GroupDocuments
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.stepping import Stepping, clock
 from docstore.runtime.trace.context import TRACEPARENT
@@ -26,7 +26,7 @@ class SessionsDriver(Stepping[SessionEvent, SessionEffect]):
         machine: Sessions,
         links: PeerLinks,
         *,
-        documents: Documents,
+        documents: GroupDocuments,
         read_index: ReadIndex,
         broken: Callable[[BaseException], None],
     ) -> None:

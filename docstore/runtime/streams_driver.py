@@ -17,7 +17,7 @@ from docstore.errors import DiskFull
 from docstore.machines.events import Room
 from docstore.model.streams_batch import Header
 from docstore.runtime.disk import Disk
-from docstore.runtime.document_client import DocumentClient, Documents
+from docstore.runtime.document_client import DocumentClient, GroupDocuments
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.stepping import Stepping
 from docstore.runtime.trace.context import TRACEPARENT
@@ -62,7 +62,7 @@ class StreamsDriver(Stepping[StreamEvent, StreamEffect]):
         store: StreamStore,
         links: PeerLinks,
         *,
-        documents: Documents,
+        documents: GroupDocuments,
         broken: Callable[[BaseException], None],
     ) -> None:
         """broken: called when the disk has failed; nothing may be answered after it."""
