@@ -37,7 +37,7 @@ class PeerEvents:
     lost: Callable[[str], None]
 
 
-class Links(Protocol):
+class AllLinks(Protocol):
     """All links of the node, as one of them sees them."""
 
     events: PeerEvents
@@ -79,7 +79,7 @@ class Links(Protocol):
 class Inbound(Framed):
     """A connection that a peer dialled: we read, and it is how we hear that peer."""
 
-    def __init__(self, links: "Links") -> None:
+    def __init__(self, links: "AllLinks") -> None:
         super().__init__()
         self._links = links
         self._loop = asyncio.get_running_loop()
@@ -158,7 +158,7 @@ class Inbound(Framed):
 class Outbound(Framed):
     """A connection that we dialled: we write."""
 
-    def __init__(self, links: "Links", peer: str) -> None:
+    def __init__(self, links: "AllLinks", peer: str) -> None:
         super().__init__()
         self._links = links
         self.peer: str = peer
@@ -246,7 +246,7 @@ class Outbound(Framed):
 class Detour:
     """Sends messages to a peer through a relay, in the place of a connection."""
 
-    def __init__(self, links: "Links", peer: str, relay: Outbound, protocol: int) -> None:
+    def __init__(self, links: "AllLinks", peer: str, relay: Outbound, protocol: int) -> None:
         self._links = links
         self.peer, self.relay, self.protocol = peer, relay, protocol
         self.queue: list[Message] = []

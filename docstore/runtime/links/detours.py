@@ -13,7 +13,7 @@ It may be overtaken by what the peer says on a connection that it has made again
 import asyncio
 from collections.abc import Mapping
 
-from docstore.runtime.links.connections import Detour, Inbound, Links, Outbound
+from docstore.runtime.links.connections import AllLinks, Detour, Inbound, Outbound
 from docstore.wire.frames import unpack_frame
 from docstore.wire.link_messages import Greeting, OfLinks, Relayed
 
@@ -31,7 +31,7 @@ SETTLED_S = 1.0
 class Detours:
     """Chooses a relay for each peer without a connection that answers, and relays frames."""
 
-    def __init__(self, links: Links) -> None:
+    def __init__(self, links: AllLinks) -> None:
         self._links = links
         self._loop = asyncio.get_running_loop()
         self._broken: dict[str, float] = {}
