@@ -32,7 +32,7 @@ class Fed(Protocol):
         """Give the machine an event."""
 
 
-class Disk(Generic[W, Q, R]):
+class DiskIO(Generic[W, Q, R]):
     """The writes that gather, and the queries."""
 
     def __init__(

@@ -28,7 +28,7 @@ from docstore.machines.events import Room
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.ownership.configuration import Configuration
-from docstore.runtime.disk import Disk, Queue
+from docstore.runtime.disk import DiskIO, Queue
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.stepping import TICK_S, Requests, Stepping, clock
 from docstore.runtime.trace.context import TRACEPARENT
@@ -69,7 +69,7 @@ class Driver(Stepping[Event, Effect]):
         self._indexes = Requests[Mapping[int, tuple[int, int]]](self.loop)
         self._has_room = True
         self.bytes_of = bytes_of
-        self._disk = Disk(
+        self._disk = DiskIO(
             self, QUERIES_AT_ONCE, LONG_QUERIES_AT_ONCE, QUERIES_AT_ONCE,
             submit=store.submit, wait_for_room=self._wait_for_room,
             read=store.read, bytes_read=bytes_read,

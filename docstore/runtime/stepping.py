@@ -14,7 +14,7 @@ import structlog
 
 from docstore.machines.effects import Alarm, Ask, Give, Persist, Read, Send, Survey
 from docstore.machines.events import Tick, TurnEnded
-from docstore.runtime.disk import Disk, Queue
+from docstore.runtime.disk import DiskIO, Queue
 from docstore.runtime.document_client import DocumentClient
 from docstore.runtime.trace.brief import Table
 from docstore.runtime.trace.dumping import Causes, dump
@@ -74,7 +74,7 @@ class NoLinks:
 class Stepping(Generic[E, F]):
     """The driver of a machine, with a disk or without, a client of documents or not."""
 
-    _disk: Disk[Any, Any, Any]
+    _disk: DiskIO[Any, Any, Any]
     bytes_of: Callable[[Sequence[Any]], int]
     """Both for a machine that has Persist and Read. bytes_of: the size of the bodies in writes."""
     _documents: DocumentClient

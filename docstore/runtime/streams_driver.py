@@ -16,7 +16,7 @@ import structlog
 from docstore.errors import DiskFull
 from docstore.machines.events import Room
 from docstore.model.streams_batch import Header
-from docstore.runtime.disk import Disk
+from docstore.runtime.disk import DiskIO
 from docstore.runtime.document_client import DocumentClient, GroupDocuments
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.stepping import Stepping
@@ -72,7 +72,7 @@ class StreamsDriver(Stepping[StreamEvent, StreamEffect]):
         self.bytes_of = bytes_of
         self._store = store
         self._documents = DocumentClient(documents, self.feed, broken)
-        self._disk = Disk(
+        self._disk = DiskIO(
             self, READS_AT_ONCE,
             submit=self._submit, wait_for_room=self._wait_for_room,
             read=store.read, bytes_read=bytes_found,
