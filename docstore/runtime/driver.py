@@ -30,7 +30,7 @@ from docstore.model.operation import Answer, Operation
 from docstore.ownership.configuration import Configuration
 from docstore.runtime.disk import DiskIO, Queue
 from docstore.runtime.links.peers import PeerLinks
-from docstore.runtime.stepping import TICK_S, Requests, Stepping, clock
+from docstore.runtime.stepping import TICK_S, PendingRequests, Stepping, clock
 from docstore.runtime.trace.context import TRACEPARENT
 from docstore.runtime.trace.of_documents import TABLE, bytes_of, bytes_read
 from docstore.storage.arrivals import Heads, Lines
@@ -65,8 +65,8 @@ class Driver(Stepping[Event, Effect]):
         self._store = store
         self._publish = publish
         self._reconfigured = reconfigured
-        self._changes = Requests[tuple[int, str, str]](self.loop)
-        self._indexes = Requests[Mapping[int, tuple[int, int]]](self.loop)
+        self._changes = PendingRequests[tuple[int, str, str]](self.loop)
+        self._indexes = PendingRequests[Mapping[int, tuple[int, int]]](self.loop)
         self._has_room = True
         self.bytes_of = bytes_of
         self._disk = DiskIO(

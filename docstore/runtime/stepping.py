@@ -91,7 +91,7 @@ class Stepping(Generic[E, F]):
         self.links = links
         self.recorder = Recorder(table)
         self.stopped = False
-        self._requests = Requests[Any](self.loop)
+        self._requests = PendingRequests[Any](self.loop)
         self._dumps = Causes()
         self._of_nobody = Context()
         """In which a turn ends: it is no single request's."""
@@ -219,13 +219,13 @@ class Stepping(Generic[E, F]):
             self._ticker = self.loop.call_later(TICK_S, self._tick)
 
 
-class Requests(Generic[T]):
+class PendingRequests(Generic[T]):
     """Requests of this node's clients that wait for the machine's answer. It keeps deadlines."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._next = 1
-        self._waiting: dict[int, asyncio.Future[T] | _Batch[T]] = {}
+        self._waiting: dict[int, asyncio.Future[T] | _RequestBatch[T]] = {}
 
     @property
     def in_flight(self) -> int:
@@ -246,7 +246,7 @@ class Requests(Generic[T]):
 
     def wait_batch(self, first: int, count: int) -> "asyncio.Future[list[T]]":
         """Return a future for the answers to so many requests, in their order."""
-        batch = _Batch[T](first, count, self._loop.create_future())
+        batch = _RequestBatch[T](first, count, self._loop.create_future())
         self._waiting.update(dict.fromkeys(range(first, first + count), batch))
         return batch.all
 
@@ -259,7 +259,7 @@ class Requests(Generic[T]):
     def answer(self, number: int, answer: T) -> None:
         """Answer a request, if its client still waits."""
         waiting = self._waiting.pop(number)
-        if isinstance(waiting, _Batch):
+        if isinstance(waiting, _RequestBatch):
             waiting.answer(number, answer)
         elif not waiting.done():
             waiting.set_result(answer)
@@ -270,8 +270,8 @@ class Requests(Generic[T]):
             waiting.cancel()
 
 
-class _Batch(Generic[T]):
-    """Requests whose answers are wanted together."""
+class _RequestBatch(Generic[T]):
+    """PendingRequests whose answers are wanted together."""
 
     __slots__ = ("_answers", "_first", "_missing", "all")
 
