@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from docstore.runtime.tls.accepting import CLOSE_S, Entrance, TlsServer, in_words, listen
-from docstore.runtime.tls.credentials import Credentials, Stranger
+from docstore.runtime.tls.credentials import Credentials, UntrustedPeer
 from docstore.runtime.tls.strangers import Strangers
 
 HANDSHAKES_MAX = 256
@@ -52,7 +52,7 @@ class Certified:
         shown: ssl.SSLObject = transport.get_extra_info("ssl_object")
         try:
             nodes = self._credentials.nodes_of(shown.getpeercert())
-        except Stranger as why:
+        except UntrustedPeer as why:
             self.turned_away(_address(transport), str(why))
             return False
         leaf = shown.getpeercert(binary_form=True) or b""

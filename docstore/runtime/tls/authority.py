@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from docstore.errors import BadConfig
 from docstore.ownership.configuration import NODE_ID, is_node_id
 from docstore.runtime.tls.certificates import certificate_in
-from docstore.runtime.tls.identity import Identity
+from docstore.runtime.tls.identity import NodeIdentity
 
 __all__ = ["certificate_in", "make_authority", "make_certificate"]
 CA = "ca"
@@ -61,7 +61,7 @@ def make_certificate(
     authority, signing = _authority_in(directory)
     name = authority.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
     group = _checked(group or str(name))
-    uris = [str(Identity(f"spiffe://cluster/{group}", node)) for node in nodes]
+    uris = [str(NodeIdentity(f"spiffe://cluster/{group}", node)) for node in nodes]
     names = [*map(x509.UniformResourceIdentifier, uris), *map(_host, hosts)]
     key = ec.generate_private_key(ec.SECP256R1())
     both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]

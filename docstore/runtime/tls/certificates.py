@@ -9,14 +9,14 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from docstore.errors import BadConfig
-from docstore.runtime.tls.identity import Identity, identities
+from docstore.runtime.tls.identity import NodeIdentity, identities
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """What a certificate says."""
 
-    nodes: frozenset[Identity]
+    nodes: frozenset[NodeIdentity]
     hosts: tuple[str, ...]
     serial: int
     begins: datetime
@@ -84,11 +84,11 @@ def is_issued_by(leaf: bytes, authorities: Iterable[x509.Certificate]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Revoked:
+class Revocations:
     """Who is let in no more: certificates by their serial numbers, and nodes by any of theirs."""
 
     serials: frozenset[int] = frozenset()
-    nodes: frozenset[Identity] = frozenset()
+    nodes: frozenset[NodeIdentity] = frozenset()
 
 
 def _serial(text: str) -> int:
@@ -99,7 +99,7 @@ def _serial(text: str) -> int:
     return int(digits, 16)
 
 
-def revoked_in(path: Path) -> Revoked:
+def revoked_in(path: Path) -> Revocations:
     """Return what a file says, a serial number in hex or a node's URI on each line.
 
     `#` begins a remark. Raises BadConfig.
@@ -111,7 +111,7 @@ def revoked_in(path: Path) -> Revoked:
     except UnicodeDecodeError:
         raise BadConfig(f"tls_revoked_file: {path} is no text") from None
     serials: set[int] = set()
-    nodes: set[Identity] = set()
+    nodes: set[NodeIdentity] = set()
     for number, line in enumerate(lines, 1):
         text = line.partition("#")[0].strip()
         named = identities([text])
@@ -121,4 +121,4 @@ def revoked_in(path: Path) -> Revoked:
             why = "neither a number in hex nor a node's URI"
             raise BadConfig(f"tls_revoked_file: {path}, line {number}: {why}") from None
         nodes |= named
-    return Revoked(frozenset(serials), frozenset(nodes))
+    return Revocations(frozenset(serials), frozenset(nodes))

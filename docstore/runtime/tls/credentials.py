@@ -18,7 +18,7 @@ from cryptography import x509
 from docstore.errors import BadConfig
 from docstore.runtime.tls.certificates import (
     Certificate,
-    Revoked,
+    Revocations,
     certificate_in,
     certificates_in,
     day,
@@ -26,7 +26,7 @@ from docstore.runtime.tls.certificates import (
     revoked_in,
 )
 from docstore.runtime.tls.contexts import Contexts, contexts_of
-from docstore.runtime.tls.identity import Identity, identities
+from docstore.runtime.tls.identity import NodeIdentity, identities
 from docstore.runtime.tls.secret_files import warn_of_open
 from docstore.runtime.tls.settings import TlsFiles
 
@@ -38,12 +38,12 @@ WARN_AGAIN = timedelta(days=1)
 log = structlog.get_logger("docstore.tls")
 
 
-class Stranger(Exception):
+class UntrustedPeer(Exception):
     """A certificate that is no node's of this group."""
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedFiles:
     """The files, as they were when they were read."""
 
     contexts: Contexts
@@ -52,7 +52,7 @@ class Loaded:
     group: str = ""
     """Of the nodes that are let in: that of our own certificate."""
     authorities: frozenset[x509.Certificate] = frozenset()
-    revoked: Revoked = field(default_factory=Revoked)
+    revoked: Revocations = field(default_factory=Revocations)
 
 
 class Credentials:
@@ -90,22 +90,24 @@ class Credentials:
         return self._loaded.ends.timestamp()
 
     def nodes_of(self, certificate: object) -> frozenset[str]:
-        """Return the ids of the nodes that a peer's certificate is of. Raises Stranger.
+        """Return the ids of the nodes that a peer's certificate is of. Raises UntrustedPeer.
 
         certificate: as `ssl.SSLSocket.getpeercert` returns it, which OpenSSL has verified.
         """
         if not isinstance(certificate, dict) or not certificate:
-            raise Stranger("it shows no certificate")
+            raise UntrustedPeer("it shows no certificate")
         names = certificate.get("subjectAltName", ())
         found = identities(value for kind, value in names if kind == "URI")
         serial = str(certificate.get("serialNumber", ""))
         revoked = self._loaded.revoked
         if int(serial, 16) in revoked.serials or found & revoked.nodes:
-            raise Stranger(f"its certificate {serial} has been revoked")
+            raise UntrustedPeer(f"its certificate {serial} has been revoked")
         nodes = frozenset(each.node for each in found if each.group == self._loaded.group)
         if not nodes:
             said = ", ".join(sorted(map(str, found))) or "no node at all"
-            raise Stranger(f"its certificate names {said}, and no node of {self._loaded.group}")
+            raise UntrustedPeer(
+                f"its certificate names {said}, and no node of {self._loaded.group}"
+            )
         return nodes
 
     def still_knows(self, leaf: bytes, context: ssl.SSLContext) -> bool:
@@ -137,10 +139,10 @@ class Credentials:
         self._warn()
         self.changed()
 
-    def _refuse_forgetting(self, revoked: Revoked) -> None:
+    def _refuse_forgetting(self, revoked: Revocations) -> None:
         """Refuse an empty list where there was one: `cp` empties a file before it fills it."""
         path = self._files.revoked
-        if self._loaded.revoked != Revoked() == revoked and path and not path.stat().st_size:
+        if self._loaded.revoked != Revocations() == revoked and path and not path.stat().st_size:
             raise BadConfig(
                 f"tls_revoked_file: {path} is empty: a remark (#) says that it is meant"
             )
@@ -182,7 +184,7 @@ class Credentials:
         warn_of_open(pair.key for pair in pairs if pair is not None)
 
 
-def _load(files: TlsFiles, me: str) -> Loaded:
+def _load(files: TlsFiles, me: str) -> LoadedFiles:
     """Read all files. Raises BadConfig."""
     own: dict[str, Certificate] = {}
     now = datetime.now(UTC)
@@ -193,18 +195,18 @@ def _load(files: TlsFiles, me: str) -> Loaded:
     contexts = contexts_of(files)
     ends = min(each.ends for each in own.values())
     if files.peers is None or files.ca is None:
-        return Loaded(contexts, ends)
+        return LoadedFiles(contexts, ends)
     setting = files.peers.setting
-    return Loaded(
+    return LoadedFiles(
         contexts,
         ends,
         _group_of(own[setting].nodes, me, f"{setting}: {files.peers.cert}"),
         frozenset(certificates_in("tls_ca_file", files.ca)),
-        revoked_in(files.revoked) if files.revoked else Revoked(),
+        revoked_in(files.revoked) if files.revoked else Revocations(),
     )
 
 
-def _group_of(nodes: frozenset[Identity], me: str, where: str) -> str:
+def _group_of(nodes: frozenset[NodeIdentity], me: str, where: str) -> str:
     """Return the group in which a certificate names us. Raises BadConfig."""
     groups = {each.group for each in nodes if each.node == me}
     if len(groups) == 1:
@@ -213,4 +215,4 @@ def _group_of(nodes: frozenset[Identity], me: str, where: str) -> str:
     if groups:
         raise BadConfig(f"{where} names {me} in more than one group: {said}")
     raise BadConfig(f"{where} names {said}, not {me}: it needs a URI such as"
-                    f" {Identity('spiffe://cluster/GROUP', me)}")  # fmt: skip
+                    f" {NodeIdentity('spiffe://cluster/GROUP', me)}")  # fmt: skip

@@ -14,7 +14,7 @@ from docstore.ownership.configuration import is_node_id
 SCHEME, NODE = "spiffe://", "/node/"
 
 
-class Identity(NamedTuple):
+class NodeIdentity(NamedTuple):
     """A node of a group. group: such as spiffe://cluster/films."""
 
     group: str
@@ -25,11 +25,11 @@ class Identity(NamedTuple):
         return f"{self.group}{NODE}{self.node}"
 
 
-def identities(uris: Iterable[str]) -> frozenset[Identity]:
+def identities(uris: Iterable[str]) -> frozenset[NodeIdentity]:
     """Return the nodes that are among some URIs."""
     parts = [uri.rpartition(NODE) for uri in uris]
     return frozenset(
-        Identity(group, node)
+        NodeIdentity(group, node)
         for group, separator, node in parts
         if separator and group.startswith(SCHEME) and is_node_id(node)
     )

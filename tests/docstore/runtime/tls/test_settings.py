@@ -14,9 +14,9 @@ from docstore.config import from_environment, parse
 from docstore.errors import BadConfig
 from docstore.runtime.tls import credentials
 from docstore.runtime.tls.authority import make_certificate
-from docstore.runtime.tls.certificates import Revoked, certificate_in, revoked_in
+from docstore.runtime.tls.certificates import Revocations, certificate_in, revoked_in
 from docstore.runtime.tls.credentials import Credentials
-from docstore.runtime.tls.identity import Identity, identities
+from docstore.runtime.tls.identity import NodeIdentity, identities
 from docstore.runtime.tls.settings import TlsFiles, tls_files
 from tests.docstore.runtime.tls.papers import EXPIRED_DAYS, HOSTS, files_of, group_of, settings_of
 
@@ -101,7 +101,10 @@ def test_a_node_says_by_https_where_it_is() -> None:
 def test_names_of_nodes_are_found_among_other_uris() -> None:
     uris = ("spiffe://cluster/a/node/n1", "spiffe://b/node/x.y", "https://h/node/n1",
             "spiffe://cluster/a/node/", "spiffe://cluster/a/node/-", "spiffe://a")  # fmt: skip
-    assert identities(uris) == {Identity("spiffe://cluster/a", "n1"), Identity("spiffe://b", "x.y")}
+    assert identities(uris) == {
+        NodeIdentity("spiffe://cluster/a", "n1"),
+        NodeIdentity("spiffe://b", "x.y"),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -192,8 +195,8 @@ def test_a_certificate_may_name_all_nodes_of_a_machine(papers: Path) -> None:
 def test_who_is_revoked_is_read_however_it_is_spelt(tmp_path: Path) -> None:
     path = tmp_path / "revoked"
     path.write_text("0A:ff\n\n  0x10  # of n3\n# nothing\nspiffe://cluster/films/node/n3\n")
-    assert revoked_in(path) == Revoked(
-        frozenset({0x0AFF, 0x10}), frozenset({Identity("spiffe://cluster/films", "n3")})
+    assert revoked_in(path) == Revocations(
+        frozenset({0x0AFF, 0x10}), frozenset({NodeIdentity("spiffe://cluster/films", "n3")})
     )
 
 
