@@ -20,7 +20,7 @@ from docstore.reads.scans.queries import Queries
 from docstore.reads.scans.scanner import Scans
 from docstore.runtime.backend import SessionBackend
 from docstore.runtime.streams_backend import StreamBackend
-from docstore.runtime.trace.lines import About
+from docstore.runtime.trace.lines import TraceFilter
 from docstore.services.registry import Registry
 
 Json = Any
@@ -141,7 +141,7 @@ class Backend(Protocol):
     def group_available(self) -> bool:
         """Return whether a majority of the voters is connected and the view has converged."""
 
-    def trace(self, about: About, *, after: int, limit: int) -> Json:
+    def trace(self, about: TraceFilter, *, after: int, limit: int) -> Json:
         """Return the last `limit` steps about something, later than number `after`.
 
         Raises Unavailable before the group is known.

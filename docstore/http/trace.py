@@ -7,7 +7,7 @@ from docstore.errors import BadRequest
 from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.model.paths import canonical_link
-from docstore.runtime.trace.lines import About
+from docstore.runtime.trace.lines import TraceFilter
 from docstore.streams.replica_set import partition_link
 from docstore.streams.topic import check_name
 
@@ -25,17 +25,17 @@ def page(backend: Backend, query: Mapping[str, str]) -> Any:
     return backend.trace(_about(query, backend.slots()), after=after, limit=limit)
 
 
-def _about(query: Mapping[str, str], slots: int) -> About:
+def _about(query: Mapping[str, str], slots: int) -> TraceFilter:
     if "slot" in query:
         slot = headers.whole_number(query["slot"], "slot", 0, max(0, slots - 1))
-        return About(slot=slot, slots=slots)
+        return TraceFilter(slot=slot, slots=slots)
     if "link" in query:
-        return About(link=canonical_link(query["link"]))
+        return TraceFilter(link=canonical_link(query["link"]))
     if "partition" in query:
         topic, slash, number = query["partition"].rpartition("/")
         if not slash:
             raise BadRequest("partition is <topic>/<number>")
         check_name(topic)
         whole = headers.whole_number(number, "partition", 0, NUMBER_MAX)
-        return About(partition=f"{topic}/{whole}", link=partition_link(topic, whole))
-    return About()
+        return TraceFilter(partition=f"{topic}/{whole}", link=partition_link(topic, whole))
+    return TraceFilter()

@@ -25,7 +25,7 @@ from docstore.reads.local import read_here
 from docstore.reads.pages import NodePages
 from docstore.runtime import logs
 from docstore.runtime.stepping import clock
-from docstore.runtime.trace.lines import About
+from docstore.runtime.trace.lines import TraceFilter
 from docstore.services.authored import name_of
 from docstore.services.registry import declaration_link
 from docstore.streams.measures import partitions_page
@@ -174,7 +174,7 @@ class NodeBackend:
         page["peerLinks"] = dict(self._parts.links.counters)
         return page
 
-    def trace(self, about: About, *, after: int, limit: int) -> Any:
+    def trace(self, about: TraceFilter, *, after: int, limit: int) -> Any:
         """Return the last steps about something, as they are now."""
         running = self.inside()
         if about.link:

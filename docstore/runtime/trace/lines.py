@@ -14,7 +14,7 @@ SHOWN = 8
 TEXT_MAX = 160
 
 
-class About(NamedTuple):
+class TraceFilter(NamedTuple):
     """What steps are looked for: one that has any of these, in any event or effect of it.
 
     slot: -1 for none; slots: of how many. link: of a document, with its slot, which is looked for
@@ -43,7 +43,7 @@ class About(NamedTuple):
         return bool(slot == self.slot)
 
 
-NOTHING = About()
+NOTHING = TraceFilter()
 
 
 def facts_of(brief: Brief) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def items_of(brief: Brief) -> Iterator[dict[str, Any]]:
         yield dict(zip(kind.items, item, strict=False))
 
 
-def is_about(step: Step, about: About) -> bool:
+def is_about(step: Step, about: TraceFilter) -> bool:
     """Say whether a step has something of what is looked for."""
     return any(_is_kept_about(each, about) for each in (step.event, *step.effects))
 
@@ -78,7 +78,7 @@ def traces_of(step: Step) -> list[str]:
     return list(found)
 
 
-def said(kept: Kept, direction: str, about: About = NOTHING) -> str:
+def said(kept: Kept, direction: str, about: TraceFilter = NOTHING) -> str:
     """Return what an event or an effect says, as text; of many those first that are asked for."""
     node, brief = kept
     kind: Kind = brief[0]
@@ -93,7 +93,7 @@ def said(kept: Kept, direction: str, about: About = NOTHING) -> str:
     return " ".join(words)
 
 
-def effects_of(step: Step, about: About = NOTHING) -> list[str]:
+def effects_of(step: Step, about: TraceFilter = NOTHING) -> list[str]:
     """Return the effects of a step as texts; of many those first that are asked for.
 
     A reign that begins has one for each slot and peer.
@@ -105,13 +105,13 @@ def effects_of(step: Step, about: About = NOTHING) -> list[str]:
     return [*texts, f"{more} more"] if more > 0 else texts
 
 
-def line(step: Step, about: About = NOTHING) -> str:
+def line(step: Step, about: TraceFilter = NOTHING) -> str:
     """Return a step as one line, without its time."""
     effects = "; ".join(effects_of(step, about))
     return said(step.event, "from", about) + (f" => {effects}" if effects else "")
 
 
-def page_of(step: Step, machine: str, about: About, wall_ahead_s: float) -> dict[str, Any]:
+def page_of(step: Step, machine: str, about: TraceFilter, wall_ahead_s: float) -> dict[str, Any]:
     """Return a step as a page shows it. wall_ahead_s: of the clock of steps."""
     wall = step.at + wall_ahead_s
     return {
@@ -126,7 +126,7 @@ def page_of(step: Step, machine: str, about: About, wall_ahead_s: float) -> dict
     }
 
 
-def _is_kept_about(kept: Kept, about: About) -> bool:
+def _is_kept_about(kept: Kept, about: TraceFilter) -> bool:
     sender, brief = kept
     if sender.startswith("/") and about.is_met({"link": sender}):  # A subscription.
         return True

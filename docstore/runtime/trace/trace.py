@@ -5,7 +5,7 @@ from heapq import merge
 from typing import Any
 
 from docstore.runtime.trace.dumping import dump
-from docstore.runtime.trace.lines import NOTHING, About, is_about, page_of
+from docstore.runtime.trace.lines import NOTHING, TraceFilter, is_about, page_of
 from docstore.runtime.trace.recorder import Recorder, Step
 
 
@@ -17,7 +17,7 @@ class Trace:
         self._recorders = recorders
 
     def page(
-        self, about: About, *, after: int, limit: int, now: float, wall_now: float
+        self, about: TraceFilter, *, after: int, limit: int, now: float, wall_now: float
     ) -> list[dict[str, Any]]:
         """Return the last `limit` steps about something, the newest last.
 

@@ -21,7 +21,7 @@ from docstore.reads.pages import Pages
 from docstore.reads.refusals import TooFewMembers
 from docstore.runtime.backend import SessionBackend
 from docstore.runtime.streams_backend import StreamBackend
-from docstore.runtime.trace.lines import About
+from docstore.runtime.trace.lines import TraceFilter
 from docstore.services.registry import FACTORIES, Registry
 from docstore.subscriptions.targets import CallbackRefused
 
@@ -215,7 +215,7 @@ class SingleNode:
     def selector(self, name: str) -> Any:
         return {"slots": 1} if name in ("default", "default-3x") else None
 
-    def trace(self, about: About, *, after: int, limit: int) -> Any:
+    def trace(self, about: TraceFilter, *, after: int, limit: int) -> Any:
         return {"steps": []}
 
     def compact(self, before_us: int) -> Any:

@@ -19,7 +19,7 @@ from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.reads.scans.feed import Feed
-from docstore.runtime.trace.lines import About, is_about, line
+from docstore.runtime.trace.lines import TraceFilter, is_about, line
 from docstore.services.subscriptions import (
     Mark,
     SubscriptionPhase,
@@ -176,7 +176,7 @@ async def test_its_trace_shows_what_each_subscription_wants_and_no_change(
     await alone.make(receiver.url, f"{LINK}-other")
     await receiver.until(lambda: len(receiver.calls) > 4)
     steps = list(alone.deliverer.recorder.steps())
-    about = [step for step in steps if is_about(step, About(link=LINK))]
+    about = [step for step in steps if is_about(step, TraceFilter(link=LINK))]
     seen = [line(step) for step in about]
     assert seen[0] == f"from {LINK} Began path=/a => to {LINK} Read rows=100"
     assert f"from {LINK} Came rows=1 => to {LINK} Confirm" in seen

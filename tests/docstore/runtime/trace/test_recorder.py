@@ -12,7 +12,7 @@ from docstore.model.document import Row
 from docstore.model.operation import Operation
 from docstore.model.slots import slot_of, to_bitmap
 from docstore.runtime.trace import of_documents, of_sessions, of_streams, of_subscriptions
-from docstore.runtime.trace.lines import NOTHING, About, is_about, line, traces_of
+from docstore.runtime.trace.lines import NOTHING, TraceFilter, is_about, line, traces_of
 from docstore.runtime.trace.recorder import LAST, Recorder
 from docstore.sessions.effects import SessionEffect
 from docstore.sessions.events import SessionEvent
@@ -45,7 +45,7 @@ def recorder(*, steps_a_tick: int = 1 << 30, **bounds: int) -> Recorder:
     return Recorder(of_documents.TABLE, steps_a_tick=steps_a_tick, **bounds)
 
 
-def lines(kept: Recorder, about: About | None = None) -> list[str]:
+def lines(kept: Recorder, about: TraceFilter | None = None) -> list[str]:
     asked = about or NOTHING
     return [line(each, asked) for each in kept.steps() if about is None or is_about(each, asked)]
 
@@ -186,10 +186,10 @@ def test_steps_are_found_by_slot_and_by_link() -> None:
     kept.note(3.0, Received("n2", Accepted([(other, 3, 9), (mine, 3, 7)])), [])
     kept.note(4.0, Received("n2", Prepare(9, to_bitmap([mine], slots))), [])
     kept.note(5.0, TurnEnded(), [Persist(1, [Append([row(mine, 2, "/notes/z")])])])
-    by_slot = [each.at for each in kept.steps() if is_about(each, About(mine, slots))]
+    by_slot = [each.at for each in kept.steps() if is_about(each, TraceFilter(mine, slots))]
     assert by_slot == [1.0, 3.0, 4.0, 5.0]
     # By link: also what speaks of its slot alone, but not what names another document of it.
-    about = About(mine, slots, link)
+    about = TraceFilter(mine, slots, link)
     assert [each.at for each in kept.steps() if is_about(each, about)] == [1.0, 3.0, 4.0]
     [_, accepted, _] = [line(each, about) for each in kept.steps() if is_about(each, about)]
     assert accepted.startswith(f"from n2 Accepted [slot={mine} ")
@@ -201,13 +201,13 @@ def test_of_many_effects_those_that_are_asked_for_are_shown_and_the_others_count
     offers = [Offer(slot, 3, 0, 1, (3, "n1"), 0, []) for slot in range(100)]
     sends = [Send("n2", Propose([each])) for each in offers]
     kept.note(1.0, TurnEnded(), sends)
-    [text] = lines(kept, About(slot=70, slots=128))
+    [text] = lines(kept, TraceFilter(slot=70, slots=128))
     assert text.startswith("TurnEnded => to n2 Propose number=0 [slot=70 ")
     assert text.endswith("; 92 more")
     [all_alike] = lines(kept)
     assert all_alike.startswith("TurnEnded => to n2 Propose number=0 [slot=0 ")
     kept.note(2.0, TurnEnded(), sends[:8])
-    *_, few = lines(kept, About(slot=7, slots=128))
+    *_, few = lines(kept, TraceFilter(slot=7, slots=128))
     assert "more" not in few
 
 
@@ -218,7 +218,7 @@ def test_steps_of_streams_are_found_by_partition_in_any_incarnation() -> None:
     kept.note(1.0, ProduceAsked(1, link, "committed", 9.0, (), 0, 1, SECRET, TRACE), [])
     kept.note(2.0, Received("n2", streaming.Append(sent)), [])
     kept.note(3.0, Received("n2", streaming.Acked([("orders/30@a1", 2, "c", 5, 0)])), [])
-    about = About(partition="orders/3", link=link)
+    about = TraceFilter(partition="orders/3", link=link)
     found = [line(each) for each in kept.steps() if is_about(each, about)]
     assert [text.split()[0] for text in found] == ["ProduceAsked", "from"]
     assert found[0].endswith(f"acks=committed records=1 bytes=10 trace={TRACE_ID}")
