@@ -5,7 +5,7 @@ from types import FunctionType
 from typing import Any
 
 from docstore.runtime.trace import of_documents, of_sessions, of_streams, of_subscriptions
-from docstore.runtime.trace.brief import Kind, Table
+from docstore.runtime.trace.brief import BriefKind, Table
 
 RANKS = ("occasion", "routine", "repeated", "turn")
 TABLES: dict[str, Table] = {
@@ -29,10 +29,10 @@ def kinds() -> str:
     return "".join(f"{line}\n" for line in sorted(lines))
 
 
-def _kinds_of(take: Callable[..., Any]) -> Iterator[Kind]:
+def _kinds_of(take: Callable[..., Any]) -> Iterator[BriefKind]:
     """Yield the kinds that a function returns: those that it names, or holds."""
     assert isinstance(take, FunctionType)
     held = [cell.cell_contents for cell in take.__closure__ or ()]
     held += [part for each in held if isinstance(each, tuple) for part in each]
     named = [take.__globals__.get(name) for name in take.__code__.co_names]
-    yield from (each for each in (*held, *named) if isinstance(each, Kind))
+    yield from (each for each in (*held, *named) if isinstance(each, BriefKind))

@@ -17,7 +17,7 @@ requests."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class BriefKind:
     """What the numbers of a brief mean.
 
     facts: names of what is said once. items: names of what is said of each of many. Filters know
@@ -29,7 +29,7 @@ class Kind:
     items: tuple[str, ...] = ()
 
 
-Brief = tuple[Kind, Any, Sequence[Any]]
+Brief = tuple[BriefKind, Any, Sequence[Any]]
 """(kind, facts, items). facts: a tuple; of a kind with one fact, that one alone."""
 
 Take = Callable[[Any], Brief]
@@ -49,7 +49,7 @@ Table = Mapping[type, Shape | None]
 
 def facts(name: str, rank: int, paths: str = "", *, names: str = "") -> Shape:
     """Return the shape of a thing with single values. paths: of attributes; names: if others."""
-    kind = Kind(name, tuple((names or paths).split()))
+    kind = BriefKind(name, tuple((names or paths).split()))
     if not paths:
         brief: Brief = (kind, (), ())
         return Shape(rank, lambda thing: brief)
@@ -71,7 +71,7 @@ def items(
     names: of the values in each. of: takes them from an element; None: elements are as they are
     shown. beside: attributes of the whole.
     """
-    kind = Kind(name, tuple(beside.split()), tuple(names.split()))
+    kind = BriefKind(name, tuple(beside.split()), tuple(names.split()))
     get_many = attrgetter(many)
     get = attrgetter(*beside.split()) if beside else _nothing
 

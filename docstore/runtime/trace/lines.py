@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from docstore.model.slots import from_bitmap, slot_of
-from docstore.runtime.trace.brief import Brief, Kind
+from docstore.runtime.trace.brief import Brief, BriefKind
 from docstore.runtime.trace.context import trace_id
 from docstore.runtime.trace.recorder import Kept, Step
 
@@ -81,7 +81,7 @@ def traces_of(step: Step) -> list[str]:
 def said(kept: Kept, direction: str, about: TraceFilter = NOTHING) -> str:
     """Return what an event or an effect says, as text; of many those first that are asked for."""
     node, brief = kept
-    kind: Kind = brief[0]
+    kind: BriefKind = brief[0]
     words = [f"{direction} {node}"] if node else []
     words += [kind.name, *_named(facts_of(brief))]
     items = sorted(items_of(brief), key=lambda item: not about.is_met(item))

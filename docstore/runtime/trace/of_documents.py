@@ -18,7 +18,7 @@ from docstore.runtime.trace.brief import (
     ROUTINE,
     TURN,
     Brief,
-    Kind,
+    BriefKind,
     Shape,
     Table,
     facts,
@@ -106,14 +106,14 @@ MESSAGES: Mapping[type, Shape] = {
 }
 
 _OPERATION = tuple("verb link level bytes trace".split())
-_REQUESTED = Kind("Requested", ("request", *_OPERATION))
-_BATCH_REQUESTED = Kind("BatchRequested", ("first",), _OPERATION)
-_RESPOND = Kind("Respond", ("request", "status", "code"), tuple(ROW.split()))
-_PERSIST = Kind("Persist", ("token",), tuple(ROW.split()))
-_PERSIST_ALSO = Kind("Persist", ("token",), ("write", *ROW.split()))
-_READ = Kind("Read", ("token", "query", "slot", "link"))
-_PUBLISH = Kind("Publish", tuple(ROW.split()))
-_CHANGE = Kind("ChangeAsked", ("request", "change", "node"))
+_REQUESTED = BriefKind("Requested", ("request", *_OPERATION))
+_BATCH_REQUESTED = BriefKind("BatchRequested", ("first",), _OPERATION)
+_RESPOND = BriefKind("Respond", ("request", "status", "code"), tuple(ROW.split()))
+_PERSIST = BriefKind("Persist", ("token",), tuple(ROW.split()))
+_PERSIST_ALSO = BriefKind("Persist", ("token",), ("write", *ROW.split()))
+_READ = BriefKind("Read", ("token", "query", "slot", "link"))
+_PUBLISH = BriefKind("Publish", tuple(ROW.split()))
+_CHANGE = BriefKind("ChangeAsked", ("request", "change", "node"))
 
 
 def _operation_of(operation: Operation) -> tuple[Any, ...]:

@@ -10,14 +10,14 @@ from docstore.runtime.trace.brief import (
     ROUTINE,
     TURN,
     Brief,
-    Kind,
+    BriefKind,
     Shape,
     Table,
     facts,
     items,
 )
 
-_ASK = Kind("Ask", tuple("token verb link trace".split()))
+_ASK = BriefKind("Ask", tuple("token verb link trace".split()))
 
 
 def _ask(effect: effects.Ask) -> Brief:

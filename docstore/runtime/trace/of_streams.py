@@ -12,7 +12,7 @@ from docstore.runtime.trace.brief import (
     ROUTINE,
     TURN,
     Brief,
-    Kind,
+    BriefKind,
     Shape,
     Table,
     facts,
@@ -34,13 +34,13 @@ _three = itemgetter(0, 1, 2)
 _STANDING = itemgetter(0, 1, 3, 4, 5, 6, 7)
 STANDING = "partition epoch full adopted end high start"
 
-_APPEND = Kind("Append", items=tuple("partition epoch base first high bytes".split()))
-_PRODUCE = Kind("Produce", tuple("id partition acks records bytes trace".split()))
-_ASKED = Kind("ProduceAsked", tuple("request link acks records bytes trace".split()))
-_FETCH = Kind("FetchAsked", tuple("request link origin isolation trace".split()))
-_KEEP = Kind("Keep", ("token",), tuple("write partition bytes".split()))
-_LOOK = Kind("Look", tuple("token query partition".split()))
-_GIVE = Kind("Give", tuple("request outcome code base end".split()))
+_APPEND = BriefKind("Append", items=tuple("partition epoch base first high bytes".split()))
+_PRODUCE = BriefKind("Produce", tuple("id partition acks records bytes trace".split()))
+_ASKED = BriefKind("ProduceAsked", tuple("request link acks records bytes trace".split()))
+_FETCH = BriefKind("FetchAsked", tuple("request link origin isolation trace".split()))
+_KEEP = BriefKind("Keep", ("token",), tuple("write partition bytes".split()))
+_LOOK = BriefKind("Look", tuple("token query partition".split()))
+_GIVE = BriefKind("Give", tuple("request outcome code base end".split()))
 
 
 def _appended(partition: Sequence[Any]) -> tuple[Any, ...]:

@@ -6,15 +6,15 @@ from docstore.runtime.trace.brief import (
     ROUTINE,
     TURN,
     Brief,
-    Kind,
+    BriefKind,
     Shape,
     Table,
     facts,
 )
 from docstore.subscriptions import deliveries, effects, events
 
-_CALL = Kind("Call", ("bytes",))
-_SAVE = Kind("Save", ("change",))
+_CALL = BriefKind("Call", ("bytes",))
+_SAVE = BriefKind("Save", ("change",))
 
 
 def _call(effect: effects.Call) -> Brief:
