@@ -157,7 +157,7 @@ class NodeBackend:
             "storeId": self._parts.store_id,
         }
         page |= self._parts.config.public() | host_page(self._parts.config)
-        page["logLevel"] = logs.LEVEL.name
+        page["logLevel"] = logs.LOG_LEVEL.name
         page["services"] = {
             path: {"class": name_of(each), "revision": each.revision}
             for path, each in self.registry.authors.items()

@@ -45,7 +45,7 @@ def _unheard(stream: TextIO) -> TextIO:
 
 
 @dataclass(slots=True)
-class Level:
+class LogLevel:
     """What is logged, see `limits.LOG_LEVELS`."""
 
     name: str = "info"
@@ -53,12 +53,12 @@ class Level:
     """Asked for each request."""
 
 
-LEVEL = Level()
+LOG_LEVEL = LogLevel()
 
 
 def set_level(name: str) -> None:
     """Log lines of this level and above, from now on."""
-    LEVEL.name, LEVEL.is_debug = name, name == "debug"
+    LOG_LEVEL.name, LOG_LEVEL.is_debug = name, name == "debug"
     number = logging.getLevelNamesMapping()[name.upper()]
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(number))
 
