@@ -65,7 +65,7 @@ class Completion:
         """
         took_s = time.perf_counter() - began_s
         self._metrics.note(request.method, reply.status, took_s)
-        if logs.LEVEL.is_debug:
+        if logs.LOG_LEVEL.is_debug:
             path, took_ms = instance_of(request)[:200], round(took_s * 1000, 3)
             log.debug("request", method=request.method, path=path, status=reply.status, ms=took_ms)
 

@@ -271,7 +271,7 @@ class PendingRequests(Generic[T]):
 
 
 class _RequestBatch(Generic[T]):
-    """PendingRequests whose answers are wanted together."""
+    """Requests whose client waits for all answers together."""
 
     __slots__ = ("_answers", "_first", "_missing", "all")
 
