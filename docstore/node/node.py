@@ -34,7 +34,7 @@ from docstore.node.draining import all_given_away
 from docstore.node.gate import Gate
 from docstore.node.handler_calls import HandlerCalls
 from docstore.node.members.founding import Founding, identity
-from docstore.node.members.joining import Joining
+from docstore.node.members.joining import JoinRequests
 from docstore.node.members.lookup import Located, Lookup
 from docstore.node.members.membership import Membership
 from docstore.node.members.over_http import OverHttp, system_s
@@ -210,7 +210,7 @@ class Node:
             credentials=credentials,
             registry=self._registry,
             founding=founding,
-            joining=Joining(founding.request, lambda: founding.has_group, over_http),
+            joining=JoinRequests(founding.request, lambda: founding.has_group, over_http),
             lookup=Lookup(self._located, over_http),
             links=links,
             rpc=Rpc(node_id, links),

@@ -6,7 +6,7 @@ from docstore.config import Config
 from docstore.http.access import Access
 from docstore.maintenance.webhooks.calling import Caller
 from docstore.node.members.founding import Founding
-from docstore.node.members.joining import Joining
+from docstore.node.members.joining import JoinRequests
 from docstore.node.members.lookup import Lookup
 from docstore.node.members.membership import Membership
 from docstore.runtime.links.peers import PeerLinks
@@ -31,7 +31,7 @@ class Parts:
     """What is shown and believed, with TLS."""
     registry: Registry
     founding: Founding
-    joining: Joining
+    joining: JoinRequests
     lookup: Lookup
     links: PeerLinks
     rpc: Rpc

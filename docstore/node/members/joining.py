@@ -23,7 +23,7 @@ PATIENCE_S = 15.0
 log = structlog.get_logger("docstore.node.members.joining")
 
 
-class Joining:
+class JoinRequests:
     """The asking, in the background."""
 
     def __init__(

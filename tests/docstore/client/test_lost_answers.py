@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from docstore.client import Client, Unanswered, Unreachable
-from docstore.node.members.joining import Joining
+from docstore.node.members.joining import JoinRequests
 from docstore.node.members.over_http import OverHttp
 
 ANSWER = b"HTTP/1.1 200 OK\r\nServer: docstore\r\nContent-Length: 2\r\n\r\n{}"
@@ -71,7 +71,7 @@ async def test_a_node_goes_on_asking_to_be_taken_in_when_a_member_dies_over_it()
         return taken_in.is_set()
 
     async with serving(node) as url:
-        joining = Joining(dict, has_group, OverHttp())
+        joining = JoinRequests(dict, has_group, OverHttp())
         joining.start([url])
         async with asyncio.timeout(20):
             await taken_in.wait()
