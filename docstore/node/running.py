@@ -21,7 +21,7 @@ from docstore.maintenance.upkeep.resync import Resync
 from docstore.maintenance.webhooks.deliverer import Deliverer
 from docstore.maintenance.webhooks.reading import Reading
 from docstore.model.document import Row
-from docstore.node.members.group import Group
+from docstore.node.members.group import GroupConfiguration
 from docstore.node.parts import Parts
 from docstore.node.status import StatusPages
 from docstore.ownership.configuration import Configuration
@@ -99,7 +99,7 @@ class RunningNode:
         self.needs = NeedsReader(driver, self.listings)
         self.deliverer = self._deliverer(view)
         self.trace = _trace(driver, self.streams, self.sessions, self.deliverer)
-        self.group = Group(
+        self.group = GroupConfiguration(
             parts.node_id, driver, founding=parts.founding, lookup=parts.lookup,
             links=parts.links, membership=parts.membership, rpc=rpc,
         )  # fmt: skip

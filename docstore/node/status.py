@@ -17,7 +17,7 @@ from docstore.model.fences import fences_of
 from docstore.model.paths import partition_key
 from docstore.model.slots import slot_of
 from docstore.model.stats import metrics_of
-from docstore.node.members.group import Group, warnings_of
+from docstore.node.members.group import GroupConfiguration, warnings_of
 from docstore.ownership.by_hash import member_points, ranking
 from docstore.ownership.configuration import Configuration
 from docstore.runtime.links.rpc import Rpc
@@ -38,7 +38,7 @@ class StatusPages:
         rpc: Rpc,
         resync: Resync,
         members: Callable[[], list[Json]],
-        group: Group,
+        group: GroupConfiguration,
     ) -> None:
         self._view = view
         self._store = store

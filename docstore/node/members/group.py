@@ -54,7 +54,7 @@ _STORE_ID = re.compile(r"[0-9a-f]{32}\Z")
 log = structlog.get_logger("docstore.node.members.group")
 
 
-class Group:
+class GroupConfiguration:
     """The members, and the way to other members."""
 
     def __init__(
