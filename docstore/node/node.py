@@ -36,7 +36,7 @@ from docstore.node.handler_calls import HandlerCalls
 from docstore.node.members.founding import Founding, identity
 from docstore.node.members.joining import JoinRequests
 from docstore.node.members.lookup import Located, Lookup
-from docstore.node.members.membership import Membership
+from docstore.node.members.membership import GossipMembership
 from docstore.node.members.over_http import OverHttp, system_s
 from docstore.node.parts import Parts
 from docstore.node.quarantine import end_process, refuse_damaged, tell_lost_records
@@ -214,7 +214,7 @@ class Node:
             lookup=Lookup(self._located, over_http),
             links=links,
             rpc=Rpc(node_id, links),
-            membership=Membership(self.config, node_id, recovered, self._view_changed),
+            membership=GossipMembership(self.config, node_id, recovered, self._view_changed),
             access=self._access(),
             caller=caller_of(self.config.callbacks),
         )

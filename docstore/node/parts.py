@@ -8,7 +8,7 @@ from docstore.maintenance.webhooks.calling import Caller
 from docstore.node.members.founding import Founding
 from docstore.node.members.joining import JoinRequests
 from docstore.node.members.lookup import Lookup
-from docstore.node.members.membership import Membership
+from docstore.node.members.membership import GossipMembership
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.links.rpc import Rpc
 from docstore.runtime.tls.credentials import Credentials
@@ -35,7 +35,7 @@ class Parts:
     lookup: Lookup
     links: PeerLinks
     rpc: Rpc
-    membership: Membership
+    membership: GossipMembership
     access: Access | None
     """Who may ask for what; None: everybody for everything."""
     caller: Caller | None

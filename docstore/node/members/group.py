@@ -22,7 +22,7 @@ from docstore.model.service import Refusal
 from docstore.model.settings import text
 from docstore.node.members.founding import Founding
 from docstore.node.members.lookup import Lookup
-from docstore.node.members.membership import Membership
+from docstore.node.members.membership import GossipMembership
 from docstore.ownership.configuration import (
     NODE_ID,
     Configuration,
@@ -65,7 +65,7 @@ class GroupConfiguration:
         founding: Founding,
         lookup: Lookup,
         links: PeerLinks,
-        membership: Membership,
+        membership: GossipMembership,
         rpc: Rpc,
     ) -> None:
         self._me = me

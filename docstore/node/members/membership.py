@@ -24,7 +24,7 @@ PRESETS = {
 }
 
 
-class Membership:
+class GossipMembership:
     """One gossip agent, named as the node."""
 
     def __init__(
