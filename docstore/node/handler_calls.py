@@ -21,7 +21,7 @@ log = structlog.get_logger("docstore.services")
 
 
 @dataclass(slots=True)
-class Calls:
+class HandlerCounts:
     """Of the handlers of one service. slow: those that took longer than `SLOW_S`."""
 
     calls: int = 0
@@ -34,7 +34,7 @@ class HandlerCalls:
     """Calls handlers, and counts how that went."""
 
     def __init__(self) -> None:
-        self._of: defaultdict[str, Calls] = defaultdict(Calls)
+        self._of: defaultdict[str, HandlerCounts] = defaultdict(HandlerCounts)
         """Path of the factory -> calls."""
 
     def __call__(self, path: str, handler: Callable[[], Any]) -> Any:
