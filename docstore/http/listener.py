@@ -19,8 +19,7 @@ from docstore.http.problems import problem
 from docstore.http.reply import closing_bytes
 from docstore.http.slow_readers import LOOKS, Lingering, SlowReaders
 from docstore.model.limits import Limits
-from docstore.runtime.tls.accepting import Entrance
-from docstore.runtime.tls.strangers import Strangers
+from docstore.runtime.tls.accepting import Entrance, Strangers
 
 SAY_HTTPS = "this port speaks TLS: its URLs begin with https://"
 POLL_S = 0.01

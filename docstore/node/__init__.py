@@ -9,6 +9,5 @@
 | `gate.py` | where requests come in, or are told why not |
 | `backend.py` | what the HTTP face can ask of a node |
 | `status.py` | the pages under /core |
-| `draining.py`, `quarantine.py` | a good end, and a bad one |
-| `usage.py` | what a node uses of the machine |
+| `quarantine.py` | keeps a damaged disk out of use |
 """

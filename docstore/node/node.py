@@ -30,14 +30,12 @@ from docstore.model.tokens import Token, token_in, with_token
 from docstore.node.access_file import AccessFile
 from docstore.node.authors import load
 from docstore.node.backend import NodeBackend
-from docstore.node.draining import all_given_away
 from docstore.node.gate import Gate
 from docstore.node.handler_calls import HandlerCalls
 from docstore.node.members.founding import Founding, identity
 from docstore.node.members.joining import JoinRequests
-from docstore.node.members.lookup import Located, Lookup
+from docstore.node.members.lookup import Located, Lookup, OverHttp, system_s
 from docstore.node.members.membership import GossipMembership
-from docstore.node.members.over_http import OverHttp, system_s
 from docstore.node.parts import Parts
 from docstore.node.quarantine import end_process, refuse_damaged, tell_lost_records
 from docstore.node.registration import ServiceRegistration
@@ -46,14 +44,14 @@ from docstore.runtime.links.certified import Certified
 from docstore.runtime.links.connections import PeerEvents
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.links.rpc import Rpc
-from docstore.runtime.tls.credentials import Credentials
-from docstore.runtime.tls.secret_files import warn_of_open
+from docstore.runtime.tls.credentials import Credentials, warn_of_open
 from docstore.services.registry import Registry
 from docstore.storage.partitions import StreamsRecovered, StreamStore
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.starting import Sizes
 from docstore.storage.store import Recovered, Store
 from docstore.storage.streams_sqlite import SqliteStreamStore
+from docstore.streams.partitions import Partitions
 from docstore.wire.link_messages import Ask, Message, Told
 from docstore.wire.messages import Configured
 from docstore.wire.sessions_messages import is_calling
@@ -375,3 +373,12 @@ def _stores_in(config: Config) -> tuple[Store, StreamStore]:
 async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def all_given_away(view: ReplicaView, partitions: Partitions, timeout_s: float) -> None:
+    """Return when nothing is ours to give, or nobody is there to take it, or time is over."""
+    deferring = partitions.deferring
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            while view.owners.has_to_give or deferring.leads_what_others_could:  # noqa: ASYNC110 - once
+                await asyncio.sleep(POLL_S)

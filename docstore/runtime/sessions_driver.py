@@ -8,7 +8,7 @@ from docstore.runtime.document_client import DocumentClient, GroupDocuments
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.stepping import Stepping, clock
 from docstore.runtime.trace.context import TRACEPARENT
-from docstore.runtime.trace.of_sessions import TABLE
+from docstore.runtime.trace.of_machines import SESSIONS
 from docstore.sessions.effects import Confirm, SessionEffect
 from docstore.sessions.events import Asked, Confirmed, SessionEvent
 from docstore.sessions.machine import Sessions
@@ -31,7 +31,7 @@ class SessionsDriver(Stepping[SessionEvent, SessionEffect]):
         broken: Callable[[BaseException], None],
     ) -> None:
         """read_index: as `Driver.read_index`. broken: called when the disk has failed."""
-        super().__init__(machine, links, TABLE)
+        super().__init__(machine, links, SESSIONS)
         self.machine = machine
         self._read_index = read_index
         self._confirming: set[asyncio.Task[None]] = set()

@@ -17,8 +17,8 @@ from docstore.machines.events import Tick, TurnEnded
 from docstore.runtime.disk import DiskIO, Queue
 from docstore.runtime.document_client import DocumentClient
 from docstore.runtime.trace.brief import Table
-from docstore.runtime.trace.dumping import Causes, dump
 from docstore.runtime.trace.recorder import Recorder
+from docstore.runtime.trace.trace import Causes, dump
 
 E = TypeVar("E")
 E_contra = TypeVar("E_contra", contravariant=True)

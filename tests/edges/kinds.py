@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
-from docstore.runtime.trace import of_documents, of_sessions, of_streams, of_subscriptions
+from docstore.runtime.trace import of_documents, of_machines, of_streams
 from docstore.runtime.trace.brief import BriefKind, Table
 
 RANKS = ("occasion", "routine", "repeated", "turn")
 TABLES: dict[str, Table] = {
     "documents": of_documents.TABLE,
-    "sessions": of_sessions.TABLE,
+    "sessions": of_machines.SESSIONS,
     "streams": of_streams.TABLE,
-    "webhooks": of_subscriptions.TABLE,
+    "webhooks": of_machines.WEBHOOKS,
 }
 
 

@@ -31,7 +31,7 @@ from docstore.model.operation import Answer, Conditions, Operation
 from docstore.model.service import LINEARIZABLE, State
 from docstore.reads.scans.feed import Feed
 from docstore.runtime.stepping import NoLinks, Stepping, clock
-from docstore.runtime.trace.of_subscriptions import TABLE
+from docstore.runtime.trace.of_machines import WEBHOOKS
 from docstore.runtime.trace.recorder import Recorder
 from docstore.services.subscriptions import (
     SUBSCRIPTIONS,
@@ -93,8 +93,8 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
     ) -> None:
         """me: this node. submit: carries an operation to its owner. retry_s, rng: see Delivery."""
         self.machine = Deliveries(retry_s, rng)
-        super().__init__(self.machine, NoLinks(), TABLE)
-        self.recorder = Recorder(TABLE, briefly=True)
+        super().__init__(self.machine, NoLinks(), WEBHOOKS)
+        self.recorder = Recorder(WEBHOOKS, briefly=True)
         self.counters: Counter[str] = Counter()
         self._me = me
         self._view = view

@@ -14,7 +14,7 @@ import structlog
 from docstore.client import ClientError
 from docstore.errors import BadRequest, Conflict
 from docstore.model.address import parse_url
-from docstore.node.members.over_http import OverHttp
+from docstore.node.members.lookup import OverHttp
 
 PAUSE_S = 1.0
 PATIENCE_S = 15.0

@@ -7,19 +7,43 @@ the one that it means has answered, once. Whoever moves later tells all by gossi
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import structlog
 
-from docstore.client import ClientError
+from docstore.client import Client, ClientError
 from docstore.model.address import Address, parse_address
-from docstore.node.members.over_http import OverHttp
+from docstore.model.tokens import Token
 
 PAUSE_S = (0.05, 1.0)
 PATIENCE_S = 3.0
 
 log = structlog.get_logger("docstore.node.members.lookup")
+
+
+def system_s() -> ssl.SSLContext | None:
+    """Return nothing: whom the system believes is believed."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class OverHttp:
+    """How other nodes are asked. token: shown to them. tls: what https is spoken with, now."""
+
+    scheme: str = "http"
+    token: Token = ""
+    tls: Callable[[], ssl.SSLContext | None] = system_s
+
+    def at(self, address: Address, timeout_s: float) -> Client:
+        """Return a client of the node at an address, for `async with`."""
+        return self.by(address.url(self.scheme), timeout_s)
+
+    def by(self, url: str, timeout_s: float) -> Client:
+        """Return a client of the node with a URL, for `async with`."""
+        return Client([url], timeout_s=timeout_s, token=self.token, ssl=self.tls())
 
 
 class Located(NamedTuple):

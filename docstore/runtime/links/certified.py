@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from docstore.runtime.tls.accepting import CLOSE_S, Entrance, TlsServer, in_words, listen
+from docstore.runtime.tls.accepting import CLOSE_S, Entrance, Strangers, TlsServer, in_words, listen
 from docstore.runtime.tls.credentials import Credentials, UntrustedPeer
-from docstore.runtime.tls.strangers import Strangers
 
 HANDSHAKES_MAX = 256
 """Those that may stand half-way at the same time, each an open file."""

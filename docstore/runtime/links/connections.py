@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import structlog
+
 from docstore.runtime.links.framed import Framed
-from docstore.runtime.links.refusals import Refusals
 from docstore.wire.frames import Packed, pack_frame, pack_hello, unpack_frame
 from docstore.wire.link_messages import Greeting, Hello, Message, OfLinks, Relayed
 from docstore.wire.versions import Spoken
@@ -20,6 +21,36 @@ SEND_BUFFER_BYTES_MAX = 64 << 20
 HELLO_TIMEOUT_S = 2.0
 SILENCE_MAX_S = 5.0
 """A peer's heartbeats come five times a second: one that is silent for longer has vanished."""
+
+
+PEERS_MAX = 1_000
+"""Names come from outside."""
+
+log = structlog.get_logger("docstore.runtime.links.peers")
+
+
+class Refusals:
+    """Peer -> why it was refused last."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}
+
+    def tell(self, peer: str, why: str) -> None:
+        """Log that a peer is refused, unless the same was said of it before."""
+        if self._told.get(peer) == why:
+            return
+        if len(self._told) >= PEERS_MAX:
+            self._told.clear()
+        self._told[peer] = why
+        log.info("peer refused", peer=peer, why=why)
+
+    def admitted(self, peer: str) -> None:
+        """A peer is let in: if it is refused again, that is news."""
+        self._told.pop(peer, None)
+
+    def is_refused(self, peer: str) -> bool:
+        """Say whether a peer was refused when it was last met."""
+        return peer in self._told
 
 
 @dataclass(slots=True)

@@ -22,10 +22,10 @@ from docstore.runtime.links.connections import (
     Inbound,
     Outbound,
     PeerEvents,
+    Refusals,
 )
 from docstore.runtime.links.detours import Detours
 from docstore.runtime.links.framed import Framed
-from docstore.runtime.links.refusals import Refusals
 from docstore.runtime.tls.accepting import TlsServer
 from docstore.wire.frames import Packed
 from docstore.wire.link_messages import Message, OfLinks

@@ -8,13 +8,14 @@ speaks plain text by mistake would be hung up on without a word.
 import asyncio
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
-from docstore.runtime.tls.alerts import FAILURES
+from docstore.runtime.tls.contexts import FAILURES
 
 BACKLOG = 1024
 AT_ONCE = 64
@@ -204,3 +205,27 @@ def in_words(error: OSError) -> str:
         _, is_alert, alert = words.rpartition(" alert ")
         return f"it refuses us: {alert}" if is_alert else words
     return str(error) or "it hung up"
+
+
+TELL_AGAIN_S = 1.0
+
+
+class Strangers:
+    """Those at one port. counted: called for each."""
+
+    def __init__(self, port: str, counted: Callable[[], None]) -> None:
+        self._port = port
+        self._counted = counted
+        self._told_at = -TELL_AGAIN_S
+        self._untold = 0
+
+    def tell(self, address: str, why: str) -> None:
+        """Count one that is turned away, and log it unless another was a moment ago."""
+        self._counted()
+        now = time.monotonic()
+        if now - self._told_at < TELL_AGAIN_S:
+            self._untold += 1
+            return
+        more = {"others": self._untold} if self._untold else {}
+        self._told_at, self._untold = now, 0
+        log.warning("turned away", port=self._port, address=address, why=why, **more)

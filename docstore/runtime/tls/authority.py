@@ -18,8 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from docstore.errors import BadConfig
 from docstore.ownership.configuration import NODE_ID, is_node_id
-from docstore.runtime.tls.certificates import certificate_in
-from docstore.runtime.tls.identity import NodeIdentity
+from docstore.runtime.tls.certificates import NodeIdentity, certificate_in
 
 __all__ = ["certificate_in", "make_authority", "make_certificate"]
 CA = "ca"

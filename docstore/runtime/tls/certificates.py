@@ -4,12 +4,36 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from docstore.errors import BadConfig
-from docstore.runtime.tls.identity import NodeIdentity, identities
+from docstore.ownership.configuration import is_node_id
+
+SCHEME, NODE = "spiffe://", "/node/"
+
+
+class NodeIdentity(NamedTuple):
+    """A node of a group. group: such as spiffe://cluster/films."""
+
+    group: str
+    node: str
+
+    def __str__(self) -> str:
+        """Return it as certificates have it."""
+        return f"{self.group}{NODE}{self.node}"
+
+
+def identities(uris: Iterable[str]) -> frozenset[NodeIdentity]:
+    """Return the nodes that are among some URIs."""
+    parts = [uri.rpartition(NODE) for uri in uris]
+    return frozenset(
+        NodeIdentity(group, node)
+        for group, separator, node in parts
+        if separator and group.startswith(SCHEME) and is_node_id(node)
+    )
 
 
 @dataclass(frozen=True, slots=True)

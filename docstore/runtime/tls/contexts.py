@@ -6,13 +6,43 @@ is asked over https; on a link the node's own name is, which stands in its certi
 """
 
 import ssl
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from docstore.errors import BadConfig
-from docstore.runtime.tls.alerts import WithAlert
 from docstore.runtime.tls.settings import Pair, TlsFiles
 
 HTTP_1 = ["http/1.1"]
+
+
+FAILURES: ContextVar[list[ssl.SSLError] | None] = ContextVar("FAILURES", default=None)
+"""Takes why the handshake fails that is begun in this context."""
+
+
+class WithAlert(ssl.SSLObject):
+    """A TLS connection that sends its alert to the peer that it refuses.
+
+    OpenSSL leaves the alert in its buffer; asyncio and uvloop close at once and drop it, so the
+    peer would see only a connection that ends. `do_handshake` therefore reports the first failure
+    as a want of bytes: the event loop writes the buffer, and the next call raises the failure.
+    """
+
+    _failures: list[ssl.SSLError] | None = None
+
+    def do_handshake(self) -> None:
+        """Go on with the handshake. Raises SSLError: the second time that it cannot go on."""
+        if self._failures is None:
+            found = FAILURES.get()  # The calls to come are made elsewhere.
+            self._failures = [] if found is None else found
+        if self._failures:
+            raise self._failures[0]
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            self._failures.append(error)
+            raise ssl.SSLWantReadError from error
 
 
 @dataclass(frozen=True, slots=True)

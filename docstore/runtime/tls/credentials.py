@@ -8,9 +8,11 @@ or whose CA is no longer there, is disconnected.
 
 import asyncio
 import ssl
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import structlog
 from cryptography import x509
@@ -18,16 +20,16 @@ from cryptography import x509
 from docstore.errors import BadConfig
 from docstore.runtime.tls.certificates import (
     Certificate,
+    NodeIdentity,
     Revocations,
     certificate_in,
     certificates_in,
     day,
+    identities,
     is_issued_by,
     revoked_in,
 )
 from docstore.runtime.tls.contexts import Contexts, contexts_of
-from docstore.runtime.tls.identity import NodeIdentity, identities
-from docstore.runtime.tls.secret_files import warn_of_open
 from docstore.runtime.tls.settings import TlsFiles
 
 LOOK_S = 0.5
@@ -36,6 +38,29 @@ SOON = timedelta(days=14)
 WARN_AGAIN = timedelta(days=1)
 
 log = structlog.get_logger("docstore.tls")
+
+
+SECRET_MODE = 0o077
+"""What nobody but its owner should be allowed to do with such a file."""
+
+
+def warn_of_open(files: Iterable[Path]) -> None:
+    """Log those that others may read: a slip that no error shows, and the node works with it.
+
+    Only of plain files: a pipe or a device keeps no secret.
+    """
+    for each in files:
+        if is_open_to_others(each):
+            log.warning("others on this machine may read the secret", file=str(each))
+
+
+def is_open_to_others(path: Path) -> bool:
+    """Say whether somebody else on this machine may read, or write, a plain file."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False  # It has gone since it was read.
+    return stat.S_ISREG(mode) and mode & SECRET_MODE != 0
 
 
 class UntrustedPeer(Exception):

@@ -1,9 +1,10 @@
-"""The trace of events and effects that more than one machine knows."""
+"""Trace tables: what machines have in common, and those of sessions and webhooks."""
 
 from operator import itemgetter
 from typing import Any, get_args, get_origin
 
 from docstore.machines import effects, events
+from docstore.machines.effects import Give
 from docstore.runtime.trace.brief import (
     OCCASION,
     REPEATED,
@@ -16,6 +17,12 @@ from docstore.runtime.trace.brief import (
     facts,
     items,
 )
+from docstore.sessions import effects as session_effects
+from docstore.sessions import events as session_events
+from docstore.subscriptions import deliveries
+from docstore.subscriptions import effects as webhook_effects
+from docstore.subscriptions import events as webhook_events
+from docstore.wire import sessions_messages
 
 _ASK = BriefKind("Ask", tuple("token verb link trace".split()))
 
@@ -57,3 +64,56 @@ def common(*unions: Any) -> Table:
     """Return the shapes of those that a machine has. unions: its events, its effects."""
     known = {get_origin(each) or each for union in unions for each in get_args(union)}
     return {each: shape for each, shape in _COMMON.items() if each in known}
+
+
+def _alone(link: str) -> tuple[str]:
+    return (link,)
+
+
+SESSIONS: Table = {
+    **common(session_events.SessionEvent, session_effects.SessionEffect),
+    sessions_messages.Call: facts("Call", ROUTINE, "id link kind trace"),
+    sessions_messages.Reply: facts("Reply", ROUTINE, "id status code"),
+    session_events.Confirmed: facts("Confirmed", OCCASION, "token"),
+    session_events.Asked: facts("Asked", ROUTINE, "request link kind trace"),
+    Give: facts(
+        "Give", ROUTINE, "request outcome.status outcome.code", names="request status code"
+    ),
+    session_effects.Confirm: items("Confirm", ROUTINE, "links", "link", of=_alone, beside="token"),
+}
+"""All events, effects and messages of `docstore/sessions`. Never the argument of a call."""
+
+_CALL = BriefKind("Call", ("bytes",))
+_SAVE = BriefKind("Save", ("change",))
+
+
+def _call(effect: webhook_effects.Call) -> Brief:
+    return _CALL, len(effect.lines), ()
+
+
+def _save(effect: webhook_effects.Save) -> Brief:
+    return _SAVE, effect.change["kind"], ()
+
+
+WEBHOOKS: Table = {
+    events.Tick: facts("Tick", REPEATED),
+    deliveries.Happened: None,
+    deliveries.Wanted: None,
+    webhook_events.Began: facts("Began", TURN, "subscription.path", names="path"),
+    webhook_events.Came: facts("Came", ROUTINE, "rows"),
+    webhook_events.Unread: facts("Unread", ROUTINE, "why"),
+    webhook_events.HistoryGone: facts("HistoryGone", TURN, "why"),
+    webhook_events.Confirmed: facts("Confirmed", ROUTINE, "is_same may_read"),
+    webhook_events.Called: facts("Called", ROUTINE, "status why"),
+    webhook_events.Saved: facts("Saved", ROUTINE),
+    webhook_events.Unsaved: facts("Unsaved", TURN),
+    webhook_events.Unchanged: facts("Unchanged", ROUTINE),
+    webhook_events.Woken: facts("Woken", ROUTINE, "leaves"),
+    webhook_effects.Read: facts("Read", ROUTINE, "rows"),
+    webhook_effects.Confirm: facts("Confirm", ROUTINE),
+    webhook_effects.Call: Shape(ROUTINE, _call),
+    webhook_effects.Save: Shape(ROUTINE, _save),
+    webhook_effects.Wait: facts("Wait", ROUTINE, "until for_news"),
+    webhook_effects.Leave: facts("Leave", TURN),
+}
+"""The events and effects of `docstore/subscriptions`. Never a change, a secret or a URL."""

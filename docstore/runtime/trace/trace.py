@@ -1,11 +1,11 @@
 """The trace of one node: the recorders of its machines, as one."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import merge
+from operator import attrgetter
 from typing import Any
 
-from docstore.runtime.trace.dumping import dump
-from docstore.runtime.trace.lines import NOTHING, TraceFilter, is_about, page_of
+from docstore.runtime.trace.lines import NOTHING, TraceFilter, is_about, line, page_of
 from docstore.runtime.trace.recorder import Recorder, Step
 
 
@@ -41,3 +41,29 @@ class Trace:
     def dump(self, say: Callable[..., Any], why: str) -> None:
         """Log the last steps of all machines."""
         dump(say, why, self._recorders.values())
+
+
+STEPS_DUMPED = 50
+CAUSES_MAX = 16
+"""After so many the log is told of alarms alone: a broken disk may have one for each slot."""
+
+
+class Causes:
+    """What has been dumped for."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def is_first(self, why: str) -> bool:
+        """Say whether to dump for this, and remember that it was done."""
+        if why in self._known or len(self._known) >= CAUSES_MAX:
+            return False
+        self._known.add(why)
+        return True
+
+
+def dump(say: Callable[..., Any], why: str, recorders: Iterable[Recorder]) -> None:
+    """Log the last steps, a line for each, the newest last."""
+    steps = list(merge(*(each.steps() for each in recorders), key=attrgetter("number")))
+    for step in steps[-STEPS_DUMPED:]:
+        say("trace", why=why, number=step.number, at=round(step.at, 6), step=line(step))

@@ -8,7 +8,7 @@ import pytest
 
 from docstore.client import Client, Unanswered, Unreachable
 from docstore.node.members.joining import JoinRequests
-from docstore.node.members.over_http import OverHttp
+from docstore.node.members.lookup import OverHttp
 
 ANSWER = b"HTTP/1.1 200 OK\r\nServer: docstore\r\nContent-Length: 2\r\n\r\n{}"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from docstore.node.usage import process_metrics
+from docstore.node.measures import process_metrics
 from tests.docstore.watching import resident_bytes
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs proc(5)")

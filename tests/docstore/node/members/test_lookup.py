@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from docstore.model.address import Address
-from docstore.node.members.lookup import Located, Lookup
-from docstore.node.members.over_http import OverHttp
+from docstore.node.members.lookup import Located, Lookup, OverHttp
 
 ADDRESSES = {"http": "http://h:1", "peer": "h:2", "gossip": "[::1]:3"}
 LOCATED = Located(Address("h", 2), Address("::1", 3))

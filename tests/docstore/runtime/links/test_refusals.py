@@ -2,7 +2,7 @@
 
 from structlog.testing import capture_logs
 
-from docstore.runtime.links.refusals import PEERS_MAX, Refusals
+from docstore.runtime.links.connections import PEERS_MAX, Refusals
 
 
 def test_a_refused_peer_is_told_of_until_something_changes() -> None:

@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 
 from docstore.runtime.links.certified import Certified
 from docstore.runtime.links.peers import PeerEvents, PeerLinks
+from docstore.runtime.tls.accepting import Strangers
 from docstore.runtime.tls.authority import make_certificate
 from docstore.runtime.tls.credentials import Credentials
-from docstore.runtime.tls.strangers import Strangers
 from docstore.wire.frames import pack_hello
 from docstore.wire.link_messages import PROTOCOL, Hello
 from tests.docstore.runtime.tls.papers import (

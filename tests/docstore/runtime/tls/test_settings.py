@@ -14,9 +14,14 @@ from docstore.config import from_environment, parse
 from docstore.errors import BadConfig
 from docstore.runtime.tls import credentials
 from docstore.runtime.tls.authority import make_certificate
-from docstore.runtime.tls.certificates import Revocations, certificate_in, revoked_in
+from docstore.runtime.tls.certificates import (
+    NodeIdentity,
+    Revocations,
+    certificate_in,
+    identities,
+    revoked_in,
+)
 from docstore.runtime.tls.credentials import Credentials
-from docstore.runtime.tls.identity import NodeIdentity, identities
 from docstore.runtime.tls.settings import TlsFiles, tls_files
 from tests.docstore.runtime.tls.papers import EXPIRED_DAYS, HOSTS, files_of, group_of, settings_of
 

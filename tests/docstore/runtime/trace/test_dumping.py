@@ -10,8 +10,8 @@ from docstore.documents.effects import Effect
 from docstore.documents.events import Event, SlotCorrupted, StillnessAsked
 from docstore.model.operation import Operation
 from docstore.runtime.trace.context import TRACEPARENT
-from docstore.runtime.trace.dumping import CAUSES_MAX, STEPS_DUMPED, Causes
 from docstore.runtime.trace.lines import line, traces_of
+from docstore.runtime.trace.trace import CAUSES_MAX, STEPS_DUMPED, Causes
 from docstore.services.registry import declaration_link
 from tests.docstore.alone import LINK, SmallDisk, alone
 

@@ -11,7 +11,7 @@ from docstore.machines.events import LinkLost, Received, Tick, TurnEnded
 from docstore.model.document import Row
 from docstore.model.operation import Operation
 from docstore.model.slots import slot_of, to_bitmap
-from docstore.runtime.trace import of_documents, of_sessions, of_streams, of_subscriptions
+from docstore.runtime.trace import of_documents, of_machines, of_streams
 from docstore.runtime.trace.lines import NOTHING, TraceFilter, is_about, line, traces_of
 from docstore.runtime.trace.recorder import LAST, Recorder
 from docstore.sessions.effects import SessionEffect
@@ -77,10 +77,10 @@ def types_in(*unions: Any) -> set[Any]:
 def test_whatever_reaches_a_machine_or_leaves_it_can_be_kept() -> None:
     assert types_in(Event, Effect) <= of_documents.TABLE.keys()
     assert types_in(StreamEvent, StreamEffect, streaming.Streaming) <= of_streams.TABLE.keys()
-    assert types_in(SessionEvent, SessionEffect, Calling) <= of_sessions.TABLE.keys()
+    assert types_in(SessionEvent, SessionEffect, Calling) <= of_machines.SESSIONS.keys()
     webhooks = {Happened, Wanted} | types_in(subscriptions.Event, SubscriptionEffect)
-    assert webhooks <= of_subscriptions.TABLE.keys()
-    known = of_documents.TABLE.keys() | of_streams.TABLE.keys() | of_sessions.TABLE.keys()
+    assert webhooks <= of_machines.WEBHOOKS.keys()
+    known = of_documents.TABLE.keys() | of_streams.TABLE.keys() | of_machines.SESSIONS.keys()
     assert set(get_args(wire.Message)) - known == {wire.Ask, wire.Told}
 
 

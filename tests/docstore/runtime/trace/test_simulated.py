@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from docstore.documents.replica import Replica
-from docstore.runtime.trace import of_documents, of_sessions, of_streams
+from docstore.runtime.trace import of_documents, of_machines, of_streams
 from docstore.runtime.trace.brief import Table
 from docstore.runtime.trace.lines import line
 from docstore.runtime.trace.recorder import Recorder
@@ -22,7 +22,7 @@ from tests.sim.streaming_shapes import shape_of as streams_of
 RUNS: dict[type, tuple[Table, Callable[[], Any], str]] = {
     Replica: (of_documents.TABLE, lambda: run(2, profile_of(2, "both")), "Promised"),
     Partitions: (of_streams.TABLE, lambda: streaming.run(1, streams_of(1)), "Promoted"),
-    Sessions: (of_sessions.TABLE, lambda: sessions.run(1, sessions_of(1)), "Call"),
+    Sessions: (of_machines.SESSIONS, lambda: sessions.run(1, sessions_of(1)), "Call"),
 }
 
 
