@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import assert_never
 
 import structlog
 
 from docstore.documents.effects import (
     ChangeAnswered,
-    Effect,
     Publish,
     ReadIndexAnswered,
     Reconfigured,
@@ -40,10 +40,13 @@ from docstore.storage.store import LONG, Query, Store, Write
 QUERIES_AT_ONCE, LONG_QUERIES_AT_ONCE = 256, 4
 """Queries that are answered in one step: the loop must come round between two steps."""
 
+Own = Publish | Reconfigured | ChangeAnswered | ReadIndexAnswered
+"""The effects of a replica that no other machine has."""
+
 log = structlog.get_logger("docstore.protocol")
 
 
-class Driver(Stepping[Event, Effect]):
+class Driver(Stepping[Event, Own]):
     """Runs one replica against a real clock, real links and a real disk."""
 
     def __init__(
@@ -135,7 +138,7 @@ class Driver(Stepping[Event, Effect]):
         """Return when all that the protocol has asked to be stored by now is on the disk."""
         await self._disk.stored()
 
-    def perform(self, effect: Effect) -> None:
+    def perform(self, effect: Own) -> None:
         """Perform an effect that no other machine has."""
         match effect:
             case Publish(row):
@@ -149,7 +152,7 @@ class Driver(Stepping[Event, Effect]):
             case ReadIndexAnswered(request, found):
                 self._indexes.answer(request, found)
             case _:
-                raise AssertionError(effect)
+                assert_never(effect)
 
     def tick(self) -> None:
         """Say what time it is, and note how late; and whether there is room."""

@@ -9,7 +9,7 @@ from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.stepping import Stepping, clock
 from docstore.runtime.trace.context import TRACEPARENT
 from docstore.runtime.trace.of_machines import SESSIONS
-from docstore.sessions.effects import Confirm, SessionEffect
+from docstore.sessions.effects import Confirm
 from docstore.sessions.events import Asked, Confirmed, SessionEvent
 from docstore.sessions.machine import Sessions
 from docstore.wire.sessions_messages import Reply
@@ -18,7 +18,7 @@ ReadIndex = Callable[[Sequence[int], float], Awaitable[Mapping[int, tuple[int, i
 """(slots, timeout in s) -> slot -> (epoch, decided), of those that this node is sure to own."""
 
 
-class SessionsDriver(Stepping[SessionEvent, SessionEffect]):
+class SessionsDriver(Stepping[SessionEvent, Confirm]):
     """Runs one session machine against a real clock and real links."""
 
     def __init__(
@@ -57,9 +57,8 @@ class SessionsDriver(Stepping[SessionEvent, SessionEffect]):
         self.feed(Asked(number, link, kind, argument, clock() + timeout_s, TRACEPARENT.get()))
         return future
 
-    def perform(self, effect: SessionEffect) -> None:
+    def perform(self, effect: Confirm) -> None:
         """Perform an effect that no other machine has."""
-        assert isinstance(effect, Confirm)
         self.loop.call_soon(self._confirm, effect)
 
     def _confirm(self, effect: Confirm) -> None:

@@ -26,6 +26,9 @@ F = TypeVar("F")
 F_co = TypeVar("F_co", covariant=True)
 T = TypeVar("T")
 
+Shared = Send[Any] | Give[Any] | Persist[Any] | Read[Any] | Ask | Survey | Alarm
+"""The effects that `Stepping` performs itself. A machine's other effects are its own."""
+
 TICK_S = 0.05
 
 log = structlog.get_logger("docstore.runtime.stepping")
@@ -72,7 +75,10 @@ class NoLinks:
 
 
 class Stepping(Generic[E, F]):
-    """The driver of a machine, with a disk or without, a client of documents or not."""
+    """The driver of a machine, with a disk or without, a client of documents or not.
+
+    E: the machine's events. F: its own effects, so that mypy finds those that no driver performs.
+    """
 
     _disk: DiskIO[Any, Any, Any]
     bytes_of: Callable[[Sequence[Any]], int]
@@ -82,7 +88,7 @@ class Stepping(Generic[E, F]):
 
     def __init__(
         self,
-        machine: Machine[E, F],
+        machine: Machine[E, Shared | F],
         links: Links,
         table: Table,
     ) -> None:
@@ -140,7 +146,7 @@ class Stepping(Generic[E, F]):
         """Perform an effect that no other machine has."""
         raise AssertionError(effect)
 
-    def step(self, event: E) -> Sequence[F]:
+    def step(self, event: E) -> Sequence[Shared | F]:
         """Step the machine, and keep the event and the effects."""
         now = clock()
         try:
@@ -154,12 +160,12 @@ class Stepping(Generic[E, F]):
             self._cannot_keep(error)
         return effects
 
-    def alarm(self, effect: F, what: str) -> None:
+    def alarm(self, effect: Alarm, what: str) -> None:
         """Tell the operator of what must never happen, and what this node did before."""
         log.error("alarm", what=what)
         self._tell(effect, what)
 
-    def _tell(self, last: E | F, why: str) -> None:
+    def _tell(self, last: E | Alarm, why: str) -> None:
         """Put the last steps into the log, once for each cause. The machine's work goes on."""
         try:
             self.recorder.consider(clock(), last, ())

@@ -10,6 +10,7 @@ node has not kept. The very same writes are tried until they are kept, and nothi
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Never
 
 import structlog
 
@@ -32,7 +33,7 @@ from docstore.storage.partitions import (
     partitions_of,
 )
 from docstore.storage.store import Then
-from docstore.streams.effects import Outcome, StreamEffect
+from docstore.streams.effects import Outcome
 from docstore.streams.events import (
     CommandAsked,
     FetchAsked,
@@ -53,7 +54,7 @@ Asked = ProduceAsked | FetchAsked | LeaderAsked | FiguresAsked | CommandAsked
 log = structlog.get_logger("docstore.streams")
 
 
-class StreamsDriver(Stepping[StreamEvent, StreamEffect]):
+class StreamsDriver(Stepping[StreamEvent, Never]):
     """Runs one partition machine against a real clock, real links and a real disk."""
 
     def __init__(
