@@ -208,7 +208,7 @@ async def test_many_strangers_are_counted_and_one_a_second_is_told_of(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now, counted = [100.0], []
-    monkeypatch.setattr("docstore.runtime.tls.strangers.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("docstore.runtime.tls.accepting.time.monotonic", lambda: now[0])
     strangers = Strangers("peer", lambda: counted.append(1))
     with capture_logs() as lines:
         for _ in range(10_000):
