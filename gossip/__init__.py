@@ -21,7 +21,6 @@ A guided tour, in the order in which the files explain each other:
 | `protocol/suspicion.py`     | how long the accused may defend itself                    |
 | `protocol/awareness.py`     | how we notice that it is we who are ill                   |
 | `protocol/broadcast.py`     | how news spreads                                          |
-| `protocol/notes.py`         | what applications say to all                              |
 | `protocol/join.py`          | how we find the others                                    |
 | `protocol/anti_entropy.py`  | how the group heals                                       |
 | `protocol/digest.py`        | how tables are compared without being sent                |
@@ -29,7 +28,6 @@ A guided tour, in the order in which the files explain each other:
 |                             | sockets, `clock.py` for timers, `audience.py` for all who |
 |                             | want to know, `snapshot.py` for the way back              |
 | `security/`                 | who can be a member, and with which key                   |
-| `stability.py`              | a calmer view for those who move data                     |
 | `news.py`                   | what applications are told                                |
 | `config.py`, `errors.py`    | every number with its reason; every refusal               |
 

@@ -26,7 +26,6 @@ from gossip.errors import (
     BindFailed,
     MetaTooLarge,
     NameTooLong,
-    NoteTooLarge,
     NotRunning,
 )
 from gossip.exchange import Exchanges, required
@@ -44,8 +43,6 @@ from gossip.protocol.effects import (
 from gossip.protocol.events import (
     Event,
     LeaveRequested,
-    MetaChanged,
-    NoteWritten,
     ProbeAsked,
     Received,
     SeedAdded,
@@ -60,7 +57,6 @@ from gossip.security.doorkeeper import Doorkeeper
 from gossip.security.intake import Intake
 from gossip.security.rotation import Rotation
 from gossip.snapshot import Snapshot
-from gossip.stability import StableView, View
 from gossip.subscription import Subscription
 from gossip.transport import Transport, advertised
 
@@ -124,7 +120,6 @@ class Agent:
         self._clock = Clock(tolerated_s, before=drain, stalled=self._stalled, fired=self._fired)
         self._tasks: set[asyncio.Task[None]] = set()
         self._departed = asyncio.Event()
-        self._stable: StableView | None = None
         self._is_stopped = False
 
     async def start(self) -> None:
@@ -232,20 +227,6 @@ class Agent:
         """
         return self._audience.subscribe()
 
-    def view(self) -> View:
-        """Return who is here in the calm view, as of now; see `stability.py`.
-
-        It counts from the first call, and moves on only when it is asked. Raises NotRunning.
-        """
-        membership = self._running().membership
-        if self._stable is None:
-            live = [member.name for member in membership.table if member.is_live]
-            self._stable = stable = StableView(self._config, live)
-            self._audience.add_callback(lambda change: stable.changed(change, time.monotonic()))
-        reporters = {name: len(each.reporters) for name, each in membership.suspicions.items()}
-        self._stable.look(reporters, time.monotonic())
-        return self._stable.view
-
     def explain(self, name: str) -> Sequence[Moment]:
         """Return the last turns in what we believe about a member, oldest first.
 
@@ -253,16 +234,6 @@ class Agent:
         Empty for one that was always alive, or is unknown. Raises NotRunning.
         """
         return self._running().membership.chronicle.of(name)
-
-    def broadcast(self, payload: bytes) -> None:
-        """Tell the applications of all others: once each, as far as gossip reaches them.
-
-        payload: at most 512 bytes. Raises NoteTooLarge, NotRunning.
-        """
-        if len(payload) > messages.NOTE_BYTES_MAX:
-            raise NoteTooLarge(f"{len(payload)} bytes, at most {messages.NOTE_BYTES_MAX} fit")
-        self._running()
-        self._feed(NoteWritten(payload))
 
     def add_seed(self, seed: Address) -> None:
         """Look for members at one more address, from now on."""
@@ -277,12 +248,6 @@ class Agent:
         """
         self._running()
         self._feed(ProbeAsked(name))
-
-    def update_meta(self, meta: bytes) -> None:
-        """Announce other metadata. Raises MetaTooLarge (the old one stays), NotRunning."""
-        _check_meta(meta)
-        self._running()
-        self._feed(MetaChanged(meta))
 
     async def rotate_key(self, new: bytes) -> None:
         """Let the whole group seal with `new` and open no other key, members that join included.

@@ -13,7 +13,6 @@ from gossip import news
 from gossip.joining import Joining
 from gossip.member import Address, Change
 from gossip.protocol.effects import (
-    Deliver,
     Notify,
     ReportConflict,
     ReportSeed,
@@ -24,7 +23,7 @@ from gossip.subscription import Subscription
 
 _log = logging.getLogger("gossip")
 
-Report = Notify | Deliver | ReportSeed | ReportUnreachable | ReportConflict
+Report = Notify | ReportSeed | ReportUnreachable | ReportConflict
 
 
 class Audience:
@@ -65,8 +64,6 @@ class Audience:
         match report:
             case Notify(change):
                 self._changed(change)
-            case Deliver(origin, payload):
-                self.tell(news.NoteHeard(origin, payload))
             case ReportSeed(address, failure):
                 for joining in self._joinings:
                     joining.answered(address, failure)

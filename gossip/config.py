@@ -138,19 +138,6 @@ class Config:
     """Datagrams sent per second at most, with a burst of one second. More are dropped and counted:
     in a storm a member must not make it worse."""
 
-    view_batch_s: float = 2.0
-    """How long the calm view collects changes before it makes one of them (`stability.py`)."""
-
-    view_hold_max_s: float = 60.0
-    """How long unrest can hold back a change of the calm view."""
-
-    view_return_s: float = 60.0
-    """How long a member that was gone must be back to be in the calm view again; doubled by each
-    further flap."""
-
-    flap_half_life_s: float = 300.0
-    """How fast flaps are forgiven."""
-
     members_max: int = 16_384
     """Names we are willing to remember. Flood guard: more are ignored and counted."""
 
@@ -226,10 +213,6 @@ class Config:
             seed_interval_s=6.0,
             join_retry_min_s=0.1,
             join_retry_max_s=1.0,
-            view_batch_s=0.2,
-            view_hold_max_s=6.0,
-            view_return_s=3.0,
-            flap_half_life_s=30.0,
             leave_timeout_s=1.0,
             streams_per_host_max=128,
         )

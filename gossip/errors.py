@@ -43,10 +43,6 @@ class AlreadyStarted(GossipError):
     """An agent lives once: its uid stands for one life. Build a new one to start again."""
 
 
-class NoteTooLarge(GossipError):
-    """The note exceeds 512 bytes. Nothing was sent; keep it elsewhere and announce where."""
-
-
 class JoinFailed(GossipError):
     """No seed has answered in time; the message says why, seed by seed.
 

@@ -3,7 +3,7 @@
 | group    | messages                               | travel by                           |
 |----------|----------------------------------------|-------------------------------------|
 | probing  | Ping, Ack, PingReq, Nack               | datagram; Ping and Ack also stream  |
-| rumours  | Alive, Suspect, Dead, Left, Claim, Note       | datagram, behind a probe or without |
+| rumours  | Alive, Suspect, Dead, Left, Claim       | datagram, behind a probe or without |
 | tables   | Digest, DigestAnswer, Sync, SyncAnswer | stream                              |
 | keys     | KeyChange, KeyChanged                  | sealed stream                       |
 
@@ -23,7 +23,6 @@ from gossip.member import Address, Member
 VERSION = 1
 NAME_BYTES_MAX = 128
 META_BYTES_MAX = 512
-NOTE_BYTES_MAX = 512
 UID_BYTES = 8
 INCARNATION_MAX = 2**62
 SEQUENCE_MAX = 2**32 - 1
@@ -145,16 +144,6 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """What an application has to say to all, passed on like a rumour. No answer expected."""
-
-    origin: str
-    number: int
-    """Drawn by the origin: tells a repetition. Unique as far as anybody remembers."""
-    payload: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Digest:
     """Anybody to anybody: the partial sums of my table. Answered by a DigestAnswer."""
 
@@ -218,7 +207,7 @@ class KeyChanged:
 
 
 Rumour = Alive | Suspect | Dead | Left
-DatagramMessage = Ping | Ack | PingReq | Nack | Rumour | Claim | Note
+DatagramMessage = Ping | Ack | PingReq | Nack | Rumour | Claim
 StreamMessage = Ping | Ack | Sync | SyncAnswer | Digest | DigestAnswer | KeyChange | KeyChanged
 Message = DatagramMessage | StreamMessage
 

@@ -77,14 +77,6 @@ class Stalled:
 
 
 @dataclass(frozen=True, slots=True)
-class NoteHeard:
-    """The application of another member has said something to all."""
-
-    origin: str
-    payload: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class NewsLost:
     """The subscriber was too slow: so many news are missing here. Read `members()` anew."""
 
@@ -101,7 +93,6 @@ News = (
     | Conflict
     | UdpUnreachable
     | Stalled
-    | NoteHeard
     | NewsLost
 )
 

@@ -30,7 +30,6 @@ from gossip.messages import (
     MESSAGES_PER_DATAGRAM_MAX,
     META_BYTES_MAX,
     NACK_AFTER_MS_MAX,
-    NOTE_BYTES_MAX,
     SEQUENCE_MAX,
     UID_BYTES,
     VERSION,
@@ -48,7 +47,6 @@ from gossip.messages import (
     Message,
     Nack,
     NackReason,
-    Note,
     Ping,
     PingReq,
     StreamMessage,
@@ -228,8 +226,6 @@ def _fields(message: Message) -> list[Any]:
             return [number, source, list(map(_member_fields, members)), *rest]
         case Claim(name, uid, incarnation, (host, port)):
             return [14, name, uid, incarnation, host, port]
-        case Note(origin, number, payload):
-            return [13, origin, number, payload]
         case KeyChange(verb, key):
             return [15, int(verb), key]
         case KeyChanged(failure):
@@ -301,12 +297,11 @@ _READERS: dict[int, Callable[[list[Any]], Message]] = {
     _SYNC_ANSWER: lambda part: SyncAnswer(_name(part[1]), _members(part[2]), _names(part[3])),
     11: lambda part: Digest(_name(part[1]), _sums(part[2])),
     12: lambda part: DigestAnswer(_name(part[1]), _whole(part[2], HASH_MAX)),
-    15: lambda part: KeyChange(KeyVerb(_whole(part[1], 2)), _payload(part[2])),
+    15: lambda part: KeyChange(KeyVerb(_whole(part[1], 2)), _bytes(part[2])),
     16: lambda part: KeyChanged(_text(part[1])),
     14: lambda part: Claim(
         _name(part[1]), _uid(part[2]), _incarnation(part[3]), _address(part[4], part[5])
     ),
-    13: lambda part: Note(_name(part[1]), _whole(part[2], HASH_MAX), _payload(part[3])),
 }
 
 
@@ -384,8 +379,8 @@ def _text(value: Any) -> str:
     return value
 
 
-def _payload(value: Any) -> bytes:
-    if not isinstance(value, bytes) or len(value) > NOTE_BYTES_MAX:
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes):
         raise _Malformed
     return value
 

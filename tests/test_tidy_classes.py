@@ -16,8 +16,8 @@ LARGER = {
     "docstore/http/connection.py::Connection": (29, 19),
     "docstore/reads/scans/scanner.py::Scans": (26, 9),
     "docstore/storage/journalling.py::Journalling": (29, 22),
-    "gossip/agent.py::Agent": (27, 20),
-    "gossip/config.py::Config": (5, 40),
+    "gossip/agent.py::Agent": (24, 19),
+    "gossip/config.py::Config": (5, 36),
 }
 """Class -> (methods, attributes): an upper limit that only falls."""
 

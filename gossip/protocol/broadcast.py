@@ -9,7 +9,6 @@ Rumours lie in buckets by the number of times they were sent. Taking costs as mu
 
 Source: SWIM (Das, Gupta and Motivala, 2002), section 4.1: infection-style dissemination,
 lambda * ln n sends each, fewest sends first.
-Notes of the application ride in the same queue, each until it was sent as often.
 Left out: separate lists for joins and failures; packing the largest first.
 """
 
@@ -19,15 +18,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from gossip.config import Config
-from gossip.messages import Claim, DatagramMessage, Note, Rumour
+from gossip.messages import Claim, DatagramMessage, Rumour
 from gossip.wire import ENVELOPE_BYTES, encoded_bytes
 
-NOTES_MAX = 1024
-"""Notes and claims that wait at once. Beyond it the oldest is dropped: gossip is no log."""
+CLAIMS_MAX = 1024
+"""Claims that wait at once. Beyond it the queue drops the oldest."""
 
-Item = Rumour | Claim | Note
-Key = str | tuple[type, str, int]
-"""The subject of a rumour; or kind, origin and number of what is never replaced."""
+Item = Rumour | Claim
+Key = str | tuple[str, int]
+"""The subject of a rumour; or name and incarnation of a claim, which no rumour replaces."""
 
 _MISFITS_MAX = 4
 """Rumours that may be too long for the rest of a datagram before we stop looking for more."""
@@ -40,21 +39,19 @@ def transmit_limit(live_count: int, config: Config) -> int:
 
 
 def _key(item: Item) -> Key:
-    if isinstance(item, Note):
-        return Note, item.origin, item.number
     if isinstance(item, Claim):
-        return Claim, item.name, item.incarnation
+        return item.name, item.incarnation
     return item.name
 
 
 class Broadcasts:
-    """The queue: at most one rumour per name, and a bounded number of notes."""
+    """The queue: at most one rumour per name, and a bounded number of claims."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._buckets: list[dict[Key, Item]] = [{}]
         self._sends: dict[Key, int] = {}
-        self._notes: dict[Key, None] = {}
+        self._claims: dict[Key, None] = {}
 
     def __len__(self) -> int:
         return len(self._sends)
@@ -84,22 +81,22 @@ class Broadcasts:
         self._buckets[0][key] = item
         self._sends[key] = 0
         if not isinstance(key, str):
-            self._notes[key] = None
-            if len(self._notes) > NOTES_MAX:
-                self.drop(next(iter(self._notes)))
+            self._claims[key] = None
+            if len(self._claims) > CLAIMS_MAX:
+                self.drop(next(iter(self._claims)))
 
     def drop(self, key: Key) -> None:
-        """Stop spreading what we say about a name, or a note."""
+        """Stop spreading what we say about a name, or a claim."""
         sends = self._sends.pop(key, None)
         if sends is not None:
             del self._buckets[sends][key]
-            self._notes.pop(key, None)
+            self._claims.pop(key, None)
 
     def clear(self) -> None:
         """Stop spreading anything: there is nobody to tell."""
         self._buckets = [{}]
         self._sends.clear()
-        self._notes.clear()
+        self._claims.clear()
 
     def fill(
         self, head: Sequence[DatagramMessage], *, live_count: int
@@ -142,7 +139,7 @@ class Broadcasts:
         del self._buckets[sends - 1][key]
         if sends >= limit:
             del self._sends[key]
-            self._notes.pop(key, None)
+            self._claims.pop(key, None)
             return
         while len(self._buckets) <= sends:
             self._buckets.append({})

@@ -58,14 +58,6 @@ class Notify:
 
 
 @dataclass(frozen=True, slots=True)
-class Deliver:
-    """Give the application a note from another member; the same note only once."""
-
-    origin: str
-    payload: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class ReportSeed:
     """Tell whoever waits for a join how one seed answered: "" is well, else why not."""
 
@@ -100,7 +92,6 @@ Effect = (
     | Reply
     | SetTimer
     | Notify
-    | Deliver
     | ReportSeed
     | ReportUnreachable
     | ReportConflict

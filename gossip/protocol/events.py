@@ -187,20 +187,6 @@ class ProbeAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class MetaChanged:
-    """The application has something new to tell about itself; at most 512 bytes."""
-
-    meta: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class NoteWritten:
-    """The application has something to say to all; at most 512 bytes."""
-
-    payload: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class LeaveRequested:
     """The application wants to go, and others to know. Ends in the effect Departed."""
 
@@ -216,7 +202,5 @@ Event = (
     | Stalled
     | SeedAdded
     | ProbeAsked
-    | MetaChanged
-    | NoteWritten
     | LeaveRequested
 )

@@ -197,11 +197,6 @@ class Membership:
         if self.name not in self.queue:
             self.queue.put(rumour_about(self.me, self.name))
 
-    def change_meta(self, meta: bytes) -> None:
-        """Announce other metadata, which takes a new incarnation."""
-        incarnation = self.me.incarnation + 1
-        self._speak(dataclasses.replace(self.me, meta=meta, incarnation=incarnation))
-
     def leave(self, now: float) -> None:
         """Announce that we go. From here on we refute nothing."""
         self._speak(dataclasses.replace(self.me, state=State.LEFT, changed_at_s=now))

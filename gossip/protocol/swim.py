@@ -15,7 +15,6 @@ This file only dispatches and keeps the gossip clock; the ideas have files of th
 | `join.py`         | finding the first peers                           |
 | `anti_entropy.py` | repair, and the healing of partitions             |
 | `digest.py`       | how tables are compared without being sent        |
-| `notes.py`        | what applications say to all                      |
 
 The clock is the argument `now`, monotonic seconds; randomness is handed in. The same events
 at the same times with the same seed give the same effects.
@@ -40,7 +39,6 @@ from gossip.messages import (
     Left,
     Nack,
     NackReason,
-    Note,
     Ping,
     PingReq,
     StreamMessage,
@@ -59,9 +57,7 @@ from gossip.protocol.events import (
     GossipDue,
     LeaveDue,
     LeaveRequested,
-    MetaChanged,
     NackDue,
-    NoteWritten,
     PingExchange,
     ProbeAsked,
     ProbeDue,
@@ -83,7 +79,6 @@ from gossip.protocol.events import (
 from gossip.protocol.hearsay import Hearsay
 from gossip.protocol.join import Joiner
 from gossip.protocol.membership import Membership, rumour_about
-from gossip.protocol.notes import Notes
 from gossip.protocol.probe import Prober
 
 
@@ -99,7 +94,6 @@ class Swim:
         self._prober = Prober(self.membership)
         self._joiner = Joiner(self.membership, tuple(seeds))
         self._anti_entropy = AntiEntropy(self.membership)
-        self._notes = Notes(self.membership)
         self._is_gossip_set = False
         self._is_departed = False
 
@@ -141,12 +135,6 @@ class Swim:
                 return self._joiner.add(address, now)
             case ProbeAsked(name):
                 return self._prober.probe_now(name)
-            case MetaChanged(meta):
-                self.membership.change_meta(meta)
-                return []
-            case NoteWritten(payload):
-                self._notes.write(payload)
-                return []
             case LeaveRequested():
                 return self._leave(now)
             case _:
@@ -186,8 +174,6 @@ class Swim:
                 return self._hearsay.hear(message, sender, now)
             case Claim():
                 return self._hearsay.hear_claim(message, now)
-            case Note():
-                return self._notes.hear(message)
             case _:
                 assert_never(message)
 

@@ -25,7 +25,6 @@ class Node:
     reports: list[tuple[float, ReportConflict | ReportUnreachable | ReportSeed]] = field(
         default_factory=list
     )
-    notes: list[tuple[float, bytes]] = field(default_factory=list)
     replies: dict[int, StreamMessage] = field(default_factory=dict)
     bytes_sent: int = 0
     stream_bytes_sent: int = 0

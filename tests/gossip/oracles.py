@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gossip import Member, State, wire
 from gossip.messages import DatagramMessage, Dead, Suspect
-from gossip.protocol.broadcast import NOTES_MAX, transmit_limit
+from gossip.protocol.broadcast import CLAIMS_MAX, transmit_limit
 from gossip.protocol.digest import member_hash
 from gossip.protocol.events import Event, Received
 from gossip.protocol.suspicion import Suspicion
@@ -50,7 +50,7 @@ class Oracles:
         membership = node.swim.membership
         self.fired["7 holds itself alive"] += 1
         assert membership.me.state in (State.ALIVE, State.LEFT)
-        assert len(membership.queue) <= len(membership.table) + NOTES_MAX
+        assert len(membership.queue) <= len(membership.table) + CLAIMS_MAX
         self.fired["8 queue"] += 1
         awareness = membership.awareness
         assert 0 <= awareness.score <= awareness.score_max

@@ -219,16 +219,16 @@ def a_difference_that_gossip_missed_is_found(config: Config) -> bool:
     node = world.nodes["n5"]
     member = node.swim.membership.table.get("n7")
     assert member is not None
-    # As if n5 alone had missed that n7 announced something.
+    # As if n5 alone had missed that n7 refuted something.
     other = world.nodes["n7"].swim.membership
-    other.change_meta(b"new")
+    other.refute(other.me.incarnation)
     other.queue.clear()
     for each in world.nodes.values():
         if each is not node and each.name != "n7":
             each.swim.membership.table.put(other.me)
     world.run(15)
     held = node.swim.membership.table.get("n7")
-    return held is not None and held.meta == b"new"
+    return held is not None and held.incarnation == other.me.incarnation
 
 
 # What stands in the place of what is taken away

@@ -84,17 +84,6 @@ async def test_a_leaver_has_left_and_did_not_die(launch: Launch) -> None:
     assert not [change for change in seen if change.member.state is State.DEAD]
 
 
-async def test_other_metadata_reaches_everybody(launch: Launch) -> None:
-    a = await launch("a")
-    b = await launch("b", a)
-    await until(lambda: len(a.members()) == len(b.members()) == 2)
-    b.update_meta(b"new")
-    await until(lambda: a.members()[1].meta == b"new")
-    with pytest.raises(MetaTooLarge):
-        b.update_meta(bytes(513))
-    assert b.members()[1].meta == b"new"
-
-
 async def test_garbage_is_counted_and_changes_nothing(launch: Launch) -> None:
     a = await launch("a")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gossip import Change, Keyring, State, wire
 from gossip.errors import ConfigError, KeyringError
-from gossip.messages import Ack, Alive, Dead, KeyChange, KeyChanged, KeyVerb, Note, Ping, Sync
+from gossip.messages import Ack, Alive, Dead, KeyChange, KeyChanged, KeyVerb, Ping, Sync
 from gossip.security.admission import SEAL_BYTES, Opened, Refused
 from gossip.security.doorkeeper import Doorkeeper
 from gossip.security.intake import Intake
@@ -166,7 +166,7 @@ def test_who_is_live_in_the_table_is_vouched_for() -> None:
 def test_a_proof_closes_the_window_below_it() -> None:
     keeper = door()
     seal = seal_of(b"stranger")
-    captured = seal.seal(wire.encode_datagram([Note("a", 1, b"")]))
+    captured = seal.seal(wire.encode_datagram([Dead("a", 1, "b")]))
     stranger = from_session(b"stranger", 9)
     _, challenge = keeper.admit(stranger, (Ping(1, "me", "a"),), ELSEWHERE, 1.0)
     assert challenge is not None

@@ -21,7 +21,6 @@ from gossip.protocol.events import (
     GossipDue,
     LeaveDue,
     LeaveRequested,
-    MetaChanged,
     SuspicionDue,
     TimerFired,
 )
@@ -232,13 +231,6 @@ def test_a_ping_over_tcp_is_answered_if_it_is_for_us() -> None:
     swim = machine("a")
     assert swim.step(Asked(1, Ping(5, "me", "a")), 1.0) == [Reply(1, Ack(5, "me"))]
     assert swim.step(Asked(2, Ping(5, "you", "a")), 1.0) == []
-
-
-def test_other_metadata_takes_a_new_incarnation() -> None:
-    swim = machine("a")
-    assert swim.step(MetaChanged(b"new"), 1.0) == []
-    assert swim.membership.me == dataclasses.replace(ME, incarnation=101, meta=b"new")
-    assert "me" in swim.membership.queue
 
 
 def test_a_leaver_tells_the_others_often_enough_and_then_is_silent() -> None:

@@ -22,7 +22,6 @@ from gossip.wire import (
     Left,
     Nack,
     NackReason,
-    Note,
     Ping,
     PingReq,
     Suspect,
@@ -50,7 +49,6 @@ DATAGRAM_MESSAGES = (
     Left("b", 0),
     Nack(2, "d", NackReason.WRONG_NODE),
     Claim("a", UID, 7, V6),
-    Note("a", 7, bytes(512)),
 )
 STREAM_MESSAGES = (
     Ping(1, "b", "a"),

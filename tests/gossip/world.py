@@ -19,7 +19,6 @@ from gossip import Address, Config, Member, State, wire
 from gossip.messages import DatagramMessage, Ping, StreamMessage
 from gossip.protocol.effects import (
     Ask,
-    Deliver,
     Departed,
     Effect,
     Notify,
@@ -300,8 +299,6 @@ class World:
             case Notify(change):
                 node.changes.append((self.now, change))
                 node.stable_since = node.probes
-            case Deliver(_, payload):
-                node.notes.append((self.now, payload))
             case ReportConflict() | ReportUnreachable() | ReportSeed():
                 node.reports.append((self.now, effect))
             case Departed():

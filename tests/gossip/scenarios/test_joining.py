@@ -10,7 +10,7 @@ import pytest
 from gossip import State
 from gossip.messages import Alive
 from gossip.protocol.effects import ReportConflict
-from gossip.protocol.events import MetaChanged, SeedDue
+from gossip.protocol.events import SeedDue
 from gossip.wire import ENVELOPE_BYTES, encoded_bytes
 from tests.gossip.scenarios.trial import (
     LAN,
@@ -177,22 +177,6 @@ def test_32_one_that_left_comes_back_under_its_name(seeds: range) -> None:
         world.kill("n9")
         world.start("n9", seeds=("n0",))
         assert agreement_s(world, 3.0) <= 3.0
-
-
-@trials(5)
-def test_33_metadata_of_512_bytes_reaches_a_hundred(seeds: range) -> None:
-    took_s = []
-    for seed in seeds:
-        world = acquainted(seed, 100)
-        meta = bytes(range(256)) * 2
-        world.feed(world.nodes["n9"], MetaChanged(meta))
-
-        def is_known(world: World = world, meta: bytes = meta) -> bool:
-            tables = [node.swim.membership.table for node in world.running]
-            return all(getattr(table.get("n9"), "meta", None) == meta for table in tables)
-
-        took_s.append(world.run_until(is_known, within_s=3.0))
-    assert quantile(took_s, 0.96) <= 2.0
 
 
 def test_34_the_longest_announcement_fits_the_smallest_datagram() -> None:
