@@ -15,7 +15,7 @@ from docstore.client.local import LocalCluster
 from docstore.model.document import Row, chain_digest
 from docstore.model.slots import slot_of
 from docstore.pipeline.group_client import GroupClient
-from docstore.storage.lanes import PRAGMAS
+from docstore.storage.database_threads import PRAGMAS
 from docstore.storage.store import Append, SaveSlot, SlotRecord
 from docstore.storage.writing import Writer
 

@@ -1,8 +1,8 @@
-"""One SQLite file of a node: its lock, its lanes, and no write after a failure.
+"""One SQLite file of a node: its lock, its threads, and no write after a failure.
 
-A lock file keeps a second process away. The first lane writes, the others read; each is a
-connection on a thread of its own (`lanes.py`). After any failure but a full disk all further
-writes are refused (see `transactions.py` for why), and the process ends.
+A lock file keeps a second process away. The first thread writes, the others read; each has a
+connection of its own (`database_threads.py`). After any failure but a full disk all further writes
+are refused (see `transactions.py` for why), and the process ends.
 """
 
 import errno
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from docstore.errors import DiskFull, StoreBroken
-from docstore.storage.lanes import Lane, Synchronous, configure, locked
+from docstore.storage.database_threads import DatabaseThread, Synchronous, configure, locked
 from docstore.storage.transactions import FILE_ERRORS, is_full
 
 T = TypeVar("T")
@@ -36,11 +36,11 @@ class FileWriter(Protocol[W_contra]):
         """Copy the log into the file."""
 
 
-class Lanes(Protocol):
+class FileThreads(Protocol):
     """What follows a journal: a `Database`, to those who see no more of it."""
 
     async def run(self, role: str, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what `job` returns for the connection of a lane."""
+        """Return what `job` returns for the connection of a thread."""
 
     def refuse(self, error: StoreBroken) -> None:
         """Write nothing any more."""
@@ -54,7 +54,7 @@ class Database(Generic[W]):
     ) -> None:
         """Do nothing yet.
 
-        cache_kib: lane -> pages of SQLite's own, in KiB; the writer's first.
+        cache_kib: thread -> pages of SQLite's own, in KiB; the writer's first.
         synchronous: FULL, or for measurements only NORMAL (a power cut loses the newest batches,
         so promises too) and OFF.
         """
@@ -62,7 +62,7 @@ class Database(Generic[W]):
         assert next(iter(cache_kib)) == WRITER
         self.path = Path(path)
         self.log = Path(f"{path}-wal")
-        self.lanes: dict[str, Lane] = {}
+        self.threads: dict[str, DatabaseThread] = {}
         self._cache_kib = cache_kib
         self._synchronous = synchronous
         self._stack = AsyncExitStack()
@@ -78,11 +78,11 @@ class Database(Generic[W]):
         prepare: makes the file what it should be, before anybody reads it. Raises StoreBroken when
         another process has it, it is not ours, or cannot be read, and DiskFull without room.
         """
-        assert not self.lanes, "open already"
+        assert not self.threads, "open already"
         try:
             self._stack.callback(os.close, locked(self.path))
             for role in self._cache_kib:
-                await self._open_lane(role)
+                await self._open_thread(role)
                 if role == WRITER:
                     self._writer = await self.run(WRITER, prepare)
             self._stack.push_async_callback(self._copy_back)
@@ -95,21 +95,21 @@ class Database(Generic[W]):
             await self.close()
             raise
 
-    async def _open_lane(self, role: str) -> None:
-        lane = self.lanes[role] = Lane(self.path)
-        self._stack.push_async_callback(lane.close)
-        await lane.open()
+    async def _open_thread(self, role: str) -> None:
+        thread = self.threads[role] = DatabaseThread(self.path)
+        self._stack.push_async_callback(thread.close)
+        await thread.open()
 
         def job(connection: sqlite3.Connection) -> None:
             cache_kib, writes = self._cache_kib[role], role == WRITER
             configure(connection, cache_kib, self._synchronous, writes=writes)
 
-        await lane.run(job)
+        await thread.run(job)
 
     async def run(self, role: str, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what `job` returns for the connection of a lane."""
-        assert role in self.lanes, "not open"
-        return await self.lanes[role].run(job)
+        """Return what `job` returns for the connection of a thread."""
+        assert role in self.threads, "not open"
+        return await self.threads[role].run(job)
 
     async def commit(self, writes: Sequence[W]) -> None:
         """Return once all of `writes` would survive a power cut."""
@@ -129,7 +129,7 @@ class Database(Generic[W]):
             raise
 
     def before_closing(self, callback: Callable[[], Awaitable[None]]) -> None:
-        """Have something done while the lanes are still there, when the file is closed."""
+        """Have something done while the threads are still there, when the file is closed."""
         self._stack.push_async_callback(callback)
 
     def refuse(self, error: StoreBroken) -> None:
@@ -147,7 +147,7 @@ class Database(Generic[W]):
         try:
             await stack.aclose()
         finally:
-            self.lanes, self._writer = {}, None
+            self.threads, self._writer = {}, None
 
     async def _copy_back(self) -> None:
         """Copy the log into the file, while an error can still be seen."""

@@ -1,7 +1,7 @@
 """Commits go into the journal, and the tables follow: the shell around `backlog.py`.
 
 An entry is written by a thread of its own (`journal_thread.py`), one at a time. The tables follow
-in the writer's lane. All that is decided is decided in the loop.
+in the writer's thread. All that is decided is decided in the loop.
 
 What can go wrong, and what is done: the journal cannot be written, or the tables cannot be, for any
 reason but room: the store is broken for good, and whoever runs it is told at once, since perhaps
@@ -25,7 +25,7 @@ from docstore.errors import DiskFull, StoreBroken, StoreError
 from docstore.storage import entries
 from docstore.storage.backlog import Backlog, Batch
 from docstore.storage.ballast import Room
-from docstore.storage.database import NO_ROOM, WRITER, Lanes
+from docstore.storage.database import NO_ROOM, WRITER, FileThreads
 from docstore.storage.fullness import Fullness
 from docstore.storage.journal_measures import JournalMeasures
 from docstore.storage.journal_thread import JournalWriter
@@ -59,7 +59,7 @@ class Journalling:
 
     def __init__(
         self,
-        file: Lanes,
+        file: FileThreads,
         started: Started,
         journal: JournalWriter,
         ballast: Room,

@@ -3,10 +3,10 @@
 A commit is durable once its entry is in the journal (`journalling.py`). What the file does not have
 yet is answered beside it (`overlay.py`).
 
-The file has one writer and three readers, each on a thread of its own, and every call costs one hop
-to a thread and back (`lanes.py`), however many statements it needs. Point reads, pages of a log and
-listings have different readers, so that neither a copy to a replica nor a digest over a whole slot
-stands in the way of a GET.
+The file has one writer and three readers, each on a thread of its own (`database_threads.py`).
+Every call costs one hop to a thread and back, however many statements it needs. Point reads, pages
+of a log and listings have different readers, so that neither a copy to a replica nor a digest over
+a whole slot delays a GET.
 
 The lock of the file (`database.py`) keeps a second process away: two nodes on one disk would both
 use its promises.

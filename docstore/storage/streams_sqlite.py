@@ -22,7 +22,7 @@ from docstore.errors import DiskFull
 from docstore.storage import life, partition_reading
 from docstore.storage.ballast import Ballast
 from docstore.storage.database import WRITER, Database
-from docstore.storage.lanes import Synchronous
+from docstore.storage.database_threads import Synchronous
 from docstore.storage.partition_writing import PartitionWriter
 from docstore.storage.partitions import (
     DropPartition,

@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from docstore.storage.lanes import PRAGMAS
+from docstore.storage.database_threads import PRAGMAS
 from tests.disk.shared import SharedVfs
 from tests.disk.vfs import Vfs
 

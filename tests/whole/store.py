@@ -81,7 +81,7 @@ class SimulatedStore:
         """Return after a while."""
         await asyncio.sleep((least_s + self._rng.random() * more_s) * self.slowness)
 
-    # As the lanes, the journal's thread, and the ballast of a real store.
+    # As the threads of the database, the journal's thread, and the ballast of a real store.
 
     async def run(self, role: str, job: Callable[[sqlite3.Connection], T]) -> T:
         """Do the writer's work, after a while; sometimes the log is copied back as well."""

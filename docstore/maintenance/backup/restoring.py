@@ -27,7 +27,7 @@ from docstore.model.document import Ballot, Ballots, Row, ballot_added
 from docstore.reads.blocks import BadBackup, Block, Branch, Stretch
 from docstore.storage import tables
 from docstore.storage.arrivals import Arrive, Standing
-from docstore.storage.lanes import configure
+from docstore.storage.database_threads import configure
 from docstore.storage.store import Append, SaveSlot, SlotRecord, Write
 from docstore.storage.transactions import transaction, translating
 from docstore.storage.writing import Writer, node_line

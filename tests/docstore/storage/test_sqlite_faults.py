@@ -88,7 +88,7 @@ async def test_a_full_disk_refuses_and_keeps_what_it_had(small_disk: Path) -> No
 
 async def test_a_file_that_may_not_grow_is_a_full_disk(store: SqliteStore) -> None:
     """As above where nothing can be mounted: SQLite's own limit ends in the same error."""
-    writer = store._file.lanes["writer"]
+    writer = store._file.threads["writer"]
     await writer.run(lambda connection: connection.execute("PRAGMA max_page_count = 60").fetchall())
     acknowledged = await fill(store)
     assert acknowledged > 5

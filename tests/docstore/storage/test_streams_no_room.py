@@ -67,7 +67,7 @@ async def test_a_file_that_may_not_grow_is_a_full_disk(tmp_path: Path) -> None:
     """As above where nothing can be mounted: SQLite's own limit ends in the same error."""
     store, leader = SqliteStreamStore(tmp_path / "streams.db"), Leader()
     await store.open()
-    writer = store._file.lanes["writer"]
+    writer = store._file.threads["writer"]
     await store.commit(begun(A))
     await writer.run(lambda connection: connection.execute("PRAGMA max_page_count = 60").fetchall())
     end = await fill(store, leader)
@@ -181,7 +181,9 @@ async def test_letting_go_of_batches_writes_next_to_nothing(tmp_path: Path) -> N
     await store.commit(begun(A))
     for _ in range(20):
         await store.commit([leader.append(A, 1, size=200_000)])
-    await store._file.run("writer", lambda lane: lane.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+    await store._file.run(
+        "writer", lambda thread: thread.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    )
     await store.commit([TrimPartition(A, 19)])
     assert store._file.log.stat().st_size < 200_000
     await store.close()

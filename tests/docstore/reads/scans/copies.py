@@ -10,7 +10,7 @@ from typing import Any
 from docstore.model.document import Row, chain_digest
 from docstore.model.slots import slot_of
 from docstore.reads.scans.worker import Pages
-from docstore.storage.lanes import PRAGMAS
+from docstore.storage.database_threads import PRAGMAS
 from docstore.storage.store import Append, Purge, SaveSlot, SlotRecord, Trim
 from docstore.storage.writing import Writer
 

@@ -12,7 +12,7 @@ from docstore.client.local import LocalNode
 from docstore.model.document import Row, chain_digest
 from docstore.model.slots import slot_of
 from docstore.reads.scans.pool import has_arrow
-from docstore.storage.lanes import PRAGMAS
+from docstore.storage.database_threads import PRAGMAS
 from docstore.storage.store import Append, SaveSlot, SlotRecord
 from docstore.storage.writing import Writer
 from tests.docstore.watching import metrics, page_of, until

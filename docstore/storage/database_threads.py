@@ -91,7 +91,7 @@ class _Connection(sqlite3.Connection):
             super().commit()
 
 
-class Lane:
+class DatabaseThread:
     """One connection on one thread; what is asked of it is done in order, one hop each."""
 
     def __init__(self, path: Path) -> None:
