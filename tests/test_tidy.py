@@ -56,8 +56,8 @@ PARTS = tuple(
     gossip/__main__.py docstore/__main__.py docstore/model/tokens.py
     docstore/storage/database.py docstore/storage/disk_files.py docstore/storage/journalling.py
     docstore/storage/database_threads.py docstore/storage/journal_thread.py
-    docstore/storage/overlaid.py
-    docstore/storage/patience.py docstore/storage/sqlite.py docstore/storage/streams_sqlite.py
+    docstore/storage/overlaid.py docstore/storage/retry_while_full.py
+    docstore/storage/sqlite.py docstore/storage/streams_sqlite.py
     docstore/storage/submitting.py docstore/testing/memory.py docstore/testing/streams_memory.py
     """.split()
 )

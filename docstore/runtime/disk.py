@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from docstore.errors import DiskFull, StoreBroken
 from docstore.machines.events import Persisted, QueriesAnswered
 from docstore.runtime.trace.recorder import Recorder
-from docstore.storage.patience import once_there_is_room
+from docstore.storage.retry_while_full import retry_while_full
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -145,7 +145,7 @@ class DiskIO(Generic[W, Q, R]):
     async def _answer(self, queries: Sequence[tuple[int, Q]]) -> None:
         """Answer queries, all at once."""
         tokens, asked = zip(*queries, strict=True)
-        results = await once_there_is_room(partial(self._read, asked))
+        results = await retry_while_full(partial(self._read, asked))
         self._driver.recorder.carried += self._bytes_read(results)
         self._driver.feed(QueriesAnswered(list(zip(tokens, results, strict=True))))
 

@@ -34,7 +34,7 @@ from docstore.runtime.stepping import TICK_S, PendingRequests, Stepping, clock
 from docstore.runtime.trace.context import TRACEPARENT
 from docstore.runtime.trace.of_documents import TABLE, bytes_of, bytes_read
 from docstore.storage.arrivals import Heads, Lines
-from docstore.storage.patience import once_there_is_room
+from docstore.storage.retry_while_full import retry_while_full
 from docstore.storage.store import LONG, Query, Store, Write
 
 QUERIES_AT_ONCE, LONG_QUERIES_AT_ONCE = 256, 4
@@ -182,7 +182,7 @@ class Driver(Stepping[Event, Own]):
         """Begin again from what is stored, once there is room at least to read it."""
         if not self._store.is_full:  # Else it has said so, once.
             log.warning("no room for a batch: nothing of it is stored, slots are yielded")
-        recovered = await once_there_is_room(self._store.recover)
+        recovered = await retry_while_full(self._store.recover)
         # Writes that gathered meanwhile rest on rows that are not there.
         self._disk.writes = []
         self.feed(DiskFilled(recovered))

@@ -43,7 +43,7 @@ async def fill(store: SqliteStore) -> int:
     pytest.fail("the disk has no end")
 
 
-async def once_there_is_room(store: SqliteStore, batch: list[Write]) -> None:
+async def retry_while_full(store: SqliteStore, batch: list[Write]) -> None:
     """Commit as soon as that is not refused for want of room."""
     async with asyncio.timeout(10):
         while True:
@@ -77,7 +77,7 @@ async def test_a_full_disk_refuses_and_keeps_what_it_had(small_disk: Path) -> No
         assert len(rows) == acknowledged
         assert (await store.recover()).slots[1].record == SlotRecord(1)
         ballast.unlink()
-        await once_there_is_room(store, batch)
+        await retry_while_full(store, batch)
     finally:
         await store.close()
     store = small(small_disk / "store.db")
@@ -99,7 +99,7 @@ async def test_a_file_that_may_not_grow_is_a_full_disk(store: SqliteStore) -> No
         lambda connection: connection.execute("PRAGMA max_page_count = 9999").fetchall()
     )
     batch: list[Write] = [Append([Author(ends={1: acknowledged}).row(1, B)])]
-    await once_there_is_room(store, batch)
+    await retry_while_full(store, batch)
     assert (await store.recover()).slots[1].end == acknowledged + 1
 
 

@@ -18,7 +18,7 @@ WITHOUT_ROOM_S = 5.0
 """As long as the tables may find none for what the journal holds (`journalling.py`)."""
 
 
-async def once_there_is_room(read: Callable[[], Awaitable[T]]) -> T:
+async def retry_while_full(read: Callable[[], Awaitable[T]]) -> T:
     """Return what `read` returns, as soon as there is room for it. Raises StoreBroken."""
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + WITHOUT_ROOM_S

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from docstore.errors import DiskFull, StoreBroken
-from docstore.storage.patience import PAUSE_S, WITHOUT_ROOM_S, once_there_is_room
+from docstore.storage.retry_while_full import PAUSE_S, WITHOUT_ROOM_S, retry_while_full
 from tests.whole.loop import VirtualLoop
 
 
@@ -19,7 +19,7 @@ def _read_until(room_s: float) -> tuple[str, float]:
         return "read"
 
     async def main(read: Callable[[], Awaitable[str]]) -> tuple[str, float]:
-        return await once_there_is_room(read), loop.time()
+        return await retry_while_full(read), loop.time()
 
     try:
         return loop.run_until_complete(main(read))
