@@ -77,7 +77,7 @@ WORLDLY_BUT = {
     "docstore/storage/ballast.py": {"os"},  # One file, in the writer's thread.
     "docstore/storage/journal_line.py": {"sqlite3"},  # As reading.py below.
     "docstore/storage/starting.py": {"sqlite3"},
-    "docstore/storage/life.py": {"os"},  # One small file, in the writer's thread.
+    "docstore/storage/open_counter.py": {"os"},  # One small file, in the writer's thread.
     "docstore/storage/migrations.py": {"sqlite3"},
     "docstore/storage/partition_tables.py": {"sqlalchemy"},
     "docstore/storage/partition_reading.py": {"sqlite3"},

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from docstore.errors import DiskFull
-from docstore.storage import life, partition_reading
+from docstore.storage import open_counter, partition_reading
 from docstore.storage.ballast import Ballast
 from docstore.storage.database import WRITER, Database
 from docstore.storage.database_threads import Synchronous
@@ -60,7 +60,7 @@ class SqliteStreamStore:
         synchronous: as for `Database`. stands_aside: whether what room there is, is others'.
         """
         self._file: Database[PartitionWrite] = Database(path, _CACHE_KIB, synchronous)
-        self._life = Path(f"{path}.life")
+        self._counter = Path(f"{path}.life")
         self._ballast = Ballast(Path(f"{path}.ballast"), ballast_bytes)
         self._stands_aside = stands_aside
         self._reserve_from = 0.0
@@ -86,8 +86,8 @@ class SqliteStreamStore:
 
     def _prepared(self, connection: sqlite3.Connection) -> PartitionWriter:
         writer = self._writer = PartitionWriter(connection, self._file.log)
-        self._is_old = writer.prepare(life.read(self._life))
-        life.write(self._life, writer.line.boot)
+        self._is_old = writer.prepare(open_counter.read(self._counter))
+        open_counter.write(self._counter, writer.line.boot)
         self._ballast.reserve()
         return writer
 
