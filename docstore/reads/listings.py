@@ -22,7 +22,7 @@ from docstore.model.slots import from_bitmap
 from docstore.reads.owners import Owners
 from docstore.runtime.driver import Driver
 from docstore.runtime.links.rpc import Rpc
-from docstore.storage.arrivals import Heads
+from docstore.storage.replication_log import Heads
 from docstore.storage.store import UNBOUNDED, Bounds, Corrupt, Newest, Store
 from docstore.wire.requests import Answered, CountDocuments, ListDocuments
 

@@ -33,7 +33,7 @@ from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.stepping import TICK_S, PendingRequests, Stepping, clock
 from docstore.runtime.trace.context import TRACEPARENT
 from docstore.runtime.trace.of_documents import TABLE, bytes_of, bytes_read
-from docstore.storage.arrivals import Heads, Lines
+from docstore.storage.replication_log import Heads, Lines
 from docstore.storage.retry_while_full import retry_while_full
 from docstore.storage.store import LONG, Query, Store, Write
 

@@ -13,7 +13,16 @@ from sqlalchemy.dialects.sqlite import insert
 
 from docstore.model.document import Row, expiry_us
 from docstore.storage import packing
-from docstore.storage.arrivals import Aged, Arrivals, Arrive, Heads, Lines, Prune, SaveCursor, Stand
+from docstore.storage.replication_log import (
+    Aged,
+    Arrivals,
+    Arrive,
+    Heads,
+    Lines,
+    Prune,
+    SaveCursor,
+    Stand,
+)
 from docstore.storage.schema import AFTER, after, branches, cursors, wins
 from docstore.storage.shelf import within_bytes
 from docstore.storage.store import Expired

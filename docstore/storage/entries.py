@@ -13,7 +13,7 @@ import msgpack
 from docstore.errors import StoreDamaged
 from docstore.model.document import Row
 from docstore.storage import packing
-from docstore.storage.arrivals import Arrive, Prune, SaveCursor, Stand, Standing
+from docstore.storage.replication_log import Arrive, BranchStatus, Prune, SaveCursor, Stand
 from docstore.storage.store import (
     Append,
     Base,
@@ -96,8 +96,8 @@ _WRITES: list[Callable[..., Write]] = [
     Trim,
     Purge,
     SaveConfiguration,
-    lambda row, standing: Arrive(Row(*row), Standing(standing)),
-    lambda n, standing: Stand(n, Standing(standing)),
+    lambda row, standing: Arrive(Row(*row), BranchStatus(standing)),
+    lambda n, standing: Stand(n, BranchStatus(standing)),
     Prune,
     SaveCursor,
 ]

@@ -13,8 +13,8 @@ rows leave, and nothing the last eighth.
 from collections.abc import Callable, Sequence
 
 from docstore.errors import StoreBroken
-from docstore.storage.arrivals import SaveCursor, Stand
 from docstore.storage.ballast import Room
+from docstore.storage.replication_log import SaveCursor, Stand
 from docstore.storage.store import SaveConfiguration, SaveSlot, Write
 
 KEPT, KEPT_FROM_ROWS = 1 / 8, 1 / 2

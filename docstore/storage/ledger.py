@@ -16,7 +16,16 @@ from operator import attrgetter
 from typing import assert_never
 
 from docstore.model.document import Row
-from docstore.storage.arrivals import Aged, Arrivals, Arrive, Heads, Lines, Prune, SaveCursor, Stand
+from docstore.storage.replication_log import (
+    Aged,
+    Arrivals,
+    Arrive,
+    Heads,
+    Lines,
+    Prune,
+    SaveCursor,
+    Stand,
+)
 from docstore.storage.shelf import Shelf, expired, within_bytes
 from docstore.storage.store import (
     After,

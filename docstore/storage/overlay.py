@@ -23,8 +23,17 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import assert_never
 
 from docstore.model.document import Row
-from docstore.storage.arrivals import Aged, Arrivals, Arrive, Heads, Lines, Prune, SaveCursor, Stand
 from docstore.storage.plan import Ask, Plan, Wait
+from docstore.storage.replication_log import (
+    Aged,
+    Arrivals,
+    Arrive,
+    Heads,
+    Lines,
+    Prune,
+    SaveCursor,
+    Stand,
+)
 from docstore.storage.shelf import within_bytes
 from docstore.storage.store import (
     UNBOUNDED,

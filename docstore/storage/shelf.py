@@ -5,16 +5,16 @@ from itertools import islice
 from typing import assert_never
 
 from docstore.model.document import Row, expiry_us
-from docstore.storage.arrivals import (
+from docstore.storage.replication_log import (
     Aged,
     Arrivals,
     Arrive,
+    BranchStatus,
     Heads,
     Lines,
     Prune,
     SaveCursor,
     Stand,
-    Standing,
 )
 from docstore.storage.store import Expired
 
@@ -28,7 +28,7 @@ class Shelf:
     __slots__ = ("_of", "_rows", "arrived", "cursors")
 
     def __init__(self) -> None:
-        self._rows: dict[int, tuple[Row, Standing]] = {}
+        self._rows: dict[int, tuple[Row, BranchStatus]] = {}
         self._of: dict[tuple[int, str], list[int]] = {}
         self.arrived = 0
         self.cursors: dict[str, tuple[int, int]] = {}
@@ -66,7 +66,7 @@ class Shelf:
         match query:
             case Heads(slot, link):
                 found = [self._rows[n] for n in self._of.get((slot, link), ())]
-                return [row for row, standing in found if standing is not Standing.PAST]
+                return [row for row, standing in found if standing is not BranchStatus.PAST]
             case Lines(slot, link, limit):
                 rows = [self._rows[n][0] for n in self._of.get((slot, link), ())]
                 return sorted(rows, key=lambda row: (row.version, row.n), reverse=True)[:limit]
@@ -85,12 +85,12 @@ class Shelf:
 
     def winners(self) -> Iterator[Row]:
         """Yield the version of each document that readers see."""
-        return (row for row, standing in self._rows.values() if standing is Standing.WINNER)
+        return (row for row, standing in self._rows.values() if standing is BranchStatus.WINNER)
 
     def in_conflict(self) -> int:
         """Return how many documents have branches that lost."""
         return len(
-            {row.link for row, standing in self._rows.values() if standing is Standing.LOSER}
+            {row.link for row, standing in self._rows.values() if standing is BranchStatus.LOSER}
         )
 
 

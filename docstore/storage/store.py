@@ -14,7 +14,16 @@ from enum import StrEnum
 from typing import Protocol
 
 from docstore.model.document import NO_BALLOT, Ballot, Ballots, Row
-from docstore.storage.arrivals import Aged, Arrivals, Arrive, Heads, Lines, Prune, SaveCursor, Stand
+from docstore.storage.replication_log import (
+    Aged,
+    Arrivals,
+    Arrive,
+    Heads,
+    Lines,
+    Prune,
+    SaveCursor,
+    Stand,
+)
 
 
 class Status(StrEnum):

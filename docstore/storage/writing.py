@@ -13,8 +13,8 @@ from typing import assert_never
 from docstore.errors import StoreBroken
 from docstore.model.document import Row, expiry_us
 from docstore.storage import branching, journal_line, migrations, packing, tables
-from docstore.storage.arrivals import Arrive, Prune, SaveCursor, Stand
 from docstore.storage.journal_line import JournalLine
+from docstore.storage.replication_log import Arrive, Prune, SaveCursor, Stand
 from docstore.storage.store import (
     Append,
     Base,

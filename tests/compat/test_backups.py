@@ -9,7 +9,7 @@ from docstore.config import database_in
 from docstore.maintenance.backup.manifest import FORMAT
 from docstore.maintenance.backup.restoring import restore
 from docstore.maintenance.backup.verifying import verify
-from docstore.storage.arrivals import Arrivals
+from docstore.storage.replication_log import Arrivals
 from docstore.storage.store import Rows
 from tests.compat.backups import contents, file_of, files
 from tests.docstore.storage.small import small

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, cast
 
 from docstore.storage import reading, tables
-from docstore.storage.arrivals import Arrive, SaveCursor, Stand, Standing
+from docstore.storage.replication_log import Arrive, BranchStatus, SaveCursor, Stand
 from docstore.storage.schema import metadata
 from docstore.storage.store import (
     Append,
@@ -57,8 +57,8 @@ def batches(rng: Random, number: int) -> list[list[Write]]:
             for _ in range(rng.randrange(1, 4)):
                 arrived += 1
                 row = author.row(9, f"/carts/{rng.randrange(3)}", state=_state(rng))
-                batch.append(Arrive(row._replace(n=arrived), Standing.WINNER))
-            batch += [Stand(arrived, Standing.LOSER), SaveCursor("disk", 1, arrived)]
+                batch.append(Arrive(row._replace(n=arrived), BranchStatus.WINNER))
+            batch += [Stand(arrived, BranchStatus.LOSER), SaveCursor("disk", 1, arrived)]
         if rng.random() < 0.1:
             batch.append(SaveConfiguration(b"%d" % turn * 20))
         script.append(batch)

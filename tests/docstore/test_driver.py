@@ -8,7 +8,7 @@ import pytest
 from docstore.errors import StoreBroken
 from docstore.model.operation import Answer, Operation
 from docstore.storage import patience
-from docstore.storage.arrivals import Heads
+from docstore.storage.replication_log import Heads
 from docstore.storage.store import (
     After,
     Query,

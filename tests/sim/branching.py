@@ -16,7 +16,7 @@ from docstore.machines.events import DrainAsked
 from docstore.model.document import Row
 from docstore.model.identity import unpack_identity
 from docstore.model.operation import Answer, Conditions, Operation
-from docstore.storage.arrivals import Heads, Lines
+from docstore.storage.replication_log import Heads, Lines
 from docstore.testing.simulation.world import World
 from tests.sim.cluster import Cluster
 from tests.sim.nemesis import Nemesis

@@ -12,7 +12,7 @@ from docstore.documents.eventual.lineage import Lineage
 from docstore.documents.eventual.spread import Spreader
 from docstore.documents.outbox import Outbox
 from docstore.model.document import Row
-from docstore.storage.arrivals import SaveCursor
+from docstore.storage.replication_log import SaveCursor
 from docstore.wire.messages import Spread
 
 

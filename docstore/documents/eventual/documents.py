@@ -13,7 +13,7 @@ from docstore.documents.eventual.lineage import covers, lineage_of
 from docstore.documents.operations import Operations
 from docstore.machines.effects import Alarm
 from docstore.model.document import Row
-from docstore.storage.arrivals import Arrive, Heads, Prune, Stand, Standing
+from docstore.storage.replication_log import Arrive, BranchStatus, Heads, Prune, Stand
 from docstore.storage.store import Corrupt, Recovered, Result
 
 DOCUMENTS_MAX = 8192
@@ -100,7 +100,7 @@ class Documents:
         after = _standings(branches)
         self.outbox.store(Arrive(arrived, after.pop(arrived.n)))
         for n, standing in before.items():
-            now = after.get(n, Standing.PAST)
+            now = after.get(n, BranchStatus.PAST)
             if now is not standing:
                 self.outbox.store(Stand(n, now))
         was, is_now = len(before) > 1, len(branches.heads) > 1
@@ -195,9 +195,9 @@ class Documents:
         return self.core.past_us() - int(self.core.config.retention.conflicts_s * 1e6)
 
 
-def _standings(branches: Branches) -> dict[int, Standing]:
+def _standings(branches: Branches) -> dict[int, BranchStatus]:
     return {
-        head.row.n: Standing.LOSER if index else Standing.WINNER
+        head.row.n: BranchStatus.LOSER if index else BranchStatus.WINNER
         for index, head in enumerate(branches.heads)
     }
 

@@ -22,7 +22,7 @@ from docstore.documents.write_path.past import instant_of, yet_to_come
 from docstore.model.document import Row
 from docstore.model.identity import fingerprint, has_created, unpack_identity
 from docstore.model.operation import CONFLICTS, CURRENT, Answer
-from docstore.storage.arrivals import Lines
+from docstore.storage.replication_log import Lines
 from docstore.storage.store import Corrupt, Recovered, Result
 
 LINES_MAX = 1000

@@ -20,7 +20,7 @@ from docstore.documents.eventual.documents import Documents, Name
 from docstore.documents.eventual.lineage import lineage_of
 from docstore.documents.peers import NEVER
 from docstore.model.document import Row
-from docstore.storage.arrivals import Arrivals, SaveCursor
+from docstore.storage.replication_log import Arrivals, SaveCursor
 from docstore.storage.store import Corrupt, Recovered, Result
 from docstore.wire.messages import Following, Lack, Offering, Spread, Spreading, Supply
 

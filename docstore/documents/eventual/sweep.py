@@ -7,7 +7,7 @@ from docstore.documents.eventual.branches import Branches
 from docstore.documents.eventual.documents import Documents
 from docstore.documents.peers import NEVER
 from docstore.model.document import Row
-from docstore.storage.arrivals import Aged, Standing
+from docstore.storage.replication_log import Aged, BranchStatus
 from docstore.storage.store import Corrupt, Result
 
 SWEEP_INTERVAL_S = 60.0
@@ -29,12 +29,12 @@ class Sweeper:
             return
         self._swept_at = self.core.now
         config = self.core.config
-        self._sweep(Standing.LOSER, config.retention.conflicts_s, self._drop_losers)
+        self._sweep(BranchStatus.LOSER, config.retention.conflicts_s, self._drop_losers)
         if config.retention.history_s > 0:
-            self._sweep(Standing.PAST, config.retention.history_s, self.documents.prune)
+            self._sweep(BranchStatus.PAST, config.retention.history_s, self.documents.prune)
 
     def _sweep(
-        self, standing: Standing, older_than_s: float, then: Callable[[list[Row]], None]
+        self, standing: BranchStatus, older_than_s: float, then: Callable[[list[Row]], None]
     ) -> None:
         before_us = self.core.past_us() - int(older_than_s * 1e6)
 

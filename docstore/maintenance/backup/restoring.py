@@ -26,8 +26,8 @@ from docstore.maintenance.restored import Restored, forget, unfinished_in
 from docstore.model.document import Ballot, Ballots, Row, ballot_added
 from docstore.reads.blocks import BadBackup, Block, Branch, Stretch
 from docstore.storage import tables
-from docstore.storage.arrivals import Arrive, Standing
 from docstore.storage.database_threads import configure
+from docstore.storage.replication_log import Arrive, BranchStatus
 from docstore.storage.store import Append, SaveSlot, SlotRecord, Write
 from docstore.storage.transactions import transaction, translating
 from docstore.storage.writing import Writer, node_line
@@ -106,7 +106,7 @@ class _Group:
 
     def _arrive(self, branch: Branch) -> Write:
         self.branches += 1
-        return Arrive(branch.row._replace(n=self.branches), Standing(branch.standing))
+        return Arrive(branch.row._replace(n=self.branches), BranchStatus(branch.standing))
 
     def finish(self, last: Manifest, reign: Ballot) -> Iterator[Write]:
         """Yield what is to be written at the end: what begins anew, and the slots' records."""

@@ -25,7 +25,7 @@ from docstore.runtime.trace.brief import (
     items,
 )
 from docstore.runtime.trace.of_machines import answers, common
-from docstore.storage.arrivals import Arrive
+from docstore.storage.replication_log import Arrive
 from docstore.storage.store import Append, Base, Query, Result, SaveConfiguration, SaveSlot, Write
 from docstore.wire import messages
 

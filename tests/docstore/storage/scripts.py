@@ -5,19 +5,19 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from docstore.model.document import Row
-from docstore.storage.arrivals import (
+from docstore.storage.ledger import Ledger
+from docstore.storage.overlaid import Tables
+from docstore.storage.replication_log import (
     Aged,
     Arrivals,
     Arrive,
+    BranchStatus,
     Heads,
     Lines,
     Prune,
     SaveCursor,
     Stand,
-    Standing,
 )
-from docstore.storage.ledger import Ledger
-from docstore.storage.overlaid import Tables
 from docstore.storage.store import (
     UNBOUNDED,
     After,
@@ -119,7 +119,7 @@ def arrived(ledger: Ledger, slot: int, births: list[tuple[str, bool, int]]) -> l
     last = ledger.recovered("", 1).arrived
     rows = born(Ledger(), slot, births).rows
     return [
-        Arrive(row._replace(n=last + 1 + index), Standing((row.n + row.version) % 3))
+        Arrive(row._replace(n=last + 1 + index), BranchStatus((row.n + row.version) % 3))
         for index, row in enumerate(rows)
     ]
 
@@ -145,7 +145,7 @@ def writes_of(ledger: Ledger, change: tuple[str, int, object]) -> list[Write]:
         case ("arrive", slot, list(births)):
             return arrived(ledger, slot, births)
         case ("stand", _, int(number)):
-            return [Stand(row.n, Standing(number % 3)) for row in some(ledger, number)]
+            return [Stand(row.n, BranchStatus(number % 3)) for row in some(ledger, number)]
         case ("prune", _, int(number)):
             last = ledger.recovered("", 1).arrived
             return [Prune([row.n for row in some(ledger, number) if row.n < last])]
@@ -178,7 +178,7 @@ def queries() -> list[Query]:
     asked += [Arrivals(0, 99), Arrivals(1, 2), Arrivals(0, 99, bytes_max=400)]
     places = [(0, -1, -1), (1, 0, 1), (1, 1, 0), (2, 0, 2), (4, 9, 9)]
     asked += [Expired(5, 9, level, after=place) for level in (2, 3) for place in places]
-    asked += [Aged(standing, 25, 9) for standing in (Standing.PAST, Standing.LOSER)]
+    asked += [Aged(standing, 25, 9) for standing in (BranchStatus.PAST, BranchStatus.LOSER)]
     return asked
 
 

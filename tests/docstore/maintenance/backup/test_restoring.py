@@ -15,7 +15,7 @@ from docstore.model import json
 from docstore.model.document import Row, chain_digest
 from docstore.reads.blocks import BadBackup, Branch
 from docstore.services.offsets import offset_link
-from docstore.storage.arrivals import Arrivals, Heads, Standing
+from docstore.storage.replication_log import Arrivals, BranchStatus, Heads
 from docstore.storage.store import History, Newest, Recovered, Rows, SlotRecord
 from docstore.streams.topic import Provision, Topic, read_topic
 from docstore.wire.link_messages import PROTOCOL
@@ -151,7 +151,7 @@ async def test_the_last_backups_branches_are_there(chain: Chain, tmp_path: Path)
     assert arrivals == [old._replace(n=1), won._replace(n=2), lost._replace(n=3)]
     assert heads == arrivals[1:]  # type: ignore[index]
     assert (recovered.arrived, recovered.in_conflict, count) == (3, 1, 3)
-    assert Standing.LOSER == 2
+    assert BranchStatus.LOSER == 2
 
 
 async def test_documents_are_found_by_name(chain: Chain, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from docstore.model.document import Row
 from docstore.reads.blocks import Block, Branch, Coverage, unpack_block
 from docstore.reads.scans import stored
 from docstore.reads.scans.worker import Pages
-from docstore.storage.arrivals import Arrive, Standing
+from docstore.storage.replication_log import Arrive, BranchStatus
 from docstore.storage.store import Append, Base, Purge, SaveSlot, SlotRecord, Trim
 from tests.docstore.storage.logs import Author
 from tests.docstore.storage.small import small
@@ -153,7 +153,7 @@ async def test_branches_come_by_link(path: Path, most: int) -> None:
         )
     ]
     await store.open()
-    await store.commit([Arrive(each.row, Standing(each.standing)) for each in branches])
+    await store.commit([Arrive(each.row, BranchStatus(each.standing)) for each in branches])
     await store.close()
     blocks = walked(path, of="branches", ranges=[[2, 0, 0], [5, 7, 9]], rows=most)
     found = [each for block in blocks for each in block.branches]

@@ -11,7 +11,7 @@ from enum import IntEnum
 from docstore.model.document import Row
 
 
-class Standing(IntEnum):
+class BranchStatus(IntEnum):
     """What a version of a document of level 1 or 2 is to its document."""
 
     PAST = 0
@@ -26,7 +26,7 @@ class Arrive:
     """Add a version at level 1 or 2, under the next number of arrival."""
 
     row: Row
-    standing: Standing
+    standing: BranchStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Stand:
     """The version that arrived as number n stands otherwise now."""
 
     n: int
-    standing: Standing
+    standing: BranchStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Arrivals:
 class Aged:
     """Up to `limit` versions of that standing which are older than an instant, oldest first."""
 
-    standing: Standing
+    standing: BranchStatus
     before_us: int
     limit: int
     slot: int = -1
