@@ -11,7 +11,7 @@ from docstore.streams.leader import Leader
 from docstore.streams.leading import FollowerState, Leading
 from docstore.streams.logs import Logs
 from docstore.streams.roles import Roles
-from docstore.wire.streams_messages import Acked, Attach, Rejected, Standing
+from docstore.wire.streams_messages import Acked, Attach, LogState, Rejected
 
 
 class Acknowledgements:
@@ -30,7 +30,7 @@ class Acknowledgements:
         """Take the state of a follower's log."""
         core = self._core
         for fields in message.partitions:
-            standing = Standing(*fields)
+            standing = LogState(*fields)
             leading = self._leader.leading.get(standing.name)
             if leading is None or leading.epoch != standing.epoch:
                 core.post(sender, Rejected, self._rejection(standing))
@@ -43,7 +43,7 @@ class Acknowledgements:
             else:
                 self._attach(leading, follower, standing)
 
-    def _attach(self, leading: Leading, follower: FollowerState, standing: Standing) -> None:
+    def _attach(self, leading: Leading, follower: FollowerState, standing: LogState) -> None:
         leader, log = self._leader, leading.log
         if follower.copy != standing.copy:
             # Other data: nothing that was acknowledged for those before holds for these.
@@ -58,7 +58,7 @@ class Acknowledgements:
         if standing.full or (follower.node, standing.copy) not in leading.required:
             leader.catchup.attach(leading, follower, standing)
 
-    def _rejection(self, standing: Standing) -> tuple[str, int, str, tuple[int, str], str]:
+    def _rejection(self, standing: LogState) -> tuple[str, int, str, tuple[int, str], str]:
         log = self._logs.get(standing.name)
         leader = log.replica_set.leader if log and log.replica_set else ""
         promised = log.promised if log else (0, "")

@@ -13,7 +13,7 @@ from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.leading import FollowerState, Leading
 from docstore.streams.log import PartitionLog, common_offset
-from docstore.wire.streams_messages import Adopt, Append, Standing
+from docstore.wire.streams_messages import Adopt, Append, LogState
 
 
 class CatchUp:
@@ -35,7 +35,7 @@ class CatchUp:
         """Drop a partition that this node leads no more."""
         self._behind.pop(leading.log.name, None)
 
-    def attach(self, leading: Leading, follower: FollowerState, standing: Standing) -> None:
+    def attach(self, leading: Leading, follower: FollowerState, standing: LogState) -> None:
         """Send a follower the end of the common log, and the batches after it."""
         common = common_offset(standing, leading.log) if standing.full else 0
         follower.is_attached = True

@@ -19,7 +19,7 @@ from docstore.streams.governed import Governed
 from docstore.streams.replica_set import Copy, ReplicaSet, Resolution, link_of
 from docstore.streams.topic import Topic
 from docstore.streams.topics import Topics
-from docstore.wire.streams_messages import Fence, Fenced, Promoted, Rejected, Resign, Standing
+from docstore.wire.streams_messages import Fence, Fenced, LogState, Promoted, Rejected, Resign
 
 
 class Elections:
@@ -115,7 +115,7 @@ class Elections:
     def fenced(self, sender: str, message: Fenced) -> None:
         """Take the promise of a replica, with the state of its log."""
         for fields in message.partitions:
-            standing = Standing(*fields)
+            standing = LogState(*fields)
             known = self._of(standing.name)
             if (
                 known is not None
@@ -172,7 +172,7 @@ class Elections:
             or (known.is_fresh and each.end == 0 and each.adopted == NO_BALLOT)
         }
 
-    def _full(self, known: Governed) -> Iterable[tuple[str, Standing]]:
+    def _full(self, known: Governed) -> Iterable[tuple[str, LogState]]:
         """Return the answers of those that vouch for their log, in the order of their names."""
         return [each for each in sorted(known.answers.items()) if each[1].full]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from docstore.machines.core import NEVER
 from docstore.machines.updates import Tag
 from docstore.streams.replica_set import ReplicaSet, partition_name
-from docstore.wire.streams_messages import Standing
+from docstore.wire.streams_messages import LogState
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class Governed:
     since: float
     """When the document came to say so."""
     is_updating: bool = False
-    answers: dict[str, Standing] = field(default_factory=dict)
+    answers: dict[str, LogState] = field(default_factory=dict)
     """Election: what the replicas have that promised its epoch."""
     fenced_at: float = NEVER
     excluded: set[str] = field(default_factory=set)

@@ -24,7 +24,7 @@ from docstore.storage.partitions import PartitionRecord, PartitionRecovered
 from docstore.storage.store import Status
 from docstore.streams.producer_state import ProducerState
 from docstore.streams.replica_set import ReplicaSet, incarnation_of, link_of
-from docstore.wire.streams_messages import Standing
+from docstore.wire.streams_messages import LogState
 
 
 @dataclass(slots=True)
@@ -97,9 +97,9 @@ class PartitionLog:
             status=Status.FULL if self.full else Status.FAULTY,
         )
 
-    def standing(self, epoch: int) -> Standing:
+    def standing(self, epoch: int) -> LogState:
         """Return the state of this log, to be sent once all of it is durable."""
-        return Standing(
+        return LogState(
             self.name, epoch, self.copy, self.full, self.adopted, self.end, self.high, self.start,
             self.ballots,
         )  # fmt: skip
@@ -214,7 +214,7 @@ class PartitionLog:
         self.batches_since = 0
 
 
-def common_offset(theirs: Standing, mine: PartitionLog) -> int:
+def common_offset(theirs: LogState, mine: PartitionLog) -> int:
     """Return the end up to which another replica's log is certainly equal to this one."""
     return common_end(mine.ballots, mine.end, theirs.ballots, theirs.end)
 

@@ -3,7 +3,7 @@
 A partition is named `<topic>/<number>@<incarnation>`. Every list carries what one turn had to say
 of many partitions. A message about a partition names the epoch; with its sender, or receiver, that
 is the ballot that fences (`ownership/ballot.py`). Elements of lists are plain tuples, since a
-frame restores no types in it: `Standing(*fields)` is how they are read.
+frame restores no types in it: `LogState(*fields)` is how they are read.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs  # In typing from Python 3.13 on.
 
 
-class Standing(NamedTuple):
+class LogState(NamedTuple):
     """Log and promise of a replica for a partition: evidence, so durable before it is sent.
 
     full: False while it cannot vouch for its log. ballots: as a slot has them, from record 1 on.
@@ -54,9 +54,9 @@ class Fence(NamedTuple):
 
 
 class Fenced(NamedTuple):
-    """Answer, once the promise is on the disk: a `Standing` for each partition."""
+    """Answer, once the promise is on the disk: a `LogState` for each partition."""
 
-    partitions: Sequence[Standing]
+    partitions: Sequence[LogState]
 
 
 class Notice(NamedTuple):
@@ -90,7 +90,7 @@ class Yield(NamedTuple):
 class Attach(NamedTuple):
     """Follower to leader: this is what I have. Answered by Adopt, Append or Rejected."""
 
-    partitions: Sequence[Standing]
+    partitions: Sequence[LogState]
 
 
 class Adopt(NamedTuple):
