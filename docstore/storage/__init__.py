@@ -1,7 +1,6 @@
-"""Bytes in order, durable when told so, verified when read. The contract is `store.py`.
+"""Rows in order, durable once acknowledged, verified when read. `store.py` is the contract.
 
-`ledger.py` is the contract in memory, without a wait; `testing/memory.py` wraps it. For real disks:
-`tables.py` says what the file looks like, `packing.py` what a line of it holds, `writing.py`
-and `reading.py` do the work on one SQLite connection, and `sqlite.py` gives each connection
-its thread and the loop its answers.
+`testing/ledger.py` implements it in memory. On disk, `schema.py` defines the tables, `tables.py`
+the statements, and `packing.py` the columns. `writing.py` and `reading.py` work on one SQLite
+connection; `sqlite.py` gives each connection a thread and returns the results to the event loop.
 """

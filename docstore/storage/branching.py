@@ -13,6 +13,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from docstore.model.document import Row, expiry_us
 from docstore.storage import packing
+from docstore.storage.answers import within_bytes
 from docstore.storage.replication_log import (
     Aged,
     Arrivals,
@@ -24,7 +25,6 @@ from docstore.storage.replication_log import (
     Stand,
 )
 from docstore.storage.schema import AFTER, after, branches, cursors, wins
-from docstore.storage.shelf import within_bytes
 from docstore.storage.store import Expired
 from docstore.storage.tables import count_between, links_between, sql
 

@@ -9,7 +9,7 @@ import orjson
 
 from docstore.model.document import Row
 from docstore.storage import branching, tables
-from docstore.storage.ledger import digest_hex, is_child, link_digest
+from docstore.storage.answers import digest_hex, is_child, link_digest
 from docstore.storage.reading import answer_within, number, record_of
 from docstore.storage.store import UNBOUNDED, Bounds, Newest
 from docstore.storage.transactions import snapshot

@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import assert_never
 
 from docstore.model.document import Row
+from docstore.storage.answers import within_bytes
 from docstore.storage.plan import Ask, Plan, Wait
 from docstore.storage.replication_log import (
     Aged,
@@ -34,7 +35,6 @@ from docstore.storage.replication_log import (
     SaveCursor,
     Stand,
 )
-from docstore.storage.shelf import within_bytes
 from docstore.storage.store import (
     UNBOUNDED,
     After,
@@ -168,14 +168,14 @@ class Overlay:
             case Expired(level=3):
                 return Wait(max((of.last for of in self._slots.values()), default=0), hurry=False)
             case Expired() | Aged():
-                return Wait(self._last_on_the_shelf())
+                return Wait(self._last_of_branches())
             case NewestOfMany(asked):
                 return self._plan_of_many(asked)
             case Heads(slot, link) | Lines(slot, link):
                 return Wait(max(self._arrived.get((slot, link), 0), self._restood))
             case Arrivals(after):
                 if self._pruned > self.followed:
-                    return Wait(self._last_on_the_shelf())
+                    return Wait(self._last_of_branches())
                 is_all = not self._arrived or self._newest_arrival <= after
                 return Ask((query,), lacked=0 if is_all else max(self._arrived.values()))
             case _:
@@ -322,5 +322,5 @@ class Overlay:
         of = self._slots.get(slot)
         return of.last if of is not None else 0
 
-    def _last_on_the_shelf(self) -> int:
+    def _last_of_branches(self) -> int:
         return max(self._restood, max(self._arrived.values(), default=0))

@@ -5,9 +5,9 @@ A *partition* is one log of records, of which each replica keeps a copy. It is n
 Records are kept as they travel: in sealed batches (`model/streams_batch.py`), as bytes. Offsets
 count records from 0; an *end* is the offset that the next record gets.
 
-As for documents (`store.py`), two implementations pass the same tests: `streams_sqlite.py` for
-nodes, `partition_ledger.py` for simulations. A commit is all or nothing and carries what gathered
-for all partitions of a node while the one before was on its way (group commit).
+Two implementations pass the same tests, as for documents (`store.py`): `streams_sqlite.py` for
+nodes and `testing/partition_ledger.py` for simulations. A commit is all or nothing. It carries the
+writes to all partitions of a node that gathered during the commit before it (group commit).
 """
 
 from collections.abc import Sequence

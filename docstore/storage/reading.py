@@ -14,8 +14,8 @@ from typing import assert_never
 from docstore.errors import StoreBroken
 from docstore.model.document import Row
 from docstore.storage import branching, packing, tables
+from docstore.storage.answers import row_bytes
 from docstore.storage.replication_log import Aged, Arrivals, Heads, Lines
-from docstore.storage.shelf import row_bytes
 from docstore.storage.store import (
     After,
     AsOf,

@@ -7,8 +7,8 @@ from operator import attrgetter
 from typing import assert_never
 
 from docstore.model.document import Row
+from docstore.storage.answers import row_bytes, within_bytes
 from docstore.storage.plan import Ask
-from docstore.storage.shelf import row_bytes, within_bytes
 from docstore.storage.store import (
     UNBOUNDED,
     After,

@@ -9,9 +9,9 @@ import uuid
 from collections.abc import Callable, Collection, Sequence
 
 from docstore.model.document import Row
-from docstore.storage.ledger import Ledger
 from docstore.storage.store import UNBOUNDED, Bounds, Query, Recovered, Result, Then, Write
 from docstore.storage.submitting import committed, unheard
+from docstore.testing.ledger import Ledger
 
 
 class MemoryStore:

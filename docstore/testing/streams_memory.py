@@ -6,13 +6,13 @@ as a disk survives its process, and counts the boots.
 
 from collections.abc import Sequence
 
-from docstore.storage.partition_ledger import PartitionLedger
 from docstore.storage.partitions import (
     PartitionQuery,
     PartitionResult,
     PartitionWrite,
     StreamsRecovered,
 )
+from docstore.testing.partition_ledger import PartitionLedger
 
 
 class MemoryStreamStore:

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from docstore.model.streams_batch import Header
 from docstore.storage import partition_reading
-from docstore.storage.partition_ledger import PartitionLedger
 from docstore.storage.partition_tables import metadata
 from docstore.storage.partition_writing import PartitionWriter
 from docstore.storage.partitions import (
@@ -30,6 +29,7 @@ from docstore.storage.partitions import (
     TrimPartition,
 )
 from docstore.storage.tables import MANY
+from docstore.testing.partition_ledger import PartitionLedger
 from tests.docstore.storage.sealed import batch
 
 NO_FILE = Path("/nonexistent/streams.db-wal")

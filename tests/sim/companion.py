@@ -24,7 +24,6 @@ from docstore.machines.events import (
 from docstore.machines.view import View
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
-from docstore.storage.partition_ledger import PartitionLedger
 from docstore.storage.partitions import (
     DropPartition,
     ErasePartition,
@@ -36,6 +35,7 @@ from docstore.streams.effects import Outcome
 from docstore.streams.events import StreamEvent
 from docstore.streams.partitions import Partitions
 from docstore.streams.timing import StreamsConfig
+from docstore.testing.partition_ledger import PartitionLedger
 from docstore.testing.simulation.world import World
 from docstore.wire.streams_messages import Streaming
 from tests.sim.process import EPOCH_US, TICK_S

@@ -36,8 +36,8 @@ from docstore.machines.events import LinkMade, Persisted, QueriesAnswered, Recei
 from docstore.model.batch import batch_of
 from docstore.model.operation import Operation
 from docstore.ownership.configuration import Configuration, MemberEntry, first_registered
-from docstore.storage.ledger import Ledger
 from docstore.storage.store import SaveConfiguration, Write
+from docstore.testing.ledger import Ledger
 from docstore.wire.messages import Heartbeat
 from tests.sim.invariants import Invariants, Violation
 from tests.sim.process import Appending

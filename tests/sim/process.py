@@ -23,8 +23,8 @@ from docstore.machines.events import (
 from docstore.model.document import Row
 from docstore.model.service import Service, ServiceOptions, State
 from docstore.ownership.configuration import Configuration
-from docstore.storage.ledger import Ledger
 from docstore.storage.store import Query, Write
+from docstore.testing.ledger import Ledger
 from docstore.testing.simulation.world import World
 
 EPOCH_US = 1_700_000_000_000_000

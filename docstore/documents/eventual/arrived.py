@@ -7,7 +7,7 @@ keeps up costs no reads.
 from collections import deque
 
 from docstore.model.document import Row
-from docstore.storage.shelf import row_bytes
+from docstore.storage.answers import row_bytes
 from docstore.storage.store import Recovered
 
 RECENT_BYTES = 16 << 20

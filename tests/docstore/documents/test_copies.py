@@ -14,8 +14,8 @@ from docstore.ownership.configuration import (
     first_registered,
     with_votes,
 )
-from docstore.storage.ledger import Ledger
 from docstore.storage.store import SaveConfiguration
+from docstore.testing.ledger import Ledger
 from tests.sim.process import Appending
 
 

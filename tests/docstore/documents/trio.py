@@ -15,8 +15,8 @@ from docstore.machines.effects import Give, Persist, Read, Send
 from docstore.machines.events import LinkMade, Persisted, QueriesAnswered, Received, Tick, TurnEnded
 from docstore.model.operation import Operation
 from docstore.ownership.configuration import Configuration, MemberEntry, first_registered
-from docstore.storage.ledger import Ledger
 from docstore.storage.store import Append, Base, Query, SaveConfiguration
+from docstore.testing.ledger import Ledger
 from tests.sim.process import Appending
 
 NAMES = ("n1", "n2", "n3")

@@ -5,7 +5,6 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from docstore.model.document import Row
-from docstore.storage.ledger import Ledger
 from docstore.storage.overlaid import Tables
 from docstore.storage.replication_log import (
     Aged,
@@ -44,6 +43,7 @@ from docstore.storage.store import (
     Write,
 )
 from docstore.storage.tables import MANY
+from docstore.testing.ledger import Ledger
 from tests.docstore.storage.logs import FOR_EVER
 
 LINKS = ["/a/b", "/a/b/c", "/a/b/c/d", "/a/d", "/a/é", "/a0", "/e", "/a/\U0001f600"]

@@ -1,8 +1,8 @@
 """What the ledger of a simulation has beyond the contract: copies, and batches that rot."""
 
 from docstore.model.streams_batch import header_of
-from docstore.storage.partition_ledger import PartitionLedger
 from docstore.storage.partitions import Batches, CorruptPartition, CutPartition
+from docstore.testing.partition_ledger import PartitionLedger
 from tests.docstore.storage.sealed import A, B, Leader, begun
 
 

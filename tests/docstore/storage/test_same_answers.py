@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docstore.storage.ledger import Ledger
+from docstore.testing.ledger import Ledger
 from docstore.testing.memory import MemoryStore
 from tests.disk.disk import Disk
 from tests.docstore.storage.lagging import OneByOne, writes_after

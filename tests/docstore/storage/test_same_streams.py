@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docstore.model.streams_batch import Header
-from docstore.storage.partition_ledger import PartitionLedger
 from docstore.storage.partitions import (
     AppendBatches,
     At,
@@ -27,6 +26,7 @@ from docstore.storage.partitions import (
 )
 from docstore.storage.store import Status
 from docstore.storage.streams_sqlite import SqliteStreamStore
+from docstore.testing.partition_ledger import PartitionLedger
 from docstore.testing.streams_memory import MemoryStreamStore
 from tests.docstore.storage.sealed import batch
 

@@ -30,7 +30,6 @@ from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.model.streams_batch import body_of, header_of
-from docstore.storage.partition_ledger import PartitionLedger
 from docstore.storage.partitions import Batches
 from docstore.streams.effects import Outcome, Problem, Records
 from docstore.streams.events import FetchAsked, ProduceAsked, StreamEvent
@@ -47,6 +46,7 @@ from docstore.streams.replica_set import (
     replica_set_of,
 )
 from docstore.streams.topic import TopicService
+from docstore.testing.partition_ledger import PartitionLedger
 from docstore.wire.streams_messages import Produced
 from tests.docstore.streams.times import config_of
 

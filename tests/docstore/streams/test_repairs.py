@@ -6,10 +6,10 @@ import msgpack
 
 from docstore.machines.effects import Give, Read
 from docstore.machines.events import QueriesAnswered, Received, Tick, TurnEnded
-from docstore.storage.partition_ledger import PartitionLedger
 from docstore.streams.effects import HIGH_NOT_KNOWN, Problem, Records
 from docstore.streams.events import FetchAsked, ProduceAsked
 from docstore.streams.figures import figures_of
+from docstore.testing.partition_ledger import PartitionLedger
 from docstore.wire.streams_messages import (
     Acked,
     Adopt,

@@ -1,10 +1,11 @@
 """Versions at levels 1 and 2 in memory, as `branching.py` keeps them in the file."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import assert_never
 
 from docstore.model.document import Row, expiry_us
+from docstore.storage.answers import within_bytes
 from docstore.storage.replication_log import (
     Aged,
     Arrivals,
@@ -18,11 +19,8 @@ from docstore.storage.replication_log import (
 )
 from docstore.storage.store import Expired
 
-ROW_BYTES = 128
-"""What a row weighs in an answer beside its state and its link: about its other fields."""
 
-
-class Shelf:
+class BranchStore:
     """Number of arrival -> version and how it stands, and the cursors."""
 
     __slots__ = ("_of", "_rows", "arrived", "cursors")
@@ -33,13 +31,13 @@ class Shelf:
         self.arrived = 0
         self.cursors: dict[str, tuple[int, int]] = {}
 
-    def copy(self) -> "Shelf":
-        """Return a shelf that is equal now and goes its own way from here on."""
-        shelf = Shelf()
-        shelf._rows = self._rows.copy()
-        shelf._of = {key: numbers.copy() for key, numbers in self._of.items()}
-        shelf.arrived, shelf.cursors = self.arrived, self.cursors.copy()
-        return shelf
+    def copy(self) -> "BranchStore":
+        """Return a store that is equal now and goes its own way from here on."""
+        store = BranchStore()
+        store._rows = self._rows.copy()
+        store._of = {key: numbers.copy() for key, numbers in self._of.items()}
+        store.arrived, store.cursors = self.arrived, self.cursors.copy()
+        return store
 
     def apply(self, write: Arrive | Stand | Prune | SaveCursor) -> None:
         """Do one write."""
@@ -99,18 +97,3 @@ def expired(rows: Iterable[Row], query: Expired) -> list[Row]:
     due = {(expiry_us(row.state), row.slot, row.n): row for row in rows}
     over = [place for place in due if 0 < place[0] < query.before_us and place > query.after]
     return [due[place] for place in sorted(over)[: query.limit]]
-
-
-def within_bytes(rows: Sequence[Row], bytes_max: int) -> list[Row]:
-    """Return the first rows that weigh `bytes_max` together; at least one if there is one."""
-    weight = 0
-    for index, row in enumerate(rows):
-        weight += row_bytes(row)
-        if weight > bytes_max and index:
-            return list(rows[:index])
-    return list(rows)
-
-
-def row_bytes(row: Row) -> int:
-    """Return about how many bytes a row takes on the wire."""
-    return ROW_BYTES + len(row.link) + len(row.state)

@@ -8,7 +8,6 @@ Pure: no clock, no I/O. A write against the rules (a hole, a version that goes b
 bug and fails an assertion; the ledger is not to be used after that.
 """
 
-import hashlib
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -16,6 +15,7 @@ from operator import attrgetter
 from typing import assert_never
 
 from docstore.model.document import Row
+from docstore.storage.answers import digest_hex, is_child, link_digest, within_bytes
 from docstore.storage.replication_log import (
     Aged,
     Arrivals,
@@ -26,7 +26,6 @@ from docstore.storage.replication_log import (
     SaveCursor,
     Stand,
 )
-from docstore.storage.shelf import Shelf, expired, within_bytes
 from docstore.storage.store import (
     After,
     Append,
@@ -53,13 +52,14 @@ from docstore.storage.store import (
     Version,
     Write,
 )
+from docstore.testing.branch_store import BranchStore, expired
 
 _n = attrgetter("n")
 _version = attrgetter("version")
 _updated_us = attrgetter("updated_us")
 
 
-class _Log:
+class _SlotLog:
     """The rows start + 1, start + 2, ... of one slot, and each link's own rows in order.
 
     base: what is left of the rows up to `start`, in order of n, with holes.
@@ -73,8 +73,8 @@ class _Log:
         self.rows: list[Row] = []
         self.links: dict[str, list[Row]] = {}
 
-    def copy(self) -> "_Log":
-        log = _Log()
+    def copy(self) -> "_SlotLog":
+        log = _SlotLog()
         log.start = self.start
         log.base = self.base.copy()
         log.rows = self.rows.copy()
@@ -82,20 +82,20 @@ class _Log:
         return log
 
 
-_EMPTY = _Log()
+_EMPTY = _SlotLog()
 
 
 class Ledger:
     """What one disk holds: records, rows, the configuration."""
 
-    __slots__ = ("_logs", "_own", "_records", "_shelf", "configuration")
+    __slots__ = ("_branches", "_logs", "_own", "_records", "configuration")
 
     def __init__(self) -> None:
         self.configuration: bytes | None = None
         self._records: dict[int, SlotRecord] = {}
-        self._logs: dict[int, _Log] = {}
+        self._logs: dict[int, _SlotLog] = {}
         self._own: set[int] = set()  # Slots whose log no copy of this ledger shares.
-        self._shelf = Shelf()
+        self._branches = BranchStore()
 
     def copy(self) -> "Ledger":
         """Return a ledger that is equal now and goes its own way from here on."""
@@ -103,7 +103,7 @@ class Ledger:
         ledger.configuration = self.configuration
         ledger._records = self._records.copy()
         ledger._logs = self._logs.copy()
-        ledger._shelf = self._shelf.copy()
+        ledger._branches = self._branches.copy()
         self._own.clear()
         return ledger
 
@@ -131,7 +131,7 @@ class Ledger:
                 case SaveConfiguration(configuration):
                     self.configuration = configuration
                 case Arrive() | Stand() | Prune() | SaveCursor():
-                    self._shelf.apply(write)
+                    self._branches.apply(write)
                 case _:
                     assert_never(write)
 
@@ -199,11 +199,11 @@ class Ledger:
             if not known:
                 del log.links[link]
 
-    def _log_to_write(self, slot: int) -> _Log:
+    def _log_to_write(self, slot: int) -> _SlotLog:
         """Return the log of `slot`, no longer shared with any copy."""
         if slot not in self._own:
             shared = self._logs.get(slot)
-            self._logs[slot] = _Log() if shared is None else shared.copy()
+            self._logs[slot] = _SlotLog() if shared is None else shared.copy()
             self._own.add(slot)
         return self._logs[slot]
 
@@ -255,7 +255,7 @@ class Ledger:
                 newest = (rows[-1] for log in self._logs.values() for rows in log.links.values())
                 return expired((row for row in newest if not row.deleted), query)
             case Heads() | Lines() | Arrivals() | Aged() | Expired():
-                return self._shelf.answer(query)
+                return self._branches.answer(query)
             case _:
                 assert_never(query)
 
@@ -285,10 +285,10 @@ class Ledger:
             last = (rows or self._logs.get(slot, _EMPTY).base)[-1:]
             updated_us = last[0].updated_us if last else 0
             slots[slot] = SlotRecovered(record or SlotRecord(slot), self.end(slot), updated_us)
-        shelf = self._shelf
+        branches = self._branches
         return Recovered(
             store_id, boot, self.configuration, slots,
-            shelf.arrived, shelf.in_conflict(), dict(shelf.cursors),
+            branches.arrived, branches.in_conflict(), dict(branches.cursors),
         )  # fmt: skip
 
     def links(
@@ -316,7 +316,7 @@ class Ledger:
 
     def _children(self, prefix: str, until: Bounds, level: int) -> Iterator[Row]:
         if level < 3:
-            for row in self._shelf.winners():
+            for row in self._branches.winners():
                 if row.slot in until and not row.deleted and is_child(row.link, prefix):
                     yield row
             return
@@ -337,31 +337,9 @@ class Ledger:
         return len(newest), digest_hex(total)
 
 
-def _stretch(log: _Log, first: int, last: int) -> list[Row]:
+def _stretch(log: _SlotLog, first: int, last: int) -> list[Row]:
     """Return the rows first..last of a log, those of its base among them."""
     start = max(0, first - log.start - 1)
     stop = max(start, last - log.start)
     base = log.base[bisect_left(log.base, first, key=_n) : bisect_right(log.base, last, key=_n)]
     return [*base, *log.rows[start:stop]]
-
-
-def is_child(link: str, prefix: str) -> bool:
-    """Return whether `link` stands directly below `prefix`, which ends in "/"."""
-    return len(link) > len(prefix) and link.startswith(prefix) and "/" not in link[len(prefix) :]
-
-
-def link_digest(link: str, version: int, digest: bytes) -> int:
-    """Return what the newest row of a link adds to the digest of its slot.
-
-    A sum of keyed hashes is a set hash that can be updated row by row: take away what the link
-    added before, add what it adds now. Bellare and Micciancio (1997), AdHASH; 128 bits guard
-    against accidents, not against a peer that searches for collisions.
-    """
-    body = b"%s\x00%d\x00%s" % (link.encode(), version, digest)
-    hashed = hashlib.blake2b(body, digest_size=16, key=b"docstore slot digest").digest()
-    return int.from_bytes(hashed, "big")
-
-
-def digest_hex(total: int) -> str:
-    """Return a sum of `link_digest` as 32 hexadecimal digits."""
-    return f"{total % (1 << 128):032x}"

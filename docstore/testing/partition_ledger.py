@@ -41,7 +41,7 @@ _end = attrgetter("end")
 _last_us = attrgetter("last_us")
 
 
-class _Log:
+class _PartitionLog:
     """The batches of one partition, and the header of each."""
 
     __slots__ = ("batches", "headers", "place")
@@ -51,8 +51,8 @@ class _Log:
         self.headers: list[Header] = []
         self.batches: list[bytes] = []
 
-    def copy(self) -> "_Log":
-        log = _Log(self.place)
+    def copy(self) -> "_PartitionLog":
+        log = _PartitionLog(self.place)
         log.headers, log.batches = self.headers.copy(), self.batches.copy()
         return log
 
@@ -68,7 +68,7 @@ class PartitionLedger:
 
     def __init__(self) -> None:
         self._records: dict[str, PartitionRecord] = {}
-        self._logs: dict[str, _Log] = {}
+        self._logs: dict[str, _PartitionLog] = {}
         self._own: set[str] = set()  # Partitions whose log no copy of this ledger shares.
 
     def copy(self) -> "PartitionLedger":
@@ -113,7 +113,7 @@ class PartitionLedger:
             "a partition that is begun anew before it is dropped to the end"
         )
         self._records[record.name] = record
-        self._logs.setdefault(record.name, _Log(place_of(record.name)))
+        self._logs.setdefault(record.name, _PartitionLog(place_of(record.name)))
 
     def _append(self, name: str, raw: bytes) -> None:
         assert self._records[name].copy, "a batch for a partition that is dropped"
@@ -137,7 +137,7 @@ class PartitionLedger:
             del self._records[name], self._logs[name]
             self._own.discard(name)
 
-    def _log(self, name: str) -> _Log:
+    def _log(self, name: str) -> _PartitionLog:
         """Return a log that may be written to."""
         if name not in self._own:
             self._logs[name] = self._logs[name].copy()
@@ -189,7 +189,7 @@ class PartitionLedger:
         )
 
 
-def _batches(log: _Log, query: Batches) -> PartitionResult:
+def _batches(log: _PartitionLog, query: Batches) -> PartitionResult:
     first = bisect_right(log.headers, query.offset, key=_end)
     last = bisect_left(log.headers, query.until, key=_base) if query.offset < query.until else 0
     found: list[bytes] = []
