@@ -1,4 +1,4 @@
-"""The files of a journal in a directory of the file system (`files.py` is the contract).
+"""The files of a journal in a directory of the file system (`ring.py` has the contract).
 
 A file is written full of zeros when it is made, and from then on only overwritten: a write then
 changes nothing that the file system keeps of the file, neither its length nor its blocks, and is

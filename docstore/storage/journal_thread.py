@@ -10,8 +10,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Protocol
 
-from docstore.storage.files import Files
-from docstore.storage.ring import Entry
+from docstore.storage.ring import Entry, Files
 
 Written = Callable[[Exception | None], None]
 

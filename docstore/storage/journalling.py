@@ -29,10 +29,10 @@ from docstore.storage.database import NO_ROOM, WRITER, FileThreads
 from docstore.storage.fullness import Fullness
 from docstore.storage.journal_measures import JournalMeasures
 from docstore.storage.journal_thread import JournalWriter
-from docstore.storage.plan import Wait
 from docstore.storage.ring import Entry
 from docstore.storage.starting import Started
 from docstore.storage.store import Then, Write
+from docstore.storage.tail import Wait
 
 log = structlog.get_logger("docstore.storage")
 

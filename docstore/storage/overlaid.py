@@ -11,8 +11,8 @@ from typing import Protocol
 
 from docstore.model.document import Row
 from docstore.storage.overlay import Overlay
-from docstore.storage.plan import Ask, Plan, Wait
 from docstore.storage.store import UNBOUNDED, Bounds, Query, Recovered, Result
+from docstore.storage.tail import Ask, Plan, Wait
 
 
 class Tables(Protocol):

@@ -24,7 +24,6 @@ from typing import assert_never
 
 from docstore.model.document import Row
 from docstore.storage.answers import within_bytes
-from docstore.storage.plan import Ask, Plan, Wait
 from docstore.storage.replication_log import (
     Aged,
     Arrivals,
@@ -59,7 +58,7 @@ from docstore.storage.store import (
     Truncate,
     Write,
 )
-from docstore.storage.tail import Tail
+from docstore.storage.tail import Ask, Plan, Tail, Wait
 
 
 class Overlay:

@@ -10,16 +10,52 @@ for them at every boundary of every file. That is 64 MiB to read at each start, 
 same whether files were swapped, emptied, or put back from an older copy.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from docstore.storage import journal
-from docstore.storage.files import Files
 from docstore.storage.journal import PAGE, START, Header, Position
 
 FILE_BYTES = 8 << 20
 FILES_MAX = 8
 FILES_FREE = 2
 """As many files are kept ready, so that no commit waits for one to be made."""
+
+
+class Files(Protocol):
+    """The files of one directory, by name. Every call raises OSError when it fails.
+
+    After a write or a sync that failed nothing is known of what is on the disk.
+    """
+
+    def names(self) -> list[str]:
+        """Return the names of the files that are there, decimal numbers, in no order."""
+
+    def create(self, name: str, size: int) -> None:
+        """Make a file of `size` bytes, all zero, of whatever was there under that name.
+
+        When this returns, its blocks and its name survive a power cut. After a failure it takes
+        no room.
+        """
+
+    def remove(self, name: str) -> None:
+        """Remove a file; a power cut does not bring it back once this returns."""
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        """Return a stretch of a file; less of it where the file ends."""
+
+    def write(self, name: str, offset: int, parts: Sequence[bytes]) -> None:
+        """Overwrite a stretch with parts that follow each other: durable when this returns."""
+
+    def sync(self) -> None:
+        """Make durable what anybody ever wrote here, names as well.
+
+        A process that was killed leaves writes in the memory of the kernel: readable, not durable.
+        """
+
+    def close(self) -> None:
+        """Give everything back. Safe to call twice."""
 
 
 @dataclass(frozen=True, slots=True)

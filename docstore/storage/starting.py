@@ -15,9 +15,8 @@ from pathlib import Path
 
 from docstore.errors import StoreDamaged
 from docstore.storage import entries, journal_line, tables
-from docstore.storage.files import Files
 from docstore.storage.journal_line import JournalLine
-from docstore.storage.ring import FILE_BYTES, FILES_FREE, FILES_MAX, Entry, Ring
+from docstore.storage.ring import FILE_BYTES, FILES_FREE, FILES_MAX, Entry, Files, Ring
 from docstore.storage.writing import Writer, node_line
 
 REPLAY_BYTES = 4 << 20

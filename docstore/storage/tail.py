@@ -2,13 +2,13 @@
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import assert_never
 
 from docstore.model.document import Row
 from docstore.storage.answers import row_bytes, within_bytes
-from docstore.storage.plan import Ask
 from docstore.storage.store import (
     UNBOUNDED,
     After,
@@ -26,6 +26,31 @@ from docstore.storage.store import (
 _n = attrgetter("n")
 _version = attrgetter("version")
 _updated_us = attrgetter("updated_us")
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The tables answer alone, once they have followed entry `number`."""
+
+    number: int
+    hurry: bool = True
+    """Somebody waits for the answer: do not let more gather first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The tables are asked these, and `Overlay.merged` makes the answer of what they say."""
+
+    queries: tuple[Query, ...]
+    rows: Sequence[Row] = ()
+    """What is here beside it, in the order of the answer."""
+    rewritten: int = 0
+    """The last entry by then that took rows of the slot away."""
+    lacked: int = 0
+    """The last entry by then that the answer may need, where the tables' own page may be short."""
+
+
+Plan = list[Row] | Ask | Wait
 
 
 class Tail:

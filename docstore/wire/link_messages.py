@@ -85,4 +85,21 @@ class Hello(NamedTuple):
 FIRST_PROTOCOL = 1
 """The protocol of the first release, whose rows and configurations every version reads."""
 PROTOCOL = 1
-"""The greatest protocol that this version speaks; see `wire/versions.py`."""
+"""The greatest protocol that this version speaks; see `Spoken`."""
+
+
+class Spoken(NamedTuple):
+    """The protocols that a node speaks, both included.
+
+    A connection has one protocol, the greatest that both nodes know. The dialler proposes its
+    greatest. A node that does not know it answers with its own greatest and closes the connection;
+    the dialler dials again and proposes that one. After a connection has broken, the dialler
+    proposes its greatest again, since the peer may have been upgraded.
+    """
+
+    least: int = FIRST_PROTOCOL
+    greatest: int = PROTOCOL
+
+    def __contains__(self, protocol: object) -> bool:
+        """Say whether a protocol is among them."""
+        return isinstance(protocol, int) and self.least <= protocol <= self.greatest

@@ -15,9 +15,8 @@ from docstore.ownership import configuration as configurations
 from docstore.ownership.configuration import Configuration, MemberEntry, first_registered
 from docstore.runtime.links.peers import PeerEvents, PeerLinks
 from docstore.storage.store import Recovered
-from docstore.wire.link_messages import Hello, Message
+from docstore.wire.link_messages import Hello, Message, Spoken
 from docstore.wire.messages import HandOver
-from docstore.wire.versions import Spoken
 
 OLD, NEW = Spoken(1, 1), Spoken(1, 2)
 DEADLINE_S = 10.0

@@ -14,8 +14,7 @@ import structlog
 
 from docstore.runtime.links.framed import Framed
 from docstore.wire.frames import Packed, pack_frame, pack_hello, unpack_frame
-from docstore.wire.link_messages import Greeting, Hello, Message, OfLinks, Relayed
-from docstore.wire.versions import Spoken
+from docstore.wire.link_messages import Greeting, Hello, Message, OfLinks, Relayed, Spoken
 
 SEND_BUFFER_BYTES_MAX = 64 << 20
 HELLO_TIMEOUT_S = 2.0

@@ -28,8 +28,7 @@ from docstore.runtime.links.detours import Detours
 from docstore.runtime.links.framed import Framed
 from docstore.runtime.tls.accepting import TlsServer
 from docstore.wire.frames import Packed
-from docstore.wire.link_messages import Message, OfLinks
-from docstore.wire.versions import Spoken
+from docstore.wire.link_messages import Message, OfLinks, Spoken
 
 DIAL_PAUSE_S = (0.05, 1.0)
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from docstore.model.document import Row
 from docstore.storage.overlaid import Overlaid
 from docstore.storage.overlay import Overlay
-from docstore.storage.plan import Ask, Wait
 from docstore.storage.store import Bounds, Query, Recovered, Result, Rows, Tombstones, Write
+from docstore.storage.tail import Ask, Wait
 from docstore.testing.ledger import Ledger
 from tests.docstore.storage.scripts import SLOTS, changes, queries, told, writes_of
 

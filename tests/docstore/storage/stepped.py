@@ -7,8 +7,8 @@ from typing import cast
 from docstore.model.document import Row
 from docstore.storage import backlog, listing, reading
 from docstore.storage.overlaid import Overlaid
-from docstore.storage.plan import Wait
 from docstore.storage.store import Bounds, Query, Recovered, Result, Write
+from docstore.storage.tail import Wait
 from tests.disk.disk import Disk
 from tests.disk.journalled import Journalled
 

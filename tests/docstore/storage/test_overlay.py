@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docstore.storage.overlay import Overlay
-from docstore.storage.plan import Ask, Wait
 from docstore.storage.store import (
     UNBOUNDED,
     Append,
@@ -18,6 +17,7 @@ from docstore.storage.store import (
     Trim,
     Truncate,
 )
+from docstore.storage.tail import Ask, Wait
 from tests.docstore.storage.lagging import Batch, Lagging, Script, batches, play, race, steps
 from tests.docstore.storage.logs import FOR_EVER, Author
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from docstore.storage.overlaid import Overlaid
 from docstore.storage.overlay import Overlay
-from docstore.storage.plan import Ask, Wait
 from docstore.storage.store import (
     After,
     Append,
@@ -29,6 +28,7 @@ from docstore.storage.store import (
     Trim,
     Truncate,
 )
+from docstore.storage.tail import Ask, Wait
 from tests.docstore.storage.lagging import Lagging, Script, play
 from tests.docstore.storage.logs import FOR_EVER, Author
 from tests.docstore.storage.scripts import changes

@@ -12,10 +12,9 @@ from docstore.errors import Unavailable
 from docstore.runtime.links import detours
 from docstore.runtime.links.connections import Detour
 from docstore.runtime.links.rpc import Rpc
-from docstore.wire.link_messages import Relayed
+from docstore.wire.link_messages import Relayed, Spoken
 from docstore.wire.messages import HandOver
 from docstore.wire.requests import ReadPage
-from docstore.wire.versions import Spoken
 from tests.chaos.proxy import Link, Proxy
 from tests.compat.test_versions import Node, listening, until
 
