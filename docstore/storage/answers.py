@@ -1,4 +1,4 @@
-"""Answers as every implementation of the contract gives them: their size, children, digests."""
+"""Answers as all implementations of the contract give them: size, children, digests."""
 
 import hashlib
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ ROW_BYTES = 128
 
 
 def within_bytes(rows: Sequence[Row], bytes_max: int) -> list[Row]:
-    """Return the first rows that weigh `bytes_max` together; at least one if there is one."""
+    """Return the first rows whose sizes add up to `bytes_max`; at least one if there is one."""
     weight = 0
     for index, row in enumerate(rows):
         weight += row_bytes(row)
@@ -20,21 +20,21 @@ def within_bytes(rows: Sequence[Row], bytes_max: int) -> list[Row]:
 
 
 def row_bytes(row: Row) -> int:
-    """Return about how many bytes a row takes on the wire."""
+    """Return the approximate size of a row on the wire, in bytes."""
     return ROW_BYTES + len(row.link) + len(row.state)
 
 
 def is_child(link: str, prefix: str) -> bool:
-    """Return whether `link` stands directly below `prefix`, which ends in "/"."""
+    """Return whether `link` is a direct child of `prefix`, which ends in "/"."""
     return len(link) > len(prefix) and link.startswith(prefix) and "/" not in link[len(prefix) :]
 
 
 def link_digest(link: str, version: int, digest: bytes) -> int:
-    """Return what the newest row of a link adds to the digest of its slot.
+    """Return the part of the newest row of a link in the digest of its slot.
 
-    A sum of keyed hashes is a set hash that can be updated row by row: take away what the link
-    added before, add what it adds now. Bellare and Micciancio (1997), AdHASH; 128 bits guard
-    against accidents, not against a peer that searches for collisions.
+    The digest is a sum of keyed hashes, a set hash that is updated row by row: subtract the old
+    part of a link, add the new one. Bellare and Micciancio (1997), AdHASH. 128 bits guard against
+    accidents, not against a peer that searches for collisions.
     """
     body = b"%s\x00%d\x00%s" % (link.encode(), version, digest)
     hashed = hashlib.blake2b(body, digest_size=16, key=b"docstore slot digest").digest()

@@ -1,4 +1,4 @@
-"""Versions at levels 1 and 2 in memory, as `branching.py` keeps them in the file."""
+"""Versions at levels 1 and 2 in memory, as `storage/branching.py` keeps them in the file."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -21,7 +21,7 @@ from docstore.storage.store import Expired
 
 
 class BranchStore:
-    """Number of arrival -> version and how it stands, and the cursors."""
+    """Arrival number -> version and its status, and the cursors."""
 
     __slots__ = ("_of", "_rows", "arrived", "cursors")
 
@@ -32,7 +32,7 @@ class BranchStore:
         self.cursors: dict[str, tuple[int, int]] = {}
 
     def copy(self) -> "BranchStore":
-        """Return a store that is equal now and goes its own way from here on."""
+        """Return an equal store that changes independently of this one."""
         store = BranchStore()
         store._rows = self._rows.copy()
         store._of = {key: numbers.copy() for key, numbers in self._of.items()}
@@ -40,10 +40,9 @@ class BranchStore:
         return store
 
     def apply(self, write: Arrive | Stand | Prune | SaveCursor) -> None:
-        """Do one write."""
         match write:
             case Arrive(row, standing):
-                assert row.n > self.arrived, "numbers of arrival grow"
+                assert row.n > self.arrived, "arrival numbers grow"
                 self._rows[row.n] = (row, standing)
                 self._of.setdefault((row.slot, row.link), []).append(row.n)
                 self.arrived = row.n
@@ -60,7 +59,6 @@ class BranchStore:
                 assert_never(write)
 
     def answer(self, query: Heads | Lines | Arrivals | Aged | Expired) -> list[Row]:
-        """Return the result of a query."""
         match query:
             case Heads(slot, link):
                 found = [self._rows[n] for n in self._of.get((slot, link), ())]
@@ -86,14 +84,14 @@ class BranchStore:
         return (row for row, standing in self._rows.values() if standing is BranchStatus.WINNER)
 
     def in_conflict(self) -> int:
-        """Return how many documents have branches that lost."""
+        """Count the documents with losing branches."""
         return len(
             {row.link for row, standing in self._rows.values() if standing is BranchStatus.LOSER}
         )
 
 
 def expired(rows: Iterable[Row], query: Expired) -> list[Row]:
-    """Return those rows whose time is over, the earliest first."""
+    """Return the rows whose expiry time has passed, the earliest first."""
     due = {(expiry_us(row.state), row.slot, row.n): row for row in rows}
     over = [place for place in due if 0 < place[0] < query.before_us and place > query.after]
     return [due[place] for place in sorted(over)[: query.limit]]

@@ -1,11 +1,11 @@
-"""Rows in memory: the whole contract of storage without a disk, and therefore without a wait.
+"""Rows in memory: the whole contract of storage without a disk.
 
-`MemoryStore` puts the contract around one ledger; a simulation keeps one ledger for what a
-virtual disk was asked to write and one for what is durable, so `copy` must cost next to
-nothing: copies share the logs of their slots until one of them writes to a slot.
+`MemoryStore` wraps one ledger. A simulation keeps one ledger of the writes to a virtual disk and
+another of the durable ones, so `copy` must be cheap: copies share the logs of their slots until one
+of them writes to a slot.
 
-Pure: no clock, no I/O. A write against the rules (a hole, a version that goes back) is our own
-bug and fails an assertion; the ledger is not to be used after that.
+The module is pure: no clock, no I/O. A write against the rules (a hole, a version that goes back)
+is a bug of this program and fails an assertion. The ledger must not be used after that.
 """
 
 from bisect import bisect_left, bisect_right
@@ -60,9 +60,9 @@ _updated_us = attrgetter("updated_us")
 
 
 class _SlotLog:
-    """The rows start + 1, start + 2, ... of one slot, and each link's own rows in order.
+    """Rows start + 1, start + 2, ... of one slot, and the rows of each link in order.
 
-    base: what is left of the rows up to `start`, in order of n, with holes.
+    base: the rows left of those up to `start`, in order of n, with holes.
     """
 
     __slots__ = ("base", "links", "rows", "start")
@@ -86,7 +86,7 @@ _EMPTY = _SlotLog()
 
 
 class Ledger:
-    """What one disk holds: records, rows, the configuration."""
+    """Records, rows and configuration of one disk."""
 
     __slots__ = ("_branches", "_logs", "_own", "_records", "configuration")
 
@@ -98,7 +98,7 @@ class Ledger:
         self._branches = BranchStore()
 
     def copy(self) -> "Ledger":
-        """Return a ledger that is equal now and goes its own way from here on."""
+        """Return an equal ledger that changes independently of this one."""
         ledger = Ledger()
         ledger.configuration = self.configuration
         ledger._records = self._records.copy()
@@ -110,7 +110,7 @@ class Ledger:
     # Writing
 
     def apply(self, writes: Sequence[Write]) -> None:
-        """Do all of `writes`, in their order."""
+        """Apply `writes` in order."""
         for write in writes:
             match write:
                 case Append(rows):
@@ -142,7 +142,7 @@ class Ledger:
                 slot = row.slot
                 log = self._log_to_write(slot)
                 if not log.rows:
-                    # The record that says what is kept may stand later in the same batch.
+                    # The record with the new `kept` may come later in the same batch.
                     log.start = row.n - 1
                     assert not log.base or log.base[-1].n <= log.start
                 end = log.start + len(log.rows)
@@ -159,7 +159,7 @@ class Ledger:
     def _found(self, rows: Sequence[Row]) -> None:
         for row in rows:
             log = self._log_to_write(row.slot)
-            assert not log.rows, "a base stands before the rows that are kept"
+            assert not log.rows, "a base must come before all other rows"
             assert not log.base or row.n > log.base[-1].n
             log.base.append(row)
             log.links.setdefault(row.link, []).append(row)
@@ -200,7 +200,7 @@ class Ledger:
                 del log.links[link]
 
     def _log_to_write(self, slot: int) -> _SlotLog:
-        """Return the log of `slot`, no longer shared with any copy."""
+        """Return the log of `slot`, which no copy of this ledger shares any more."""
         if slot not in self._own:
             shared = self._logs.get(slot)
             self._logs[slot] = _SlotLog() if shared is None else shared.copy()
@@ -210,7 +210,6 @@ class Ledger:
     # Reading
 
     def answer(self, query: Query) -> list[Row]:
-        """Return the rows that `query` asks for."""
         log = self._logs.get(query.slot, _EMPTY)
         match query:
             case Newest(_, link, until):
@@ -260,22 +259,21 @@ class Ledger:
                 assert_never(query)
 
     def end(self, slot: int) -> int:
-        """Return the n of the last row of `slot`, or what it kept when there is none."""
+        """Return the n of the last row of `slot`; `kept` when there is none."""
         log = self._logs.get(slot, _EMPTY)
         if log.rows:
             return log.start + len(log.rows)
         return max(self.kept(slot), log.base[-1].n if log.base else 0)
 
     def kept(self, slot: int) -> int:
-        """Return up to where the rows of `slot` have holes, as its record says."""
+        """Return the row up to which the log of `slot` has holes, as its record says."""
         return self.record(slot).kept
 
     def record(self, slot: int) -> SlotRecord:
-        """Return what is kept beside the rows of `slot`."""
         return self._records.get(slot) or SlotRecord(slot)
 
     def recovered(self, store_id: str, boot: int) -> Recovered:
-        """Return what a node would find that starts on this disk as `boot`."""
+        """Return what a node finds when it starts on this disk as `boot`."""
         slots = {}
         for slot in sorted(self._records.keys() | self._logs.keys()):
             rows = self._logs.get(slot, _EMPTY).rows
@@ -300,7 +298,7 @@ class Ledger:
         return [(row.slot, row.link, row.version) for row in found[:limit]]
 
     def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
-        """Return slot -> how many live direct children `prefix` has there."""
+        """Return slot -> number of live direct children of `prefix`."""
         return dict(Counter(row.slot for row in self._children(prefix, until, level)))
 
     def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
@@ -338,7 +336,7 @@ class Ledger:
 
 
 def _stretch(log: _SlotLog, first: int, last: int) -> list[Row]:
-    """Return the rows first..last of a log, those of its base among them."""
+    """Return the rows first..last of a log, with those of its base."""
     start = max(0, first - log.start - 1)
     stop = max(start, last - log.start)
     base = log.base[bisect_left(log.base, first, key=_n) : bisect_right(log.base, last, key=_n)]

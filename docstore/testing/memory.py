@@ -1,7 +1,7 @@
-"""Storage that forgets when its object does: the contract around one ledger.
+"""A document store in memory: the contract around one ledger, without a disk.
 
-For simulations and for trying things out. It survives `close` and `open` of the same object,
-as a disk survives its process, and counts the boots.
+For simulations and for trials. It survives `close` and `open` of the same object, as a disk
+survives its process, and counts the boots.
 """
 
 import asyncio
@@ -31,20 +31,20 @@ class MemoryStore:
         return await self.recover()
 
     def submit(self, writes: Sequence[Write], then: Then) -> None:
-        """Do all of `writes`, and say so in the loop's next turn."""
+        """Apply `writes`, and call `then` in the loop's next turn."""
         self._ledger.apply(writes)
         asyncio.get_running_loop().call_soon(then, None)
 
     async def commit(self, writes: Sequence[Write]) -> None:
-        """Do all of `writes`."""
+        """Apply `writes`."""
         await committed(self.submit, writes)
 
     def behind(self, slot: int) -> int:
-        """Return UNBOUNDED: there is no file to lag behind."""
+        """Return UNBOUNDED: no file lags behind."""
         return UNBOUNDED
 
     def hurry(self) -> None:
-        """Do nothing: there is no file to lag behind."""
+        """Do nothing: no file lags behind."""
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
         """Answer queries in their order."""
@@ -61,7 +61,7 @@ class MemoryStore:
         return self._ledger.links(prefix, after, limit, until, level=level)
 
     async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
-        """Return slot -> how many live direct children `prefix` has."""
+        """Return slot -> number of live direct children of `prefix`."""
         return self._ledger.count(prefix, until, level=level)
 
     async def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
@@ -73,7 +73,7 @@ class MemoryStore:
         return self._ledger.digests(slots)
 
     def measures(self) -> dict[str, float]:
-        """Return nothing: there is no journal."""
+        """Return an empty mapping: there is no journal."""
         return {}
 
     async def size_bytes(self) -> int:

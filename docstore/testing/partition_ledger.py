@@ -1,11 +1,12 @@
-"""Partitions in memory: the contract of `partitions.py` without a disk, and so without a wait.
+"""Partitions in memory: the contract of `storage/partitions.py` without a disk.
 
-`MemoryStreamStore` puts the contract around one ledger; a simulation keeps one for what a virtual
-disk was asked to write and one for what is durable, so `copy` costs next to nothing: copies share
-the batches of a partition until one of them writes to it.
+`MemoryStreamStore` wraps one ledger. A simulation keeps one ledger of the writes to a virtual disk
+and another of the durable ones, so `copy` must be cheap: copies share the batches of a partition
+until one of them writes to it.
 
-Pure: no clock, no I/O. A write against the rules (a hole, a cut inside a batch, a batch of another
-partition) is our own bug and fails an assertion; the ledger is not to be used after that.
+The module is pure: no clock, no I/O. A write against the rules (a hole, a truncation inside a
+batch, a batch of another partition) is a bug of this program and fails an assertion. The ledger
+must not be used after that.
 """
 
 from bisect import bisect_left, bisect_right
@@ -42,7 +43,7 @@ _last_us = attrgetter("last_us")
 
 
 class _PartitionLog:
-    """The batches of one partition, and the header of each."""
+    """Batches of one partition, and the header of each."""
 
     __slots__ = ("batches", "headers", "place")
 
@@ -57,12 +58,12 @@ class _PartitionLog:
         return log
 
     def keep(self, first: int, last: int) -> None:
-        """Let go of all batches but those first..last-1, by their number from the oldest on."""
+        """Drop all batches but the first..last-1, counted from the oldest."""
         self.headers, self.batches = self.headers[first:last], self.batches[first:last]
 
 
 class PartitionLedger:
-    """What the streams file of one node holds: records and batches."""
+    """Records and batches, as the streams file of one node holds them."""
 
     __slots__ = ("_logs", "_own", "_records")
 
@@ -72,7 +73,7 @@ class PartitionLedger:
         self._own: set[str] = set()  # Partitions whose log no copy of this ledger shares.
 
     def copy(self) -> "PartitionLedger":
-        """Return a ledger that is equal now and goes its own way from here on."""
+        """Return an equal ledger that changes independently of this one."""
         ledger = PartitionLedger()
         ledger._records = self._records.copy()
         ledger._logs = self._logs.copy()
@@ -82,7 +83,7 @@ class PartitionLedger:
     # Writing
 
     def apply(self, writes: Sequence[PartitionWrite]) -> None:
-        """Do all of `writes`, in their order."""
+        """Apply `writes` in order."""
         for write in writes:
             match write:
                 case SavePartition(record):
@@ -93,7 +94,9 @@ class PartitionLedger:
                 case CutPartition(name, end):
                     log = self._log(name)
                     kept = bisect_left(log.headers, end, key=_base)
-                    assert not kept or log.headers[kept - 1].end <= end, "a cut inside a batch"
+                    assert not kept or log.headers[kept - 1].end <= end, (
+                        "a truncation inside a batch"
+                    )
                     log.keep(0, kept)
                 case TrimPartition(name, start, limit):
                     log = self._log(name)
@@ -110,19 +113,19 @@ class PartitionLedger:
         before = self._records.get(record.name)
         assert record.copy, "a copy has a name"
         assert before is None or before.copy or not self._logs[record.name].headers, (
-            "a partition that is begun anew before it is dropped to the end"
+            "a partition that begins again before it is dropped completely"
         )
         self._records[record.name] = record
         self._logs.setdefault(record.name, _PartitionLog(place_of(record.name)))
 
     def _append(self, name: str, raw: bytes) -> None:
-        assert self._records[name].copy, "a batch for a partition that is dropped"
+        assert self._records[name].copy, "a batch for a dropped partition"
         log, header = self._log(name), header_of(raw)
         assert is_of(raw, log.place), "a batch of another partition"
         assert header.records > 0, "an empty batch"
         if log.headers:
             assert header.base == log.headers[-1].end, "a hole in a partition"
-            assert header.last_us >= log.headers[-1].last_us, "a time that goes back"
+            assert header.last_us >= log.headers[-1].last_us, "a batch older than the one before"
         log.headers.append(header)
         log.batches.append(raw)
 
@@ -138,14 +141,14 @@ class PartitionLedger:
             self._own.discard(name)
 
     def _log(self, name: str) -> _PartitionLog:
-        """Return a log that may be written to."""
+        """Return a log that no copy of this ledger shares."""
         if name not in self._own:
             self._logs[name] = self._logs[name].copy()
             self._own.add(name)
         return self._logs[name]
 
     def rot(self, name: str, offset: int) -> None:
-        """Damage the batch that holds `offset`, as a disk may; for simulations of that."""
+        """Damage the batch that holds `offset`, for simulations of bad disks."""
         log = self._log(name)
         place = bisect_right(log.headers, offset, key=_base) - 1
         raw = bytearray(log.batches[place])
@@ -155,7 +158,6 @@ class PartitionLedger:
     # Reading
 
     def answer(self, query: PartitionQuery) -> PartitionResult:
-        """Return the result of a query."""
         log = self._logs.get(query.name)
         if log is None:
             return []
@@ -173,7 +175,7 @@ class PartitionLedger:
                 assert_never(query)
 
     def recovered(self, boot: int, *, is_old: bool = False) -> StreamsRecovered:
-        """Return what a node would find that starts on this disk as `boot`."""
+        """Return what a node finds when it starts on this disk as `boot`."""
         partitions = {name: self._recovered(record) for name, record in self._records.items()}
         return StreamsRecovered(boot, is_old, partitions)
 

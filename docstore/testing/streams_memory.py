@@ -1,7 +1,7 @@
-"""Storage of streams that forgets when its object does: the contract around one ledger.
+"""A stream store in memory: the contract around one ledger, without a disk.
 
-For simulations and for trying things out. It survives `close` and `open` of the same object,
-as a disk survives its process, and counts the boots.
+For simulations and for trials. It survives `close` and `open` of the same object, as a disk
+survives its process, and counts the boots.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class MemoryStreamStore:
         return self.ledger.recovered(self._boot)
 
     async def commit(self, writes: Sequence[PartitionWrite]) -> None:
-        """Do all of `writes`."""
+        """Apply `writes`."""
         self.ledger.apply(writes)
 
     async def read(self, queries: Sequence[PartitionQuery]) -> list[PartitionResult]:
