@@ -15,7 +15,7 @@ import aiohttp
 
 from docstore.client.local import LocalNode
 from tests.chaos.arena import Arena
-from tests.chaos.lines.stage import Seen, Stage, line
+from tests.chaos.lines.stage import WHOLE_S, Seen, Stage, line
 from tests.chaos.mix import FACTORY, Mixer, Op, Story
 from tests.chaos.verdict import gap_s, one_history
 
@@ -103,7 +103,7 @@ async def minority(stage: Stage) -> Seen:
 
 
 @line("R40", "each directed link of five nodes held for 30 s: no request takes more than 3 s, and"
-             " from 2 s on each is carried out")  # fmt: skip
+             " from 2 s on each is carried out", retention_s=WHOLE_S)  # fmt: skip
 async def held(stage: Stage) -> Seen:
     """Hold one link after the other, while clients of all nodes write and read."""
     arena, problems, slowest_s, count = stage.arena, [], 0.0, 0

@@ -8,13 +8,11 @@ import time
 import aiohttp
 
 from docstore.client.local import LocalNode
-from tests.chaos.lines.stage import Seen, Stage, answered, first_write_s, line
+from tests.chaos.lines.stage import WHOLE_S, Seen, Stage, answered, first_write_s, line
 from tests.chaos.mix import FACTORY
 
 SPAN_S, REPLACED_S, AROUND_S, READY_S = 3.0, 3.0, 5.0, 10.0
 READERS, READS_EACH = 20, 50
-WHOLE_S = 86_400.0
-"""Longer than any line: what is judged at its end is the whole history, from version 0 on."""
 
 
 def _all_but_one(times: list[float], limit: float) -> bool:
