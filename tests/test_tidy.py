@@ -124,7 +124,7 @@ BANNED_NAMES = frozenset("utils util helpers helper common base manager data inf
 
 # Real processes need real time; everything else runs on a clock of its own or polls.
 SLEEPERS = (
-    "tests/chaos/*", "tests/pipeline/*", "tests/whole/*",
+    "tests/chaos/*", "tests/pipeline/*", "tests/transcripts/*", "tests/whole/*",
     "tests/gossip/test_agent.py", "tests/docstore/watching.py",
 )  # fmt: skip
 POLL_S_MAX = 0.1

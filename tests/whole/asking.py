@@ -14,7 +14,7 @@ async def ask(
     reader = asyncio.StreamReader(loop=loop)
     protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
     wire, _ = await loop.create_connection(lambda: protocol, *at)
-    raw = b"" if body is None else json.dumps(body).encode()
+    raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     named = {"Host": "{}:{}".format(*at), "Content-Length": str(len(raw)), "Connection": "close"}
     if raw:
         named["Content-Type"] = "application/json"
@@ -28,4 +28,6 @@ async def ask(
         content = await reader.readexactly(int(told.get("content-length", 0)))
     finally:
         wire.close()
-    return int(first.split()[1]), told, json.loads(content) if content else None
+    is_json = told.get("content-type", "").startswith("application/json") or b"\n" not in content
+    page = json.loads(content) if content and is_json else content.decode() or None
+    return int(first.split()[1]), told, page

@@ -97,6 +97,12 @@ class Network:
         for wire, data in held:
             self.carry(wire, data)
 
+    def reset(self, between: set[str]) -> None:
+        """Break every connection between two hosts. What is on its way is lost."""
+        for wire in sorted(self._wires, key=lambda each: each.number):
+            if wire.peer is not None and {wire.host, wire.peer.host} == between:
+                wire.reset()
+
     def gone(self, wire: "Wire") -> None:
         """Forget a connection."""
         self._wires.discard(wire)

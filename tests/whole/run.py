@@ -7,7 +7,7 @@ import logging
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
@@ -59,6 +59,7 @@ class Host:
 
     def __init__(self, name: str, run: "Run") -> None:
         self.name, self._run = name, run
+        self.store_id = f"disk-{name}"
         self.address = f"10.0.0.{name[1:]}"
         self.disk = Disk()
         self.life: Life | None = None
@@ -75,8 +76,10 @@ class Host:
         """Say whether a process runs."""
         return self.life is not None
 
-    def start(self, founders: tuple[Founder, ...], factor: int | None) -> None:
-        """Start a node."""
+    def start(
+        self, founders: tuple[Founder, ...], factor: int | None, join: tuple[str, ...] = ()
+    ) -> None:
+        """Start a node. join: URLs of members that are asked to take it into their group."""
         self.life = Life(self.address, self.ahead_us, self.rate)
         context = copy_context()
         context.run(LIFE.set, self.life)
@@ -87,10 +90,10 @@ class Host:
             peer_port=PORT + 1, gossip_host=self.address, gossip_port=PORT + 2,
             advertise=Address(self.address, PORT), peer_advertise=Address(self.address, PORT + 1),
             gossip_advertise=Address(self.address, PORT + 2), node_id=self.name,
-            bootstrap=founders, slots=4, replication_factor=factor, insecure=True,
+            bootstrap=founders, join=join, slots=4, replication_factor=factor, insecure=True,
             repair_interval_s=20.0,
         )  # fmt: skip
-        self.store = SimulatedStore(self.disk, f"disk-{self.name}", self._run.rng)
+        self.store = SimulatedStore(self.disk, self.store_id, self._run.rng)
 
         async def main() -> None:
             node = self.node = Node(config, self.store, MemoryStreamStore())
@@ -366,7 +369,7 @@ def _unwinding() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-def run(seed: int, kind: type[Run] = Run) -> Outcome:
+def run(seed: int, kind: Callable[[int, Path], Run] = Run) -> Outcome:
     """Return the outcome of a seed; the same for the same, always. kind: what is played."""
     with tempfile.TemporaryDirectory(prefix="docstore-whole-") as directory, _quiet():
         world = kind(seed, Path(directory))

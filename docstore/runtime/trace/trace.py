@@ -14,7 +14,7 @@ class Trace:
 
     def __init__(self, recorders: Mapping[str, Recorder]) -> None:
         """recorders: name of a machine -> its own."""
-        self._recorders = recorders
+        self.recorders = recorders
 
     def page(
         self, about: TraceFilter, *, after: int, limit: int, now: float, wall_now: float
@@ -24,7 +24,7 @@ class Trace:
         after: a step's number; only later ones. now, wall_now: the clock of steps, and the time.
         """
         every = merge(
-            *(self._steps(name) for name in self._recorders), key=lambda each: each[1].number
+            *(self._steps(name) for name in self.recorders), key=lambda each: each[1].number
         )
         found = [
             (name, step)
@@ -35,12 +35,12 @@ class Trace:
         return [page_of(step, name, about, ahead) for name, step in found[-limit:]]
 
     def _steps(self, name: str) -> Iterator[tuple[str, Step]]:
-        for step in self._recorders[name].steps():
+        for step in self.recorders[name].steps():
             yield name, step
 
     def dump(self, say: Callable[..., Any], why: str) -> None:
         """Log the last steps of all machines."""
-        dump(say, why, self._recorders.values())
+        dump(say, why, self.recorders.values())
 
 
 STEPS_DUMPED = 50

@@ -21,7 +21,6 @@ from tests.chaos.mix import FACTORY, Mixer, Op, Story, declare
 from tests.chaos.verdict import one_history
 from tests.docstore.watching import page_of
 
-
 WHOLE_S = 86_400.0
 """A retention longer than any line: what is judged at the end is the history from version 0 on."""
 
