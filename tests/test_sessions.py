@@ -60,7 +60,7 @@ def test_in_ten_hours_of_exclusive_roles_no_two_lead_at_one_instant() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_an_ending_is_not_made_again_under_a_later_reign_of_the_same_node(seed: int) -> None:
+def test_an_ending_is_not_made_again_under_a_later_own_epoch_the_same_node(seed: int) -> None:
     outcome = run(seed, DELUDED)
     assert (outcome.problems, outcome.stuck) == ([], [])
 
@@ -72,17 +72,17 @@ def test_a_role_that_nobody_led_is_led_in_time_once_everything_is_mended() -> No
     assert outcome.counters["SI3"] > 100
 
 
-def test_a_reign_ends_with_its_process_however_soon_it_is_back() -> None:
+def test_a_term_ends_with_its_process_however_soon_it_is_back() -> None:
     bench = RegisterBench(0, Shape())
     link = bench.shape.turns[0]
     owner = bench.owner_of(link)
-    before = bench.view(owner).reign_of(link)
+    before = bench.view(owner).own_epoch(link)
     bench.hosts.crash(owner)
     bench.hosts.start(owner)
     assert not bench.view(owner).owns(link)
     bench.world.run(1.0)
     assert bench.owner_of(link) == owner
-    assert bench.view(owner).reign_of(link) > before
+    assert bench.view(owner).own_epoch(link) > before
 
 
 def test_a_successor_leads_when_it_has_heard_of_it_and_not_before() -> None:

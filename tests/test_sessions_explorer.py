@@ -13,7 +13,7 @@ def test_in_no_order_of_events_do_two_lead() -> None:
     assert found.states >= 1_500
 
 
-def test_an_update_for_any_reign_is_met() -> None:
+def test_an_update_for_any_term_is_met() -> None:
     with without("groups-changed-under-any-reign"):
         found = explore(Bounds(beats=5), 5_000, begin=World)
     assert found.problem.startswith("Violation: SI1")

@@ -92,9 +92,7 @@ NOTICED_BY: dict[str, Callable[[], None]] = {
         test_counted.test_the_past_begins_with_as_many_versions_as_the_factory_says
     ),
     "took-without-its-start": test_took.test_an_answer_to_an_earlier_start_counts_for_nothing,
-    "open-before-quorum-at-base": (
-        test_replica.test_a_reign_opens_when_a_quorum_stands_at_its_base
-    ),
+    "open-before-quorum-at-base": (test_replica.test_a_term_opens_when_a_quorum_stands_at_its_base),
 }
 
 

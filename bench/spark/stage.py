@@ -68,9 +68,9 @@ def fill(file: Path, documents: int, versions: int) -> None:
         if len(batch) == BATCH:
             writer.commit([Append(batch)])
             batch = []
-    reign = (1, "n1")
+    ballot = (1, "n1")
     records = [
-        SaveSlot(SlotRecord(slot, reign, reign, ((reign, 1),), 0, -1, n))
+        SaveSlot(SlotRecord(slot, ballot, ballot, ((ballot, 1),), 0, -1, n))
         for slot, n in ends.items()
     ]
     writer.commit([Append(batch), *records] if batch else records)

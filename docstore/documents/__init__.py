@@ -10,7 +10,7 @@ What all steps share is `core.py`, and what it is made of:
 | `events.py`, `effects.py`, `wire/messages.py` | the alphabets: in, out, from node to node |
 | `peers.py`, `owners.py` | the other members, as they are heard; who owns a slot, or should |
 | `logs.py`, `log.py` | the slots that this node holds, and their logs |
-| `reign.py` | what an owner knows of one slot, for one ballot |
+| `term.py` | what an owner knows of one slot, for one ballot |
 | `document_cache.py`, `clients.py` | of that: documents in memory, operations under way |
 | `outbox.py` | what leaves, and what waits until it is durable (P3) |
 | `parts.py` | rows that belong together, and are never parted (A2) |

@@ -71,7 +71,7 @@ class Clients:
     """Those of one slot that are not answered yet."""
 
     deferred: list[Inflight] = field(default_factory=list)
-    """Until the reign opens, or a standstill is over."""
+    """Until the term opens, or a standstill is over."""
     loading: dict[str, list[Inflight]] = field(default_factory=dict)
     """By link, until something of the document is read from the disk."""
     updates: deque[tuple[int, Inflight]] = field(default_factory=deque)

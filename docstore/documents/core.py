@@ -17,7 +17,7 @@ from docstore.documents.logs import Logs
 from docstore.documents.operations import Closed, Proposed
 from docstore.documents.outbox import Outbox
 from docstore.documents.peers import NEVER, Peers
-from docstore.documents.retention.pins import Needs
+from docstore.documents.retention.pins import Pins
 from docstore.documents.timing import ReplicaConfig
 from docstore.model.fences import is_of_the_store
 from docstore.model.operation import Answer, Operation
@@ -66,7 +66,7 @@ class Core:
         self.peers, self.logs = Peers(now), Logs()
         self.outbox = Outbox(self.peers, self.logs)
         self.leases = Leases(config.leadership.lease_s, now)
-        self.needs: Needs | None = None  # Retention pins; None: nothing is pinned.
+        self.pins: Pins | None = None  # Retention pins; None: nothing is pinned.
         self.routes_changed = self.claims_changed = False
         self.unfit_until = NEVER
         self.has_room = True
@@ -81,7 +81,7 @@ class Core:
         self._load(recovered)
 
     def reset(self, recovered: Recovered) -> None:
-        """Reload all state from disk; every reign of this node is over."""
+        """Reload all state from disk; every term of this node is over."""
         self._load(recovered)
         self.outbox.reset()
 

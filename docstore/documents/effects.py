@@ -37,7 +37,7 @@ class ChangeAnswered:
 
 @dataclass(slots=True)
 class ReadIndexAnswered:
-    """slot -> (epoch of the reign, decided): a quorum confirmed the reign after it was asked.
+    """slot -> (epoch of the term, decided): a quorum confirmed the term after it was asked.
 
     So whatever was acknowledged before the question is in the rows up to `decided`.
     """

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from docstore.documents.membership.change import Change
-from docstore.documents.retention.pins import Needs
+from docstore.documents.retention.pins import Pins
 from docstore.machines.events import (
     DrainAsked,
     LinkLost,
@@ -50,10 +50,10 @@ class DiskFilled:
 
 
 @dataclass(slots=True)
-class NeedsRead:
+class PinsRead:
     """What is needed of the past was read anew: it is not let go of."""
 
-    needs: Needs
+    pins: Pins
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class ChangeAsked:
 
 
 @dataclass(slots=True)
-class StillnessAsked:
+class BarrierAsked:
     """Propose nothing new for so many seconds, a fraction of one: a cut is being made."""
 
     seconds: float
@@ -128,10 +128,10 @@ Event = (
     | Tick
     | ResyncAsked
     | CompactAsked
-    | NeedsRead
+    | PinsRead
     | SlotCorrupted
     | ChangeAsked
     | DrainAsked
-    | StillnessAsked
+    | BarrierAsked
     | ReadIndexAsked
 )

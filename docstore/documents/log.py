@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from docstore.documents.operations import Operations
-from docstore.documents.reign import Phase, Reign
+from docstore.documents.term import Phase, Term
 from docstore.model.document import Ballot, Ballots, Row, ballot_added, ballot_at, ballots_until
 from docstore.ownership.by_hash import Placement
 from docstore.storage.store import SlotRecord, SlotRecovered, Status
@@ -38,7 +38,7 @@ class SlotLog:
     operations: Operations
     cuts: int = 0
     """Number of truncations. A result read from the disk before a truncation is void after it."""
-    reign: Reign | None = None
+    term: Term | None = None
     """Set while this node owns the slot, or tries to."""
     pending: dict[int, Row] = field(default_factory=dict)
     """Rows above min(decided, durable), by n."""
@@ -59,10 +59,10 @@ class SlotLog:
         return ballot_at(self.ballots, self.end)
 
     @property
-    def open_reign(self) -> Reign | None:
-        """Return the reign under which this node owns the slot, None if it does not, or not yet."""
-        reign = self.reign
-        return reign if reign is not None and reign.phase is Phase.OPEN else None
+    def open_term(self) -> Term | None:
+        """Return the term under which this node owns the slot, None if it does not, or not yet."""
+        term = self.term
+        return term if term is not None and term.phase is Phase.OPEN else None
 
     def record(self) -> SlotRecord:
         """Return the slot's metadata as the disk stores it."""
@@ -78,7 +78,7 @@ class SlotLog:
         )
 
     def extend(self, rows: Sequence[Row]) -> None:
-        """Append rows that follow `end`; their reigns come with them."""
+        """Append rows that follow `end`; their terms come with them."""
         assert rows[0].n == self.end + 1
         for row in rows:
             if not self.ballots or self.ballots[-1][0] != (row.epoch, row.owner):

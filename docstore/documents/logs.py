@@ -1,9 +1,9 @@
-"""The slots that this node holds: their logs, and the reigns over those that are its own."""
+"""The slots that this node holds: their logs, and the terms over those that are its own."""
 
 from collections.abc import Mapping
 
 from docstore.documents.log import SlotLog, log_from_disk
-from docstore.documents.reign import Reign
+from docstore.documents.term import Term
 from docstore.model.document import Ballot
 from docstore.ownership.by_hash import Placement
 from docstore.storage.store import SlotRecovered
@@ -12,7 +12,7 @@ from docstore.storage.store import SlotRecovered
 class Logs(dict[int, SlotLog]):
     """slot -> log."""
 
-    __slots__ = ("_reigns", "changes", "dirty", "epoch_seen", "former", "newly_decided")
+    __slots__ = ("_terms", "changes", "dirty", "epoch_seen", "former", "newly_decided")
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,11 +25,11 @@ class Logs(dict[int, SlotLog]):
         self.epoch_seen = 0
         """No epoch was heard of that is greater."""
         self.changes = 0
-        """How often a reign has begun, opened or ended."""
-        self._reigns: list[tuple[SlotLog, Reign]] | None = None  # None: not known any more.
+        """How often a term has begun, opened or ended."""
+        self._terms: list[tuple[SlotLog, Term]] | None = None  # None: not known any more.
 
     def reset(self, me: str, placement: Placement, found: Mapping[int, SlotRecovered]) -> None:
-        """Begin again from what is on disk; every reign of ours is over.
+        """Begin again from what is on disk; every term of ours is over.
 
         What is known to be decided, and is on the disk, stays so (I5): that is saved only now
         and then.
@@ -40,7 +40,7 @@ class Logs(dict[int, SlotLog]):
             log = log_from_disk(slot, placement, found.get(slot))
             log.decided = max(log.decided, min(known.get(slot, 0), log.end))
             self[slot] = log
-        self._reigns = None
+        self._terms = None
         self.former = {
             slot: each.record.promised for slot, each in found.items() if slot not in self
         }
@@ -48,13 +48,13 @@ class Logs(dict[int, SlotLog]):
         self.dirty.clear()
         self.newly_decided.clear()
 
-    def reigns(self) -> list[tuple[SlotLog, Reign]]:
+    def terms(self) -> list[tuple[SlotLog, Term]]:
         """Return the slots that this node owns or tries to; every timer asks, at every tick."""
-        if self._reigns is None:
-            self._reigns = [(log, log.reign) for log in self.values() if log.reign]
-        return self._reigns
+        if self._terms is None:
+            self._terms = [(log, log.term) for log in self.values() if log.term]
+        return self._terms
 
-    def set_reign(self, log: SlotLog, reign: Reign | None) -> None:
-        """Begin a reign over a slot, or end it."""
-        log.reign, self._reigns = reign, None
+    def set_term(self, log: SlotLog, term: Term | None) -> None:
+        """Begin a term over a slot, or end it."""
+        log.term, self._terms = term, None
         self.changes += 1

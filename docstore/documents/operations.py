@@ -212,7 +212,7 @@ def _is_old(use: KeyUse, now_us: int) -> bool:
 
 
 class Proposed:
-    """The operations that this process has proposed: they may take effect under any later reign.
+    """The operations that this process has proposed: they may take effect under any later term.
 
     They are kept when the slot is read from the disk again or leaves this node (seed 850915).
     """

@@ -5,7 +5,7 @@ and if nobody alive claims it, who would be the one to take it over.
 """
 
 from docstore.documents.core import Core
-from docstore.documents.reign import Phase
+from docstore.documents.term import Phase
 
 
 def first_alive(core: Core, slot: int) -> str | None:
@@ -38,7 +38,7 @@ def claimant(core: Core, slot: int) -> str | None:
 def owner_of(core: Core, slot: int) -> str | None:
     """Return the node to ask about a slot: its owner, else its preferred live node, else None."""
     log = core.logs.get(slot)
-    if log and log.reign and log.reign.phase is Phase.OPEN:
+    if log and log.term and log.term.phase is Phase.OPEN:
         return core.me
     holder = claimant(core, slot)
     return holder or first_alive(core, slot)

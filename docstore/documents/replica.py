@@ -16,17 +16,17 @@ from docstore.documents.core import Core
 from docstore.documents.depose import depose
 from docstore.documents.effects import Effect, Reconfigured
 from docstore.documents.events import (
+    BarrierAsked,
     BatchRequested,
     ChangeAsked,
     CompactAsked,
     DiskFilled,
     Event,
-    NeedsRead,
+    PinsRead,
     ReadIndexAsked,
     Requested,
     ResyncAsked,
     SlotCorrupted,
-    StillnessAsked,
     ViewChanged,
 )
 from docstore.documents.eventual.execute import Executor
@@ -39,9 +39,9 @@ from docstore.documents.log import SlotLog
 from docstore.documents.measures import Measures
 from docstore.documents.membership import reconfigure
 from docstore.documents.membership.register import Register
-from docstore.documents.reign import Reign
 from docstore.documents.retention.forgetting import Forgetter
 from docstore.documents.retention.trim import Trimmer
+from docstore.documents.term import Term
 from docstore.documents.timing import ReplicaConfig
 from docstore.documents.write_path.confirm import Confirmer
 from docstore.documents.write_path.decide import Decider
@@ -196,11 +196,11 @@ class Replica:
                 self.catchup.resync(slots)
             case CompactAsked(before_us):
                 self.trimmer.ask(before_us)
-            case NeedsRead(needs):
-                self.core.needs = needs
+            case PinsRead(pins):
+                self.core.pins = pins
             case ChangeAsked(request, change):
                 self.register.ask(request, change)
-            case StillnessAsked(seconds):
+            case BarrierAsked(seconds):
                 self.write_barrier.begin(seconds)
             case ReadIndexAsked():
                 self.read_index.asked(event)
@@ -369,13 +369,13 @@ class Replica:
         self.forgetter.tick()
         self.catchup.tick()
 
-    def _opened(self, log: SlotLog, reign: Reign) -> None:
+    def _opened(self, log: SlotLog, term: Term) -> None:
         core = self.core
         core.counters["opened"] += 1
-        reign.opened_as = core.counters["opened"]
+        term.opened_as = core.counters["opened"]
         core.claims_changed = core.routes_changed = True
         self.takeover.opened()
-        self.owner.opened(log, reign)
+        self.owner.opened(log, term)
 
     def _room_changed(self, event: DiskFilled | Room) -> None:
         if isinstance(event, Room):
@@ -384,7 +384,7 @@ class Replica:
             self._disk_filled(event.recovered)
 
     def _disk_filled(self, recovered: Recovered) -> None:
-        """Reload from disk: reigns end as after a crash, but no client's request is dropped."""
+        """Reload from disk: terms end as after a crash, but no client's request is dropped."""
         core = self.core
         for log in core.logs.values():
             depose(core, log)

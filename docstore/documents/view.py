@@ -15,8 +15,8 @@ from docstore.documents.leadership.unowned_slots import UnownedSlots
 from docstore.documents.membership.register import Register
 from docstore.documents.membership.transfer import Transfer
 from docstore.documents.owners import owner_of
-from docstore.documents.reign import Phase, Reign
 from docstore.documents.replica import Replica
+from docstore.documents.term import Phase, Term
 from docstore.model.document import Ballot, Ballots, Row
 from docstore.model.slots import to_bitmap
 from docstore.model.stats import Measure
@@ -189,10 +189,10 @@ class OwnersView:
         """Return how many of these nobody owns, as far as is heard here."""
         return self._unowned_slots.among(slots)
 
-    def reign_of(self, slot: int) -> int:
+    def own_epoch(self, slot: int) -> int:
         """Return the epoch under which this node owns a slot, 0 if it does not."""
-        reign = self._open(slot)
-        return reign.ballot[0] if reign is not None else 0
+        term = self._open(slot)
+        return term.ballot[0] if term is not None else 0
 
     def owns(self, slot: int) -> bool:
         """Say whether this node owns a slot."""
@@ -200,22 +200,22 @@ class OwnersView:
 
     def owned(self) -> list[int]:
         """Return the slots that this node owns."""
-        return [log.slot for log, each in self._core.logs.reigns() if each.phase is Phase.OPEN]
+        return [log.slot for log, each in self._core.logs.terms() if each.phase is Phase.OPEN]
 
     @property
     def has_to_give(self) -> bool:
         """Say whether this node owns slots, or leads the register, and another node could."""
         could = any(map(self._core.may_own, self._core.peers))
-        if could and self._core.logs.reigns():
+        if could and self._core.logs.terms():
             return True
         return self._transfer.heir() is not None
 
     def is_still(self, slot: int) -> bool:
         """Say whether this node owns a slot, stands still, and has nothing under way there."""
-        reign, log = self._open(slot), self._core.logs.get(slot)
-        if reign is None or log is None or not reign.updates_deferred_until:
+        term, log = self._open(slot), self._core.logs.get(slot)
+        if term is None or log is None or not term.updates_deferred_until:
             return False
-        return not reign.is_writing and log.decided == log.end
+        return not term.is_writing and log.decided == log.end
 
     def executes(self, slot: int, level: int) -> str | None:
         """Return who executes an operation of level 1 or 2 that comes in here, None if nobody."""
@@ -225,9 +225,9 @@ class OwnersView:
         """Say whether this node does not serve level 1 or 2 yet: it may lack what it had."""
         return self._executor.is_behind(level)
 
-    def _open(self, slot: int) -> Reign | None:
+    def _open(self, slot: int) -> Term | None:
         log = self._core.logs.get(slot)
-        return log.open_reign if log is not None else None
+        return log.open_term if log is not None else None
 
 
 class GroupView(MembersView):
@@ -265,17 +265,17 @@ class GroupView(MembersView):
         return {each.id: each.zone for each in every}
 
     @property
-    def reigns(self) -> int:
+    def terms_opened(self) -> int:
         """Return how many slots this node has begun to own, ever."""
         return self._core.counters["opened"]
 
     def owns(self, link: str) -> bool:
         """Say whether this node owns the slot of a document: then it is its controller."""
-        return self.reign_of(link) > 0
+        return self.own_epoch(link) > 0
 
-    def reign_of(self, link: str) -> int:
+    def own_epoch(self, link: str) -> int:
         """Return the epoch under which this node owns the slot of a document, 0 if it does not."""
-        return self._owners.reign_of(self._core.slot_of(link))
+        return self._owners.own_epoch(self._core.slot_of(link))
 
     def owner_of(self, link: str) -> str:
         """Return who owns the slot of a document as far as is known, "" if nobody does."""
@@ -307,30 +307,30 @@ class ReplicationView:
     def lag(self) -> Counter[str]:
         """Return replica -> rows that it has not acknowledged, over the slots that we own."""
         lag: Counter[str] = Counter()
-        for log, reign in self._core.logs.reigns():
-            if reign.phase is Phase.OPEN:
-                for peer, follower in reign.followers.items():
+        for log, term in self._core.logs.terms():
+            if term.phase is Phase.OPEN:
+                for peer, follower in term.followers.items():
                     lag[peer] += max(0, log.end - max(follower.acked, log.kept))
         return lag
 
     def lacking(self, slot: int) -> int:
         """Return how many rows of a slot its replicas have not acknowledged, those in step."""
         log = self._core.logs.get(slot)
-        if log is None or log.reign is None:
+        if log is None or log.term is None:
             return 0
-        followers = log.reign.followers.values()
+        followers = log.term.followers.values()
         return sum(log.end - max(each.acked, log.kept) for each in followers if each.adopted)
 
     def behind(self, slot: int) -> list[str]:
         """Return the connected replicas that lack something decided; this node if not the owner."""
         log = self._core.logs.get(slot)
-        reign = log.open_reign if log is not None else None
-        if log is None or reign is None:
+        term = log.open_term if log is not None else None
+        if log is None or term is None:
             return [self._core.me]
         peers = self._core.peers
         return [
             peer
-            for peer, follower in reign.followers.items()
+            for peer, follower in term.followers.items()
             if peers[peer].linked and not (follower.adopted and follower.acked >= log.decided)
         ]
 
@@ -382,8 +382,8 @@ class ReplicaView:
     def decided_row(self, slot: int, link: str) -> Row | None:
         """Return a document's newest decided row, where this node owns it and has it in memory."""
         log = self._core.logs.get(slot)
-        reign = log.open_reign if log is not None else None
-        cached = reign.cache.get(link) if reign is not None else None
+        term = log.open_term if log is not None else None
+        cached = term.cache.get(link) if term is not None else None
         return cached.decided if cached is not None else None
 
     @property

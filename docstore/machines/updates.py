@@ -2,7 +2,7 @@
 
 An update names the version that it goes on from, so it cannot go over what its maker has not seen.
 If the reason for it is in this node's memory and not in the document, that version may be current
-long after the node was deposed: such an update names the reign as well.
+long after the node was deposed: such an update names the term as well.
 
 One whose fate is unknown is sent again as it is: the version that it names makes sure that it is
 applied once at most, and the answer tells in the end what became of it.
@@ -35,8 +35,8 @@ class Update:
     state: bytes
     then: Then
     is_relevant: Callable[[], bool]
-    reign: int = 0
-    """The reign that alone may carry it out; 0 for any."""
+    only_epoch: int = 0
+    """Epoch of the only term that may carry it out; 0 for any."""
     retry_at: float = 0.0
     is_unknown: bool = False
     """Whether an attempt may have been applied."""
@@ -68,14 +68,14 @@ class Updates:
         then: Then,
         *,
         is_relevant: Callable[[], bool] = lambda: True,
-        reign: int = 0,
+        only_epoch: int = 0,
     ) -> None:
         """Change the document from version `tag` to `state`; `then` runs once its fate is known.
 
         is_relevant: asked before an attempt is made again. One that may have been applied is made
         again in any case.
         """
-        self._attempt(Update(link, tag, state, then, is_relevant, reign))
+        self._attempt(Update(link, tag, state, then, is_relevant, only_epoch))
 
     def read(self, link: str, then: Callable[[Answer], None]) -> None:
         """Read a document as it is."""
@@ -101,7 +101,7 @@ class Updates:
             body=update.state,
             media="handler",
             conditions=Conditions(match=[list(update.tag)]),
-            reign=update.reign,
+            only_epoch=update.only_epoch,
         )
         self._core.ask(operation, lambda answer: self._told(update, answer))
 

@@ -19,7 +19,7 @@ class View(Protocol):
         """Return member -> zone, "" for none."""
 
     @property
-    def reigns(self) -> int:
+    def terms_opened(self) -> int:
         """Return a number that changes whenever this node has begun to own slots."""
 
     @property
@@ -42,7 +42,7 @@ class View(Protocol):
     def owns(self, link: str) -> bool:
         """Say whether this node owns the slot of a document: then it is its controller."""
 
-    def reign_of(self, link: str) -> int:
+    def own_epoch(self, link: str) -> int:
         """Return the epoch under which this node owns the slot of a document, 0 if it does not."""
 
     def owner_of(self, link: str) -> str:

@@ -1,12 +1,12 @@
 """A changed declaration is in force at every owner before its change is acknowledged. A shell.
 
 Whoever took the change in asks the owners of all slots. Each takes the declaration over, and then
-has a quorum confirm that it still owns what it answers for. So the reigns that may execute updates
+has a quorum confirm that it still owns what it answers for. So the terms that may execute updates
 are those that were told, and those that open later: their owners read the declaration first (see
-`ServiceFor`). Reigns from before can decide nothing any more. A factory that is new needs none of
+`ServiceFor`). Terms from before can decide nothing any more. A factory that is new needs none of
 this, since nobody knows an older declaration of it.
 
-Levels 1 and 2 know no reigns: all members that are reached are told.
+Levels 1 and 2 know no terms: all members that are reached are told.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ A *link* is a document's canonical path. Links fall into *slots*; a slot is one 
 numbered n = 1, 2, 3, ... without holes and without restarting. A row is one complete version
 of one document, so a log is a history of snapshots and nothing has to be replayed.
 
-A *ballot* (epoch, owner) names one reign over one slot. Ballots are compared as tuples. They
+A *ballot* (epoch, owner) names one term over one slot. Ballots are compared as tuples. They
 are plain tuples on purpose: they are compared for every row of every batch.
 """
 
@@ -118,10 +118,10 @@ def ballots_until(ballots: Ballots, end: int) -> Ballots:
 
 
 def common_end(mine: Ballots, my_end: int, theirs: Ballots, their_end: int) -> int:
-    """Return the greatest n up to which two logs are certainly equal, 0 if no reign is shared.
+    """Return the greatest n up to which two logs are certainly equal, 0 if no term is shared.
 
     Two logs whose row n stands under the same ballot are equal up to n (invariant I4), so the
-    newest shared reign, up to where the shorter of the two leaves it, is common (rule SL4).
+    newest shared term, up to where the shorter of the two leaves it, is common (rule SL4).
     """
     ends = _ends_of(theirs, their_end)
     for ballot, end in reversed(_ends_of(mine, my_end).items()):
@@ -131,7 +131,7 @@ def common_end(mine: Ballots, my_end: int, theirs: Ballots, their_end: int) -> i
 
 
 def _ends_of(ballots: Ballots, end: int) -> dict[Ballot, int]:
-    """Return for each reign the n of its last row; one less than its first if it has none."""
+    """Return for each term the n of its last row; one less than its first if it has none."""
     firsts = [first for _, first in ballots] + [end + 1]
     return {
         ballot: max(first, min(firsts[index + 1], end + 1)) - 1

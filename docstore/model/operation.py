@@ -66,7 +66,7 @@ class Operation:
     replicas: durable copies to wait for before success; 0 leaves it at the quorum; -1 all.
     level: of the document's factory.
     writer: of a bulk job: (job, batch, sequence), see `documents/jobs.py`; () for everybody else.
-    reign: the epoch of the only reign that may carry it out, 0 for any. For an update whose reason
+    only_epoch: of the only term that may carry it out, 0 for any. For an update whose reason
     is in its maker's memory and not in the document: a successor finds the document unchanged.
     fence: (scope, token), see `fences.py`; () for none.
     trace: the `traceparent` of the request that it comes from, "" for none. Nothing rests on it.
@@ -86,7 +86,7 @@ class Operation:
     select: Select = CURRENT
     level: Level = LINEARIZABLE
     writer: Sequence[Any] = ()
-    reign: int = 0
+    only_epoch: int = 0
     fence: Sequence[Any] = ()
     trace: str = ""
     principal: str = ""
@@ -101,7 +101,7 @@ class Operation:
         return (
             self.verb, self.link, self.body, self.media, self.signature, self.conditions,
             self.recreate_below, self.creates, self.key, self.replicas, self.select, self.level,
-            self.writer, self.reign, self.fence, self.trace, self.principal,
+            self.writer, self.only_epoch, self.fence, self.trace, self.principal,
         )  # fmt: skip
 
 

@@ -173,7 +173,7 @@ WITHOUT_AUTHOR: Mapping[Level, Service] = {
 ServiceFor = Callable[[str, int], Service | None]
 """(link, since) -> the service of a document; None while it is not known well enough.
 
-since: the declaration is of a moment after this process had opened that many terms. A reign that
+since: the declaration is of a moment after this process had opened that many terms. A term that
 was open when a declaration changed was told before the change was acknowledged; a later one must
 ask.
 """

@@ -15,7 +15,7 @@ from docstore.machines.events import DrainAsked, LinkLost, LinkMade, Noticed
 from docstore.maintenance.announcing import Announcing
 from docstore.maintenance.declaring import Declaring
 from docstore.maintenance.upkeep.expiring import Expiring
-from docstore.maintenance.upkeep.needs import NeedsReader
+from docstore.maintenance.upkeep.needs import PinsReader
 from docstore.maintenance.upkeep.repair import Repair
 from docstore.maintenance.upkeep.resync import Resync
 from docstore.maintenance.webhooks.deliverer import Deliverer
@@ -96,7 +96,7 @@ class RunningNode:
         self.listings = Listings(driver, store, rpc, owners)
         self.availability = Availability(driver.view, rpc)
         self.announcing = Announcing(driver, parts.registry, rpc, owners)
-        self.needs = NeedsReader(driver, self.listings)
+        self.needs = PinsReader(driver, self.listings)
         self.deliverer = self._deliverer(view)
         self.trace = _trace(driver, self.streams, self.sessions, self.deliverer)
         self.group = GroupConfiguration(

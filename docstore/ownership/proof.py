@@ -6,12 +6,12 @@ whether the newest one is at most T old. Never the time of receipt (an answer ma
 buffer while this process stood still), nothing that was pushed, and no wall clock.
 
 Why it is safe. Let a holder's last OK be for a request sent at s. The owner answers an arrival
-only after a majority has confirmed its reign: so the next reign opens after s.
+only after a majority has confirmed its term: so the next term opens after s.
 
-1. Under the same reign the owner's deadline is the arrival and a whole TTL of its clock, which is
+1. Under the same term the owner's deadline is the arrival and a whole TTL of its clock, which is
    s + TTL / (1 + rho) at the earliest.
-2. A later reign opens after s, and grants the TTL anew, from the moment it first sees the lease.
-3. A deposed owner's End is refused everywhere, for it names its reign; one that was proposed
+2. A later term opens after s, and grants the TTL anew, from the moment it first sees the lease.
+3. A deposed owner's End is refused everywhere, for it names its term; one that was proposed
    before it was deposed was judged with this holder already overdue.
 
 So an End is decided after s + TTL / (1 + rho), while the holder believes until s + T / (1 - rho)

@@ -5,7 +5,7 @@ import asyncio
 from docstore.documents.view import ReplicaView
 from docstore.errors import NoQuorum, Unavailable
 from docstore.runtime.links.rpc import Rpc
-from docstore.wire.requests import ConfirmReigns
+from docstore.wire.requests import ConfirmTerms
 
 PATIENCE_S = 1.0
 """A slot that is handed over has its next owner by then; whoever asks is not to wait for longer."""
@@ -46,7 +46,7 @@ class Availability:
                 await asyncio.sleep(AGAIN_S)
 
     async def _confirmed(self, owner: str, slots: list[int], left_s: float) -> list[int]:
-        asked = ConfirmReigns(self._view.bitmap(slots), left_s)
+        asked = ConfirmTerms(self._view.bitmap(slots), left_s)
         try:
             return [slot for slot, _ in await self._rpc.call(owner, asked, left_s)]
         except Unavailable:

@@ -1,6 +1,6 @@
 """A factory as a collection: each owner lists what it holds, and the entry node merges.
 
-Every slot is answered for by its owner, whose reign a quorum confirms after the question came (R1),
+Every slot is answered for by its owner, whose term a quorum confirms after the question came (R1),
 as of the rows that were decided then: a listing and a count are as true as a GET. An owner says
 with its entries how far they reach, its *horizon*; what the entry node merges is complete up to the
 least of them, and the next stretch goes on from there. A slot that changed hands meanwhile is left

@@ -1,7 +1,7 @@
 """Requests to the owners of all slots: each slot is answered for once, by who owns it.
 
 Whoever is asked answers for the slots that it is sure of, at level 3 because a quorum has confirmed
-its reign since; the others are asked for again, until each has found its owner.
+its term since; the others are asked for again, until each has found its owner.
 """
 
 import asyncio

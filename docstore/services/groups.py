@@ -1,7 +1,7 @@
 """The service of groups and of roles: a second line behind the coordinator's conditional updates.
 
-Each update brings the whole next state. It names the version that it is based on and the reign that
-decided it, which keeps two writers apart. This service refuses changes that no reign may decide.
+Each update brings the whole next state. It names the version that it is based on and the term that
+decided it, which keeps two writers apart. This service refuses changes that no term may decide.
 """
 
 from dataclasses import replace

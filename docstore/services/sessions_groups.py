@@ -2,7 +2,7 @@
 
 It lies at `/core/groups/<name>` (consumers of topics) or `/core/roles/<name>` (roles by induction),
 at level 3. Only its coordinator, the owner of its slot, writes it: each update brings the whole
-next state, names the version that it goes on from and the reign that decided it.
+next state, names the version that it goes on from and the term that decided it.
 
 `target` says where a partition should be. `tenure` says which member may believe that it leads, and
 its token: the version of the row that granted it, so tokens grow even over a group that was deleted

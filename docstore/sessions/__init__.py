@@ -7,7 +7,7 @@ or of any other call, and the file of each step:
 | step | file | can end the road with |
 |---|---|---|
 | enters, goes to the owner | `calling.py` | 503 no-owner, no-quorum: nothing is proven |
-| ours, under which reign? | `reigning.py` | asked again elsewhere |
+| ours, under which term? | `owned.py` | asked again elsewhere |
 | the deadline moves | `deadlines.py` | - |
 | a read of after the arrival | `confirming.py` | asked again elsewhere |
 | judged, by the part of its kind | `leasing.py` | 404, 410 |
@@ -17,7 +17,7 @@ or of any other call, and the file of each step:
 `reconciling.py` and `services/assigning.py` compute a group's next state. The
 other side of the wire, as pure, is `holder.py` for leases and `member.py` for groups and roles.
 
-Overdue leases and members end by an update of the document that names the reign
+Overdue leases and members end by an update of the document that names the term
 (`machines/updates.py`).
 
 The rules that comments cite (S3, H1, G2 ...), and why the whole is safe: `docs/rules.md`.

@@ -2,11 +2,11 @@
 
 That is rule S3. A node may have lost a document without knowing it; its table is stale then. So a
 question waits for a confirmation that was begun after it arrived. The confirmation must name this
-node, under the reign of the table: a majority has said meanwhile that no other node took over. A
+node, under the term of the table: a majority has said meanwhile that no other node took over. A
 success elsewhere proves nothing about our table, and neither does an earlier confirmation.
 
 The questions of one turn are confirmed together, by one request for all their slots (Raft's read
-index). Then the table is current: under one reign only rows decided here change documents, and this
+index). Then the table is current: under one term only rows decided here change documents, and this
 machine learns each before the confirmation arrives. A document that the table lacks, or has from a
 listing only, is read itself, which confirms as much.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from docstore.model.operation import Answer, Operation
 from docstore.sessions.core import Core, Owners
-from docstore.sessions.reigning import Known, Reigning
+from docstore.sessions.owned import Known, OwnedDocuments
 
 Then = Callable[[Known | None], None]
 """Run with the document as it is decided, None if there is none."""
@@ -24,10 +24,10 @@ Then = Callable[[Known | None], None]
 
 @dataclass(slots=True)
 class Question:
-    """A question that waits until its slot is confirmed, asked under `reign`."""
+    """A question that waits until its slot is confirmed, asked under `epoch`."""
 
     link: str
-    reign: int
+    epoch: int
     then: Then
     lost: Callable[[], None]
 
@@ -35,27 +35,27 @@ class Question:
 class Confirming:
     """Questions whose answers rest on this node's table."""
 
-    def __init__(self, core: Core, reigning: Reigning) -> None:
+    def __init__(self, core: Core, owned: OwnedDocuments) -> None:
         self._core = core
-        self._reigning = reigning
+        self._owned = owned
         self._of_slots: dict[int, list[Question]] = {}
         """Questions about decided rows of the table, by slot: the slot is to be confirmed."""
         self._of_documents: dict[str, list[Question]] = {}
         """Questions about documents that are to be read, by link."""
 
     def confirm(self, link: str, then: Then, lost: Callable[[], None]) -> None:  # Seam.
-        """Run `then` once a majority that is asked after this moment has confirmed our reign.
+        """Run `then` once a majority that is asked after this moment has confirmed our term.
 
-        lost: run instead if the reign is over or is not confirmed: another node may know.
+        lost: run instead if the term is over or is not confirmed: another node may know.
         """
-        known = self._reigning.at(link)
+        known = self._owned.at(link)
         if known is not None and known.is_sure:
-            question = Question(link, known.reign, then, lost)
+            question = Question(link, known.epoch, then, lost)
             self._of_slots.setdefault(known.slot, []).append(question)
             return
-        reign = self._core.view.reign_of(link)
-        if reign:
-            self._of_documents.setdefault(link, []).append(Question(link, reign, then, lost))
+        epoch = self._core.view.own_epoch(link)
+        if epoch:
+            self._of_documents.setdefault(link, []).append(Question(link, epoch, then, lost))
         else:
             lost()
 
@@ -92,15 +92,15 @@ class Confirming:
         """Take the answer of an owner about a slot, and its first document if that was read."""
         core, link = self._core, questions[0].link
         is_said = answer.is_success or answer.status == 404
-        is_ours = is_said and answer.owner == core.me and answer.epoch == core.view.reign_of(link)
+        is_ours = is_said and answer.owner == core.me and answer.epoch == core.view.own_epoch(link)
         if is_ours and answer.row is not None and answer.is_success:
-            self._reigning.learn(answer.row)
+            self._owned.learn(answer.row)
         elif is_ours and answer.status == 404:
-            self._reigning.missed(link)
-        table = self._reigning.beside(link)
+            self._owned.missed(link)
+        table = self._owned.beside(link)
         for question in questions:
-            # Our reign of now may be another one than that of the question.
-            if is_ours and answer.epoch == question.reign:
+            # Our term of now may be another one than that of the question.
+            if is_ours and answer.epoch == question.epoch:
                 question.then(table.get(question.link))
             else:
                 question.lost()

@@ -1,7 +1,7 @@
 """The coordinator of groups and roles: live members, their partitions, and how these move.
 
 G1 It is the owner of the group's document; a member is kept as a lease is: renewed as its pulse
-   arrives, answered after a read that confirms our reign, removed by an update that names it.
+   arrives, answered after a read that confirms our term, removed by an update that names it.
 G2 A partition is confirmed to a member if its list has it, the decided document gives it the
    tenure, no update of unknown fate takes it away, and it is to stay (`Governed.share_of`).
 G3 Exclusive: the tenure passes only when no member has it, its member gave it up, left, or its
@@ -11,7 +11,7 @@ G4 Not exclusive: it passes at once, and the old member is confirmed until the n
 G5 A member that does not give up a revoked partition within revokeMs is fenced: answered no more,
    and removed when its session is over. Until then it keeps its others: it was just confirmed.
 G7 Every partition moves by itself; what gathers while an update is under way goes into the next.
-G8 Under a new reign all members have a whole session, and send their lists again.
+G8 Under a new term all members have a whole session, and send their lists again.
 
 Joining and leaving (G6) is `joining.py`, topics that grow are `growing.py`, and the other side of
 the wire is `member.py`.
@@ -42,8 +42,8 @@ from docstore.sessions.group_messages import (
 )
 from docstore.sessions.growing import Growing
 from docstore.sessions.joining import Joining
+from docstore.sessions.owned import Known
 from docstore.sessions.reconciling import Changes, reconciled
-from docstore.sessions.reigning import Known
 from docstore.sessions.waiting import Waiting
 
 JOINS_MAX = 64
@@ -231,7 +231,7 @@ class Coordinating:
             known.tag,
             draft.pack(),
             lambda row, is_done: self._decided(governed, is_done=is_done),
-            reign=known.reign,
+            only_epoch=known.epoch,
         )
 
     def _gather(self, governed: Governed) -> Changes:
@@ -251,7 +251,7 @@ class Coordinating:
         draft, governed.draft = governed.draft, None
         assert draft is not None
         if self._governed.get(governed.known.link) is not governed:
-            return  # The reign is over.
+            return  # The term is over.
         if is_done:
             for member in draft.members:
                 governed.changes.joins.pop(member, None)

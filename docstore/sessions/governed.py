@@ -1,6 +1,6 @@
-"""State of one group at its coordinator under one reign: the pulses and lists of its members.
+"""State of one group at its coordinator under one term: the pulses and lists of its members.
 
-All of it is in memory. A new reign begins empty: members get a whole session, their lists are
+All of it is in memory. A new term begins empty: members get a whole session, their lists are
 requested again, and times to revoke begin anew (rule G8).
 """
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from docstore.services.sessions_groups import GroupState
 from docstore.sessions.calling import Served
 from docstore.sessions.group_messages import Pulse
+from docstore.sessions.owned import Known
 from docstore.sessions.reconciling import Changes
-from docstore.sessions.reigning import Known
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Share:
 
 @dataclass(slots=True)
 class Heard:
-    """State of one member, from its pulses under this reign."""
+    """State of one member, from its pulses under this term."""
 
     at: float
     """When its last pulse arrived; by the clock of deadlines."""

@@ -1,12 +1,12 @@
 """Leases at their owner: how long each lives, and how it ends. The rules, as the file has them.
 
-S1 who: the owner of the lease's slot, for one reign; its table begins empty (`reigning.py`).
-S2 full again: a lease that is first seen under a reign has its whole time from that moment. A
+S1 who: the owner of the lease's slot, for one term; its table begins empty (`owned.py`).
+S2 full again: a lease that is first seen under a term has its whole time from that moment. A
    change of owner lengthens leases and never shortens one.
 S3 renewal: in memory, the moment it arrives (longer is always safe), and answered after a read that
-   was asked later has confirmed the reign (`confirming.py`).
+   was asked later has confirmed the term (`confirming.py`).
 S4 expiry: an overdue lease is *ending*: neither renewed nor said to live until the outcome of that
-   is known. The update that ends it names the reign, since a successor would find the document
+   is known. The update that ends it names the term, since a successor would find the document
    unchanged. Endings are bounded, at a time and per second: clients are served as well.
 S5 what has ended is swept: `sweeping.py`.
 S6 a holder that has stopped ends its lease at once. A client that ends the lease of another holder
@@ -26,7 +26,7 @@ from docstore.sessions.calling import Served
 from docstore.sessions.confirming import Confirming
 from docstore.sessions.core import Core
 from docstore.sessions.deadlines import Deadlines
-from docstore.sessions.reigning import Known, Reigning
+from docstore.sessions.owned import Known, OwnedDocuments
 from docstore.sessions.sweeping import Sweeping
 
 
@@ -56,14 +56,14 @@ class Leasing:
     path = LEASES
 
     def __init__(
-        self, core: Core, reigning: Reigning, confirming: Confirming, updates: Updates
+        self, core: Core, owned: OwnedDocuments, confirming: Confirming, updates: Updates
     ) -> None:
         self._core = core
-        self._reigning = reigning
+        self._owned = owned
         self._confirming = confirming
         self._updates = updates
         self.deadlines = Deadlines[str](core)
-        self.sweeping = Sweeping(core, reigning)
+        self.sweeping = Sweeping(core, owned)
         self.calls: Mapping[str, Callable[[Served], None]] = {
             "keep-alive": self._keep_alive,
             "remaining": self._remaining,
@@ -74,7 +74,7 @@ class Leasing:
         """How many may be begun now, of those a second."""
         self._allowed_at = core.now
         self._again: deque[tuple[float, Known]] = deque()
-        """Endings that failed -> when to try again, under the same reign."""
+        """Endings that failed -> when to try again, under the same term."""
 
     # The documents
 
@@ -87,7 +87,7 @@ class Leasing:
         lease: LeaseState = known.found
         if lease.phase is not LeasePhase.ENDED:
             self.deadlines.grant(known.link, lease.ttl_ms / 1000)
-            self._core.counters["granted_again"] += known.tag[0] < known.reign
+            self._core.counters["granted_again"] += known.tag[0] < known.epoch
 
     def changed(self, known: Known) -> None:
         """Sweep a lease that has ended: surely, as a listing shows what may never be decided."""
@@ -118,7 +118,7 @@ class Leasing:
         self._core.counters["keepalives"] += len(ids)
         for each in ids:
             link = f"{LEASES}/{each}"
-            known = self._reigning.at(link)
+            known = self._owned.at(link)
             if known is not None and known.found.phase is LeasePhase.ALIVE:
                 self.deadlines.renew(link)
             self._confirm(batch, each, link)
@@ -161,12 +161,12 @@ class Leasing:
             if self._again[0][0] > core.now or self._room < 1:
                 break
             known = self._again.popleft()[1]
-            if self._reigning.at(known.link) is known:
+            if self._owned.at(known.link) is known:
                 self._end(known)
         for link, overdue_s in self.deadlines.overdue(self._room):
             core.counters["expired"] += 1
             core.counters["expiry_lag_us"] += int(overdue_s * 1e6)
-            overdue = self._reigning.at(link)
+            overdue = self._owned.at(link)
             if overdue is not None:
                 self._end(overdue)
         self.sweeping.tick()
@@ -191,8 +191,8 @@ class Leasing:
             known.tag,
             json.dump(request),
             lambda row, is_done: self._ended(known, row),
-            is_relevant=lambda: self._reigning.at(link) is known,
-            reign=known.reign,
+            is_relevant=lambda: self._owned.at(link) is known,
+            only_epoch=known.epoch,
         )
 
     def _make_sure(self, known: Known) -> None:
@@ -213,6 +213,6 @@ class Leasing:
             self._go_on(known)
 
     def _go_on(self, known: Known, now: Known | None = None) -> None:
-        is_ours = self._reigning.at(known.link) is known
+        is_ours = self._owned.at(known.link) is known
         if is_ours and known.found.phase is not LeasePhase.ENDED:
             self._again.append((self._core.now + self._core.config.again_s, known))

@@ -23,7 +23,7 @@ from docstore.sessions.core import Core
 from docstore.sessions.effects import SessionEffect
 from docstore.sessions.events import Asked, Confirmed, SessionEvent
 from docstore.sessions.leasing import Leasing
-from docstore.sessions.reigning import Part, Reigning
+from docstore.sessions.owned import OwnedDocuments, Part
 from docstore.sessions.timing import SessionsConfig
 from docstore.sessions.turns import Promoting
 from docstore.sessions.waiting import Waiting
@@ -47,15 +47,15 @@ class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling]):
         self.core = core = Core(
             node_id, view=view, rng=rng, config=config or SessionsConfig(), now=now
         )
-        self.reigning = Reigning(core, self._noted)
-        self.updates = Updates(core, self.reigning.learn)
-        self.confirming = Confirming(core, self.reigning)
+        self.owned = OwnedDocuments(core, self._noted)
+        self.updates = Updates(core, self.owned.learn)
+        self.confirming = Confirming(core, self.owned)
         self.calls = Calls(core)
-        self.waiting = Waiting(core, self.reigning, self.confirming)
+        self.waiting = Waiting(core, self.owned, self.confirming)
         self.calls.add(self.waiting.calls)
-        self.leasing = Leasing(core, self.reigning, self.confirming, self.updates)
+        self.leasing = Leasing(core, self.owned, self.confirming, self.updates)
         promoting = [
-            Promoting(path, core, self.reigning, self.updates, waiting=self.waiting)
+            Promoting(path, core, self.owned, self.updates, waiting=self.waiting)
             for path in (ELECTIONS, LOCKS)
         ]
         coordinating = [
@@ -66,7 +66,7 @@ class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling]):
         ]
         self.parts: tuple[Part, ...] = (self.leasing, *promoting, *coordinating)
         for part in self.parts:
-            self.reigning.add(part)
+            self.owned.add(part)
             self.calls.add(part.calls)
 
     @property
@@ -76,11 +76,11 @@ class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling]):
 
     def takes(self, link: str) -> bool:
         """Say whether a document is one of a part's."""
-        return self.reigning.part_of(link) is not None
+        return self.owned.part_of(link) is not None
 
     def has_use_for(self, row: Row) -> bool:
         """Say whether to be told of a decided row can change anything: Noticed costs a step."""
-        return self.reigning.has_use_for(row)
+        return self.owned.has_use_for(row)
 
     def _stood_still(self, passed_s: float) -> None:  # Seam.
         """While this process stands still no deadline comes nearer."""
@@ -102,13 +102,13 @@ class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling]):
             case Told(token, answer):
                 self.core.told(token, answer)
             case Noticed(row):
-                self.reigning.learn(row)
+                self.owned.learn(row)
             case Confirmed(token, owners):
                 self.core.confirmed(token, owners)
             case Tick():
                 self._tick()
             case Surveyed(token, rows):
-                self.reigning.surveyed(token, rows)
+                self.owned.surveyed(token, rows)
             case LinkLost(peer):
                 self.calls.link_lost(peer)
             case _:
@@ -127,7 +127,7 @@ class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling]):
                 assert_never(message)
 
     def _tick(self) -> None:
-        self.reigning.tick()
+        self.owned.tick()
         for part in self.parts:
             part.tick()
         self.updates.tick()

@@ -21,7 +21,7 @@ from docstore.model.operation import Answer, Conditions, Operation
 from docstore.services.leases import TURNS, Behavior, LeaseState
 from docstore.services.turns import gone_request
 from docstore.sessions.core import Core
-from docstore.sessions.reigning import Known, Reigning
+from docstore.sessions.owned import Known, OwnedDocuments
 
 AGAIN_S = 0.5
 """Between two attempts on a document whose owner does not answer."""
@@ -29,7 +29,7 @@ AGAIN_S = 0.5
 
 @dataclass(slots=True, eq=False)
 class Swept:
-    """A lease that has ended, under one reign."""
+    """A lease that has ended, under one term."""
 
     known: Known
     began_at: float
@@ -42,9 +42,9 @@ class Swept:
 class Sweeping:
     """All leases of ours that have ended."""
 
-    def __init__(self, core: Core, reigning: Reigning) -> None:
+    def __init__(self, core: Core, owned: OwnedDocuments) -> None:
         self._core = core
-        self._reigning = reigning
+        self._owned = owned
         self._swept: dict[str, Swept] = {}
         self._timers: list[tuple[float, int, Swept]] = []
         self._order = count()
@@ -99,7 +99,7 @@ class Sweeping:
         known = swept.known
         conditions = Conditions(match=[list(known.tag)])
         operation = Operation(
-            verb="DELETE", link=known.link, conditions=conditions, reign=known.reign
+            verb="DELETE", link=known.link, conditions=conditions, only_epoch=known.epoch
         )
         self._core.ask(operation, lambda answer: self._deleted(swept, answer))
 
@@ -108,7 +108,7 @@ class Sweeping:
             swept.passes -= 1  # The last one once more.
             heapq.heappush(self._timers, (self._core.now + AGAIN_S, next(self._order), swept))
         elif answer.row is not None:
-            self._reigning.learn(answer.row)
+            self._owned.learn(answer.row)
 
     # One document
 

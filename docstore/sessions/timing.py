@@ -27,7 +27,7 @@ class SessionsConfig:
     """Time after a listing to list once more: by then adopted rows are on the disk."""
 
     sweep_s: float = 1.0
-    """Interval between two passes that drop tables of reigns that are over."""
+    """Interval between two passes that drop tables of terms that are over."""
 
     endings_max: int = 256
     """Endings in flight at a node: they share the Entry's places with clients."""

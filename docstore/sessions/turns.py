@@ -3,7 +3,7 @@
 The order of an election or a lock is in `ownership/by_store.py`, and needs no machine. Two things
 do. A waiting candidate is answered when its turn has come, and no other is woken. And when the
 lease of a holder has ended, the next candidate may have to wait for a grace. It is measured here,
-by the owner's clock, and in full again under a new reign. So a promotion names its reign.
+by the owner's clock, and in full again under a new term. So a promotion names its term.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from docstore.services.turns import turns_of
 from docstore.sessions.calling import Served
 from docstore.sessions.core import Core
 from docstore.sessions.deadlines import Deadlines
-from docstore.sessions.reigning import Known, Reigning
+from docstore.sessions.owned import Known, OwnedDocuments
 from docstore.sessions.waiting import Waiting
 
 PROMOTE = json.dump({"kind": "PromoteRequest"})
@@ -37,12 +37,12 @@ class Promoting:
     """The elections of this node's slots, or the locks; calls of the one answer for both."""
 
     def __init__(
-        self, path: str, core: Core, reigning: Reigning, updates: Updates, *, waiting: Waiting
+        self, path: str, core: Core, owned: OwnedDocuments, updates: Updates, *, waiting: Waiting
     ) -> None:
         self.path = path
         self.calls: Mapping[str, Callable[[Served], None]] = {"turn": self._turn}
         self._core = core
-        self._reigning = reigning
+        self._owned = owned
         self._updates = updates
         self._waiting = waiting
         self._graces: Deadlines[tuple[str, int]] = Deadlines(core)
@@ -79,7 +79,7 @@ class Promoting:
     def tick(self) -> None:
         """Promote the next candidate where the grace is over."""
         for (link, token), _ in self._graces.overdue(self._core.config.endings_max):
-            known = self._reigning.at(link)
+            known = self._owned.at(link)
             if known is not None and known.found.turns.token == token:
                 self._promote(known)
 
@@ -93,14 +93,14 @@ class Promoting:
         def told(row: Row | None, is_done: bool) -> None:
             """Look again: the queue may have changed meanwhile."""
             self._promoting.discard(key)
-            now = self._reigning.at(link)
+            now = self._owned.at(link)
             if not is_done and now is not None and now.tag != tag:
                 self.changed(now)
 
         self._core.counters["promotions"] += 1
         self._updates.change(
-            link, tag, PROMOTE, told, reign=known.reign,
-            is_relevant=lambda: self._reigning.at(link) is not None,
+            link, tag, PROMOTE, told, only_epoch=known.epoch,
+            is_relevant=lambda: self._owned.at(link) is not None,
         )  # fmt: skip
 
     def _turn(self, served: Served) -> None:

@@ -2,9 +2,9 @@
 
 A waiter is registered first (rule W1); then the document is read, as decided after that moment;
 then every decided version is offered. So no version in between is missed. Each waiter judges
-versions for itself: of a queue only the candidate whose turn it is wakes. When the reign is over
+versions for itself: of a queue only the candidate whose turn it is wakes. When the term is over
 all are sent to the next owner, and wait there: also if that is this node again, which knows nothing
-of the document under its new reign until it has read it.
+of the document under its new term until it has read it.
 """
 
 import heapq
@@ -16,7 +16,7 @@ from typing import Any
 from docstore.sessions.calling import Served
 from docstore.sessions.confirming import Confirming
 from docstore.sessions.core import Core
-from docstore.sessions.reigning import Known, Reigning
+from docstore.sessions.owned import Known, OwnedDocuments
 
 Wanted = Callable[[Known | None], Any]
 """Return what to answer (plain values) of a decided version, None to wait on.
@@ -32,7 +32,7 @@ class Waiter:
     """A call that waits."""
 
     served: Served
-    reign: int
+    epoch: int
     wanted: Wanted
     late: Late
     is_over: bool = False
@@ -41,9 +41,9 @@ class Waiter:
 class Waiting:
     """All calls that wait at this node."""
 
-    def __init__(self, core: Core, reigning: Reigning, confirming: Confirming) -> None:
+    def __init__(self, core: Core, owned: OwnedDocuments, confirming: Confirming) -> None:
         self._core = core
-        self._reigning = reigning
+        self._owned = owned
         self._confirming = confirming
         self._waiters: dict[str, dict[Waiter, None]] = {}
         """link -> its waiters, in their order of arrival."""
@@ -57,7 +57,7 @@ class Waiting:
         if self.size >= self._core.config.waiting_max:
             served.refuse(503, "too-many-waiting", "too many wait at the owner of the document")
             return
-        waiter = Waiter(served, self._core.view.reign_of(served.link), wanted, late)
+        waiter = Waiter(served, self._core.view.own_epoch(served.link), wanted, late)
         self._waiters.setdefault(served.link, {})[waiter] = None
         self.size += 1
         heapq.heappush(self._ends, (self._core.now + wait_s, next(self._order), waiter))
@@ -70,10 +70,10 @@ class Waiting:
         waiting = list(self._waiters.get(link, ()))
         if not waiting:
             return
-        known = self._reigning.at(link)
-        reign = self._core.view.reign_of(link)
+        known = self._owned.at(link)
+        epoch = self._core.view.own_epoch(link)
         for waiter in waiting:
-            if waiter.reign != reign:
+            if waiter.epoch != epoch:
                 self._lose(waiter)
             elif known is None or known.is_sure:
                 self._look(waiter, known)
@@ -84,7 +84,7 @@ class Waiting:
             waiter = heapq.heappop(self._ends)[2]
             if not waiter.is_over:
                 self._end(waiter)
-                waiter.served.reply(waiter.late(self._reigning.at(waiter.served.link)), status=202)
+                waiter.served.reply(waiter.late(self._owned.at(waiter.served.link)), status=202)
 
     def _look(self, waiter: Waiter, known: Known | None) -> None:
         result = None if waiter.is_over else waiter.wanted(known)

@@ -48,7 +48,7 @@ class Controller:
         )
         self._led_by: dict[str, set[str]] = {}
         """Node -> links of the partitions that it leads: a node's death is one look-up."""
-        self._reigns = -1
+        self._terms_opened = -1
         self._survey = self._surveyed = 0
         """Numbers of the newest listing of our slots, and of the one that was answered last."""
         self._reading = Reading(core.view, updates, updates.learn)  # Which tells us, and others.
@@ -110,8 +110,8 @@ class Controller:
     def tick(self) -> None:
         """Replace leaders whose nodes are gone, and advance the elections."""
         core = self._core
-        if core.view.reigns != self._reigns:
-            self._reigns = core.view.reigns
+        if core.view.terms_opened != self._terms_opened:
+            self._terms_opened = core.view.terms_opened
             for link in [link for link in self.governed if not core.view.owns(link)]:
                 self.forget(link)
             self._survey = core.next_token()
@@ -135,7 +135,9 @@ class Controller:
     @property
     def knows_all(self) -> bool:
         """Say whether all documents in the slots that we own have been read."""
-        is_surveyed = self._surveyed == self._survey and self._reigns == self._core.view.reigns
+        is_surveyed = (
+            self._surveyed == self._survey and self._terms_opened == self._core.view.terms_opened
+        )
         return is_surveyed and self._reading.is_done
 
     def surveyed(self, token: int, rows: Sequence[Row]) -> None:

@@ -258,14 +258,14 @@ class Follower:
         if news:
             log.extend(news)
             self._disk.append(log, [raw for _, raw in news])
-            self._take_reigns(log, following)
+            self._take_terms(log, following)
             core.counters["followed"] += len(news)
         if log.adopted != following.ballot and log.end >= following.base:
             log.adopted = following.ballot
             self._disk.save(log)
         self._disk.acknowledge(following.leader, log, following.ballot[0], probe)
 
-    def _take_reigns(self, log: PartitionLog, following: Following) -> None:
+    def _take_terms(self, log: PartitionLog, following: Following) -> None:
         """Know under which ballots the records stand; the disk must know it with the records."""
         ballots = ballots_until(following.ballots, log.end)
         if ballots != log.ballots:

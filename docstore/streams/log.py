@@ -106,12 +106,12 @@ class PartitionLog:
 
     # Changes
 
-    def open_reign(self, ballot: Ballot) -> None:
+    def open_term(self, ballot: Ballot) -> None:
         """Begin to append under `ballot`."""
         self.ballots = ballot_added(self.ballots, ballot, self.end + 1)
 
     def extend(self, batches: Sequence[tuple[Header, bytes]]) -> None:
-        """Append batches that follow `end`; their reigns are the caller's."""
+        """Append batches that follow `end`; their terms are the caller's."""
         for header, raw in batches:
             assert header.base == self.end
             self.tail.append((header, raw))

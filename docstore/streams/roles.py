@@ -111,7 +111,7 @@ class Roles:
                 core.post(controller, Rejected, item)
             return
         log.promised = log.adopted = log.joined = ballot
-        log.open_reign(ballot)
+        log.open_term(ballot)
         self._disk.save(log)
         self._follower.forget(log)
         self._leader.open(log, found)

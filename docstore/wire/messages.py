@@ -14,7 +14,7 @@ from docstore.model.document import Ballot, Ballots, Row
 class Heartbeat(NamedTuple):
     """To every member, every 200 ms: I am here, and these slots are mine.
 
-    claims: (epoch, bitmap of slots) for the slots that the sender owns, their reigns OPEN.
+    claims: (epoch, bitmap of slots) for the slots that the sender owns, their terms OPEN.
     fit: False while the sender had to yield for want of a quorum or of disk.
     faulty: bitmap of the slots whose log it cannot vouch for, b"" for none.
     ready: (configuration, bitmap): slots of the sender's ready for the next step of a change.
@@ -103,7 +103,7 @@ class Fetched(NamedTuple):
 class Offer(NamedTuple):
     """One slot's part of a Propose.
 
-    base: the end of the log that the reign began with; a replica adopts the ballot only when
+    base: the end of the log that the term began with; a replica adopts the ballot only when
     its own end reaches it. previous: ballot of row first - 1. rows may be empty: a probe.
     """
 
@@ -160,7 +160,7 @@ class Gap(NamedTuple):
 class Adopt(NamedTuple):
     """Owner to a replica that diverged: keep rows <= common, then these (rule SL4).
 
-    reigns: the owner's, up to the last row of this message.
+    terms: the owner's, up to the last row of this message.
     """
 
     slot: int

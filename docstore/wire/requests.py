@@ -105,7 +105,7 @@ class FollowDeclaration(ToOwner):
 
 
 class SlotStanding(NamedTuple):
-    """Where a slot stands. epoch: of its owner's reign; last_epoch: of its last row, n."""
+    """Where a slot stands. epoch: of its owner's term; last_epoch: of its last row, n."""
 
     slot: int
     epoch: int
@@ -129,7 +129,7 @@ class StandStill(Request[list[SlotStanding]]):
 
 
 @dataclass(frozen=True, slots=True)
-class ConfirmReigns(Request[Sequence[tuple[int, int]]]):
+class ConfirmTerms(Request[Sequence[tuple[int, int]]]):
     """Say of which slots a quorum has confirmed after this came that they are yours: (slot, epoch).
 
     timeout_s: time for that.

@@ -64,7 +64,7 @@ async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
 
 
 async def test_a_node_alone_on_a_full_disk_is_read_from_and_says_that_it_has_no_room() -> None:
-    """Pinned: its reigns ended with each batch that found no room, and no read was answered."""
+    """Pinned: its terms ended with each batch that found no room, and no read was answered."""
     store = SmallDisk()
     driver, replica = await alone(store)
     get = Operation(verb="GET", link=LINK)

@@ -39,8 +39,8 @@ async def now(node: Node) -> tuple[int, bytes]:
 def forget(node: Node) -> None:
     """Let the owner read the document anew, as another owner would."""
     for log in node[1].core.logs.values():
-        if log.reign is not None:
-            log.reign.cache.clear()
+        if log.term is not None:
+            log.term.cache.clear()
 
 
 @pytest.mark.parametrize("anew", [False, True])

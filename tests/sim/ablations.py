@@ -21,9 +21,9 @@ from docstore.documents.membership.change import advanced as _advanced
 from docstore.documents.membership.readiness import Readiness
 from docstore.documents.operations import Closed, Operations, Proposed
 from docstore.documents.outbox import Outbox
-from docstore.documents.reign import Follower, Phase, Recovery, Reign
 from docstore.documents.replica import Replica
 from docstore.documents.retention.trim import Trimmer
+from docstore.documents.term import Follower, Phase, Recovery, Term
 from docstore.documents.write_path import dedup_rebuild
 from docstore.documents.write_path import handle as handling
 from docstore.documents.write_path.append import Appender
@@ -72,7 +72,7 @@ class Ablation:
 
 
 def _own_evidence(self: TakeOver, log: Any, evidence: Any) -> Any:
-    own = log.reign.recovery.evidence.get(self.core.me)
+    own = log.term.recovery.evidence.get(self.core.me)
     return own or max(evidence, key=lambda each: (each.adopted, each.end))
 
 
@@ -80,12 +80,12 @@ def _longest(self: TakeOver, log: Any, evidence: Any) -> Any:
     return max(evidence, key=lambda each: (each.end, each.adopted))
 
 
-def _one_promise(self: TakeOver, log: Any, reign: Reign) -> bool:
-    return self.core.me in reign.recovery.evidence
+def _one_promise(self: TakeOver, log: Any, term: Term) -> bool:
+    return self.core.me in term.recovery.evidence
 
 
-def _open_at_once(self: Decider, log: Any, reign: Reign) -> bool:
-    return reign.ends.get(self.core.me, -1) >= reign.base
+def _open_at_once(self: Decider, log: Any, term: Term) -> bool:
+    return term.ends.get(self.core.me, -1) >= term.base
 
 
 def _over_a_hole(self: Acceptor, log: Any, ballot: Any, offer: Any) -> bool:
@@ -105,8 +105,8 @@ def _lease_from_now(self: Confirmer, asked: Any) -> float:
 
 
 def _lease_for_ever(self: Confirmer, asked: Any, log: SlotLog) -> None:
-    if log.reign is not None:
-        log.reign.lease_until = self.core.now + 1e9
+    if log.term is not None:
+        log.term.lease_until = self.core.now + 1e9
 
 
 def _forgets_leases(self: Leases, slot: int, candidate: str, now: float) -> bool:
@@ -170,14 +170,14 @@ def _resume(self: Replica, *arguments: Any, **keywords: Any) -> None:
     _init(self, *arguments, **keywords)
     for log in self.core.logs.values():
         if log.promised[1] == self.core.me and log.adopted == log.promised:
-            reign = Reign(log.promised, Phase.OPEN, Recovery(float("inf")), base=log.end)
-            self.core.logs.set_reign(log, reign)
-            reign.ends = {self.core.me: log.end}
-            reign.recovery.identical = set(log.replicas)
-            reign.recovered = True
+            term = Term(log.promised, Phase.OPEN, Recovery(float("inf")), base=log.end)
+            self.core.logs.set_term(log, term)
+            term.ends = {self.core.me: log.end}
+            term.recovery.identical = set(log.replicas)
+            term.recovered = True
             log.decided = log.end
             others = [peer for peer in log.replicas if peer != self.core.me]
-            reign.followers = {peer: Follower(acked=0, sent=log.end) for peer in others}
+            term.followers = {peer: Follower(acked=0, sent=log.end) for peer in others}
 
 
 def _always(*_: Any, **__: Any) -> bool:
@@ -227,7 +227,7 @@ def _begin_full(core: Core, slot: int) -> SlotLog:
     return log
 
 
-def _use_and_reign_on(self: Replica, configuration: Configuration) -> None:
+def _use_and_stay(self: Replica, configuration: Configuration) -> None:
     """Count by another configuration without preparing anew."""
     with patch.object(reconfigure, "depose", _nothing):
         _use(self, configuration)
@@ -250,7 +250,7 @@ def _counts_nothing(self: Trimmer) -> dict[str, int]:
     return {}
 
 
-def _what_is_here(self: Trimmer, log: SlotLog, reign: Reign) -> int:
+def _what_is_here(self: Trimmer, log: SlotLog, term: Term) -> int:
     """Ask nobody how far the other replicas are."""
     return min(log.decided, log.durable)
 
@@ -322,7 +322,7 @@ ABLATIONS: dict[str, Ablation] = {
     ),
     "any-configuration-counts": Ablation("M2", ((Replica, "is_current", _always),), CHANGES),
     "newcomers-begin-full": Ablation("D4", ((reconfigure, "_begin_empty", _begin_full),), CHANGES),
-    "reigns-outlive-a-change": Ablation("M2", ((Replica, "_use", _use_and_reign_on),), CHANGES),
+    "reigns-outlive-a-change": Ablation("M2", ((Replica, "_use", _use_and_stay),), CHANGES),
     "two-votes-in-a-generation": Ablation("V1", ((Voter, "asked", _vote_again),), VOTES),
     "no-promise-check": Ablation("P2", ((Acceptor, "is_fenced", _never),), TAKEOVERS),
     "own-log-as-base": Ablation("T2", ((TakeOver, "best", _own_evidence),), TAKEOVERS),

@@ -28,8 +28,8 @@ from typing import Any
 
 from docstore.documents.depose import depose
 from docstore.documents.events import Event, Requested
-from docstore.documents.reign import Phase
 from docstore.documents.replica import Replica
+from docstore.documents.term import Phase
 from docstore.documents.timing import ReplicaConfig, SendingBounds
 from docstore.machines.effects import Persist, Read, Send
 from docstore.machines.events import LinkMade, Persisted, QueriesAnswered, Received, TurnEnded
@@ -186,11 +186,11 @@ class World:
         for node in self.nodes.values():
             if node.commits:
                 yield ("committed", node.name)
-            reign = node.replica.core.logs[0].reign
-            if reign is None:
+            term = node.replica.core.logs[0].term
+            if term is None:
                 if self.ballots < self.bounds.ballots:
                     yield ("prepares", node.name)
-            elif reign.phase is Phase.OPEN:
+            elif term.phase is Phase.OPEN:
                 if self.writes < self.bounds.writes:
                     yield ("writes", node.name)
             else:
@@ -245,19 +245,19 @@ class World:
         parts.append([(row.n, row.ballot, row.digest) for row in decided])
         for node in self.nodes.values():
             core = node.replica.core
-            log, reign = core.logs[0], core.logs[0].reign
+            log, term = core.logs[0], core.logs[0].term
             parts.append(
                 (log.promised, log.adopted, log.end, log.durable, log.decided, log.ballots,
                  log.full, sorted(log.pending), len(core.outbox.unfinished), node.boot)
             )  # fmt: skip
             parts.append([text for _, _, text in node.commits])
             parts.append(repr(node.disk.recovered("", 0).slots))
-            if reign is not None:
-                followers = [(p, f.acked, f.sent, f.adopted) for p, f in reign.followers.items()]
+            if term is not None:
+                followers = [(p, f.acked, f.sent, f.adopted) for p, f in term.followers.items()]
                 parts.append(
-                    (reign.ballot, reign.phase, reign.base, reign.recovered,
-                     sorted(reign.ends.items()), sorted(reign.recovery.evidence),
-                     len(reign.clients.updates),
+                    (term.ballot, term.phase, term.base, term.recovered,
+                     sorted(term.ends.items()), sorted(term.recovery.evidence),
+                     len(term.clients.updates),
                      followers)
                 )  # fmt: skip
         return hashlib.blake2b(repr(parts).encode(), digest_size=12).digest()

@@ -61,10 +61,10 @@ _after: Callable[..., Any] = offsets._after
 
 
 def _the_rest(self: Coordinating, known: Any) -> None:
-    """Let members of before this reign have a part of their session only."""
+    """Let members of before this term have a part of their session only."""
     _changed(self, known)
     for member, heard in self._governed[known.link].heard.items():
-        key, is_new = (known.link, member), heard.number < 0 and known.tag[0] < known.reign
+        key, is_new = (known.link, member), heard.number < 0 and known.tag[0] < known.epoch
         deadline = self._deadlines._known.get(key)
         if is_new and deadline is not None and not deadline.is_ending:
             self._deadlines.grant(key, deadline.span_s / 8)

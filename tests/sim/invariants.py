@@ -4,7 +4,7 @@ from collections import Counter
 
 from docstore.documents.log import SlotLog
 from docstore.documents.parts import span_of
-from docstore.documents.reign import Phase
+from docstore.documents.term import Phase
 from docstore.model.document import Ballot, Row, ballot_at
 from docstore.ownership.by_vote import Role
 from docstore.storage.store import Rows, Status
@@ -48,15 +48,15 @@ class Invariants:
         self._check_register(process)
         self._check_past(process)
         core = process.replica.core
-        reigning = [log.slot for log in core.logs.values() if log.reign is not None]
-        if [log.slot for log, reign in core.logs.reigns() if log.reign is reign] != reigning:
+        leading = [log.slot for log in core.logs.values() if log.term is not None]
+        if [log.slot for log, term in core.logs.terms() if log.term is term] != leading:
             raise Violation(f"{process.name} does not know which slots it tries to own")
         for log in core.logs.values():
             self._check_promise(process, log)
             self._check_contents(process, log)
             self._check_whole(process, log)
-            reign = log.reign
-            if reign is not None and reign.phase is Phase.OPEN:
+            term = log.term
+            if term is not None and term.phase is Phase.OPEN:
                 self._check_open(process, log)
                 self._check_room(process, log)
                 self._note_decided(process, log)
@@ -132,11 +132,11 @@ class Invariants:
 
         One that opens late, when a higher ballot has decided already, cannot decide any more.
         """
-        assert log.reign is not None
-        key = (log.slot, log.reign.ballot)
+        assert log.term is not None
+        key = (log.slot, log.term.ballot)
         if key in self._opened:
             return
-        self._opened[key] = log.reign.base
+        self._opened[key] = log.term.base
         mine = self._rows(process, log)
         under = self._decided_under.get(log.slot, [])
         decided = self.decided.get(log.slot, [])
@@ -144,7 +144,7 @@ class Invariants:
         newest = {row.link: row.version for row in passed}
         dead = {row.link: row.version for row in passed if row.deleted}
         for row, ballot in zip(decided, under, strict=True):
-            if ballot > log.reign.ballot:
+            if ballot > log.term.ballot:
                 continue
             self.checked["I5"] += 1
             held = mine.get(row.n)
@@ -157,14 +157,14 @@ class Invariants:
                     continue  # A tombstone that the floor stands for, or a version before it.
             if held is None or held != row:
                 raise Violation(
-                    f"I5: {process.name} opened slot {log.slot} under {log.reign.ballot}"
+                    f"I5: {process.name} opened slot {log.slot} under {log.term.ballot}"
                     f" without the decided row {row.n}"
                 )
 
     def _check_room(self, process: Process, log: SlotLog) -> None:
         """Check that an owner makes rows only if it has room, and a quorum may have (O7, O8)."""
-        assert log.reign is not None
-        key, core = (log.slot, log.reign.ballot), process.replica.core
+        assert log.term is not None
+        key, core = (log.slot, log.term.ballot), process.replica.core
         before, self._made[key] = self._made.get(key, log.end), log.end
         if log.end == before:
             return
@@ -179,7 +179,7 @@ class Invariants:
         decided = self.decided.setdefault(log.slot, [])
         if log.decided <= len(decided):
             return
-        assert log.reign is not None
+        assert log.term is not None
         under = self._decided_under.setdefault(log.slot, [])
         mine = self._rows(process, log)
         for n in range(len(decided) + 1, log.decided + 1):
@@ -188,7 +188,7 @@ class Invariants:
                 raise Violation(f"I12: {process.name} decided row {n}, which it does not hold")
             self._check_row(row)
             decided.append(row)
-            under.append(log.reign.ballot)
+            under.append(log.term.ballot)
 
     def _check_row(self, row: Row) -> None:
         """I9: an operation once; I11: versions of a link grow by one."""

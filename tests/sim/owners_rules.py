@@ -22,11 +22,11 @@ SEEDS_MAX = 1_000
 
 IDEAS: Sequence[tuple[str, Sequence[str]]] = (
     (
-        "only the reign that judged may end a lease, or change a group",
+        "only the term that judged may end a lease, or change a group",
         ("ended-under-any-reign", "groups-changed-under-any-reign"),
     ),
     (
-        "an answer rests on a read that a majority has confirmed, of the same owner and reign",
+        "an answer rests on a read that a majority has confirmed, of the same owner and term",
         (
             "answered-from-memory", "confirmed-by-anybody",
             "members-answered-from-memory", "members-confirmed-by-anybody",

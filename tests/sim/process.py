@@ -6,9 +6,9 @@ from random import Random
 from typing import Any, Protocol
 
 from docstore.documents.effects import ChangeAnswered, Publish, ReadIndexAnswered, Reconfigured
-from docstore.documents.events import DiskFilled, Event, NeedsRead
+from docstore.documents.events import DiskFilled, Event, PinsRead
 from docstore.documents.replica import Replica
-from docstore.documents.retention.pins import Needs
+from docstore.documents.retention.pins import Pins
 from docstore.documents.timing import ReplicaConfig
 from docstore.machines.effects import Alarm, Give, Persist, Read, Send
 from docstore.machines.events import (
@@ -163,7 +163,7 @@ class Process:
         )
         self._world.after(self._world.rng.random() * TICK_S, self._tick, self.life)
         if self.versions:
-            self.feed(NeedsRead(Needs(-inf, {})))
+            self.feed(PinsRead(Pins(-inf, {})))
             self._world.after(self._world.rng.random() * READING_S, self._learn, self.life)
         if self.companion is not None:
             self.companion.start()
@@ -321,7 +321,7 @@ class Process:
         """Read what is needed of the past, again and again."""
         if life == self.life:
             counts = dict.fromkeys(("/t", "/t:"), self.versions)
-            self.feed(NeedsRead(Needs(self._world.now, {}, counts)))
+            self.feed(PinsRead(Pins(self._world.now, {}, counts)))
             self._world.after(READING_S, self._learn, life)
 
     def _tick(self, life: int) -> None:

@@ -2,7 +2,7 @@
 
 An operation takes effect at one moment between question and answer, or does not, or after the
 answer that its fate is unknown. Who owns a slot moves when nodes die or are not heard, and a
-deposed owner believes for a while that it still is one, as an open reign does.
+deposed owner believes for a while that it still is one, as an open term does.
 """
 
 import zlib
@@ -41,9 +41,9 @@ class Register:
         """How often an operation goes wrong; 0 once all is healed: nothing is lost or late then."""
         self.owners = {slot: hosts.names[slot % len(hosts.names)] for slot in range(slots)}
         self.epochs = dict.fromkeys(range(slots), 1)
-        self.reigns = dict.fromkeys(hosts.names, 1)
+        self.terms = dict.fromkeys(hosts.names, 1)
         self.beliefs = {name: self._slots_of(name) for name in hosts.names}
-        """Node -> the slots that it believes to own, each with the epoch of its reign."""
+        """Node -> the slots that it believes to own, each with the epoch of its term."""
         self.known = {name: dict(self.owners) for name in hosts.names}
         self._away_since: dict[int, float] = {}
         self._services = services
@@ -121,7 +121,7 @@ class Register:
         made = self._by_key.get((link, operation.key))
         if made is not None:
             return said._replace(code="repeated", row=made)
-        if operation.reign and operation.reign != said.epoch:
+        if operation.only_epoch and operation.only_epoch != said.epoch:
             return said._replace(status=412, code="other-reign")
         outcome = handle(current, operation, self._services(link), floor=-1, now_us=lambda: 0)
         if isinstance(outcome, Refused):
@@ -185,7 +185,7 @@ class Register:
         return 2 * (reached + 1) <= len(self.hosts.names)
 
     def _crashed(self, host: Host) -> None:
-        """End what a node believes: a reign never outlives its process, however soon it is back."""
+        """End what a node believes: a term never outlives its process, however soon it is back."""
         self.beliefs[host.name].clear()
 
     def _tick(self) -> None:
@@ -221,7 +221,7 @@ class Register:
         self._away_since.pop(slot, None)
         self.beliefs[owner][slot] = self.epochs[slot]
         self.known[owner][slot] = owner
-        self.reigns[owner] += 1
+        self.terms[owner] += 1
 
     def _learn(self, name: str) -> None:
         """Let a node hear, sooner or later, who owns what."""
@@ -236,7 +236,7 @@ class Register:
                     # It was down for so short a time that nobody took over.
                     self.epochs[slot] += 1
                     self.beliefs[name][slot] = self.epochs[slot]
-                    self.reigns[name] += 1
+                    self.terms[name] += 1
 
 
 def _identity(key: str, fences: Sequence[Fence]) -> bytes:
@@ -258,8 +258,8 @@ class RegisterView:
         return tuple(self._hosts.names)
 
     @property
-    def reigns(self) -> int:
-        return self._register.reigns[self._name]
+    def terms_opened(self) -> int:
+        return self._register.terms[self._name]
 
     @property
     def lacks_quorum(self) -> bool:
@@ -282,7 +282,7 @@ class RegisterView:
     def owns(self, link: str) -> bool:
         return self._register.slot_of(link) in self._register.beliefs[self._name]
 
-    def reign_of(self, link: str) -> int:
+    def own_epoch(self, link: str) -> int:
         return self._register.beliefs[self._name].get(self._register.slot_of(link), 0)
 
     def owner_of(self, link: str) -> str:

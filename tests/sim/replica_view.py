@@ -1,8 +1,8 @@
 """What streams may know of the group, from the replica of documents beside them."""
 
 from docstore.documents.owners import owner_of
-from docstore.documents.reign import Phase
 from docstore.documents.replica import Replica
+from docstore.documents.term import Phase
 
 
 class ReplicaView:
@@ -27,7 +27,7 @@ class ReplicaView:
         return {each.name: each.zone for each in self._core.configuration.members}
 
     @property
-    def reigns(self) -> int:
+    def terms_opened(self) -> int:
         return self._core.counters["opened"]
 
     @property
@@ -49,13 +49,13 @@ class ReplicaView:
         return known and self._core.may_own(node)
 
     def owns(self, link: str) -> bool:
-        return self.reign_of(link) > 0
+        return self.own_epoch(link) > 0
 
-    def reign_of(self, link: str) -> int:
+    def own_epoch(self, link: str) -> int:
         log = self._core.logs.get(self._core.slot_of(link))
-        if log is None or log.reign is None or log.reign.phase is not Phase.OPEN:
+        if log is None or log.term is None or log.term.phase is not Phase.OPEN:
             return 0
-        return log.reign.ballot[0]
+        return log.term.ballot[0]
 
     def owner_of(self, link: str) -> str:
         return owner_of(self._core, self._core.slot_of(link)) or ""

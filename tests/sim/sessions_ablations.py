@@ -62,14 +62,14 @@ _carrying: Callable[..., handle.New] = handle.carrying
 _promoted: Callable[..., by_store.Turns] = by_store.promoted
 
 
-def _for_any_reign(self: Updates, *arguments: Any, reign: int = 0, **more: Any) -> None:
+def _for_any_term(self: Updates, *arguments: Any, only_epoch: int = 0, **more: Any) -> None:
     _change(self, *arguments, **more)
 
 
 def _from_memory(self: Confirming, link: str, then: Any, lost: Any) -> None:
     """Answer from the table, at once."""
     if self._core.view.owns(link):
-        then(self._reigning.at(link))
+        then(self._owned.at(link))
     else:
         lost()
 
@@ -77,15 +77,15 @@ def _from_memory(self: Confirming, link: str, then: Any, lost: Any) -> None:
 def _by_whomever(self: Confirming, questions: Any, answer: Any) -> None:
     """Take any answer for one of ours."""
     core = self._core
-    reign = core.view.reign_of(questions[0].link)
-    _answered(self, questions, answer._replace(owner=core.me, epoch=reign))
+    epoch = core.view.own_epoch(questions[0].link)
+    _answered(self, questions, answer._replace(owner=core.me, epoch=epoch))
 
 
 def _the_rest(self: Leasing, known: Any) -> None:
-    """Let a lease of before this reign have what a wall clock would leave of its time."""
+    """Let a lease of before this term have what a wall clock would leave of its time."""
     _entered(self, known)
     deadline = self.deadlines._known.get(known.link)
-    if deadline is not None and known.tag[0] < known.reign:
+    if deadline is not None and known.tag[0] < known.epoch:
         self.deadlines.grant(known.link, deadline.span_s / 4)
         self.deadlines._known[known.link].span_s = deadline.span_s
 
@@ -139,7 +139,7 @@ def _swept_once(shape: Shape) -> SessionsConfig:
 
 def _read_then_waiting(self: Waiting, served: Any, wait_s: float, wanted: Any, late: Any) -> None:
     """Look, and register once that is confirmed."""
-    found = wanted(self._reigning.at(served.link))
+    found = wanted(self._owned.at(served.link))
     if found is not None:
         served.reply(found)
         return
@@ -179,9 +179,9 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 RULES: dict[str, Ablation] = {
-    "ended-under-any-reign": Ablation("S4", ((Updates, "change", _for_any_reign),), DELUDED),
+    "ended-under-any-reign": Ablation("S4", ((Updates, "change", _for_any_term),), DELUDED),
     "groups-changed-under-any-reign": Ablation(
-        "G1", ((Updates, "change", _for_any_reign),), CHANGES
+        "G1", ((Updates, "change", _for_any_term),), CHANGES
     ),
     "answered-from-memory": Ablation("S3", ((Confirming, "confirm", _from_memory),), DELUDED),
     "confirmed-by-anybody": Ablation("S3", ((Confirming, "_answered", _by_whomever),), DELUDED),

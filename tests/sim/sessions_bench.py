@@ -326,7 +326,7 @@ class SessionRegister(Register):
         self._hand(slot, [name for name in self.able() if name != before])
 
     def _noticed(self, name: str, life: int, row: Row) -> None:
-        """A reign begins with all that was decided before it, in order (`decide.py`).
+        """A term begins with all that was decided before it, in order (`decide.py`).
 
         So who owns a slot does not take an older version, of which it hears late, for the newest.
         """

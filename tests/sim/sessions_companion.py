@@ -107,7 +107,7 @@ class Keeper:
         if self.sessions.takes(row.link):
             is_of_use = self.node.paused or self.sessions.has_use_for(row)
             self.feed(Noticed(row))
-            assert is_of_use or row.slot not in self.sessions.reigning._tables, row.link
+            assert is_of_use or row.slot not in self.sessions.owned._tables, row.link
 
     def call(
         self,
@@ -144,12 +144,12 @@ class Keeper:
         Members of groups are not among them: a part may change without the document, and they
         come by themselves with every pulse.
         """
-        view, tables = self.sessions.core.view, self.sessions.reigning._tables
+        view, tables = self.sessions.core.view, self.sessions.owned._tables
         found = set()
         for link, waiting in self.sessions.waiting._waiters.items():
             table = tables.get(view.slot_of(link))
             known = None if table is None else table.documents.get(link)
-            if known is not None and known.is_sure and known.reign == view.reign_of(link):
+            if known is not None and known.is_sure and known.epoch == view.own_epoch(link):
                 found |= {
                     waiter
                     for waiter in waiting

@@ -70,12 +70,12 @@ class Sight:
 
     def __init__(self, me: str) -> None:
         self._me = me
-        self.owner, self.reign = "a", 1 if me == "a" else 0
+        self.owner, self.epoch = "a", 1 if me == "a" else 0
         self.zones: dict[str, str] = {}
 
     @property
-    def reigns(self) -> int:
-        return self.reign
+    def terms_opened(self) -> int:
+        return self.epoch
 
     def is_alive(self, node: str) -> bool:
         return True
@@ -87,10 +87,10 @@ class Sight:
         return True
 
     def owns(self, link: str) -> bool:
-        return self.reign > 0
+        return self.epoch > 0
 
-    def reign_of(self, link: str) -> int:
-        return self.reign
+    def own_epoch(self, link: str) -> int:
+        return self.epoch
 
     def owner_of(self, link: str) -> str:
         return self.owner
@@ -111,7 +111,7 @@ class World:
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
         self.now = 10.0
-        self.owner, self.reign = "a", 1
+        self.owner, self.epoch = "a", 1
         state = GroupState(parts={"": 1}, settings=SETTINGS).pack()
         self.row = Row(0, 0, 1, "a", LINK, 0, "POST", 0, False, b"", b"", b"", state)
         self.sights = {name: Sight(name) for name in NODES}
@@ -159,12 +159,12 @@ class World:
                     case Send(to, message):
                         queue.append((to, Received(name, message)))
                     case Ask(token, operation, _) if operation.is_read:
-                        answer = Answer(200, row=self.row, owner=self.owner, epoch=self.reign)
+                        answer = Answer(200, row=self.row, owner=self.owner, epoch=self.epoch)
                         queue.append((name, Told(token, answer)))
                     case Ask(token, operation, _):
                         self.updates.append((name, token, operation))
                     case Confirm(token, links, _):
-                        owners = dict.fromkeys(links, (self.owner, self.reign))
+                        owners = dict.fromkeys(links, (self.owner, self.epoch))
                         queue.append((name, Confirmed(token, owners)))
                     case Survey(token):
                         queue.append((name, Surveyed(token, [self.row])))
@@ -189,8 +189,8 @@ class World:
         self._feed(name, Told(token, answer))
 
     def _apply(self, operation: Operation) -> Answer:
-        said = Answer(200, row=self.row, owner=self.owner, epoch=self.reign)
-        if operation.reign not in (0, self.reign):
+        said = Answer(200, row=self.row, owner=self.owner, epoch=self.epoch)
+        if operation.only_epoch not in (0, self.epoch):
             return said._replace(status=412, code="other-reign")
         outcome = handle(self.row, operation, SERVICE, floor=-1, now_us=lambda: 0)
         if isinstance(outcome, Refused):
@@ -198,7 +198,7 @@ class World:
         if isinstance(outcome, Unchanged):
             return said
         self.row = self.row._replace(
-            epoch=self.reign, owner=self.owner, version=outcome.version, state=outcome.state
+            epoch=self.epoch, owner=self.owner, version=outcome.version, state=outcome.state
         )
         for name in NODES:
             self._feed(name, Noticed(self.row))
@@ -257,7 +257,7 @@ class World:
             yield ("beat", 0)
         if self.successions < bounds.successions:
             yield ("succession", 0)
-        if self.sights["a"].reign not in (0, self.reign):
+        if self.sights["a"].epoch not in (0, self.epoch):
             yield ("notices", 0)
         for name in MEMBERS:
             if name in self.stopped:
@@ -288,11 +288,11 @@ class World:
                 self._beat()
             case "succession":
                 self.successions += 1
-                self.owner, self.reign = "b", self.reign + 1
-                self.sights["b"].owner, self.sights["b"].reign = "b", self.reign
+                self.owner, self.epoch = "b", self.epoch + 1
+                self.sights["b"].owner, self.sights["b"].epoch = "b", self.epoch
                 self._feed("b", Tick())
             case "notices":
-                self.sights["a"].owner, self.sights["a"].reign = "b", 0
+                self.sights["a"].owner, self.sights["a"].epoch = "b", 0
                 self._feed("a", Tick())
             case "stops":
                 self.stops += 1
@@ -323,7 +323,7 @@ class World:
         counts = (self.beats, self.successions, self.unknown, self.stops, self.leaves, self.delays)
         parts: list[Any] = [counts, self.row, self.flying, self.late, self.updates]
         parts += [sorted(self.stopped), sorted(self.left), sorted(self._asking.values())]
-        parts += [(sight.owner, sight.reign) for sight in self.sights.values()]
+        parts += [(sight.owner, sight.epoch) for sight in self.sights.values()]
         parts += [_coordinator(machine) for machine in self.machines.values()]
         parts += [_member(member) for member in self.members.values()]
         return hashlib.blake2b(repr(parts).encode(), digest_size=12).digest()
@@ -342,7 +342,7 @@ def _coordinator(machine: Sessions) -> list[Any]:
     for governed in coordinating._governed.values():
         joining = {name: len(each) for name, each in governed.joining.items()}
         leaving = {name: len(each) for name, each in governed.leaving.items()}
-        known = (governed.known.tag, governed.known.reign, governed.known.is_sure, governed.group)
+        known = (governed.known.tag, governed.known.epoch, governed.known.is_sure, governed.group)
         found += [known, governed.heard, governed.changes, governed.draft, joining, leaving]
     return found
 

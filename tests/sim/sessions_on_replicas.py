@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from docstore.documents.events import ReadIndexAsked, Requested
-from docstore.documents.reign import Phase
+from docstore.documents.term import Phase
 from docstore.documents.timing import LeadershipTimes, ReplicaConfig
 from docstore.machines.events import DrainAsked
 from docstore.machines.view import View
@@ -75,8 +75,8 @@ class ReplicaBench(Bench):
     def survey(self, node: str) -> Sequence[Row]:
         """Return the documents of a node's own slots."""
         process, keeper = self._process(node), self.keepers[node]
-        reigns = process.replica.core.logs.reigns()
-        owned = [log.slot for log, reign in reigns if reign.phase is Phase.OPEN]
+        terms = process.replica.core.logs.terms()
+        owned = [log.slot for log, term in terms if term.phase is Phase.OPEN]
         found = [process.disk.below(f"{path}/", owned) for path in keeper.sessions.paths]
         return [row for rows in found for row in rows]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from docstore.documents.events import Requested
-from docstore.documents.reign import Phase
+from docstore.documents.term import Phase
 from docstore.documents.timing import LeadershipTimes, ReplicaConfig
 from docstore.machines.events import DrainAsked
 from docstore.machines.view import View
@@ -245,9 +245,7 @@ class ReplicaBench(Bench):
         """Return the documents of a node's own slots."""
         process = self.node(node)
         owned = [
-            log.slot
-            for log, reign in process.replica.core.logs.reigns()
-            if reign.phase is Phase.OPEN
+            log.slot for log, term in process.replica.core.logs.terms() if term.phase is Phase.OPEN
         ]
         found: Sequence[Row] = process.disk.below(f"{STREAMS}/", owned)
         return found

@@ -153,8 +153,8 @@ class StreamInvariants:
             if header.end <= max(fresh, log.start):
                 break
             if log.epoch_of(header.base)[0] != header.epoch:
-                reign = log.epoch_of(header.base)
-                raise Violation(f"RI18: {key} has {header.epoch} at {header.base}, not {reign}")
+                epoch = log.epoch_of(header.base)
+                raise Violation(f"RI18: {key} has {header.epoch} at {header.base}, not {epoch}")
             self._note(key, book, header, raw)
 
     def _note(self, key: tuple[str, str], book: Book, header: Header, raw: bytes) -> None:

@@ -18,7 +18,7 @@ from docstore.documents.catchup.pages import Pages
 from docstore.documents.core import Core
 from docstore.documents.log import SlotLog
 from docstore.documents.peers import NEVER
-from docstore.documents.reign import WHEREVER, Follower, Phase, Reign
+from docstore.documents.term import WHEREVER, Follower, Phase, Term
 from docstore.documents.write_path.propose import offer_of
 from docstore.model.document import Row, ballots_until, common_end
 from docstore.wire.messages import Adopt, Gap, Propose
@@ -51,56 +51,56 @@ class CatchUp:
         sent = 0
         while self._overdue and (sent < SLOTS_A_TICK or _is_awaited(self._overdue[-1])):
             log = self._overdue.pop()
-            sent += log.reign is not None and self.resend(log, log.reign)
+            sent += log.term is not None and self.resend(log, log.term)
 
     def _find_overdue(self) -> list[SlotLog]:
         """Return the overdue slots, the most urgent last: awaited ones, then by time waited."""
         found = []
         before = self.core.now - self.core.config.sending.resend_interval_s
-        for log, reign in self.core.logs.reigns():
-            if reign.phase is not Phase.PREPARING and _has_late(log, reign, before):
-                times = [follower.sent_at for _, follower in self._lagging(log, reign)]
+        for log, term in self.core.logs.terms():
+            if term.phase is not Phase.PREPARING and _has_late(log, term, before):
+                times = [follower.sent_at for _, follower in self._lagging(log, term)]
                 if times:
                     found.append((_is_awaited(log), -min(times), log))
         return [log for _, _, log in sorted(found, key=lambda each: each[:2])]
 
-    def _lagging(self, log: SlotLog, reign: Reign) -> list[tuple[str, Follower]]:
+    def _lagging(self, log: SlotLog, term: Term) -> list[tuple[str, Follower]]:
         """Return the linked followers that lag and have not answered for a while."""
         before = self.core.now - self.core.config.sending.resend_interval_s
         return [
             (peer, follower)
-            for peer, follower in reign.followers.items()
+            for peer, follower in term.followers.items()
             if follower.sent_at <= before
             and not (follower.adopted and follower.acked >= log.end)
             and self.core.peers[peer].linked
             and not self._copying.is_in_line(peer, log.slot)
         ]
 
-    def probe(self, log: SlotLog, reign: Reign, peer: str) -> None:
+    def probe(self, log: SlotLog, term: Term, peer: str) -> None:
         """Ask a replica for its log state, by an offer without rows at the end of the log."""
-        follower = reign.followers[peer]
-        follower.sent, follower.sent_at = log.end - len(reign.fresh), self.core.now
-        offer = offer_of(log, reign, follower.sent + 1, ())
+        follower = term.followers[peer]
+        follower.sent, follower.sent_at = log.end - len(term.fresh), self.core.now
+        offer = offer_of(log, term, follower.sent + 1, ())
         self.outbox.send(peer, Propose([offer]))
 
     def resync(self, slots: Iterable[int]) -> None:
         """Ask every replica of the owned slots for its log state; the answers start catch-up."""
         for slot in slots:
             log = self.core.logs.get(slot)
-            if log and log.reign and log.reign.phase is Phase.OPEN:
-                for follower in log.reign.followers.values():
+            if log and log.term and log.term.phase is Phase.OPEN:
+                for follower in log.term.followers.values():
                     follower.adopted = False
-                self.probe_all(log, log.reign)
+                self.probe_all(log, log.term)
 
-    def probe_all(self, log: SlotLog, reign: Reign) -> None:
+    def probe_all(self, log: SlotLog, term: Term) -> None:
         """Ask every replica for its log state."""
-        for peer in reign.followers:
-            self.probe(log, reign, peer)
+        for peer in term.followers:
+            self.probe(log, term, peer)
 
     def probe_anew(self, peer: str) -> None:
         """Ask a peer soon for its log state: the link is new, and the peer may have restarted."""
-        for _, reign in self.core.logs.reigns():
-            follower = reign.followers.get(peer)
+        for _, term in self.core.logs.terms():
+            follower = term.followers.get(peer)
             if follower is not None:
                 follower.adopted, follower.sent_at = False, NEVER
 
@@ -109,100 +109,100 @@ class CatchUp:
         found = self._asked_by(sender, message)
         if found is None:
             return
-        log, reign = found
-        follower = reign.followers[sender]
+        log, term = found
+        follower = term.followers[sender]
         if message.full:
             follower.copied = None  # A copy is over, also if the answer that said so was lost.
         common = self.common_with(log, message)
         if not message.full or common < log.kept:
-            self._copying.ask(log, reign, sender, message)
+            self._copying.ask(log, term, sender, message)
         elif common == message.end:
             follower.sent = common
-            self.push(log, reign, sender)
+            self.push(log, term, sender)
         else:
-            self._adopt(log, reign, sender, common)
+            self._adopt(log, term, sender, common)
 
-    def _asked_by(self, sender: str, gap: Gap) -> tuple[SlotLog, Reign] | None:
+    def _asked_by(self, sender: str, gap: Gap) -> tuple[SlotLog, Term] | None:
         """Return the log that a replica asks for; None if this node cannot serve it."""
         log = self.core.logs.get(gap.slot)
-        reign = log.reign if log else None
-        if log is None or reign is None or reign.ballot != (gap.epoch, self.core.me):
+        term = log.term if log else None
+        if log is None or term is None or term.ballot != (gap.epoch, self.core.me):
             return None
-        follower = reign.followers.get(sender)
-        if follower is None or reign.phase is Phase.PREPARING or follower.reading:
+        follower = term.followers.get(sender)
+        if follower is None or term.phase is Phase.PREPARING or follower.reading:
             return None
-        if self._stands_behind_base(log, reign):
+        if self._stands_behind_base(log, term):
             return None  # This node is still fetching the base.
-        return log, reign
+        return log, term
 
     def common_with(self, log: SlotLog, gap: Gap) -> int:
         """Return the end of the common prefix of the replica's log and the owner's."""
         return common_end(log.ballots, log.end, gap.ballots, gap.end)
 
-    def push(self, log: SlotLog, reign: Reign, peer: str) -> None:
+    def push(self, log: SlotLog, term: Term, peer: str) -> None:
         """Send a follower the next page of rows."""
-        follower = reign.followers[peer]
+        follower = term.followers[peer]
         if follower.reading or follower.copied is not None or not self.core.peers[peer].linked:
             return
-        first, last = follower.sent + 1, log.end - len(reign.fresh)
+        first, last = follower.sent + 1, log.end - len(term.fresh)
         if first > last:
             return
 
         def send(rows: Sequence[Row]) -> None:
             follower.sent, follower.sent_at = rows[-1].n, self.core.now
-            self.outbox.send(peer, Propose([offer_of(log, reign, first, rows)]))
+            self.outbox.send(peer, Propose([offer_of(log, term, first, rows)]))
 
-        self._pages.tail(log, reign, follower, first, last, send)
+        self._pages.tail(log, term, follower, first, last, send)
 
     def push_behind(self, peer: str, logs: list[SlotLog]) -> None:
         """Send the next page of each log of which a follower has acknowledged a page."""
         for log in logs:
-            if log.reign is not None and log.reign.phase is not Phase.PREPARING:
-                self.push(log, log.reign, peer)
+            if log.term is not None and log.term.phase is not Phase.PREPARING:
+                self.push(log, log.term, peer)
 
-    def resend(self, log: SlotLog, reign: Reign) -> bool:
+    def resend(self, log: SlotLog, term: Term) -> bool:
         """Resend rows that stay unacknowledged; say whether there were any."""
-        lagging = [] if self._stands_behind_base(log, reign) else self._lagging(log, reign)
+        lagging = [] if self._stands_behind_base(log, term) else self._lagging(log, term)
         for peer, follower in lagging:
             follower.reading = False
             self.core.counters["resent"] += 1
             if follower.copied is not None:
                 follower.copied = WHEREVER
-                self.probe(log, reign, peer)
+                self.probe(log, term, peer)
             elif follower.adopted:
                 follower.sent = follower.acked
-                self.push(log, reign, peer)
+                self.push(log, term, peer)
             else:
-                self.probe(log, reign, peer)
+                self.probe(log, term, peer)
         return bool(lagging)
 
-    def _stands_behind_base(self, log: SlotLog, reign: Reign) -> bool:
+    def _stands_behind_base(self, log: SlotLog, term: Term) -> bool:
         """Say whether this node has yet to fetch rows of its own base."""
-        return log.adopted != reign.ballot
+        return log.adopted != term.ballot
 
-    def _adopt(self, log: SlotLog, reign: Reign, peer: str, common: int) -> None:
+    def _adopt(self, log: SlotLog, term: Term, peer: str, common: int) -> None:
         """Make a replica truncate its log to the common prefix and append the rest (SL4)."""
         self.core.counters["adopts"] += 1
-        follower = reign.followers[peer]
-        first, last = common + 1, log.end - len(reign.fresh)
+        follower = term.followers[peer]
+        first, last = common + 1, log.end - len(term.fresh)
 
         def send(rows: Sequence[Row]) -> None:
             until = rows[-1].n if rows else common
             follower.sent, follower.sent_at = until, self.core.now
             ballots = ballots_until(log.ballots, until)
-            epoch, base, decided = reign.ballot[0], reign.base, log.decided
+            epoch, base, decided = term.ballot[0], term.base, log.decided
             self.outbox.send(peer, Adopt(log.slot, epoch, base, common, decided, rows, ballots))
 
         if first > last:
             send(())
         else:
-            self._pages.tail(log, reign, follower, first, last, send)
+            self._pages.tail(log, term, follower, first, last, send)
 
 
-def _has_late(log: SlotLog, reign: Reign, before: float) -> bool:
+def _has_late(log: SlotLog, term: Term, before: float) -> bool:
     """Say whether a follower lags and was last sent to before `before`: a cheap first test."""
     end = log.end
-    for follower in reign.followers.values():  # A generator would cost more than what it yields.
+    for follower in term.followers.values():  # A generator would cost more than what it yields.
         if follower.sent_at <= before and not (follower.adopted and follower.acked >= end):
             return True
     return False

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from docstore.documents.catchup.pages import Pages
 from docstore.documents.core import Core
 from docstore.documents.log import SlotLog
-from docstore.documents.reign import WHEREVER, Reign
+from docstore.documents.term import WHEREVER, Term
 from docstore.model.document import Row, ballots_until
 from docstore.wire.messages import Copy, Gap
 
@@ -24,7 +24,7 @@ ROWS_A_TICK, ROWS_A_PAGE = 40, 4
 slots a second by each owner. Copying slows down clients of the same host: with 96 rows per tick,
 their p99 was 2.1 and 2.4 times the p99 without copying."""
 
-Asked = Callable[[str, Gap], tuple[SlotLog, Reign] | None]
+Asked = Callable[[str, Gap], tuple[SlotLog, Term] | None]
 """Returns the log that a replica asks for; None if this node cannot serve it."""
 
 
@@ -60,11 +60,11 @@ class Copying:
             if found is not None:  # Otherwise the replica asks the present owner.
                 self._room -= self._go_on(*found, peer, gap)
 
-    def ask(self, log: SlotLog, reign: Reign, peer: str, gap: Gap) -> None:
+    def ask(self, log: SlotLog, term: Term, peer: str, gap: Gap) -> None:
         """Send the next page now if the limit allows or the slot is stuck; else queue it."""
         if self._is_stuck(log) or (self._room > 0 and self._may_copy(peer, log.slot)):
             self._waiting.pop((peer, log.slot), None)
-            self._room -= self._go_on(log, reign, peer, gap)
+            self._room -= self._go_on(log, term, peer, gap)
         else:
             self._waiting[peer, log.slot] = gap
 
@@ -74,21 +74,21 @@ class Copying:
 
     def _is_stuck(self, log: SlotLog) -> bool:
         """Say whether rows stay undecided for a while: they may need this replica."""
-        if log.reign is None or log.decided >= log.end:
+        if log.term is None or log.decided >= log.end:
             return False
-        return self.core.now - log.reign.progress_at >= self.core.config.sending.resend_interval_s
+        return self.core.now - log.term.progress_at >= self.core.config.sending.resend_interval_s
 
-    def _go_on(self, log: SlotLog, reign: Reign, peer: str, gap: Gap) -> int:
+    def _go_on(self, log: SlotLog, term: Term, peer: str, gap: Gap) -> int:
         """Send the first page, or the next when the one before has arrived.
 
         Return about how many rows it is.
         """
-        follower = reign.followers[peer]
+        follower = term.followers[peer]
         is_known = follower.copied not in (None, WHEREVER)
         if is_known and not (gap.copying and gap.end == follower.copied):
             return 0  # The answer to an older page.
         goes_on = gap.copying and not gap.full
-        after, last = gap.end if goes_on else 0, log.end - len(reign.fresh)
+        after, last = gap.end if goes_on else 0, log.end - len(term.fresh)
         count = min(self.core.config.sending.page_rows, ROWS_AT_ONCE)
         self.core.counters["copy_pages"] += 1
 
@@ -99,7 +99,7 @@ class Copying:
             self.outbox.send(
                 peer,
                 Copy(
-                    log.slot, reign.ballot[0], reign.base, after, log.kept, log.floor,
+                    log.slot, term.ballot[0], term.base, after, log.kept, log.floor,
                     log.decided, rows, ballots, until >= last,
                 ),
             )  # fmt: skip
@@ -109,7 +109,7 @@ class Copying:
         elif after + 1 in log.pending:
             send(self._pages.from_memory(log, after + 1, min(last, after + count)))
         else:
-            self._pages.left(log, reign, follower, after, count, send)
+            self._pages.left(log, term, follower, after, count, send)
         return ROWS_A_PAGE + min(count, max(0, last - after))
 
     def _may_copy(self, peer: str, slot: int) -> bool:
@@ -124,5 +124,5 @@ class Copying:
 
     def _is_copying(self, peer: str, slot: int) -> bool:
         log = self.core.logs.get(slot)
-        follower = log.reign.followers.get(peer) if log and log.reign else None
+        follower = log.term.followers.get(peer) if log and log.term else None
         return follower is not None and follower.copied is not None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from docstore.documents import parts
 from docstore.documents.core import Core
 from docstore.documents.log import SlotLog
-from docstore.documents.reign import Follower, Reign
+from docstore.documents.term import Follower, Term
 from docstore.model.document import Row
 from docstore.storage.store import After, Corrupt, Result, Rows
 
@@ -32,7 +32,7 @@ class Pages:
         return rows
 
     def tail(
-        self, log: SlotLog, reign: Reign, follower: Follower, first: int, last: int, then: Then
+        self, log: SlotLog, term: Term, follower: Follower, first: int, last: int, then: Then
     ) -> None:
         """Call `then` with rows first.. of the log: at least one, at most a page.
 
@@ -49,23 +49,23 @@ class Pages:
 
         # Beyond `durable` the disk may still hold rows that were cut in memory.
         query = Rows(log.slot, first, min(last, log.durable), self.core.config.sending.page_bytes)
-        self._ask_disk(log, reign, follower, query, of_the_log)
+        self._ask_disk(log, term, follower, query, of_the_log)
 
     def left(
-        self, log: SlotLog, reign: Reign, follower: Follower, after: int, count: int, then: Then
+        self, log: SlotLog, term: Term, follower: Follower, after: int, count: int, then: Then
     ) -> None:
         """Call `then` with the next rows that are left after one, from the disk."""
         query = After(log.slot, after, log.durable, count, self.core.config.sending.page_bytes)
-        self._ask_disk(log, reign, follower, query, then)
+        self._ask_disk(log, term, follower, query, then)
 
     def _ask_disk(
-        self, log: SlotLog, reign: Reign, follower: Follower, query: Rows | After, then: Then
+        self, log: SlotLog, term: Term, follower: Follower, query: Rows | After, then: Then
     ) -> None:
         follower.reading, follower.sent_at = True, self.core.now
 
         def found(result: Result) -> None:
             follower.reading = False
-            if log.reign is not reign:
+            if log.term is not term:
                 return
             if isinstance(result, Corrupt):
                 self.core.corrupt(log)

@@ -6,7 +6,7 @@ that drains, or whose disk is full, transfers all of its slots to the next repli
 preference. It keeps them if all other replicas drain or are full as well (rule O7).
 
 The owner closes the slot: operations that arrive wait. When none is under way any more, the owner
-ends its reign and tells the target, which takes over at once, as after a crash. The entry nodes
+ends its term and tells the target, which takes over at once, as after a crash. The entry nodes
 send the waiting operations to the new owner, so none is refused. Ballots fence a hand-over as they
 fence every take-over: a hand-over that fails half-way is an ordinary failure.
 
@@ -18,11 +18,11 @@ from collections.abc import Callable
 from docstore.documents.core import Core
 from docstore.documents.depose import depose
 from docstore.documents.log import SlotLog
-from docstore.documents.reign import Phase, Reign
+from docstore.documents.term import Phase, Term
 from docstore.model.slots import to_bitmap
 from docstore.wire.messages import HandOver, Release
 
-Reopen = Callable[[SlotLog, Reign], None]
+Reopen = Callable[[SlotLog, Term], None]
 """Serves what has waited."""
 
 CLOSING_MAX = 64
@@ -39,7 +39,7 @@ class HandingOver:
         self._given: dict[str, list[int]] = {}
         self._released: list[tuple[int, int]] = []
         self._closed = 0
-        self._misplaced: list[tuple[SlotLog, Reign]] = []
+        self._misplaced: list[tuple[SlotLog, Term]] = []
         """This node's slots that the hash gives to another, cached per count of owner changes."""
         self._misplaced_as_of = -1
 
@@ -48,18 +48,18 @@ class HandingOver:
         self._given, self._released = {}, []
         # A closed slot may stay here: the disk has room again, or its target is gone.
         concerns_all = self.core.should_yield or self._closed > 0
-        reigns = self.core.logs.reigns() if concerns_all else self._misplaced_ones()
-        self._closed = sum(reign.closed_since is not None for _, reign in reigns)
-        for log, reign in reigns:
-            if reign.phase is Phase.OPEN:
-                self._look(log, reign)
+        terms = self.core.logs.terms() if concerns_all else self._misplaced_ones()
+        self._closed = sum(term.closed_since is not None for _, term in terms)
+        for log, term in terms:
+            if term.phase is Phase.OPEN:
+                self._look(log, term)
 
-    def _misplaced_ones(self) -> list[tuple[SlotLog, Reign]]:
+    def _misplaced_ones(self) -> list[tuple[SlotLog, Term]]:
         core = self.core
         if self._misplaced_as_of != core.ownership_changes:
             self._misplaced_as_of = core.ownership_changes
-            reigns = core.logs.reigns()
-            self._misplaced = [each for each in reigns if each[0].replicas[0] != core.me]
+            terms = core.logs.terms()
+            self._misplaced = [each for each in terms if each[0].replicas[0] != core.me]
         return self._misplaced
 
     def tell(self) -> None:
@@ -72,41 +72,41 @@ class HandingOver:
         for heir, slots in given.items():
             self.outbox.send(heir, HandOver(to_bitmap(slots, self.core.placement.slots)))
 
-    def _look(self, log: SlotLog, reign: Reign) -> None:
-        heir = self._heir(log, reign)
+    def _look(self, log: SlotLog, term: Term) -> None:
+        heir = self._heir(log, term)
         if heir is None:
-            if reign.closed_since is not None:
-                self._reopen(log, reign)
-        elif reign.closed_since is None:
-            is_closable = self.core.now >= reign.closable_from
+            if term.closed_since is not None:
+                self._reopen(log, term)
+        elif term.closed_since is None:
+            is_closable = self.core.now >= term.closable_from
             if is_closable and self._closed < CLOSING_MAX:
-                reign.closed_since = self.core.now
+                term.closed_since = self.core.now
                 self._closed += 1
-        elif not reign.is_busy and reign.followers[heir].acked >= log.end:
+        elif not term.is_busy and term.followers[heir].acked >= log.end:
             depose(self.core, log)
             self.core.counters["handed_over"] += 1
             self._given.setdefault(heir, []).append(log.slot)
-            self._released.append((log.slot, reign.ballot[0]))
-        elif self.core.now - reign.closed_since > self.core.config.leadership.closing_max_s:
+            self._released.append((log.slot, term.ballot[0]))
+        elif self.core.now - term.closed_since > self.core.config.leadership.closing_max_s:
             # The waiting operations have waited too long: serve them, and try again later.
-            self._reopen(log, reign)
+            self._reopen(log, term)
 
-    def _reopen(self, log: SlotLog, reign: Reign) -> None:
-        reign.closed_since = None
-        reign.closable_from = self.core.now + 5 * self.core.config.leadership.closing_max_s
-        self.reopen(log, reign)
+    def _reopen(self, log: SlotLog, term: Term) -> None:
+        term.closed_since = None
+        term.closable_from = self.core.now + 5 * self.core.config.leadership.closing_max_s
+        self.reopen(log, term)
 
-    def _heir(self, log: SlotLog, reign: Reign) -> str | None:
+    def _heir(self, log: SlotLog, term: Term) -> str | None:
         """Return the member that should own the slot instead of this node, if it is ready."""
         if self.core.should_yield:
             candidates = [member for member in log.replicas if member != self.core.me]
         else:
             candidates = list(log.replicas[: log.replicas.index(self.core.me)])
-        return next((each for each in candidates if self.is_ready(log, reign, each)), None)
+        return next((each for each in candidates if self.is_ready(log, term, each)), None)
 
-    def is_ready(self, log: SlotLog, reign: Reign, member: str) -> bool:
+    def is_ready(self, log: SlotLog, term: Term, member: str) -> bool:
         """Say whether a member is up for long enough, fit, and has every decided row."""
-        follower = reign.followers.get(member)
+        follower = term.followers.get(member)
         peer = self.core.peers[member]
         if follower is None or not self.core.may_own(member) or not peer.linked:
             return False

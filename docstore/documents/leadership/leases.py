@@ -18,7 +18,7 @@ class Leases:
         self._granted[slot] = (epoch, owner, now + self._length_s)
 
     def release(self, slot: int, epoch: int, owner: str) -> None:
-        """Drop the lease of a reign that has released it."""
+        """Drop the lease of a term that has released it."""
         if self._granted.get(slot, (0, ""))[:2] == (epoch, owner):
             del self._granted[slot]
 

@@ -1,7 +1,7 @@
 """Liveness: which members are heard, which slots they claim, and whether a quorum is heard.
 
 In: heartbeats, links made and lost, membership's hints. Out: this node's heartbeats, and the end of
-its reigns when it hears no quorum any more (rule O6). No decision counts any of this as a vote: a
+its terms when it hears no quorum any more (rule O6). No decision counts any of this as a vote: a
 node that is wrong here tries in vain, or serves later than it could.
 """
 
@@ -12,7 +12,7 @@ from docstore.documents.depose import depose
 from docstore.documents.eventual.spread import Spreader
 from docstore.documents.leadership.unowned_slots import UnownedSlots
 from docstore.documents.peers import NEVER
-from docstore.documents.reign import Phase, Reign
+from docstore.documents.term import Phase, Term
 from docstore.model.slots import from_bitmap, to_bitmap
 from docstore.ownership.quorum import is_quorum
 from docstore.wire.messages import Heartbeat
@@ -100,9 +100,9 @@ class Liveness:
 
     def _bitmaps_of_open(self) -> tuple[tuple[int, bytes], ...]:
         owned: dict[int, list[int]] = {}
-        for log, reign in self.core.logs.reigns():
-            if reign.phase is Phase.OPEN:
-                owned.setdefault(reign.ballot[0], []).append(log.slot)
+        for log, term in self.core.logs.terms():
+            if term.phase is Phase.OPEN:
+                owned.setdefault(term.ballot[0], []).append(log.slot)
         count = self.core.placement.slots
         return tuple((epoch, to_bitmap(slots, count)) for epoch, slots in sorted(owned.items()))
 
@@ -130,15 +130,15 @@ class Liveness:
         if is_quorum(heard, core.configuration.sets):
             core.peers.quorum_heard_at = core.now
         silent = core.now - core.peers.quorum_heard_at > core.config.leadership.quorum_lost_s
-        for log, reign in core.logs.reigns():
-            if silent or (reign.clients.updates and self._is_stuck(reign)):
+        for log, term in core.logs.terms():
+            if silent or (term.clients.updates and self._is_stuck(term)):
                 core.counters["yields"] += 1
                 core.unfit_until = core.now + core.config.leadership.unfit_s
                 depose(core, log)
 
-    def _is_stuck(self, reign: Reign) -> bool:
+    def _is_stuck(self, term: Term) -> bool:
         patience_s = self.core.config.leadership.quorum_lost_s
-        return reign.phase is Phase.OPEN and self.core.now - reign.progress_at > patience_s
+        return term.phase is Phase.OPEN and self.core.now - term.progress_at > patience_s
 
     def _is_heard(self, member: str) -> bool:
         heard_at = self.core.peers[member].heard_at

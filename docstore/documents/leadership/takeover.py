@@ -24,7 +24,7 @@ from docstore.documents.depose import depose
 from docstore.documents.log import SlotLog
 from docstore.documents.owners import claimant, first_alive
 from docstore.documents.peers import NEVER
-from docstore.documents.reign import Follower, Phase, Recovery, Reign
+from docstore.documents.term import Follower, Phase, Recovery, Term
 from docstore.documents.write_path.decide import Decider
 from docstore.documents.write_path.learn import Acceptor
 from docstore.model.document import ballot_added, ballots_until, common_end
@@ -69,7 +69,7 @@ class TakeOver:
         lost says nothing of disks: it makes none longer."""
         self._without_owner: list[SlotLog] = []
         self._unclaimed_as_of: tuple[int, set[str]] = (-1, set())
-        self._attempts: list[tuple[SlotLog, Reign]] = []
+        self._attempts: list[tuple[SlotLog, Term]] = []
         self._attempts_as_of = -1
 
     def forget(self) -> None:
@@ -115,12 +115,12 @@ class TakeOver:
             self._without_owner = [
                 log
                 for slot, log in core.logs.items()
-                if log.reign is None and claim_of(slot, nobody)[1] not in alive
+                if log.term is None and claim_of(slot, nobody)[1] not in alive
             ]
         return self._without_owner
 
     def _should_try(self, log: SlotLog) -> bool:
-        if log.reign is not None or not log.full or self.core.is_leased(log.slot, self.core.me):
+        if log.term is not None or not log.full or self.core.is_leased(log.slot, self.core.me):
             return False
         if claimant(self.core, log.slot) is not None:
             return False
@@ -156,7 +156,7 @@ class TakeOver:
 
     def _hears_better(self, candidate: str, slot: int) -> bool:
         log = self.core.logs.get(slot)
-        if log is None or (log.reign and log.reign.phase is Phase.OPEN):
+        if log is None or (log.term and log.term.phase is Phase.OPEN):
             return True
         if self.core.is_leased(slot, candidate):
             return True
@@ -207,7 +207,7 @@ class TakeOver:
         for slot in slots:
             log = core.logs[slot]
             log.promised = ballot
-            core.logs.set_reign(log, Reign(ballot, Phase.PREPARING, Recovery(deadline)))
+            core.logs.set_term(log, Term(ballot, Phase.PREPARING, Recovery(deadline)))
             core.outbox.save(log)
         message = Prepare(ballot[0], to_bitmap(slots, core.placement.slots))
         own = self.acceptor.promise(ballot[0], [core.logs[slot] for slot in slots])
@@ -223,24 +223,24 @@ class TakeOver:
         """Gather evidence; fix the base of the slots for which a quorum has promised."""
         for evidence, closed_us in zip(message.evidence, message.closed_us, strict=True):
             log = self.core.logs.get(evidence.slot)
-            reign = log.reign if log else None
-            if log is None or reign is None or reign.phase is not Phase.PREPARING:
+            term = log.term if log else None
+            if log is None or term is None or term.phase is not Phase.PREPARING:
                 continue
-            if reign.ballot != (message.epoch, self.core.me):
+            if term.ballot != (message.epoch, self.core.me):
                 continue
-            reign.recovery.evidence[sender] = evidence
+            term.recovery.evidence[sender] = evidence
             log.close(closed_us)
-            if self.has_evidence(log, reign):
-                self._recover(log, reign)
+            if self.has_evidence(log, term):
+                self._recover(log, term)
 
-    def has_evidence(self, log: SlotLog, reign: Reign) -> bool:  # Seam.
+    def has_evidence(self, log: SlotLog, term: Term) -> bool:  # Seam.
         """Say whether a quorum has promised, and undamaged logs of a quorum are told of.
 
         While the group changes, both sets must promise; what was ever decided is with a majority
         of the old one, so that newcomers need not be asked for it.
         """
-        full = [sender for sender, each in reign.recovery.evidence.items() if each.full]
-        promised = quorum.is_quorum(reign.recovery.evidence, log.voting)
+        full = [sender for sender, each in term.recovery.evidence.items() if each.full]
+        promised = quorum.is_quorum(term.recovery.evidence, log.voting)
         return promised and quorum.is_quorum(full, log.voting[:1])
 
     def best(self, log: SlotLog, evidence: Collection[Evidence]) -> Evidence:  # Seam.
@@ -249,29 +249,29 @@ class TakeOver:
 
     # Recovering
 
-    def _recover(self, log: SlotLog, reign: Reign) -> None:
+    def _recover(self, log: SlotLog, term: Term) -> None:
         """Fix the base, and bring this node's log to it."""
-        full = {sender: each for sender, each in reign.recovery.evidence.items() if each.full}
+        full = {sender: each for sender, each in term.recovery.evidence.items() if each.full}
         best = self.best(log, full.values())
-        reign.phase, reign.recovery.best = Phase.RECOVERING, best
-        reign.base = best.end
-        reign.recovery.deadline = self.core.now + self._patience_s
-        reign.recovery.identical = {
+        term.phase, term.recovery.best = Phase.RECOVERING, best
+        term.base = best.end
+        term.recovery.deadline = self.core.now + self._patience_s
+        term.recovery.identical = {
             sender
             for sender, each in full.items()
             if (each.adopted, each.end) == (best.adopted, best.end)
         }
-        reign.followers = {
+        term.followers = {
             peer: Follower(acked=0, sent=0)
             for peer in (*log.replicas, *log.learners)
             if peer != self.core.me
         }
-        if self.core.me in reign.recovery.identical:
-            self._root(log, reign)
+        if self.core.me in term.recovery.identical:
+            self._root(log, term)
         else:
-            self._go_to_common(log, reign, best)
+            self._go_to_common(log, term, best)
 
-    def _go_to_common(self, log: SlotLog, reign: Reign, best: Evidence) -> None:
+    def _go_to_common(self, log: SlotLog, term: Term, best: Evidence) -> None:
         """Truncate this node's log to its common prefix with the best one; fetch the rest."""
         common = common_end(log.ballots, log.end, best.ballots, best.end)
         if common < log.decided or common < best.kept:
@@ -283,16 +283,16 @@ class TakeOver:
             log.cut(common)
             self.outbox.store(Truncate(log.slot, common))
             self.outbox.save(log)
-        if log.end == reign.base:
-            self._root(log, reign)
+        if log.end == term.base:
+            self._root(log, term)
         else:
-            self._fetch(log, reign)
+            self._fetch(log, term)
 
-    def _fetch(self, log: SlotLog, reign: Reign) -> None:
+    def _fetch(self, log: SlotLog, term: Term) -> None:
         self.core.counters["fetches"] += 1
-        source = min(reign.recovery.identical)
-        last = min(reign.base, log.end + self.core.config.sending.page_rows)
-        self.outbox.send(source, Fetch(log.slot, reign.ballot[0], log.end + 1, last))
+        source = min(term.recovery.identical)
+        last = min(term.base, log.end + self.core.config.sending.page_rows)
+        self.outbox.send(source, Fetch(log.slot, term.ballot[0], log.end + 1, last))
 
     def fetch(self, sender: str, message: Fetch) -> None:
         """Send a new owner rows of this log, unless a higher ballot was promised since."""
@@ -316,33 +316,33 @@ class TakeOver:
     def fetched(self, sender: str, message: Fetched) -> None:
         """Append fetched rows of the base to this node's log."""
         log = self.core.logs.get(message.slot)
-        reign = log.reign if log else None
-        if log is None or reign is None or reign.recovery.best is None:
+        term = log.term if log else None
+        if log is None or term is None or term.recovery.best is None:
             return
-        current = reign.ballot == (message.epoch, self.core.me)
-        if not current or reign.phase is not Phase.RECOVERING or log.end >= reign.base:
+        current = term.ballot == (message.epoch, self.core.me)
+        if not current or term.phase is not Phase.RECOVERING or log.end >= term.base:
             return
-        rows = [row for row in message.rows if log.end < row.n <= reign.base]
+        rows = [row for row in message.rows if log.end < row.n <= term.base]
         if not rows or rows[0].n != log.end + 1:
             return
         log.extend(rows)
         self.outbox.store_rows(log, rows)
-        log.ballots = ballots_until(reign.recovery.best.ballots, log.end)
+        log.ballots = ballots_until(term.recovery.best.ballots, log.end)
         self.outbox.save(log)
-        reign.recovery.deadline = self.core.now + self._patience_s
-        if log.end == reign.base:
-            self._root(log, reign)
+        term.recovery.deadline = self.core.now + self._patience_s
+        if log.end == term.base:
+            self._root(log, term)
         else:
-            self._fetch(log, reign)
+            self._fetch(log, term)
 
-    def _root(self, log: SlotLog, reign: Reign) -> None:
+    def _root(self, log: SlotLog, term: Term) -> None:
         """Adopt the own ballot, because the log is at the base, and have the others adopt it."""
-        assert log.end == reign.base
-        log.adopted = reign.ballot
-        log.ballots = ballot_added(log.ballots, reign.ballot, reign.base + 1)
+        assert log.end == term.base
+        log.adopted = term.ballot
+        log.ballots = ballot_added(log.ballots, term.ballot, term.base + 1)
         self.outbox.save(log)
-        self.outbox.when_durable(lambda: self.decider.own_disk([(log, reign, reign.base)]))
-        self.catchup.probe_all(log, reign)
+        self.outbox.when_durable(lambda: self.decider.own_disk([(log, term, term.base)]))
+        self.catchup.probe_all(log, term)
 
     # Giving up
 
@@ -351,11 +351,11 @@ class TakeOver:
         core, failed = self.core, False
         if self._attempts_as_of != core.ownership_changes:
             self._attempts_as_of = core.ownership_changes
-            reigns = core.logs.reigns()
-            self._attempts = [each for each in reigns if each[1].phase is not Phase.OPEN]
-        for log, reign in self._attempts:
-            is_under_way = log.reign is reign and reign.phase is not Phase.OPEN
-            if is_under_way and core.now >= reign.recovery.deadline:
+            terms = core.logs.terms()
+            self._attempts = [each for each in terms if each[1].phase is not Phase.OPEN]
+        for log, term in self._attempts:
+            is_under_way = log.term is term and term.phase is not Phase.OPEN
+            if is_under_way and core.now >= term.recovery.deadline:
                 depose(core, log)
                 core.counters["attempts_failed"] += 1
                 failed = True

@@ -41,5 +41,5 @@ class UnownedSlots:
 
     def _is_owned(self, slot: int) -> bool:
         log = self._core.logs.get(slot)
-        is_ours = log is not None and log.open_reign is not None
+        is_ours = log is not None and log.open_term is not None
         return is_ours or claimant(self._core, slot) is not None

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 from docstore.documents.core import Core
 from docstore.documents.log import SlotLog
-from docstore.documents.reign import Phase, Reign
+from docstore.documents.term import Phase, Term
 
-Reopen = Callable[[SlotLog, Reign], None]
+Reopen = Callable[[SlotLog, Term], None]
 """Serves what has waited."""
 
 STILL_S_MAX = 0.2
@@ -32,9 +32,9 @@ class WriteBarrier:
     def begin(self, seconds: float) -> None:
         """Propose nothing new in the slots that are ours, for so long."""
         self._until = self.core.now + min(seconds, STILL_S_MAX)
-        for _, reign in self.core.logs.reigns():
-            if reign.phase is Phase.OPEN:
-                reign.updates_deferred_until = self._until
+        for _, term in self.core.logs.terms():
+            if term.phase is Phase.OPEN:
+                term.updates_deferred_until = self._until
         self.core.counters["stood_still"] += 1
 
     def tick(self) -> None:
@@ -42,6 +42,6 @@ class WriteBarrier:
         if self._until == 0.0 or self.core.now < self._until:
             return
         self._until = 0.0
-        for log, reign in self.core.logs.reigns():
-            if reign.clients.deferred and reign.updates_deferred_until:
-                self._reopen(log, reign)
+        for log, term in self.core.logs.terms():
+            if term.clients.deferred and term.updates_deferred_until:
+                self._reopen(log, term)

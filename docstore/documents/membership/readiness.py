@@ -1,7 +1,7 @@
 """Which slots are ready for the next step of a change of members, here and at all others.
 
 Each owner says so of its own slots, in its heartbeat; the leader of the register counts them.
-From learning to joint the newcomers must have what is decided; from joint to stable a reign must
+From learning to joint the newcomers must have what is decided; from joint to stable a term must
 have been opened under majorities of both.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from docstore.documents.core import Core
 from docstore.documents.log import SlotLog
-from docstore.documents.reign import Phase
+from docstore.documents.term import Phase
 from docstore.model.slots import from_bitmap, to_bitmap
 from docstore.ownership import quorum
 from docstore.ownership.configuration import Stage
@@ -38,7 +38,7 @@ class Readiness:
     def is_complete(self) -> bool:  # Seam.
         """Say whether every slot has an owner that says so."""
         # This is asked at every tick, and it takes milliseconds to look at each slot of ours.
-        at_most = len(self.core.logs.reigns()) + sum(map(len, self._said.values()))
+        at_most = len(self.core.logs.terms()) + sum(map(len, self._said.values()))
         if at_most < self.core.placement.slots:
             return False
         return self.progress == self.core.placement.slots
@@ -61,9 +61,9 @@ class Readiness:
         if stage is Stage.STABLE:
             return []
         found = []
-        for log, reign in self.core.logs.reigns():
-            # A reign that is open while the stage is joint was opened by majorities of both.
-            if reign.phase is Phase.OPEN and (stage is Stage.JOINT or self._is_filled(log)):
+        for log, term in self.core.logs.terms():
+            # A term that is open while the stage is joint was opened by majorities of both.
+            if term.phase is Phase.OPEN and (stage is Stage.JOINT or self._is_filled(log)):
                 found.append(log.slot)
         return found
 
@@ -83,7 +83,7 @@ class Readiness:
         return quorum.is_quorum(held, (coming,))
 
     def _holds_all(self, log: SlotLog, member: str) -> bool:
-        follower = log.reign.followers.get(member) if log.reign else None
+        follower = log.term.followers.get(member) if log.term else None
         if follower is None or not follower.adopted:
             return False
         return log.decided - follower.acked <= self.core.config.sending.page_rows

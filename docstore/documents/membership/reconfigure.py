@@ -1,12 +1,12 @@
 """A side road: going over to a configuration that is decided (rules M1 to M3, D4).
 
-Every reign of this node ends, whatever changes: the next owners prepare under the new replica
+Every term of this node ends, whatever changes: the next owners prepare under the new replica
 sets, and what they hear is from nodes that count by the same configuration. What was in flight
 goes back to its entry nodes, which ask again under the same identities. A slot that comes to
 this node begins empty and proves nothing until it has been filled; a slot that goes is erased,
 since by then majorities of the new replicas hold it.
 
-Source: rule M2; ending all reigns is our own, simpler than telling which ones the change touches.
+Source: rule M2; ending all terms is our own, simpler than telling which ones the change touches.
 """
 
 from collections.abc import Mapping

@@ -10,7 +10,7 @@ CLOCKS_APART_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class Pins:
     """What was needed at a moment, on the clock of `now`: when the reading of it began.
 
     cuts: slot -> the smallest cut that a snapshot has there. versions: factory -> how many versions

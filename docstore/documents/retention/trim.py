@@ -33,8 +33,8 @@ from docstore.documents.log import SlotLog
 from docstore.documents.operations import KEY_LIFE_US
 from docstore.documents.parts import ended
 from docstore.documents.peers import NEVER
-from docstore.documents.reign import Phase, Reign
 from docstore.documents.retention.pins import CLOCKS_APART_S
+from docstore.documents.term import Phase, Term
 from docstore.model.document import Row
 from docstore.storage.store import Corrupt, LastBefore, Purge, Result, Tombstones, Trim
 from docstore.wire.messages import Passed
@@ -91,8 +91,8 @@ class Trimmer:
                 self._visit(log)
 
     def _visit(self, log: SlotLog) -> None:
-        if log.reign is not None and log.reign.phase is Phase.OPEN:
-            self._tell(log, log.reign)
+        if log.term is not None and log.term.phase is Phase.OPEN:
+            self._tell(log, log.term)
         if self._until(log) > log.kept:
             self._look(log)
         if log.kept:
@@ -105,10 +105,10 @@ class Trimmer:
         before it is known to be needed. What is asked for may be younger: then a snapshot that we
         have not heard of must be younger still.
         """
-        needs = self.core.needs
-        if needs is None:
+        pins = self.core.pins
+        if pins is None:
             return True
-        age_s = self.core.now - needs.known_at
+        age_s = self.core.now - pins.known_at
         if age_s >= NEEDS_KNOWN_S:
             return False
         known_us = self.core.past_us() - int((age_s + CLOCKS_APART_S) * 1e6)
@@ -125,18 +125,18 @@ class Trimmer:
 
     # What all hold
 
-    def _tell(self, log: SlotLog, reign: Reign) -> None:
+    def _tell(self, log: SlotLog, term: Term) -> None:
         """Find out, as the owner, up to where all replicas hold the log, and tell them."""
-        log.passed = max(log.passed, self.held_by_all(log, reign))
-        message = Passed([(log.slot, reign.ballot[0], log.passed)])
-        for peer in reign.followers:
+        log.passed = max(log.passed, self.held_by_all(log, term))
+        message = Passed([(log.slot, term.ballot[0], log.passed)])
+        for peer in term.followers:
             self.outbox.send(peer, message)
 
-    def held_by_all(self, log: SlotLog, reign: Reign) -> int:  # Seam.
+    def held_by_all(self, log: SlotLog, term: Term) -> int:  # Seam.
         """Return the last row that is decided and on the disk of every replica, 0 for none."""
-        if not all(follower.adopted for follower in reign.followers.values()):
+        if not all(follower.adopted for follower in term.followers.values()):
             return 0
-        acked = (follower.acked for follower in reign.followers.values())
+        acked = (follower.acked for follower in term.followers.values())
         return min(log.decided, log.durable, *acked)
 
     def passed(self, sender: str, message: Passed) -> None:
@@ -150,8 +150,8 @@ class Trimmer:
 
     def _until(self, log: SlotLog) -> int:
         """Return the last row that may be passed."""
-        needs = self.core.needs
-        needed = needs.of(log.slot) if needs is not None else log.passed
+        pins = self.core.pins
+        needed = pins.of(log.slot) if pins is not None else log.passed
         return min(log.decided, log.durable, log.passed, needed, log.kept + ROWS_AT_ONCE)
 
     def _look(self, log: SlotLog) -> None:
@@ -172,7 +172,7 @@ class Trimmer:
 
     def counted(self) -> Mapping[str, int]:  # Seam.
         """Return how many versions stay where their factory says so (rule SL9)."""
-        return self.core.needs.versions if self.core.needs is not None else {}
+        return self.core.pins.versions if self.core.pins is not None else {}
 
     def _trim(self, log: SlotLog, kept: int) -> None:
         if kept <= log.kept or self._is_source(log):
@@ -222,12 +222,12 @@ class Trimmer:
 
     def _forget_head(self, log: SlotLog, row: Row) -> None:
         """Let an owner read the link anew, unless it has gone on from the tombstone already."""
-        cached = log.reign.cache.get(row.link) if log.reign else None
+        cached = log.term.cache.get(row.link) if log.term else None
         if cached is not None and cached.newest is not None and cached.newest.n == row.n:
-            assert log.reign is not None
-            del log.reign.cache[row.link]
+            assert log.term is not None
+            del log.term.cache[row.link]
 
     def _is_source(self, log: SlotLog) -> bool:
         """Say whether a replica is being filled from this log: its pages must fit together."""
-        followers = log.reign.followers.values() if log.reign else ()
+        followers = log.term.followers.values() if log.term else ()
         return any(follower.copied is not None for follower in followers)

@@ -9,7 +9,7 @@ from docstore.documents.core import Core
 from docstore.documents.document_cache import CachedDocument
 from docstore.documents.log import SlotLog
 from docstore.documents.owners import first_alive
-from docstore.documents.reign import Reign
+from docstore.documents.term import Term
 from docstore.documents.write_path.handle import New
 from docstore.model.document import Row, chain_digest
 from docstore.model.identity import Identity
@@ -52,7 +52,7 @@ class Appender:
     def append(
         self,
         log: SlotLog,
-        reign: Reign,
+        term: Term,
         cached: CachedDocument,
         link: str,
         new: New,
@@ -62,18 +62,18 @@ class Appender:
         before = cached.newest
         digest = before.digest if before else b""
         row = Row(
-            log.slot, log.end + 1, *reign.ballot, link, new.version, new.action, log.updated_us,
+            log.slot, log.end + 1, *term.ballot, link, new.version, new.action, log.updated_us,
             new.deleted, new.signature, identity.pack(),
             chain_digest(digest, link, new.version, new.deleted, new.state), new.state,
         )  # fmt: skip
         log.end = row.n
         log.pending[row.n] = row
         log.operations.note_identity(identity, row)
-        if not reign.fresh:
+        if not term.fresh:
             self.core.logs.dirty.add(log.slot)
-            if len(reign.clients.updates) == 0:
-                reign.progress_at = self.core.now
-        reign.fresh.append(row)
-        reign.cache.renew(cached, row)
+            if len(term.clients.updates) == 0:
+                term.progress_at = self.core.now
+        term.fresh.append(row)
+        term.cache.renew(cached, row)
         self.core.counters["proposed"] += 1
         return row

@@ -13,7 +13,7 @@ from docstore.documents.clients import Inflight
 from docstore.documents.core import Core
 from docstore.documents.document_cache import CachedDocument
 from docstore.documents.log import SlotLog
-from docstore.documents.reign import Reign
+from docstore.documents.term import Term
 from docstore.documents.write_path.append import Appender
 from docstore.documents.write_path.handle import New, Outcome, Refused
 from docstore.model.batch import BYTES_MAX, CURRENT_BYTES_MAX, ROWS_MAX, updates_of
@@ -34,18 +34,16 @@ UNCHANGED = Answer(409, "unchanged", "it changes nothing, and a batch makes a ve
 class Owning(Protocol):
     """The methods of a slot's owner that a batch needs for one document."""
 
-    def enter(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
+    def enter(self, log: SlotLog, term: Term, inflight: Inflight) -> None:
         """Execute an operation in a slot that this node owns."""
 
     def outcome(
-        self, log: SlotLog, reign: Reign, cached: CachedDocument, operation: Operation,
+        self, log: SlotLog, term: Term, cached: CachedDocument, operation: Operation,
         service: Service,
     ) -> Outcome:  # fmt: skip
         """Apply an update to its document."""
 
-    def refuse(
-        self, log: SlotLog, reign: Reign, inflight: Inflight, answer: Answer, n: int
-    ) -> None:
+    def refuse(self, log: SlotLog, term: Term, inflight: Inflight, answer: Answer, n: int) -> None:
         """Give a refusal that depends on row n, once a quorum has confirmed that state."""
 
 
@@ -58,7 +56,7 @@ class AtomicBatches:
         self.appender = appender
         self.owner = owner
 
-    def update(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
+    def update(self, log: SlotLog, term: Term, inflight: Inflight) -> None:
         """Carry a batch out, or refuse it, or have read what it needs first."""
         if self.core.now >= inflight.deadline:
             return
@@ -67,33 +65,33 @@ class AtomicBatches:
             self.core.reply(inflight, ELSEWHERE)
             return
         links = [each.link for each in updates]
-        if any(link not in reign.cache for link in links):
-            self._load(log, reign, inflight, links)
+        if any(link not in term.cache for link in links):
+            self._load(log, term, inflight, links)
             return
-        services = [self.core.service_of(each, reign.opened_as) for each in updates]
+        services = [self.core.service_of(each, term.opened_as) for each in updates]
         known = [each for each in services if each is not None]
         if len(known) < len(updates):  # A declaration is not known yet: the entry asks again.
             self.core.reply(inflight, None)
             return
-        cached = [reign.cache[each.link] for each in updates]
+        cached = [term.cache[each.link] for each in updates]
         if _current_bytes(cached) > CURRENT_BYTES_MAX:
-            self.owner.refuse(log, reign, inflight, TOO_MUCH, max(map(_newest_n, cached)))
+            self.owner.refuse(log, term, inflight, TOO_MUCH, max(map(_newest_n, cached)))
             return
         outcomes = [
-            self.owner.outcome(log, reign, *each)
+            self.owner.outcome(log, term, *each)
             for each in zip(cached, updates, known, strict=True)
         ]
         refusal = self.refusal(cached, outcomes)
         if refusal is not None:
             answer, n = refusal
-            self.owner.refuse(log, reign, inflight, answer, n)
+            self.owner.refuse(log, term, inflight, answer, n)
         elif self.appender.finds_room(log, inflight):
             new = [
                 (document, update.link, outcome)
                 for document, update, outcome in zip(cached, updates, outcomes, strict=True)
                 if isinstance(outcome, New)
             ]
-            self._make(log, reign, inflight, new)
+            self._make(log, term, inflight, new)
 
     def refusal(  # Seam.
         self, cached: Sequence[CachedDocument], outcomes: Sequence[Outcome]
@@ -112,7 +110,7 @@ class AtomicBatches:
         return None
 
     def _make(
-        self, log: SlotLog, reign: Reign, inflight: Inflight,
+        self, log: SlotLog, term: Term, inflight: Inflight,
         versions: Sequence[tuple[CachedDocument, str, New]],
     ) -> None:  # fmt: skip
         """Put the rows of a batch at the end of the log, all under one time (rule A3)."""
@@ -124,11 +122,11 @@ class AtomicBatches:
                 created=is_born and new.version > 0, fences=new.fences, part=(index, len(versions))
             )
             log.updated_us = self.time_of(log, at_us)
-            made.append(self.appender.append(log, reign, cached, link, new, part))
+            made.append(self.appender.append(log, term, cached, link, new, part))
             # A key is remembered with the first document.
             identity = identity._replace(key="", fingerprint=0)
         inflight.made = made
-        reign.clients.updates.append((log.end, inflight))
+        term.clients.updates.append((log.end, inflight))
         self.core.counters["atomic_batches"] += 1
 
     def time_of(self, log: SlotLog, at_us: int) -> int:  # Seam.
@@ -137,41 +135,41 @@ class AtomicBatches:
 
     # The documents
 
-    def _load(self, log: SlotLog, reign: Reign, inflight: Inflight, links: Sequence[str]) -> None:
+    def _load(self, log: SlotLog, term: Term, inflight: Inflight, links: Sequence[str]) -> None:
         """Read the newest rows of a batch's documents that are not cached, all at once.
 
         Other operations on a document wait while it is read; a batch waits for a read that is under
         way. The documents are pinned in the cache until the batch has run: a batch larger than the
         cache would otherwise evict its own documents for ever.
         """
-        loading = reign.clients.loading
-        missing = [link for link in links if link not in reign.cache]
+        loading = term.clients.loading
+        missing = [link for link in links if link not in term.cache]
         busy = next((link for link in missing if link in loading), None)
         if busy is not None:
             loading[busy].append(inflight)
             return
         loading.update((link, []) for link in missing)
         loading[missing[0]].append(inflight)
-        reign.cache.pin(links)
+        term.cache.pin(links)
         results: dict[str, Result] = {}
 
         def found(link: str, result: Result) -> None:
             results[link] = result
             if len(results) == len(missing):
-                self._loaded(log, reign, results)
-                reign.cache.unpin(links)
+                self._loaded(log, term, results)
+                term.cache.unpin(links)
                 bytes_max = self.core.config.memory.cache_bytes_per_slot
-                reign.cache.keep_within(bytes_max, safe=min(log.decided, log.durable))
+                term.cache.keep_within(bytes_max, safe=min(log.decided, log.durable))
 
         with self.outbox.reading_together():
             for link in missing:
                 self.outbox.read(Newest(log.slot, link, log.end), partial(found, link))
 
-    def _loaded(self, log: SlotLog, reign: Reign, results: dict[str, Result]) -> None:
+    def _loaded(self, log: SlotLog, term: Term, results: dict[str, Result]) -> None:
         """Resume a batch, and the operations that waited for its documents."""
-        waiting = [each for link in results for each in reign.clients.loading.pop(link, [])]
-        if log.reign is not reign:
-            return  # The end of the reign has handed them back.
+        waiting = [each for link in results for each in term.clients.loading.pop(link, [])]
+        if log.term is not term:
+            return  # The end of the term has handed them back.
         if any(isinstance(each, Corrupt) for each in results.values()):
             self.core.corrupt(log)
             for inflight in waiting:
@@ -179,9 +177,9 @@ class AtomicBatches:
             return
         for link, rows in results.items():
             assert not isinstance(rows, Corrupt)
-            reign.cache.load(link, rows[0] if rows else None)
+            term.cache.load(link, rows[0] if rows else None)
         for inflight in waiting:
-            self.owner.enter(log, reign, inflight)
+            self.owner.enter(log, term, inflight)
 
 
 def _newest_n(document: CachedDocument) -> int:

@@ -32,14 +32,14 @@ CLOCKS_DIFFER = 1e-3
 
 @dataclass(slots=True)
 class Waiter:
-    """Something that may be said once its slot's reign is confirmed."""
+    """Something that may be said once its slot's term is confirmed."""
 
     log: SlotLog
     ballot: Ballot
     deadline: float
     then: Callable[[], None]
     lost: Callable[[], None]
-    """Instead of `then`, when the reign is over or the deadline has passed."""
+    """Instead of `then`, when the term is over or the deadline has passed."""
     at_us: int = 0
     """The instant that is to be answered for, if it is one."""
 
@@ -50,7 +50,7 @@ def _nothing() -> None:
 
 @dataclass(slots=True)
 class IndexRead:
-    """A question about many slots: how far each is decided, once its reign is confirmed.
+    """A question about many slots: how far each is decided, once its term is confirmed.
 
     rest: the slots that are not confirmed yet, by the replica sets that must confirm them. found:
     slot -> (epoch, decided). then: runs when there is no rest, or the deadline has passed. at_us:
@@ -92,10 +92,10 @@ class Confirmer:
 
     def add(self, waiter: Waiter) -> None:
         """Let a waiter join the next round, or go on at once under a lease."""
-        reign = waiter.log.reign
-        is_closed = reign is not None and waiter.at_us <= reign.closed_us
-        left_s = reign.lease_until - self.core.now if reign is not None and is_closed else 0.0
-        if left_s <= 0 or not self._still_reigns(waiter):
+        term = waiter.log.term
+        is_closed = term is not None and waiter.at_us <= term.closed_us
+        left_s = term.lease_until - self.core.now if term is not None and is_closed else 0.0
+        if left_s <= 0 or not self._is_same_term(waiter):
             self._waiting.append(waiter)
             return
         if left_s < self.core.config.leadership.lease_s / 2:
@@ -154,7 +154,7 @@ class Confirmer:
             self._conclude(asked)
 
     def expire(self) -> None:
-        """Give up waiters whose time is over, and those whose reign has ended."""
+        """Give up waiters whose time is over, and those whose term has ended."""
         if self._round is not None:
             self._round.waiters = [each for each in self._round.waiters if self._is_live(each)]
             self._round.reads = [each for each in self._round.reads if self._is_read(each)]
@@ -163,7 +163,7 @@ class Confirmer:
         self._reads = [each for each in self._reads if self._is_read(each)]
 
     def _is_live(self, waiter: Waiter) -> bool:
-        if self.core.now < waiter.deadline and self._still_reigns(waiter):
+        if self.core.now < waiter.deadline and self._is_same_term(waiter):
             return True
         waiter.lost()
         return False
@@ -172,7 +172,7 @@ class Confirmer:
         """Say whether a question about many slots is still open; what is lost of it goes."""
         overdue = self.core.now >= read.deadline
         for sets, part in list(read.rest.items()):
-            rest = [] if overdue else [each for each in part if _reigns(*each)]
+            rest = [] if overdue else [each for each in part if _terms(*each)]
             if rest:
                 read.rest[sets] = rest
             else:
@@ -203,7 +203,7 @@ class Confirmer:
                 quorums[sets] = self.is_confirmed(asked, sets)
             if not quorums[sets]:
                 rest.append(waiter)
-            elif _reigns(waiter.log, waiter.ballot):
+            elif _terms(waiter.log, waiter.ballot):
                 if has_leases:
                     self._lease(asked, waiter.log)
                 self._close(asked, waiter.log)
@@ -219,7 +219,7 @@ class Confirmer:
         """Take the slots of a question that are confirmed; say whether that is all, and tell."""
         for sets in [each for each in read.rest if self.is_confirmed(asked, each)]:
             for log, ballot in read.rest.pop(sets):
-                if _reigns(log, ballot):
+                if _terms(log, ballot):
                     if self.core.has_leases:
                         self._lease(asked, log)
                     until = log.settled_at(read.at_us) if read.at_us else log.decided
@@ -231,16 +231,16 @@ class Confirmer:
 
     def _close(self, asked: Round, log: SlotLog) -> None:
         """Note the instant that the quorum has noted."""
-        if log.reign is not None:
-            log.reign.closed_us = max(log.reign.closed_us, asked.at_us)
+        if log.term is not None:
+            log.term.closed_us = max(log.term.closed_us, asked.at_us)
 
     def _lease(self, asked: Round, log: SlotLog) -> None:  # Seam.
         """Trust the quorum for as long as all of it is sure to keep its word."""
-        if log.reign is not None:
+        if log.term is not None:
             times = self.core.config.leadership
             until = self.leased_from(asked) + times.lease_s * (1 - CLOCKS_DIFFER)
             until -= times.lease_guard_s
-            log.reign.lease_until = max(log.reign.lease_until, until)
+            log.term.lease_until = max(log.term.lease_until, until)
 
     def leased_from(self, asked: Round) -> float:  # Seam.
         """Return from when the replicas' promises count at the least: before any was made."""
@@ -255,8 +255,8 @@ class Confirmer:
         for slot, epoch in message.slots:
             self.core.leases.release(slot, epoch, sender)
 
-    def _still_reigns(self, waiter: Waiter) -> bool:
-        return _reigns(waiter.log, waiter.ballot)
+    def _is_same_term(self, waiter: Waiter) -> bool:
+        return _terms(waiter.log, waiter.ballot)
 
     @property
     def has_more(self) -> bool:
@@ -264,6 +264,6 @@ class Confirmer:
         return self._round is None and bool(self._waiting or self._reads)
 
 
-def _reigns(log: SlotLog, ballot: Ballot) -> bool:
+def _terms(log: SlotLog, ballot: Ballot) -> bool:
     """Say whether this node owns a slot under this ballot still."""
-    return log.reign is not None and log.reign.ballot == ballot
+    return log.term is not None and log.term.ballot == ballot

@@ -18,7 +18,7 @@ from docstore.documents.core import Core
 from docstore.documents.depose import depose
 from docstore.documents.log import SlotLog
 from docstore.documents.parts import span_of
-from docstore.documents.reign import Phase, Reign
+from docstore.documents.term import Phase, Term
 from docstore.documents.write_path.atomic_batch import answer_of
 from docstore.documents.write_path.in_flight import InFlightProposals, ProposedUpTo
 from docstore.model.document import Row
@@ -39,12 +39,12 @@ LET_GO = Answer(
 class Decider:
     """The owner's count."""
 
-    def __init__(self, core: Core, opened: Callable[[SlotLog, Reign], None]) -> None:
+    def __init__(self, core: Core, opened: Callable[[SlotLog, Term], None]) -> None:
         self.core = core
         self.outbox = core.outbox
         self.offered = InFlightProposals(core)
         self.opened = opened
-        self.decided: Callable[[SlotLog, Reign], None] | None = None
+        self.decided: Callable[[SlotLog, Term], None] | None = None
         """Called for a slot whose reads of the past may wait for rows to be decided."""
 
     def acknowledged(self, sender: str, message: Accepted | Took) -> list[SlotLog]:
@@ -54,15 +54,15 @@ class Decider:
         )
         return [
             log
-            for log, reign, end in reached
-            if log.reign is reign and self.acknowledge(log, reign, sender, end) < log.end
+            for log, term, end in reached
+            if log.term is term and self.acknowledge(log, term, sender, end) < log.end
         ]
 
     def _listed(self, message: Accepted) -> Iterable[ProposedUpTo]:
         for slot, epoch, end in message.slots:
             log = self.core.logs.get(slot)
-            if log and log.reign and log.reign.ballot == (epoch, self.core.me):
-                yield log, log.reign, end
+            if log and log.term and log.term.ballot == (epoch, self.core.me):
+                yield log, log.term, end
 
     def _taken(self, sender: str, message: Took) -> Iterable[ProposedUpTo]:
         if not self.is_of_this_start(message.boot):
@@ -74,104 +74,104 @@ class Decider:
         """Say whether an answer is to a message of ours: numbers begin anew (rule SL8)."""
         return boot == self.core.boot
 
-    def acknowledge(self, log: SlotLog, reign: Reign, sender: str, end: int) -> int:
+    def acknowledge(self, log: SlotLog, term: Term, sender: str, end: int) -> int:
         """Take note of a follower's durable end; return how far it has been sent rows."""
-        follower = reign.followers.get(sender)
-        if follower is None or reign.phase is Phase.PREPARING:
+        follower = term.followers.get(sender)
+        if follower is None or term.phase is Phase.PREPARING:
             return log.end
         follower.acked = max(follower.acked, end)
         follower.sent = max(follower.sent, end)
         follower.copied = None
-        if reign.phase is Phase.RECOVERING:
-            reign.recovery.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
-        if end >= reign.base:  # So it has adopted the ballot.
+        if term.phase is Phase.RECOVERING:
+            term.recovery.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
+        if end >= term.base:  # So it has adopted the ballot.
             follower.adopted = True
             if sender in log.replicas:
-                self._count(log, reign, sender, end)
+                self._count(log, term, sender, end)
         return follower.sent
 
     def own_disk(self, reached: Iterable[ProposedUpTo]) -> None:
         """Count this node's own disk, like any other replica's."""
-        for log, reign, end in reached:
-            if log.reign is reign:
-                self._count(log, reign, self.core.me, end)
+        for log, term, end in reached:
+            if log.term is term:
+                self._count(log, term, self.core.me, end)
 
-    def _count(self, log: SlotLog, reign: Reign, replica: str, end: int) -> None:
+    def _count(self, log: SlotLog, term: Term, replica: str, end: int) -> None:
         """Note the durable end of a replica, and decide if that can change anything.
 
         Once a row is decided, another copy matters only to answers that wait for more copies.
         """
-        if end >= reign.ends.get(replica, 0):
-            reign.ends[replica] = end
-        is_settled = reign.recovered and reign.phase is Phase.OPEN and not reign.clients.lacking
+        if end >= term.ends.get(replica, 0):
+            term.ends[replica] = end
+        is_settled = term.recovered and term.phase is Phase.OPEN and not term.clients.lacking
         if end > log.decided or not is_settled:
-            self.advance(log, reign)
+            self.advance(log, term)
 
-    def advance(self, log: SlotLog, reign: Reign) -> None:
-        """Open the reign if it can, and decide as far as a quorum has come."""
-        reached = quorum.decided_end(reign.ends, log.voting)
-        if not reign.recovered and reached >= reign.base:
-            reign.recovered = True
-        if reign.phase is Phase.RECOVERING:
-            if not self.may_open(log, reign):
+    def advance(self, log: SlotLog, term: Term) -> None:
+        """Open the term if it can, and decide as far as a quorum has come."""
+        reached = quorum.decided_end(term.ends, log.voting)
+        if not term.recovered and reached >= term.base:
+            term.recovered = True
+        if term.phase is Phase.RECOVERING:
+            if not self.may_open(log, term):
                 return
-            self._open(log, reign)
+            self._open(log, term)
         if reached > log.decided:
-            self._decide(log, reign, reached)
-        elif reign.clients.lacking:
-            self._answer_lacking(log, reign)
-        if reign.clients.refusals:
-            self.give_refusals(log, reign)
+            self._decide(log, term, reached)
+        elif term.clients.lacking:
+            self._answer_lacking(log, term)
+        if term.clients.refusals:
+            self.give_refusals(log, term)
 
-    def may_open(self, log: SlotLog, reign: Reign) -> bool:  # Seam.
+    def may_open(self, log: SlotLog, term: Term) -> bool:  # Seam.
         """Say whether a quorum, this node included, durably holds the log up to the base (T3)."""
-        if reign.ends.get(self.core.me, -1) < reign.base:
+        if term.ends.get(self.core.me, -1) < term.base:
             return False
-        return reign.recovered or quorum.is_quorum(reign.recovery.identical, log.voting)
+        return term.recovered or quorum.is_quorum(term.recovery.identical, log.voting)
 
-    def _open(self, log: SlotLog, reign: Reign) -> None:
-        reign.phase = Phase.OPEN
+    def _open(self, log: SlotLog, term: Term) -> None:
+        term.phase = Phase.OPEN
         self.core.logs.changes += 1
-        reign.progress_at = self.core.now
-        if reign.base > log.decided:
-            self.outbox.publish(log, log.decided, reign.base)
-            log.decided = reign.base
+        term.progress_at = self.core.now
+        if term.base > log.decided:
+            self.outbox.publish(log, log.decided, term.base)
+            log.decided = term.base
             log.evict_durable()
         self.core.logs.newly_decided.add(log.slot)
-        self.opened(log, reign)
+        self.opened(log, term)
 
-    def _decide(self, log: SlotLog, reign: Reign, reached: int) -> None:
+    def _decide(self, log: SlotLog, term: Term, reached: int) -> None:
         before, log.decided = log.decided, reached
         self.outbox.publish(log, before, reached)
-        cache, pending = reign.cache, log.pending
+        cache, pending = term.cache, log.pending
         for n in range(before + 1, reached + 1):
             row = pending[n]
             cached = cache.get(row.link)
             if cached is not None:
                 cached.decided = row
-        updates = reign.clients.updates
+        updates = term.clients.updates
         while updates and updates[0][0] <= reached:
-            self._answer_update(log, reign, *updates.popleft())
-        if reign.clients.duplicates:
-            self._answer_duplicates(log, reign)
-        reign.progress_at = self.core.now
+            self._answer_update(log, term, *updates.popleft())
+        if term.clients.duplicates:
+            self._answer_duplicates(log, term)
+        term.progress_at = self.core.now
         self.core.logs.newly_decided.add(log.slot)
         self.core.counters["decided"] += reached - before
         log.evict_durable()
-        if reign.clients.past_reads and self.decided is not None:
-            self.decided(log, reign)
+        if term.clients.past_reads and self.decided is not None:
+            self.decided(log, term)
 
-    def _answer_update(self, log: SlotLog, reign: Reign, n: int, inflight: Inflight) -> None:
-        copies, wanted = reign.copies(n), inflight.operation.replicas
+    def _answer_update(self, log: SlotLog, term: Term, n: int, inflight: Inflight) -> None:
+        copies, wanted = term.copies(n), inflight.operation.replicas
         # More copies than a quorum may be asked for, never fewer (rule Q3).
         if wanted and copies < (len(log.replicas) if wanted < 0 else wanted):
-            reign.clients.lacking.append((n, inflight))
+            term.clients.lacking.append((n, inflight))
             return
         row = log.pending.get(n)
         if row is None or (inflight.operation.verb == "BATCH" and not inflight.made):
-            self._answer_from_disk(log, reign, n, inflight)
+            self._answer_from_disk(log, term, n, inflight)
             return
-        self.core.reply(inflight, self._success(row, inflight, copies, reign.ballot[0]))
+        self.core.reply(inflight, self._success(row, inflight, copies, term.ballot[0]))
 
     def _success(self, row: Row, inflight: Inflight, copies: int, epoch: int) -> Answer:
         if inflight.made:
@@ -181,11 +181,11 @@ class Decider:
         return Answer(status, row=row, replicas=copies, owner=self.core.me, epoch=epoch)
 
     def epoch_of(self, slot: int) -> int:
-        """Return the epoch of this node's reign over the slot; 0 if that is over meanwhile."""
+        """Return the epoch of this node's term over the slot; 0 if that is over meanwhile."""
         log = self.core.logs.get(slot)
-        return log.reign.ballot[0] if log and log.reign else 0
+        return log.term.ballot[0] if log and log.term else 0
 
-    def _answer_from_disk(self, log: SlotLog, reign: Reign, n: int, inflight: Inflight) -> None:
+    def _answer_from_disk(self, log: SlotLog, term: Term, n: int, inflight: Inflight) -> None:
         """Answer a retry whose row has left memory."""
 
         def answer(result: Result) -> None:
@@ -193,15 +193,15 @@ class Decider:
                 self._answer_without(log, n, result, inflight)
                 return
             if inflight.operation.verb == "BATCH" and not inflight.made:
-                self._answer_batch_from_disk(log, reign, result[0], inflight)
+                self._answer_batch_from_disk(log, term, result[0], inflight)
                 return
-            copies, epoch = reign.copies(n), self.epoch_of(log.slot)
+            copies, epoch = term.copies(n), self.epoch_of(log.slot)
             self.core.reply(inflight, self._success(result[0], inflight, copies, epoch))
 
         self.outbox.read(Rows(log.slot, n, n), answer)
 
     def _answer_batch_from_disk(
-        self, log: SlotLog, reign: Reign, row: Row, inflight: Inflight
+        self, log: SlotLog, term: Term, row: Row, inflight: Inflight
     ) -> None:
         """Answer a retry of a batch, of which this is a row."""
         first, last = span_of(row)
@@ -210,7 +210,7 @@ class Decider:
             if isinstance(result, Corrupt) or len(result) <= last - first:
                 self._answer_without(log, first, result, inflight)
                 return
-            copies, epoch = reign.copies(last), self.epoch_of(log.slot)
+            copies, epoch = term.copies(last), self.epoch_of(log.slot)
             self.core.reply(inflight, answer_of(result, copies, self.core.me, epoch))
 
         self.outbox.read(Rows(log.slot, first, last), answer)
@@ -220,34 +220,34 @@ class Decider:
         is_gone = n <= log.kept and not isinstance(found, Corrupt)
         self.core.reply(inflight, LET_GO if is_gone else None, proposed=True)
 
-    def _answer_duplicates(self, log: SlotLog, reign: Reign) -> None:
-        for n, inflight in reign.clients.duplicates_until(log.decided):
-            self._answer_update(log, reign, n, inflight)
+    def _answer_duplicates(self, log: SlotLog, term: Term) -> None:
+        for n, inflight in term.clients.duplicates_until(log.decided):
+            self._answer_update(log, term, n, inflight)
 
-    def answer_duplicate(self, log: SlotLog, reign: Reign, n: int, inflight: Inflight) -> None:
+    def answer_duplicate(self, log: SlotLog, term: Term, n: int, inflight: Inflight) -> None:
         """Answer a retry of the operation of row n, once that is decided."""
         self.core.counters["duplicates"] += 1
-        reign.clients.duplicates.append((n, inflight))
-        self._answer_duplicates(log, reign)
+        term.clients.duplicates.append((n, inflight))
+        self._answer_duplicates(log, term)
 
-    def _answer_lacking(self, log: SlotLog, reign: Reign) -> None:
-        waiting, reign.clients.lacking = reign.clients.lacking, []
+    def _answer_lacking(self, log: SlotLog, term: Term) -> None:
+        waiting, term.clients.lacking = term.clients.lacking, []
         for n, inflight in waiting:
-            self._answer_update(log, reign, n, inflight)
+            self._answer_update(log, term, n, inflight)
 
-    def give_refusals(self, log: SlotLog, reign: Reign) -> None:
+    def give_refusals(self, log: SlotLog, term: Term) -> None:
         """Give the refusals whose state is decided, once no earlier row can come back."""
-        if not reign.clients.refusals or not reign.recovered:
+        if not term.clients.refusals or not term.recovered:
             return
-        for refusal in reign.clients.refusals_until(log.decided):
+        for refusal in term.clients.refusals_until(log.decided):
             self.core.reply(refusal.inflight, refusal.answer)
 
     def refused(self, sender: str, message: Refused) -> None:
-        """End the reigns over slots that a replica has promised to a higher ballot (O5)."""
+        """End the terms over slots that a replica has promised to a higher ballot (O5)."""
         for slot, epoch, promised in message.slots:
             self.core.logs.epoch_seen = max(self.core.logs.epoch_seen, promised[0])
             log = self.core.logs.get(slot)
-            if log and log.reign and log.reign.ballot == (epoch, self.core.me):
+            if log and log.term and log.term.ballot == (epoch, self.core.me):
                 depose(self.core, log)
 
     def tick(self) -> None:
@@ -260,10 +260,10 @@ class Decider:
         news: dict[str, list[tuple[int, int, int]]] = {}
         for slot in self.core.logs.newly_decided:
             log = self.core.logs[slot]
-            if log.reign is None or log.reign.phase is not Phase.OPEN:
+            if log.term is None or log.term.phase is not Phase.OPEN:
                 continue
-            entry = (slot, log.reign.ballot[0], log.decided)
-            for peer in log.reign.followers:
+            entry = (slot, log.term.ballot[0], log.decided)
+            for peer in log.term.followers:
                 news.setdefault(peer, []).append(entry)
         self.core.logs.newly_decided.clear()
         for peer, slots in news.items():

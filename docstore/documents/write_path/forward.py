@@ -114,7 +114,7 @@ class Gateway:
         owner = owner_of(self.core, slot) if has_owner else self.executor(slot, level)
         if owner == self.core.me:
             log = self.core.logs.get(slot)
-            if not has_owner or (log is not None and log.reign is not None):
+            if not has_owner or (log is not None and log.term is not None):
                 self._attempt(pending, owner)
                 self.serve(self._inflight(pending))
                 return

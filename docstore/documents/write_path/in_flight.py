@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 
 from docstore.documents.core import Core
 from docstore.documents.log import SlotLog
-from docstore.documents.reign import Reign
+from docstore.documents.term import Term
 from docstore.wire.messages import Offer, Propose
 
 REMEMBERED_S = 1.0
 """Minimum time in seconds; the maximum is twice that. The owner has probed a replica by then."""
 
-ProposedUpTo = tuple[SlotLog, Reign, int]
-"""A log, the reign that offered its rows, and the n of the last of them."""
+ProposedUpTo = tuple[SlotLog, Term, int]
+"""A log, the term that offered its rows, and the n of the last of them."""
 
 
 class InFlightProposals:
@@ -45,8 +45,8 @@ class InFlightProposals:
 
     def _reached(self, offer: Offer) -> ProposedUpTo:
         log = self.core.logs[offer.slot]
-        assert log.reign is not None
-        return log, log.reign, offer.rows[-1].n
+        assert log.term is not None
+        return log, log.term, offer.rows[-1].n
 
     def taken(self, peer: str, number: int) -> Sequence[ProposedUpTo]:
         """Remove and return the proposals of a message; empty if they were forgotten."""

@@ -3,10 +3,10 @@
 In: Prepare, Propose, Adopt and Copy from the owner of a ballot. Out: Promised, Accepted, Took, Gap
 or Refused. The replica sends an answer only after its content is on this disk.
 
-A log adopts a ballot when it is a prefix of that owner's log *and* reaches the base that the reign
+A log adopts a ballot when it is a prefix of that owner's log *and* reaches the base that the term
 began with. Before that it may grow towards the base page by page, but its rows do not count: a
 later owner compares logs by (adopted, end), so a log that has adopted a ballot must hold every row
-that was decided before that reign.
+that was decided before that term.
 
 Source: rules P1 to P5 and SL4; the log comparison is Raft's (Ongaro and Ousterhout, 2014,
 section 5.3), the ballots are Paxos's.
@@ -141,7 +141,7 @@ class Acceptor:
         return offer.first == log.end + 1 and log.last_ballot == offer.previous
 
     def _append(self, log: SlotLog, ballot: Ballot, offer: Offer) -> None:
-        # Rows of our own reign that we hold already are acknowledged again without a write.
+        # Rows of our own term that we hold already are acknowledged again without a write.
         held = log.end + 1 - offer.first
         rows = offer.rows[held:] if held else offer.rows
         if rows:
@@ -190,7 +190,7 @@ class Acceptor:
         self.outbox.accept(sender, log, message.epoch)
 
     def is_late(self, log: SlotLog, ballot: Ballot) -> bool:  # Seam.
-        """Say whether the log is of this reign already: a duplicate only extends, never cuts."""
+        """Say whether the log is of this term already: a duplicate only extends, never cuts."""
         return log.adopted == ballot
 
     def _fits(self, log: SlotLog, ballot: Ballot, message: Adopt) -> bool:
@@ -236,7 +236,7 @@ class Acceptor:
             self._refuse(sender, [(message.slot, message.epoch, log.promised)])
             return
         if log.full:
-            # A late duplicate. Only a log of this reign may be counted.
+            # A late duplicate. Only a log of this term may be counted.
             if log.adopted == ballot:
                 self.outbox.accept(sender, log, message.epoch)
             else:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from docstore.documents.clients import Inflight, PastRead
 from docstore.documents.core import Core
 from docstore.documents.log import SlotLog
-from docstore.documents.reign import Reign
+from docstore.documents.term import Term
 from docstore.documents.write_path.decide import Decider
 from docstore.documents.write_path.in_flight import ProposedUpTo
 from docstore.documents.write_path.past import (
@@ -50,15 +50,15 @@ class PastReads:
             return None
         return yet_to_come(at_us, self._core.wall_now_us())
 
-    def read(self, log: SlotLog, reign: Reign, inflight: Inflight, first: int) -> None:
+    def read(self, log: SlotLog, term: Term, inflight: Inflight, first: int) -> None:
         """Answer from what is decided by now, or will be of an instant that is past.
 
         first: the first version that is shown.
         """
         at_us = instant_of(inflight.operation)
         until = self.until(log, at_us) if at_us else log.decided
-        reign.clients.past_reads.append(PastRead(inflight, until, first))
-        self._read_past(log, reign)
+        term.clients.past_reads.append(PastRead(inflight, until, first))
+        self._read_past(log, term)
 
     def until(self, log: SlotLog, at_us: int) -> int:  # Seam.
         """Return the last row that may be of an instant (rule R5)."""
@@ -67,23 +67,23 @@ class PastReads:
     def stored(self, reached: list[ProposedUpTo]) -> None:
         """This node's own disk has come so far: count it, and read what waited for it."""
         self._decider.own_disk(reached)
-        for log, reign, _ in reached:
-            if log.reign is reign and reign.clients.past_reads:
-                self._read_past(log, reign)
+        for log, term, _ in reached:
+            if log.term is term and term.clients.past_reads:
+                self._read_past(log, term)
 
-    def _read_past(self, log: SlotLog, reign: Reign) -> None:
+    def _read_past(self, log: SlotLog, term: Term) -> None:
         """Read older versions as soon as all that they see is decided, and on this disk.
 
         Others may have decided a row before the own disk had it: too early, it would be missing.
         """
-        waiting, reign.clients.past_reads = reign.clients.past_reads, []
+        waiting, term.clients.past_reads = term.clients.past_reads, []
         for read in waiting:
             # Rows that were taken back meanwhile are not waited for.
             until = min(read.until, log.end)
             if until <= log.decided and self.holds(log, until):
                 self._read_disk(log, read)
             else:
-                reign.clients.past_reads.append(read)
+                term.clients.past_reads.append(read)
 
     def holds(self, log: SlotLog, until: int) -> bool:  # Seam.
         """Say whether this node's own disk has come to row `until`."""

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from docstore.documents import parts
 from docstore.documents.core import Core
 from docstore.documents.log import SlotLog
-from docstore.documents.reign import Reign
+from docstore.documents.term import Term
 from docstore.documents.write_path.in_flight import InFlightProposals, ProposedUpTo
 from docstore.model.document import Row, ballot_at
 from docstore.wire.messages import Offer
 
 
-def offer_of(log: SlotLog, reign: Reign, first: int, rows: Sequence[Row]) -> Offer:
+def offer_of(log: SlotLog, term: Term, first: int, rows: Sequence[Row]) -> Offer:
     """Return the offer of rows that begin at `first`, with what they must follow."""
     previous = ballot_at(log.ballots, first - 1)
-    epoch = reign.ballot[0]
-    return Offer(log.slot, epoch, reign.base, first, previous, log.decided, rows)
+    epoch = term.ballot[0]
+    return Offer(log.slot, epoch, term.base, first, previous, log.decided, rows)
 
 
 def pages(rows: Sequence[Row], rows_max: int, bytes_max: int) -> list[Sequence[Row]]:
@@ -65,36 +65,36 @@ class Proposer:
         reached: list[ProposedUpTo] = []
         for slot in self.core.logs.dirty:
             log = self.core.logs[slot]
-            if log.reign is not None:
-                self._propose(log, log.reign, offers)
-                reached.append((log, log.reign, log.end))
+            if log.term is not None:
+                self._propose(log, log.term, offers)
+                reached.append((log, log.term, log.end))
         self.core.logs.dirty.clear()
         if reached:
             self.outbox.when_durable(lambda: self.stored(reached))
         self._send(offers)
 
-    def _propose(self, log: SlotLog, reign: Reign, offers: dict[str, list[Offer]]) -> None:
-        rows, reign.fresh = reign.fresh, []
+    def _propose(self, log: SlotLog, term: Term, offers: dict[str, list[Offer]]) -> None:
+        rows, term.fresh = term.fresh, []
         assert rows
         self.outbox.store_rows(log, rows)
         first, end = rows[0].n, log.end
-        self._remember(reign, first)
+        self._remember(term, first)
         offered: list[Offer] = []
-        for peer, follower in reign.followers.items():
+        for peer, follower in term.followers.items():
             if follower.sent != first - 1 or not self.core.peers[peer].linked:
                 continue
             follower.sent, follower.sent_at = end, self.core.now
-            offered = offered or self._offers(log, reign, rows)
+            offered = offered or self._offers(log, term, rows)
             offers.setdefault(peer, []).extend(offered)
 
-    def _offers(self, log: SlotLog, reign: Reign, rows: Sequence[Row]) -> list[Offer]:
+    def _offers(self, log: SlotLog, term: Term, rows: Sequence[Row]) -> list[Offer]:
         bounds = self.core.config.sending
         found = pages(rows, bounds.page_rows, bounds.page_bytes)
-        return [offer_of(log, reign, page[0].n, page) for page in found]
+        return [offer_of(log, term, page[0].n, page) for page in found]
 
-    def _remember(self, reign: Reign, first: int) -> None:
+    def _remember(self, term: Term, first: int) -> None:
         """Note whose operations these are: from now on they may take effect."""
-        for n, inflight in reversed(reign.clients.updates):
+        for n, inflight in reversed(term.clients.updates):
             if n < first:
                 return
             origin = (inflight.entry, inflight.boot)

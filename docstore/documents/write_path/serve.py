@@ -17,7 +17,7 @@ from docstore.documents.core import Core
 from docstore.documents.document_cache import CachedDocument
 from docstore.documents.jobs import REPEATED, VERSIONS_READ_MAX, Written, jobs_of, judged
 from docstore.documents.log import SlotLog
-from docstore.documents.reign import Phase, Reign
+from docstore.documents.term import Phase, Term
 from docstore.documents.write_path import dedup_rebuild
 from docstore.documents.write_path.append import Appender
 from docstore.documents.write_path.atomic_batch import AtomicBatches
@@ -32,7 +32,7 @@ from docstore.model.operation import CURRENT, Answer, Operation
 from docstore.model.service import Service
 from docstore.storage.store import Corrupt, History, Newest, OfLog, Result
 
-OTHER_REIGN = Answer(412, "other-reign", "only the reign that it names may carry this out")
+OTHER_TERM = Answer(412, "other-reign", "only the term that it names may carry this out")
 NO_QUORUM = Answer(503, "no-quorum", "the owner does not hear a majority of the replicas")
 
 
@@ -51,44 +51,44 @@ class Owner:
     def serve(self, inflight: Inflight) -> None:
         """Take an operation, if this node owns its slot or is about to."""
         log = self.core.logs.get(inflight.slot)
-        reign = log.reign if log else None
+        term = log.term if log else None
         if self.core.now >= inflight.deadline:
             return
-        if log is None or reign is None:
+        if log is None or term is None:
             self.core.reply(inflight, None)
-        elif self._has_to_wait(reign, inflight.operation):
-            reign.clients.deferred.append(inflight)
+        elif self._has_to_wait(term, inflight.operation):
+            term.clients.deferred.append(inflight)
         elif self.core.lacks_quorum() and self.find(log, inflight) is None:
             self.core.reply(inflight, NO_QUORUM)
         else:
-            self.enter(log, reign, inflight)
+            self.enter(log, term, inflight)
 
-    def _has_to_wait(self, reign: Reign, operation: Operation) -> bool:
+    def _has_to_wait(self, term: Term, operation: Operation) -> bool:
         """Say whether the slot is opening, being given away, or behind a write barrier."""
-        if reign.phase is not Phase.OPEN or reign.closed_since is not None:
+        if term.phase is not Phase.OPEN or term.closed_since is not None:
             return True
-        return self.core.now < reign.updates_deferred_until and not operation.is_read
+        return self.core.now < term.updates_deferred_until and not operation.is_read
 
-    def opened(self, log: SlotLog, reign: Reign) -> None:
+    def opened(self, log: SlotLog, term: Term) -> None:
         """Serve the operations that waited while the slot was opening or closed."""
-        deferred, reign.clients.deferred = reign.clients.deferred, []
+        deferred, term.clients.deferred = term.clients.deferred, []
         for inflight in deferred:
             self.serve(inflight)
 
-    def enter(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
+    def enter(self, log: SlotLog, term: Term, inflight: Inflight) -> None:
         """Execute an operation in a slot that this node owns."""
         operation = inflight.operation
         may_repeat = not operation.is_read and not self._is_new(inflight)
-        if may_repeat and self._is_repetition(log, reign, inflight):
+        if may_repeat and self._is_repetition(log, term, inflight):
             return
         if operation.verb == "BATCH":
-            self.batches.update(log, reign, inflight)
+            self.batches.update(log, term, inflight)
             return
-        cached = reign.cache.get(operation.link)
+        cached = term.cache.get(operation.link)
         if cached is not None:
-            self._execute(log, reign, cached, inflight)
+            self._execute(log, term, cached, inflight)
         else:
-            self._load(log, reign, inflight)
+            self._load(log, term, inflight)
 
     # Once, and only once
 
@@ -101,11 +101,11 @@ class Owner:
         is_first = inflight.attempt == 1 and inflight.entry == self.core.me
         return is_first and not inflight.operation.key
 
-    def _is_repetition(self, log: SlotLog, reign: Reign, inflight: Inflight) -> bool:
+    def _is_repetition(self, log: SlotLog, term: Term, inflight: Inflight) -> bool:
         """Deal with an operation that is in the log already, or may be (rule C1)."""
         n = self.find(log, inflight)
         if n is not None:
-            self.decider.answer_duplicate(log, reign, n, inflight)
+            self.decider.answer_duplicate(log, term, n, inflight)
             return True
         origin, seq, core = (inflight.entry, inflight.boot), inflight.seq, self.core
         is_echo = log.operations.is_over(origin, seq) or core.proposed.is_over(origin, seq)
@@ -119,15 +119,15 @@ class Owner:
                 self.core.reply(inflight, dedup_rebuild.TOO_DEEP)
             else:
                 read_back = partial(log.operations.recall, operation.link)
-                self._read_first(log, reign, inflight, page, read_back)
+                self._read_first(log, term, inflight, page, read_back)
             return True
-        return bool(operation.key) and self._is_key_used(log, reign, inflight)
+        return bool(operation.key) and self._is_key_used(log, term, inflight)
 
     def find(self, log: SlotLog, inflight: Inflight) -> int | None:  # Seam.
         """Return the row that this operation has already made, if it has."""
         return log.operations.find((inflight.entry, inflight.boot), inflight.seq)
 
-    def _is_key_used(self, log: SlotLog, reign: Reign, inflight: Inflight) -> bool:
+    def _is_key_used(self, log: SlotLog, term: Term, inflight: Inflight) -> bool:
         operation = inflight.operation
         now_us = self.core.past_us()
         use = log.operations.find_key(operation.link, operation.key, now_us)
@@ -140,7 +140,7 @@ class Owner:
             detail = "this Idempotency-Key was used for another request"
             self.core.reply(inflight, Answer(422, "key-reused", detail))
         else:
-            self.decider.answer_duplicate(log, reign, use.n, inflight)
+            self.decider.answer_duplicate(log, term, use.n, inflight)
         return True
 
     # The document
@@ -148,7 +148,7 @@ class Owner:
     def _read_first(
         self,
         log: SlotLog,
-        reign: Reign,
+        term: Term,
         inflight: Inflight,
         query: OfLog,
         found: Callable[[list[Row]], None],
@@ -159,14 +159,14 @@ class Owner:
         the others, and starts a query of its own later if it lacks other rows.
         """
         link = inflight.operation.link
-        if link in reign.clients.loading:
-            reign.clients.loading[link].append(inflight)
+        if link in term.clients.loading:
+            term.clients.loading[link].append(inflight)
             return
-        reign.clients.loading[link] = [inflight]
+        term.clients.loading[link] = [inflight]
 
         def answered(result: Result) -> None:
-            waiting = reign.clients.loading.pop(link, [])
-            if log.reign is not reign:
+            waiting = term.clients.loading.pop(link, [])
+            if log.term is not term:
                 return  # Deposing it has handed them back.
             if isinstance(result, Corrupt):
                 self.core.corrupt(log)
@@ -176,23 +176,23 @@ class Owner:
             found(result)
             for each in waiting:
                 # From the door again: two attempts of one operation may have waited here.
-                self.enter(log, reign, each)
+                self.enter(log, term, each)
             bytes_max = self.core.config.memory.cache_bytes_per_slot
-            reign.cache.keep_within(bytes_max, safe=min(log.decided, log.durable))
+            term.cache.keep_within(bytes_max, safe=min(log.decided, log.durable))
 
         self.outbox.read(query, answered)
 
-    def _load(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
+    def _load(self, log: SlotLog, term: Term, inflight: Inflight) -> None:
         """Read a document's newest row."""
         link = inflight.operation.link
 
         def found(result: list[Row]) -> None:
-            reign.cache.load(link, result[0] if result else None)
+            term.cache.load(link, result[0] if result else None)
 
-        self._read_first(log, reign, inflight, Newest(log.slot, link, log.end), found)
+        self._read_first(log, term, inflight, Newest(log.slot, link, log.end), found)
 
     def _execute(
-        self, log: SlotLog, reign: Reign, cached: CachedDocument, inflight: Inflight
+        self, log: SlotLog, term: Term, cached: CachedDocument, inflight: Inflight
     ) -> None:
         operation = inflight.operation
         if operation.is_read:
@@ -200,66 +200,64 @@ class Owner:
             if refusal is not None:
                 self.core.reply(inflight, refusal)
                 return
-            self._when_confirmed(log, reign, inflight, lambda: self._read(log, cached, inflight))
+            self._when_confirmed(log, term, inflight, lambda: self._read(log, cached, inflight))
             return
-        service = self.core.service_of(operation, reign.opened_as)
+        service = self.core.service_of(operation, term.opened_as)
         if service is None:
             # The declaration is not known here yet, or may be old: the entry node asks again.
             self.core.reply(inflight, None)
             return
-        self._update(log, reign, cached, inflight, service)
+        self._update(log, term, cached, inflight, service)
 
     def _update(
         self,
         log: SlotLog,
-        reign: Reign,
+        term: Term,
         cached: CachedDocument,
         inflight: Inflight,
         service: Service,
     ) -> None:
         operation = inflight.operation
         if operation.writer and cached.jobs is None:
-            self._load_jobs(log, reign, inflight)
+            self._load_jobs(log, term, inflight)
             return
-        outcome = self.outcome(log, reign, cached, operation, service)
+        outcome = self.outcome(log, term, cached, operation, service)
         if isinstance(outcome, New):
             if not self.appender.finds_room(log, inflight):
                 return
             inflight.created = not outcome.deleted and (
                 cached.newest is None or cached.newest.deleted
             )
-            self._append(log, reign, cached, inflight, outcome)
+            self._append(log, term, cached, inflight, outcome)
             return
         if isinstance(outcome, Unchanged):
             answer = self._answer(200, log, outcome.row)._replace(code=outcome.code)
         else:
             answer = outcome.answer
-        self.refuse(log, reign, inflight, answer, cached.newest.n if cached.newest else 0)
+        self.refuse(log, term, inflight, answer, cached.newest.n if cached.newest else 0)
 
-    def refuse(
-        self, log: SlotLog, reign: Reign, inflight: Inflight, answer: Answer, n: int
-    ) -> None:
+    def refuse(self, log: SlotLog, term: Term, inflight: Inflight, answer: Answer, n: int) -> None:
         """Give a refusal that depends on row n, once a quorum has confirmed that state."""
-        answer = answer._replace(owner=self.core.me, epoch=reign.ballot[0])
+        answer = answer._replace(owner=self.core.me, epoch=term.ballot[0])
         origin = (inflight.entry, inflight.boot)
         self.core.closed.note(origin, inflight.seq, inflight.attempt, inflight.oldest)
         log.operations.forget(origin, inflight.oldest)
         refusal = Refusal(inflight, answer, n)
-        self._when_confirmed(log, reign, inflight, lambda: self._refuse(log, reign, refusal))
+        self._when_confirmed(log, term, inflight, lambda: self._refuse(log, term, refusal))
 
     def outcome(
         self,
         log: SlotLog,
-        reign: Reign,
+        term: Term,
         cached: CachedDocument,
         operation: Operation,
         service: Service,
     ) -> Outcome:
         """Return what an update makes of its document, a bulk job's once for each batch."""
-        # An update based on an owner's memory is void under any other reign (rule F3).
-        if operation.reign and operation.reign != reign.ballot[0]:
+        # An update based on an owner's memory is void under any other term (rule F3).
+        if operation.only_epoch and operation.only_epoch != term.ballot[0]:
             self.core.counters["other_reign"] += 1
-            return Refused(OTHER_REIGN._replace(row=cached.newest))
+            return Refused(OTHER_TERM._replace(row=cached.newest))
         if operation.writer and cached.jobs:
             found = judged(cached.jobs, operation, fingerprint(operation))
             if isinstance(found, Answer):
@@ -271,23 +269,23 @@ class Owner:
         now_us = self.core.wall_now_us
         return handle(cached.newest, operation, service, floor=log.floor, now_us=now_us)
 
-    def _load_jobs(self, log: SlotLog, reign: Reign, inflight: Inflight) -> None:
+    def _load_jobs(self, log: SlotLog, term: Term, inflight: Inflight) -> None:
         """Look through a document's history for the jobs that wrote it.
 
-        All of it is on the disk: what this reign adds by a job, it adds once this is read.
+        All of it is on the disk: what this term adds by a job, it adds once this is read.
         """
         link = inflight.operation.link
 
         def found(rows: list[Row]) -> None:
-            cached = reign.cache.get(link)
+            cached = term.cache.get(link)
             if cached is not None:
                 cached.jobs = jobs_of(reversed(rows))
 
         query = History(log.slot, link, None, VERSIONS_READ_MAX, log.end)
-        self._read_first(log, reign, inflight, query, found)
+        self._read_first(log, term, inflight, query, found)
 
     def _append(
-        self, log: SlotLog, reign: Reign, cached: CachedDocument, inflight: Inflight, new: New
+        self, log: SlotLog, term: Term, cached: CachedDocument, inflight: Inflight, new: New
     ) -> None:
         """Put the new version at the end of the log; it is proposed when the turn ends."""
         operation = inflight.operation
@@ -297,32 +295,32 @@ class Owner:
             assert cached.jobs is not None
             cached.jobs[job] = Written(batch, sequence, identity.fingerprint)
         log.updated_us = self.appender.next_time(log)
-        row = self.appender.append(log, reign, cached, operation.link, new, identity)
-        reign.clients.updates.append((row.n, inflight))
+        row = self.appender.append(log, term, cached, operation.link, new, identity)
+        term.clients.updates.append((row.n, inflight))
 
-    def _refuse(self, log: SlotLog, reign: Reign, refusal: Refusal) -> None:
-        reign.clients.refusals.append(refusal)
-        self.decider.give_refusals(log, reign)
+    def _refuse(self, log: SlotLog, term: Term, refusal: Refusal) -> None:
+        term.clients.refusals.append(refusal)
+        self.decider.give_refusals(log, term)
 
     # Reads
 
     def _when_confirmed(
-        self, log: SlotLog, reign: Reign, inflight: Inflight, then: Callable[[], None]
+        self, log: SlotLog, term: Term, inflight: Inflight, then: Callable[[], None]
     ) -> None:
         lost, at_us = partial(self.core.reply, inflight, None), instant_of(inflight.operation)
-        self.confirmer.add(Waiter(log, reign.ballot, inflight.deadline, then, lost, at_us))
+        self.confirmer.add(Waiter(log, term.ballot, inflight.deadline, then, lost, at_us))
 
     def _read(self, log: SlotLog, cached: CachedDocument, inflight: Inflight) -> None:
         """Answer from what is decided."""
         if inflight.operation.select == CURRENT:
             self.core.reply(inflight, self._current(log, self.visible(cached)))
             return
-        assert log.reign is not None
-        service = self.core.service_for(inflight.operation.link, log.reign.opened_as)
+        assert log.term is not None
+        service = self.core.service_for(inflight.operation.link, log.term.opened_as)
         if service is None:  # As for an update: how many versions it shows is not known here.
             self.core.reply(inflight, None)
             return
-        self.past.read(log, log.reign, inflight, self.first_shown(cached, service))
+        self.past.read(log, log.term, inflight, self.first_shown(cached, service))
 
     def first_shown(self, cached: CachedDocument, service: Service) -> int:  # Seam.
         """Return the first version that readers of the past may see (rule R4)."""

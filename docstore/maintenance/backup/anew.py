@@ -42,7 +42,7 @@ def begun_anew(row: Row, origin: str) -> bytes | None:
 
 
 def next_row(row: Row, state: bytes, *, n: int, epoch: int, owner: str, updated_us: int) -> Row:
-    """Return the version that follows a row, under another reign.
+    """Return the version that follows a row, under another term.
 
     Whose operation it was stays: that is where a document remembers its fences.
     """

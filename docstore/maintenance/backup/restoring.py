@@ -1,7 +1,7 @@
 """The data directory of a founder, made of a chain of backups: for a node that was never started.
 
 Each slot's log is as it was at the last cut, row by row, with the numbers that it had. On top lies
-a reign that no node has had, under an epoch that the old group will not come to: whoever goes on
+a term that no node has had, under an epoch that the old group will not come to: whoever goes on
 writes under a greater one. The disk has a name of its own, and the group that it founds as well
 (`maintenance/restored.py`), so neither is ever taken for what the backup was made of.
 
@@ -34,9 +34,9 @@ from docstore.storage.writing import Writer, node_line
 from docstore.wire.link_messages import PROTOCOL
 
 RESTORE = "restore"
-"""Who reigns at the end of each log. A node may be called so: its epoch is another one."""
+"""Owner of the last term of each log. A node may have this name too: its epoch is another one."""
 JUMP = 1_000_000
-"""Added to the greatest epoch of a backup: so many reigns the old group has left after it."""
+"""Added to the greatest epoch of a backup: so many terms the old group has left after it."""
 CACHE_KIB = 64 << 10
 HARMLESS = frozenset({"lost+found"})
 """What a directory has that is a disk of its own."""
@@ -71,13 +71,13 @@ class _Log:
             self.ballots = ballot_added(self.ballots, row.ballot, row.n)
         self.end, self.updated_us = row.n, row.updated_us
 
-    def record(self, slot: int, reign: Ballot, end: int) -> SlotRecord:
+    def record(self, slot: int, ballot: Ballot, end: int) -> SlotRecord:
         """Return what the disk keeps of the slot. end: up to where rows are of the old group."""
         return SlotRecord(
             slot,
-            promised=reign,
-            adopted=reign,
-            ballots=ballot_added(self.ballots, reign, end + 1),
+            promised=ballot,
+            adopted=ballot,
+            ballots=ballot_added(self.ballots, ballot, end + 1),
             kept=self.kept,
             floor=self.floor,
             decided=max(self.end, end),
@@ -108,9 +108,9 @@ class _Group:
         self.branches += 1
         return Arrive(branch.row._replace(n=self.branches), BranchStatus(branch.standing))
 
-    def finish(self, last: Manifest, reign: Ballot) -> Iterator[Write]:
+    def finish(self, last: Manifest, ballot: Ballot) -> Iterator[Write]:
         """Yield what is to be written at the end: what begins anew, and the slots' records."""
-        epoch, owner = reign
+        epoch, owner = ballot
         for row in self.of_records.values():
             state = begun_anew(row, last.id)
             if state is not None:
@@ -120,7 +120,7 @@ class _Group:
                 log.end, log.updated_us = n, now_us
                 yield Append([added])
         for slot, end in enumerate(last.ends):
-            yield SaveSlot(self.logs.get(slot, _Log()).record(slot, reign, end))
+            yield SaveSlot(self.logs.get(slot, _Log()).record(slot, ballot, end))
 
 
 def restore(
@@ -168,7 +168,7 @@ def _insist_on_empty(data: Path) -> None:
 
 def _written(file: Path, directory: Path, chain: Sequence[Manifest], tell: Tell) -> int:
     """Fill the file; return how many rows it has of the group."""
-    reign = (max(each.epoch for each in chain) + JUMP, RESTORE)
+    ballot = (max(each.epoch for each in chain) + JUMP, RESTORE)
     group, rows = _Group(), 0
     os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with translating(), closing(sqlite3.connect(file, isolation_level=None)) as connection:
@@ -181,7 +181,7 @@ def _written(file: Path, directory: Path, chain: Sequence[Manifest], tell: Tell)
                     writer.commit(group.take(block, before, is_last=manifest is chain[-1]))
                     rows += sum(len(each.rows) for each in block.log)
                 tell(manifest, part)
-        writer.commit(list(group.finish(chain[-1], reign)))
+        writer.commit(list(group.finish(chain[-1], ballot)))
         with transaction(connection):
             never_started = node_line(connection)._replace(boot=0)
             connection.execute(tables.UPDATE_NODE, never_started.columns())

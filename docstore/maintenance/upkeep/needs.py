@@ -7,8 +7,8 @@ from math import inf
 
 import structlog
 
-from docstore.documents.events import NeedsRead
-from docstore.documents.retention.pins import Needs
+from docstore.documents.events import PinsRead
+from docstore.documents.retention.pins import Pins
 from docstore.errors import BadRequest, DocstoreError
 from docstore.maintenance.upkeep.background import Background
 from docstore.model import json
@@ -27,7 +27,7 @@ TIMEOUT_S = 10.0
 log = structlog.get_logger("docstore.maintenance.upkeep.needs")
 
 
-class NeedsReader:
+class PinsReader:
     """Looks at all named snapshots and declarations of the group, and tells what they need."""
 
     def __init__(self, driver: Driver, listings: Listings) -> None:
@@ -37,7 +37,7 @@ class NeedsReader:
         self._declared: Mapping[str, int] = {}
         """Link -> the version of the declarations that `_counted` is of."""
         self._counted: Mapping[str, int] = {}
-        driver.feed(NeedsRead(Needs(-inf, {})))  # There may be some: nothing is known of any yet.
+        driver.feed(PinsRead(Pins(-inf, {})))  # There may be some: nothing is known of any yet.
 
     def start(self) -> None:
         """Begin to look, unless that has begun."""
@@ -57,8 +57,8 @@ class NeedsReader:
     async def look(self) -> None:
         """Read all of them. Raises Unavailable."""
         asked_at = clock()
-        needs = Needs(asked_at, await self._cuts(), await self._versions())
-        self._driver.feed(NeedsRead(needs))
+        needs = Pins(asked_at, await self._cuts(), await self._versions())
+        self._driver.feed(PinsRead(needs))
 
     async def _cuts(self) -> Mapping[int, int]:
         """Return slot -> the smallest cut of a snapshot."""

@@ -109,7 +109,7 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
         self._leaves = False
         self._seen = -1
         self._looked: dict[int, int] = {}
-        self._reigns = -1
+        self._terms_opened = -1
         self._fresh: set[str] = set()
         """Links of subscriptions that may have to be delivered."""
         self._running: dict[str, _Run] = {}
@@ -166,11 +166,11 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
 
     async def _look(self) -> None:
         await asyncio.sleep(LOOK_S)
-        reigns = self._view.reigns
-        if reigns != self._reigns:
+        terms = self._view.terms_opened
+        if terms != self._terms_opened:
             found = await self._store.below(BELOW, self._view.owned())
             self._fresh.update(row.link for row in found)
-            self._reigns = reigns
+            self._terms_opened = terms
         for each in self._running.values():
             if not self._view.owns(each.link):
                 each.leave()

@@ -14,12 +14,12 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from docstore.documents.events import StillnessAsked
+from docstore.documents.events import BarrierAsked
 from docstore.errors import NoQuorum, Unavailable
 from docstore.model.slots import from_bitmap
 from docstore.runtime.driver import Driver
 from docstore.runtime.links.rpc import Rpc
-from docstore.wire.requests import ConfirmReigns, Request, SlotStanding, StandStill
+from docstore.wire.requests import ConfirmTerms, Request, SlotStanding, StandStill
 
 STILL_S = 0.05
 POLL_S = 0.002
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Barrier:
-    """Both sides. confirmed: those of some slots whose reign a quorum confirms after the call."""
+    """Both sides. confirmed: those of some slots whose term a quorum confirms after the call."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Barrier:
         self._owners = driver.view.owners
         self._confirmed = confirmed
         rpc.serve(StandStill, self._stand_still)
-        rpc.serve(ConfirmReigns, self._confirm)
+        rpc.serve(ConfirmTerms, self._confirm)
 
     async def cut(self, slots: int, timeout_s: float) -> dict[int, SlotStanding]:
         """Return where all slots stood at one instant. Raises Unavailable by the deadline.
@@ -58,7 +58,7 @@ class Barrier:
             stood = await self._ask_all(StandStill, slots, STILL_S)
             if len(stood) == slots and loop.time() - begun < STILL_S:
                 left_s = max(0.0, deadline - loop.time())
-                confirmed = await self._ask_all(ConfirmReigns, slots, left_s)
+                confirmed = await self._ask_all(ConfirmTerms, slots, left_s)
                 if {(each.slot, each.epoch) for each in stood} == set(map(tuple, confirmed)):
                     return {each.slot: each for each in stood}
             if self._view.members.lacks_quorum:
@@ -86,7 +86,7 @@ class Barrier:
     async def _stand_still(self, asked: StandStill) -> list[SlotStanding]:
         """Propose nothing more; once nothing is under way, say how far slots have come."""
         loop = asyncio.get_running_loop()
-        self._driver.feed(StillnessAsked(asked.seconds))
+        self._driver.feed(BarrierAsked(asked.seconds))
         until = loop.time() + asked.seconds
         slots = list(from_bitmap(asked.slots))
         while True:
@@ -97,10 +97,10 @@ class Barrier:
 
     def _standing(self, slot: int) -> SlotStanding:
         log = self._view.logs[slot]
-        epoch = self._owners.reign_of(slot)
+        epoch = self._owners.own_epoch(slot)
         return SlotStanding(slot, epoch, log.last_ballot[0], log.end, log.kept)
 
-    async def _confirm(self, asked: ConfirmReigns) -> list[tuple[int, int]]:
-        """Answer with the epochs of reigns that a quorum has confirmed since the request came."""
+    async def _confirm(self, asked: ConfirmTerms) -> list[tuple[int, int]]:
+        """Answer with the epochs of terms that a quorum has confirmed since the request came."""
         slots = await self._confirmed(list(from_bitmap(asked.slots)), asked.timeout_s)
-        return [(slot, self._owners.reign_of(slot)) for slot in slots]
+        return [(slot, self._owners.own_epoch(slot)) for slot in slots]

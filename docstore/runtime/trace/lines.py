@@ -96,7 +96,7 @@ def said(kept: Kept, direction: str, about: TraceFilter = NOTHING) -> str:
 def effects_of(step: Step, about: TraceFilter = NOTHING) -> list[str]:
     """Return the effects of a step as texts; of many those first that are asked for.
 
-    A reign that begins has one for each slot and peer.
+    A term that begins has one for each slot and peer.
     """
     effects, more = step.effects, len(step.effects) - SHOWN
     if more > 0:

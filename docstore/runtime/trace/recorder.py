@@ -1,6 +1,6 @@
 """A flight recorder: the last steps of one machine, bounded in number and in bytes.
 
-Steps in which something turns (a reign, a link, the group, an alarm) are kept apart from those of
+Steps in which something turns (a term, a link, the group, an alarm) are kept apart from those of
 requests, so that no load, however great, pushes the take-over out that came before it.
 
 A PUT is a dozen steps on three nodes. Of the routine the very events and effects are kept, and made

@@ -93,7 +93,7 @@ def test_a_look_up_that_meets_damage_is_made_for_each_alone() -> None:
     assert not any(isinstance(effect, Give) for effect in again)
     rest = [(each.token, []) for each in reads[1:]]
     replica.step(QueriesAnswered(rest), group.now)
-    assert len(group.core.logs[0].reign.fresh) == 3, "the sound ones go on"
+    assert len(group.core.logs[0].term.fresh) == 3, "the sound ones go on"
     replica.step(QueriesAnswered([(reads[0].token, Corrupt(0))]), group.now)
     assert not replica.core.logs[0].full, "and the damaged one's slot abstains"
 
@@ -102,7 +102,7 @@ def test_a_document_that_is_there_is_gone_on_from() -> None:
     group = Loaded()
     owner = group.owner()
     group.load(owner, puts("/t/a", "/t/b"))
-    group.core.logs[0].reign.cache.clear()
+    group.core.logs[0].term.cache.clear()
     found = group.load(owner, puts("/t/b", "/t/new", "/t/a", "/t/newer"))
     assert found == {0: (200, 1), 1: (201, 0), 2: (200, 1), 3: (201, 0)}
     assert isinstance(group.queries[-1], NewestOfMany)

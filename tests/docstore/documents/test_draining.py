@@ -65,10 +65,10 @@ def test_nor_does_a_slot_wait_that_is_given_to_somebody_else_meanwhile() -> None
     owner = trio.owner()
     trio.feed(owner, DrainAsked())
     log = trio.replicas[owner].core.logs[0]
-    assert trio.run_until(lambda: log.reign.closed_since is not None, 1)
+    assert trio.run_until(lambda: log.term.closed_since is not None, 1)
     # The owner does not know yet how far this one has come, so it gives the slot to the third.
     trio.restart(second)
-    log.reign.followers[second].adopted = False
+    log.term.followers[second].adopted = False
     assert trio.run_until(lambda: trio.sent[third, HandOver], 0.2)
     assert trio.run_until(lambda: trio.owner() in (second, third), 0.3)
 

@@ -78,7 +78,7 @@ def test_an_echo_of_what_was_refused_is_not_applied_to_a_log_that_was_filled_ane
     # A checksum failed, and the log came back from another replica: with the document, by now.
     log = machine.core.logs[0]
     log.operations = Operations()
-    log.reign.cache.clear()
+    log.term.cache.clear()
     assert machine.step(Received("n2", frame), 0.8) == []
 
 

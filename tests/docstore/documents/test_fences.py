@@ -1,4 +1,4 @@
-"""Fences and reigns: whoever is not in charge any more changes nothing (F1 to F3)."""
+"""Fences and terms: whoever is not in charge any more changes nothing (F1 to F3)."""
 
 from typing import Any
 
@@ -148,15 +148,17 @@ def test_an_identity_comes_back_as_it_was(
     assert fences_of(row) == tuple(Fence(*each) for each in fences)
 
 
-def test_only_the_reign_that_an_update_names_carries_it_out() -> None:
+def test_only_the_term_that_an_update_names_carries_it_out() -> None:
     trio = Trio()
     assert trio.run_until(trio.owner, 10)
     owner = trio.owner()
-    reign = trio.replicas[owner].core.logs[0].reign
-    assert reign is not None
-    epoch = reign.ballot[0]
-    for number, reign in enumerate((epoch, epoch + 1, 0)):
-        operation = Operation(verb="PUT", link="/t/a", body=b"{}", creates=True, reign=reign)
+    term = trio.replicas[owner].core.logs[0].term
+    assert term is not None
+    epoch = term.ballot[0]
+    for number, only_epoch in enumerate((epoch, epoch + 1, 0)):
+        operation = Operation(
+            verb="PUT", link="/t/a", body=b"{}", creates=True, only_epoch=only_epoch
+        )
         trio.feed(owner, Requested(number, operation, trio.now + 5))
     assert trio.run_until(lambda: len(trio.answers) == 3, 5)
     answers = {each.request: each.outcome for _, each in trio.answers}

@@ -79,7 +79,7 @@ def take_over(trio: Trio) -> None:
     others = [name for name in NAMES if name != before]
 
     def owns() -> bool:
-        return any(trio.replicas[each].core.logs[0].open_reign for each in others)
+        return any(trio.replicas[each].core.logs[0].open_term for each in others)
 
     assert trio.run_until(owns, 20)
     trio.restart(before)

@@ -4,8 +4,8 @@ import pytest
 
 from docstore.documents.core import NEVER
 from docstore.documents.events import Requested
-from docstore.documents.reign import Phase
 from docstore.documents.replica import Replica
+from docstore.documents.term import Phase
 from docstore.documents.timing import ReplicaConfig
 from docstore.machines.events import Received
 from docstore.model.operation import Answer, Operation
@@ -31,8 +31,8 @@ def group(reads: str = "lease") -> tuple[World, Cluster]:
 
 def owner_and_others(cluster: Cluster) -> tuple[str, list[str]]:
     def owns(name: str) -> bool:
-        reign = cluster.processes[name].replica.core.logs[0].reign
-        return reign is not None and reign.phase is Phase.OPEN
+        term = cluster.processes[name].replica.core.logs[0].term
+        return term is not None and term.phase is Phase.OPEN
 
     owner = next(name for name in cluster.names if owns(name))
     return owner, [name for name in cluster.names if name != owner]
@@ -96,7 +96,7 @@ def test_the_holder_itself_is_not_kept_waiting_and_may_release() -> None:
     machine.step(Received(owner, Confirm(1, [(0, epoch)])), now)
     assert promises(machine, now, owner, epoch + 1)
     machine.step(Received(owner, Confirm(2, [(0, epoch + 1)])), now)
-    machine.step(Received(owner, Release([(0, epoch)])), now)  # Of the reign before: too late.
+    machine.step(Received(owner, Release([(0, epoch)])), now)  # Of the term before: too late.
     assert not promises(machine, now, candidate, epoch + 5)
     machine.step(Received(owner, Release([(0, epoch + 1)])), now)
     assert promises(machine, now, candidate, epoch + 5)
@@ -117,9 +117,9 @@ def test_a_lease_counts_from_the_question_not_from_the_answer() -> None:
     world, cluster = group()
     owner, _ = owner_and_others(cluster)
     process = cluster.processes[owner]
-    reign = process.replica.core.logs[0].reign
-    assert reign is not None
-    reign.lease_until = NEVER
+    term = process.replica.core.logs[0].term
+    assert term is not None
+    term.lease_until = NEVER
     asked_at = world.now
     # Answers take two thirds of a lease to come back.
     cluster.network.cuts = {(other, owner) for other in cluster.names if other != owner}
@@ -127,10 +127,10 @@ def test_a_lease_counts_from_the_question_not_from_the_answer() -> None:
     world.run(asked_at + CONFIG.leadership.lease_s * 0.66)
     cluster.network.cuts = set()
     world.run(asked_at + CONFIG.leadership.lease_s * 0.9)
-    assert reign.lease_until > NEVER
+    assert term.lease_until > NEVER
     turn_s = 0.01  # The question leaves at the end of the turn in which the read came.
     times = CONFIG.leadership
-    assert reign.lease_until <= asked_at + turn_s + times.lease_s - times.lease_guard_s
+    assert term.lease_until <= asked_at + turn_s + times.lease_s - times.lease_guard_s
 
 
 @pytest.mark.parametrize("seed", range(6))

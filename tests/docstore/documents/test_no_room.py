@@ -82,12 +82,12 @@ def test_a_slot_that_was_closed_is_served_again_when_there_is_room_meanwhile(tri
     trio.run_until(lambda: False, 1)
     trio.sync_s = dict.fromkeys(NAMES, 1e9)  # What is under way stays so.
     trio.feed(owner, Requested(1, UPDATE, trio.now + 100))
-    reign = trio.replicas[owner].core.logs[0].reign
-    assert reign is not None
+    term = trio.replicas[owner].core.logs[0].term
+    assert term is not None
     trio.feed(owner, Room(has_room=False))
-    assert trio.run_until(lambda: reign.closed_since is not None, 1)
+    assert trio.run_until(lambda: term.closed_since is not None, 1)
     trio.feed(owner, Room(has_room=True))
-    assert trio.run_until(lambda: reign.closed_since is None, 1)
+    assert trio.run_until(lambda: term.closed_since is None, 1)
 
 
 def test_o8_an_owner_with_room_refuses_at_once_while_most_replicas_have_none() -> None:

@@ -28,7 +28,7 @@ def returned() -> tuple[Trio, str]:
     assert trio.run_until(lambda: trio.owner() not in {"", preferred}, 10)
     trio.cut_off = set()
     core = trio.replicas[preferred].core
-    assert trio.run_until(lambda: claimant(core, 0) == trio.owner() and not core.logs.reigns(), 3)
+    assert trio.run_until(lambda: claimant(core, 0) == trio.owner() and not core.logs.terms(), 3)
     trio.run_until(lambda: False, 0.2)
     return trio, preferred
 

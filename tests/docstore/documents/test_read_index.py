@@ -67,8 +67,8 @@ def test_an_owner_that_was_replaced_meanwhile_says_nothing() -> None:
     trio.cut_off.add(owner)
     ask(trio, owner, 1, patience_s=60.0)
     others = [name for name in NAMES if name != owner]
-    reign = trio.replicas[owner].core.logs[0].promised
-    assert trio.run_until(lambda: trio.replicas[others[0]].core.logs[0].promised > reign, 10)
+    ballot = trio.replicas[owner].core.logs[0].promised
+    assert trio.run_until(lambda: trio.replicas[others[0]].core.logs[0].promised > ballot, 10)
     trio.cut_off.clear()
     assert trio.run_until(lambda: 1 in trio.indexes, 5)
     assert trio.indexes[1] == {}

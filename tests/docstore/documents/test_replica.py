@@ -8,8 +8,8 @@ import pytest
 from docstore.documents.document_cache import DocumentCache
 from docstore.documents.effects import Effect
 from docstore.documents.events import Requested
-from docstore.documents.reign import Phase
 from docstore.documents.replica import Replica
+from docstore.documents.term import Phase
 from docstore.machines.effects import Give, Persist, Read, Send
 from docstore.machines.events import LinkMade, Persisted, QueriesAnswered, Received, Tick, TurnEnded
 from docstore.model.document import Row, ballot_added, ballot_at, common_end
@@ -133,7 +133,7 @@ def test_a_hole_is_answered_with_what_is_there() -> None:
 
 
 def opened(*elsewhere: str) -> Replica:
-    """Return an owner whose reign is open, by the road that every owner takes."""
+    """Return an owner whose term is open, by the road that every owner takes."""
     machine = replica(elsewhere=elsewhere)
     asked = machine.step(Received("n2", Heartbeat((), True, b"")), 0.1)
     asked += machine.step(Tick(1_000_000), 0.15)
@@ -145,7 +145,7 @@ def opened(*elsewhere: str) -> Replica:
     machine.step(Received("n2", evidence), 0.4)
     [token] = tokens(machine.step(TurnEnded(), 0.4))
     machine.step(Persisted(token), 0.5)
-    assert machine.core.logs[0].reign is not None
+    assert machine.core.logs[0].term is not None
     return machine
 
 
@@ -154,7 +154,7 @@ def opened_alone() -> Replica:
     machine = replica(order=("n1",))
     log = machine.core.logs[0]
     for step in range(1, 100):
-        if log.reign is not None and log.reign.phase is Phase.OPEN:
+        if log.term is not None and log.term.phase is Phase.OPEN:
             return machine
         now = step * 0.05
         machine.step(Tick(1_000_000 + int(now * 1e6)), now)
@@ -230,12 +230,12 @@ def test_documents_that_must_stay_in_memory_are_not_looked_through_for_each_new_
         evict(*given)
 
     monkeypatch.setattr(DocumentCache, "_evict", counted)
-    reign = machine.core.logs[0].reign
-    assert reign is not None
+    term = machine.core.logs[0].term
+    assert term is not None
     for request in range(400):
         ask_to_put(machine, request, f"/t/{request}", b"{}" + b" " * 8000)
     # Nothing is decided, so none may go: 3.4 MB stay, under a bound of 256 KiB.
-    assert len(reign.cache) == 400
+    assert len(term.cache) == 400
     assert 1 <= looks <= 8
     # Once all is decided and stored, they go.
     [token] = tokens(machine.step(TurnEnded(), 0.6))
@@ -243,8 +243,8 @@ def test_documents_that_must_stay_in_memory_are_not_looked_through_for_each_new_
     machine.step(Received("n2", Accepted([(0, 1, 400)])), 0.7)
     for request in range(400, 800):
         ask_to_put(machine, request, f"/t/{request}", b"{}" + b" " * 8000, 0.7)
-    assert "/t/0" not in reign.cache
-    assert len(reign.cache) <= 430
+    assert "/t/0" not in term.cache
+    assert len(term.cache) <= 430
 
 
 def test_two_replicas_decide_without_the_own_disk() -> None:
@@ -305,11 +305,11 @@ def test_who_counts_by_an_older_configuration_is_told_the_newer_one_and_not_coun
     assert not [effect for effect in told if isinstance(effect, Give)]
 
 
-def test_a_higher_promise_elsewhere_ends_the_reign_and_leaves_the_fate_open() -> None:
+def test_a_higher_promise_elsewhere_ends_the_term_and_leaves_the_fate_open() -> None:
     machine = opened()
     put(machine, 7)
     machine.step(Received("n2", Refused([(0, 1, (2, "n2"))])), 0.7)
-    assert machine.core.logs[0].reign is None
+    assert machine.core.logs[0].term is None
     machine.step(Tick(8_000_000), 0.75)
     late = machine.step(Tick(9_000_000), 9.0)
     [response] = [effect for effect in late if isinstance(effect, Give)]
@@ -324,7 +324,7 @@ def test_decided_is_where_a_majority_has_come(ends: dict[str, int], decided: int
     assert quorum.decided_end(ends, [("a", "b", "c")]) == decided
 
 
-def test_reigns_say_under_which_ballot_a_row_stands() -> None:
+def test_terms_say_under_which_ballot_a_row_stands() -> None:
     ballots = ballot_added(ballot_added((), (1, "a"), 1), (3, "b"), 5)
     assert [ballot_at(ballots, n) for n in (0, 1, 4, 5, 9)] == [
         (0, ""), (1, "a"), (1, "a"), (3, "b"), (3, "b"),
@@ -343,7 +343,7 @@ def test_reigns_say_under_which_ballot_a_row_stands() -> None:
         ((((2, "b"), 1),), 3, (((1, "a"), 1),), 3, 0),
     ],
 )
-def test_the_common_end_is_where_the_newest_shared_reign_ends_first(
+def test_the_common_end_is_where_the_newest_shared_term_ends_first(
     mine: tuple[tuple[tuple[int, str], int], ...],
     my_end: int,
     theirs: tuple[tuple[tuple[int, str], int], ...],
@@ -367,7 +367,7 @@ def settled(machine: Replica, now: float) -> list[tuple[str, object]]:
         effects += machine.step(TurnEnded(), now)
 
 
-def test_a_reign_opens_when_a_quorum_stands_at_its_base() -> None:
+def test_a_term_opens_when_a_quorum_stands_at_its_base() -> None:
     """Rows that this node alone has may have been decided, or not: it serves neither answer yet."""
     machine = replica()
     machine.step(Received("n3", offer(1, row(1, owner="n3"), row(2, owner="n3"))), 0.05)
@@ -381,14 +381,14 @@ def test_a_reign_opens_when_a_quorum_stands_at_its_base() -> None:
     [evidence] = empty.acceptor.promise(0, [empty.core.logs[0]]).evidence
     machine.step(Received("n2", Promised(prepare.epoch, [evidence], [0])), 5.2)
     settled(machine, 5.2)
-    reign = machine.core.logs[0].reign
-    assert reign is not None
-    assert (reign.base, reign.phase is Phase.OPEN) == (2, False)
+    term = machine.core.logs[0].term
+    assert term is not None
+    assert (term.base, term.phase is Phase.OPEN) == (2, False)
     assert machine.core.logs[0].decided == 0
     machine.step(Received("n2", Accepted([(0, prepare.epoch, 1)])), 5.3)
     settled(machine, 5.3)
-    assert reign.phase is not Phase.OPEN
+    assert term.phase is not Phase.OPEN
     machine.step(Received("n2", Accepted([(0, prepare.epoch, 2)])), 5.4)
     settled(machine, 5.4)
-    assert reign.phase is Phase.OPEN
+    assert term.phase is Phase.OPEN
     assert machine.core.logs[0].decided == 2

@@ -209,7 +209,7 @@ def test_a_document_that_is_damaged_has_the_batch_asked_for_again() -> None:
 
 
 def with_large_documents(count: int) -> Batched:
-    """Return a group, in a new reign, with documents too large for its owner's memory."""
+    """Return a group, in a new term, with documents too large for its owner's memory."""
     group = Batched()
     for number, link in enumerate(LINKS[:count]):
         group.answer_to(frame(batch_of([put(link, LARGE)]), seq=10 + number))
@@ -222,7 +222,7 @@ def test_a_batch_about_large_documents_is_carried_out() -> None:
     answer = group.answer_to(frame(batch_of([put(link) for link in LINKS[:2]]), seq=20))
     assert made(answer) == [(link, 200, 1) for link in LINKS[:2]]
     assert [each.link for each in group.queries if isinstance(each, Newest)] == LINKS[:2]
-    assert not group.log.reign.cache.pinned
+    assert not group.log.term.cache.pinned
 
 
 def test_a_batch_that_deletes_large_documents_is_refused_for_the_states_that_it_makes() -> None:
@@ -291,7 +291,7 @@ def test_a_document_in_memory_stays_there_while_a_batch_waits_for_another() -> N
     [second] = step(Requested(2, batch_of([put(link) for link in LINKS[:2]]), group.now + 9))
     [third] = step(Requested(3, put(LINKS[2], LARGE), group.now + 9))
     assert not found(third)
-    assert LINKS[0] in group.log.reign.cache
+    assert LINKS[0] in group.log.term.cache
     assert not found(second)
     assert group.log.end == 3 + 4
 

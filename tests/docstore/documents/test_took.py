@@ -80,7 +80,7 @@ def test_what_is_below_the_promise_is_refused_whatever_its_number() -> None:
 def test_the_owner_counts_a_message_that_was_taken_as_it_counts_a_list() -> None:
     machine, [message] = offering(3)
     assert decided(machine, Took(message.boot, message.number)) == 3
-    follower = machine.core.logs[0].reign.followers["n3"]  # type: ignore[union-attr]
+    follower = machine.core.logs[0].term.followers["n3"]  # type: ignore[union-attr]
     assert (follower.acked, follower.adopted) == (3, True)
 
 
@@ -103,7 +103,7 @@ def test_each_part_of_a_message_that_was_split_is_acknowledged_by_itself() -> No
     assert decided(machine, Took(third.boot, third.number)) == 25
 
 
-def test_what_a_reign_has_offered_does_not_count_for_the_next() -> None:
+def test_what_a_term_has_offered_does_not_count_for_the_next() -> None:
     machine, [message] = offering(3)
     machine.step(Received("n2", Refused([(0, 1, (2, "n2"))])), 0.65)
     assert decided(machine, Took(message.boot, message.number)) == 0

@@ -5,7 +5,7 @@ import pytest
 from docstore.documents import operations
 from docstore.documents.events import CompactAsked, Requested
 from docstore.documents.retention import trim
-from docstore.documents.retention.pins import CLOCKS_APART_S, Needs
+from docstore.documents.retention.pins import CLOCKS_APART_S, Pins
 from docstore.documents.timing import ReplicaConfig
 from docstore.model.batch import batch_of
 from docstore.model.operation import Answer, Operation
@@ -24,7 +24,7 @@ def group(slots: int = 1) -> tuple[World, Process]:
     cluster = Cluster(world, 3, factor=None, slots=slots, config=ReplicaConfig(), changes=False)
     cluster.network.weather.loss = cluster.network.weather.straggle = 0.0
     world.run(4.0)
-    owner = next(p for p in cluster.processes.values() if p.replica.core.logs[slots - 1].reign)
+    owner = next(p for p in cluster.processes.values() if p.replica.core.logs[slots - 1].term)
     link = next(link for n in range(9999) if slot_of(link := f"/t/{n}", slots) == slots - 1)
     answers: list[Answer] = []
     for number in range(3):
@@ -43,13 +43,13 @@ def group(slots: int = 1) -> tuple[World, Process]:
 def test_old_versions_wait_until_snapshots_are_known_as_of_later() -> None:
     world, owner = group()
     core, trimmer = owner.replica.core, owner.replica.trimmer
-    core.needs = Needs(core.now, {})
+    core.pins = Pins(core.now, {})
     asked_us = core.wall_now_us()
     owner.feed(CompactAsked(asked_us))
     world.run(world.now + CLOCKS_APART_S + 5.0)
     assert trimmer.slots_left == 1
     assert core.logs[0].kept == 0
-    core.needs = Needs(core.now, {})
+    core.pins = Pins(core.now, {})
     world.run(world.now + 1.0)
     assert trimmer.slots_left == 0
     assert core.logs[0].kept == core.logs[0].end
@@ -59,7 +59,7 @@ def test_what_is_held_stays() -> None:
     world, owner = group()
     core = owner.replica.core
     owner.feed(CompactAsked(core.wall_now_us()))
-    core.needs = Needs(core.now + CLOCKS_APART_S, {0: core.logs[0].end - 1})
+    core.pins = Pins(core.now + CLOCKS_APART_S, {0: core.logs[0].end - 1})
     world.run(world.now + CLOCKS_APART_S + 1.0)
     assert core.logs[0].kept == core.logs[0].end - 1
 
@@ -70,7 +70,7 @@ def test_who_asks_again_and_again_keeps_no_round_from_its_end() -> None:
     asked_us = owner.replica.core.wall_now_us()
     world.run(world.now + CLOCKS_APART_S)
     for _ in range(400):
-        owner.replica.core.needs = Needs(owner.replica.core.now, {})
+        owner.replica.core.pins = Pins(owner.replica.core.now, {})
         owner.feed(CompactAsked(asked_us))
         world.run(world.now + 0.01)
     assert log.kept == log.end > 0

@@ -1,6 +1,6 @@
 """A standstill: updates wait for its end, reads do not, and what was under way is decided."""
 
-from docstore.documents.events import Requested, StillnessAsked
+from docstore.documents.events import BarrierAsked, Requested
 from docstore.documents.leadership.write_barrier import STILL_S_MAX
 from docstore.model.operation import Operation
 from tests.docstore.documents.trio import Trio
@@ -28,15 +28,15 @@ def test_updates_wait_and_reads_do_not() -> None:
     ask(trio, 1, PUT)
     assert trio.run_until(lambda: answered(trio, 1), 1)
     began = trio.now
-    trio.feed(trio.owner(), StillnessAsked(0.15))
+    trio.feed(trio.owner(), BarrierAsked(0.15))
     end = owner.logs[0].end
     ask(trio, 2, PUT)
     ask(trio, 3, Operation(verb="GET", link="/t/1"))
     assert trio.run_until(lambda: answered(trio, 3), 1)
     assert trio.now < began + 0.15
-    reign = owner.logs[0].reign
-    assert reign is not None
-    assert (owner.logs[0].end, reign.is_writing, len(reign.clients.deferred)) == (end, False, 1)
+    term = owner.logs[0].term
+    assert term is not None
+    assert (owner.logs[0].end, term.is_writing, len(term.clients.deferred)) == (end, False, 1)
     assert trio.run_until(lambda: answered(trio, 2), 1)
     assert trio.now >= began + 0.15
     assert owner.logs[0].end == end + 1
@@ -46,19 +46,19 @@ def test_what_was_under_way_is_decided_meanwhile() -> None:
     trio = opened()
     owner = trio.replicas[trio.owner()].core
     ask(trio, 1, PUT)
-    trio.feed(trio.owner(), StillnessAsked(0.15))
+    trio.feed(trio.owner(), BarrierAsked(0.15))
     log = owner.logs[0]
-    assert log.reign is not None
-    assert log.reign.is_writing
+    assert log.term is not None
+    assert log.term.is_writing
     assert trio.run_until(lambda: answered(trio, 1), 0.1)
-    assert not log.reign.is_writing
+    assert not log.term.is_writing
     assert log.decided == log.end
 
 
 def test_nobody_stands_still_for_long() -> None:
     trio = opened()
     began = trio.now
-    trio.feed(trio.owner(), StillnessAsked(3600.0))
+    trio.feed(trio.owner(), BarrierAsked(3600.0))
     ask(trio, 1, PUT)
     assert trio.run_until(lambda: answered(trio, 1), 5)
     assert trio.now < began + 2 * STILL_S_MAX

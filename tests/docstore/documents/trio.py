@@ -8,8 +8,8 @@ from typing import Any
 
 from docstore.documents.effects import ReadIndexAnswered
 from docstore.documents.events import Event, Requested
-from docstore.documents.reign import Phase
 from docstore.documents.replica import Replica
+from docstore.documents.term import Phase
 from docstore.documents.timing import ReplicaConfig, SendingBounds
 from docstore.machines.effects import Give, Persist, Read, Send
 from docstore.machines.events import LinkMade, Persisted, QueriesAnswered, Received, Tick, TurnEnded
@@ -121,8 +121,8 @@ class Trio:
 
     def owner(self) -> str:
         """Return who serves the slot, "" while nobody does."""
-        reigns = ((name, self.replicas[name].core.logs[0].reign) for name in NAMES)
-        return next((name for name, each in reigns if each and each.phase is Phase.OPEN), "")
+        terms = ((name, self.replicas[name].core.logs[0].term) for name in NAMES)
+        return next((name for name, each in terms if each and each.phase is Phase.OPEN), "")
 
     def damage(self, name: str) -> None:
         """Have a replica find a wrong checksum, and its owner hear of it by the next write."""

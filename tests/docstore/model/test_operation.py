@@ -23,7 +23,7 @@ WRITES: list[dict[str, Any]] = [
     {"recreate_below": 5},
     {"recreate_below": ANY_TOMBSTONE},
     {"conditions": Conditions(none_match="*"), "creates": True, "level": 2},
-    {"media": "merge", "fence": ("locks/a", 7), "reign": 4, "trace": "00-1-2-01"},
+    {"media": "merge", "fence": ("locks/a", 7), "only_epoch": 4, "trace": "00-1-2-01"},
 ]
 
 

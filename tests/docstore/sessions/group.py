@@ -48,11 +48,11 @@ class Sight:
         self._me = me
         self.owner = group.owner
         """Whom this node believes to own all documents."""
-        self.reign = group.reign if group.owner == me else 0
+        self.epoch = group.epoch if group.owner == me else 0
 
     @property
-    def reigns(self) -> int:
-        return self.reign
+    def terms_opened(self) -> int:
+        return self.epoch
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -73,10 +73,10 @@ class Sight:
         return self.is_alive(node)
 
     def owns(self, link: str) -> bool:
-        return self.reign_of(link) > 0
+        return self.own_epoch(link) > 0
 
-    def reign_of(self, link: str) -> int:
-        return self.reign if self.owner == self._me else 0
+    def own_epoch(self, link: str) -> int:
+        return self.epoch if self.owner == self._me else 0
 
     def owner_of(self, link: str) -> str:
         return self.owner
@@ -100,7 +100,7 @@ class Group:
         rates: of their clocks, one a node: "+" 2 % fast, "-" 2 % slow, "0" right.
         """
         self.names = list(names)
-        self.owner, self.reign = self.names[0], 1
+        self.owner, self.epoch = self.names[0], 1
         self.now = 10.0
         self.config = SessionsConfig(**times)
         self.rates = {
@@ -144,12 +144,12 @@ class Group:
             self.feed(other, LinkLost(name))
 
     def govern(self, name: str, *, unnoticed_by: str = "") -> None:
-        """Let another node own the documents, under a new reign.
+        """Let another node own the documents, under a new term.
 
         unnoticed_by: who still believes that nothing has changed.
         """
         self.owner = name
-        self.reign += 1
+        self.epoch += 1
         for other in self.sights:
             if other not in unnoticed_by:
                 self.notice_owner(other)
@@ -158,7 +158,7 @@ class Group:
         """Let a node know who owns the documents."""
         sight = self.sights[name]
         sight.owner = self.owner
-        sight.reign = self.reign if self.owner == name else 0
+        sight.epoch = self.epoch if self.owner == name else 0
 
     def cut(self, one: str, other: str) -> None:
         """Break the connection between two nodes."""
@@ -255,15 +255,15 @@ class Group:
     def apply(self, operation: Operation) -> Answer:
         """Carry out an operation on a document, as its owner does."""
         row = self.documents.get(operation.link)
-        answer = Answer(200, row=row, owner=self.owner, epoch=self.reign)
+        answer = Answer(200, row=row, owner=self.owner, epoch=self.epoch)
         if operation.verb == "GET":
             return answer if row and not row.deleted else answer._replace(status=404)
-        if operation.reign not in (0, self.reign):
+        if operation.only_epoch not in (0, self.epoch):
             return answer._replace(status=412, code="other-reign")
         service = self._services(operation.link) or NOTES
         outcome = handle(row, operation, service, floor=-1, now_us=lambda: 0)
         if isinstance(outcome, Refused):
-            return outcome.answer._replace(owner=self.owner, epoch=self.reign)
+            return outcome.answer._replace(owner=self.owner, epoch=self.epoch)
         if isinstance(outcome, Unchanged):
             return answer._replace(row=outcome.row)
         is_new = operation.verb == "POST" or row is None or row.deleted
@@ -275,7 +275,7 @@ class Group:
     def write(self, link: str, state: bytes, version: int, *, deleted: bool = False) -> Row:
         """Decide a version of a document; those who hold its slot notice."""
         slot = slot_of(link)
-        row = Row(slot, 0, self.reign, "x", link, version, "PUT", 0, deleted, b"", b"", b"", state)
+        row = Row(slot, 0, self.epoch, "x", link, version, "PUT", 0, deleted, b"", b"", b"", state)
         self.documents[link] = row
         self.decided.append((self.now, row))
         for name in list(self.machines):

@@ -111,7 +111,7 @@ def after_version(group: GroupState) -> int:
         ),
     ],
 )
-def test_i17_what_no_reign_may_decide_is_refused(
+def test_i17_what_no_term_may_decide_is_refused(
     change: Callable[[GroupState], GroupState], why: str
 ) -> None:
     one = grown(GroupState(parts={"": 2}), "x")

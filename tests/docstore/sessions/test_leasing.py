@@ -70,13 +70,13 @@ def test_s1_a_version_from_a_listing_gives_way_to_what_is_decided(group: Group) 
     group.run(0.3)  # It is listed.
     group.documents[LINK] = row
     assert kept_alive(group) == ALIVE
-    known = group.machines["b"].reigning.at(LINK)
+    known = group.machines["b"].owned.at(LINK)
     assert known is not None
     assert known.tag == (row.epoch, row.version)
 
 
 @pytest.mark.parametrize("successor", ["a", "b"])
-def test_s2_a_new_reign_gives_a_lease_its_whole_time(group: Group, successor: str) -> None:
+def test_s2_a_new_term_gives_a_lease_its_whole_time(group: Group, successor: str) -> None:
     granted(group)
     for _ in range(3):
         group.run(TTL_S * 0.9)
@@ -95,7 +95,7 @@ def test_s3_a_deposed_owner_that_does_not_know_it_confirms_nothing(group: Group)
     assert group.reply(request).result == ({}, [], [], ["x"])
 
 
-def test_s3_a_read_that_an_earlier_reign_answers_confirms_nothing(group: Group) -> None:
+def test_s3_a_read_that_an_earlier_term_answers_confirms_nothing(group: Group) -> None:
     granted(group)
     late: list[Answer] = []
 
@@ -112,7 +112,7 @@ def test_s3_a_read_that_an_earlier_reign_answers_confirms_nothing(group: Group) 
     assert group.reply(request).result == ({}, [], [], ["x"])
 
 
-def test_s3_a_read_that_a_later_reign_answers_says_nothing_of_the_table_before(
+def test_s3_a_read_that_a_later_term_answers_says_nothing_of_the_table_before(
     group: Group,
 ) -> None:
     granted(group, "x")
@@ -137,7 +137,7 @@ def test_s3_a_version_from_a_listing_decides_nothing(group: Group) -> None:
     undecided = group.documents[f"{LEASES}/y"]._replace(epoch=9, version=9, state=ended)
     group.govern("b")
     assert kept_alive(group, "x") == ALIVE
-    group.machines["b"].reigning.learn(undecided, is_sure=False)
+    group.machines["b"].owned.learn(undecided, is_sure=False)
     assert kept_alive(group, "x", "y") == (["x", "y"], [], [], [])
 
 
@@ -161,7 +161,7 @@ def test_s3_a_lease_that_the_table_lacks_is_read_itself(group: Group) -> None:
     assert kept_alive(group, "x", "y", "z") == (["x", "y"], [], ["z"], [])
 
 
-def test_s4_an_ending_names_the_reign_and_a_successor_refuses_it(group: Group) -> None:
+def test_s4_an_ending_names_the_term_and_a_successor_refuses_it(group: Group) -> None:
     granted(group)
     group.run(TTL_S - 0.1)
     group.govern("b", unnoticed_by="a")
@@ -172,7 +172,7 @@ def test_s4_an_ending_names_the_reign_and_a_successor_refuses_it(group: Group) -
     assert phase(group) == "alive"
 
 
-def test_s4_an_ending_of_an_earlier_reign_is_not_made_again_in_a_later_one(group: Group) -> None:
+def test_s4_an_ending_of_an_earlier_term_is_not_made_again_in_a_later_one(group: Group) -> None:
     granted(group)
     group.run(TTL_S - 0.1)
     group.govern("b", unnoticed_by="a")

@@ -47,7 +47,7 @@ def test_s5_an_end_that_only_a_listing_shows_is_read_before_anything_goes(group:
     ended = json.dump({**json.load(row.state), "state": "ended", "why": "expired"})
     undecided = row._replace(version=row.version + 1, state=ended)
     group.govern("c")
-    group.machines["c"].reigning.learn(undecided, is_sure=False)
+    group.machines["c"].owned.learn(undecided, is_sure=False)
     group.run(0.5)
     assert group.state("/notes/a") == {LEASE: LINK}
     assert phase(group) == "alive"

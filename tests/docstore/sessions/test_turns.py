@@ -131,13 +131,13 @@ def test_who_waits_goes_on_to_wait_at_the_next_owner() -> None:
     assert shown(group.reply(request)) == (200, "y")
 
 
-def test_who_waits_goes_on_to_wait_under_another_reign_of_the_same_owner() -> None:
+def test_who_waits_goes_on_to_wait_under_another_own_epoch_the_same_owner() -> None:
     """A change of the members begins one: whoever waited was told that it had been withdrawn."""
     group = Elections()
     group.campaign("xy")
     request = group.turn("y", at="b")
     group.govern("a")
-    group.run(1.2)  # The table of the old reign is let go of.
+    group.run(1.2)  # The table of the old term is let go of.
     assert not group.replies
     group.resign()
     assert shown(group.reply(request)) == (200, "y")

@@ -5,7 +5,7 @@ import pytest
 from docstore.model.operation import Answer, Operation
 from docstore.services.leases import LEASES, LeaseState
 from docstore.sessions.calling import Served
-from docstore.sessions.reigning import Known
+from docstore.sessions.owned import Known
 from tests.docstore.sessions.group import Group
 
 LINK = f"{LEASES}/x"
@@ -19,7 +19,7 @@ def group() -> Group:
 
 
 def waiting(group: Group, *, version: int = 0, wait_ms: int = 3_000, at: str = "b") -> int:
-    tag = (group.reign if version else 1, version)
+    tag = (group.epoch if version else 1, version)
     return group.call(LINK, "wait", (*tag, wait_ms), at=at, timeout_s=wait_ms / 1000 + 2)
 
 
@@ -66,7 +66,7 @@ def test_when_the_time_is_over_the_answer_says_so(group: Group) -> None:
 def test_who_waits_goes_on_waiting_at_the_next_owner(group: Group) -> None:
     request = waiting(group)
     group.govern("c")
-    group.run(1.2)  # The table of the old reign is let go of.
+    group.run(1.2)  # The table of the old term is let go of.
     assert request not in group.replies
     group.patch(LINK, {"kind": "AttachRequest", "link": "/notes/1"})
     assert group.reply(request).result is True
@@ -87,7 +87,7 @@ def test_who_waits_is_not_answered_from_a_version_that_may_never_be_decided(grou
     group.govern("c")
 
     def listed(node: str, operation: Operation) -> Answer | None:
-        group.machines["c"].reigning.learn(undecided, is_sure=False)
+        group.machines["c"].owned.learn(undecided, is_sure=False)
         return None
 
     group.answers = listed

@@ -67,8 +67,8 @@ class Sight:
         self._me = me
 
     @property
-    def reigns(self) -> int:
-        return self._group.reigns
+    def terms_opened(self) -> int:
+        return self._group.terms_opened
 
     @property
     def leavers(self) -> frozenset[str]:
@@ -95,8 +95,8 @@ class Sight:
     def owns(self, link: str) -> bool:
         return self._group.controller == self._me
 
-    def reign_of(self, link: str) -> int:
-        return self._group.reigns if self.owns(link) else 0
+    def own_epoch(self, link: str) -> int:
+        return self._group.terms_opened if self.owns(link) else 0
 
     def owner_of(self, link: str) -> str:
         return self._group.controller
@@ -118,7 +118,7 @@ class Group:
         """names: of the nodes, one a letter; the first owns all documents."""
         self.names = list(names)
         self.controller = self.names[0]
-        self.reigns = 1
+        self.terms_opened = 1
         self.now = 10.0
         self.ahead_us = 0
         """By how much the time that nodes stamp with is ahead of what is past for sure."""
@@ -176,7 +176,7 @@ class Group:
     def govern(self, name: str) -> None:
         """Let another node own the documents."""
         self.controller = name
-        self.reigns += 1
+        self.terms_opened += 1
 
     def cut(self, one: str, other: str) -> None:
         """Break the connection between two nodes."""

@@ -61,7 +61,7 @@ class Beside:
 
     def __init__(self, node: SingleNode) -> None:
         self._node = node
-        self.reigns = self.looked = 0
+        self.terms_opened = self.looked = 0
         self.is_owner = True
         self.end: int | None = None
         self.said = b""
@@ -76,7 +76,7 @@ class Beside:
         return 0
 
     async def below(self, prefix: str, slots: Sequence[int]) -> list[Row]:
-        self.looked = self.reigns
+        self.looked = self.terms_opened
         return [rows[-1] for link, rows in self._node.histories.items() if link.startswith(prefix)]
 
     async def news(self, seen: int, timeout_s: float) -> bool:
@@ -208,8 +208,8 @@ async def test_a_slot_that_comes_back_while_its_run_ends_is_delivered(
     alone.node.waits.append(reads)
     await receiver.until(lambda: alone.delivered and not alone.node.waits)
     alone.node.node_id = "n1"
-    alone.beside.reigns += 1
-    await receiver.until(lambda: alone.beside.looked == alone.beside.reigns)
+    alone.beside.terms_opened += 1
+    await receiver.until(lambda: alone.beside.looked == alone.beside.terms_opened)
     reads.set_result(None)
     await receiver.until(lambda: receiver.calls)
 

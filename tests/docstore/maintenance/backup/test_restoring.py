@@ -61,14 +61,14 @@ async def test_logs_come_back_row_by_row(chain: Chain, tmp_path: Path) -> None:
     assert rows == {1: [*first[:4], *then], 6: [first[4]]}
     assert (count, restored.group, restored.slots) == (7, GROUP, SLOTS)
     assert (recovered.boot, recovered.configuration) == (1, None)
-    reign = (4 + JUMP, RESTORE)
+    ballot = (4 + JUMP, RESTORE)
     assert recovered.slots[1].record == SlotRecord(
-        1, reign, reign,
-        (((1, "n1"), 1), ((3, "n1"), 3), ((4, "n2"), 6), (reign, 7)),
+        1, ballot, ballot,
+        (((1, "n1"), 1), ((3, "n1"), 3), ((4, "n2"), 6), (ballot, 7)),
         decided=6,
     )  # fmt: skip
     assert recovered.slots[1].end == 6
-    assert recovered.slots[0].record == SlotRecord(0, reign, reign, ((reign, 1),))
+    assert recovered.slots[0].record == SlotRecord(0, ballot, ballot, ((ballot, 1),))
     assert set(recovered.slots) == set(range(SLOTS))
 
 

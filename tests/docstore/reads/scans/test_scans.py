@@ -36,9 +36,9 @@ def fill(file: Path, count: int) -> None:
         n = ends[slot] = ends.get(slot, 0) + 1
         digest = chain_digest(b"", link, 0, False, state)
         rows.append(Row(slot, n, 1, "n1", link, 0, "PUT", n, False, b"", b"", digest, state))
-    reign = (1, "n1")
+    ballot = (1, "n1")
     records = [
-        SaveSlot(SlotRecord(slot, reign, reign, ((reign, 1),), 0, -1, n))
+        SaveSlot(SlotRecord(slot, ballot, ballot, ((ballot, 1),), 0, -1, n))
         for slot, n in ends.items()
     ]
     Writer(connection, Path(f"{file}-wal")).commit([Append(rows), *records])

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from docstore.documents.effects import Effect
-from docstore.documents.events import Event, SlotCorrupted, StillnessAsked
+from docstore.documents.events import BarrierAsked, Event, SlotCorrupted
 from docstore.model.operation import Operation
 from docstore.runtime.trace.context import TRACEPARENT
 from docstore.runtime.trace.lines import line, traces_of
@@ -96,8 +96,8 @@ async def test_a_machine_that_fails_says_what_came_before(
 
     monkeypatch.setattr(replica, "step", fail)
     with capture_logs() as logs, pytest.raises(ZeroDivisionError):
-        driver.feed(StillnessAsked(0.1))
-    assert logs[-1]["step"] == "StillnessAsked seconds=0.1"
+        driver.feed(BarrierAsked(0.1))
+    assert logs[-1]["step"] == "BarrierAsked seconds=0.1"
     assert "ZeroDivisionError" in logs[-1]["why"]
     monkeypatch.undo()
     await driver.stop()

@@ -196,7 +196,7 @@ def test_steps_are_found_by_slot_and_by_link() -> None:
 
 
 def test_of_many_effects_those_that_are_asked_for_are_shown_and_the_others_counted() -> None:
-    """A reign that begins proposes to each peer for each slot: hundreds of effects in one step."""
+    """A term that begins proposes to each peer for each slot: hundreds of effects in one step."""
     kept = recorder()
     offers = [Offer(slot, 3, 0, 1, (3, "n1"), 0, []) for slot in range(100)]
     sends = [Send("n2", Propose([each])) for each in offers]

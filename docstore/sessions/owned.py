@@ -1,6 +1,6 @@
-"""Which documents of the machine's kinds are ours, and under which reign (S1).
+"""Which documents of the machine's kinds are ours, and under which term (S1).
 
-A table of documents lives as long as the reign over its slot: a new reign begins with an empty one,
+A table of documents lives as long as the term over its slot: a new term begins with an empty one,
 and the state that depends on it (deadlines, waiting calls) begins anew. Rows come from listings of
 this node's disk, from what is decided at its replica, and from every answer to an update or a read.
 A listing serves to find silent holders; an answer never rests on it (`is_sure`).
@@ -21,14 +21,14 @@ from docstore.sessions.core import Core
 
 @dataclass(slots=True)
 class Known:
-    """A live document of ours, under one reign.
+    """A live document of ours, under one term.
 
     found: what its part has read out of the state (`Part.read`).
     """
 
     link: str
     slot: int
-    reign: int
+    epoch: int
     tag: Tag
     found: Any
     is_sure: bool
@@ -46,13 +46,13 @@ class Part(Protocol):
         """Return what the part needs of a live row, None if it is not one of its kind."""
 
     def entered(self, known: Known) -> None:
-        """Begin with a document that is first known under a reign: all it grants begins anew."""
+        """Begin with a document that is first known under a term: all it grants begins anew."""
 
     def changed(self, known: Known) -> None:
         """Take a newer version, which `known` has already. Called after `entered` too."""
 
     def left(self, known: Known) -> None:
-        """Drop a document: it was deleted, or the reign is over."""
+        """Drop a document: it was deleted, or the term is over."""
 
     def tick(self) -> None:
         """50 ms or so have passed."""
@@ -60,14 +60,14 @@ class Part(Protocol):
 
 @dataclass(slots=True)
 class Table:
-    """The documents of one slot under one reign."""
+    """The documents of one slot under one term."""
 
     slot: int
-    reign: int
+    epoch: int
     documents: dict[str, Known] = field(default_factory=dict)
 
 
-class Reigning:
+class OwnedDocuments:
     """All documents of ours."""
 
     def __init__(self, core: Core, noted: Callable[[str], None]) -> None:
@@ -76,7 +76,7 @@ class Reigning:
         self._noted = noted
         self._parts: dict[str, Part] = {}
         self._tables: dict[int, Table] = {}
-        self._reigns = -1
+        self._terms_opened = -1
         self._surveying = 0
         """The token of a listing that is under way."""
         self._surveyed_at = NEVER
@@ -92,15 +92,15 @@ class Reigning:
         return self._parts.get(link.rpartition("/")[0])
 
     def at(self, link: str) -> Known | None:
-        """Return the known version of a document under the present reign."""
+        """Return the known version of a document under the present term."""
         return self._table(link).documents.get(link)
 
     def beside(self, link: str) -> Mapping[str, Known]:
-        """Return the known documents in the slot of a document, under the present reign."""
+        """Return the known documents in the slot of a document, under the present term."""
         return self._table(link).documents
 
     def every(self, path: str) -> list[Known]:
-        """Return all documents of a path that are known here, also under reigns just over."""
+        """Return all documents of a path that are known here, also under terms just over."""
         return [
             known
             for table in self._tables.values()
@@ -111,7 +111,7 @@ class Reigning:
     def has_use_for(self, row: Row) -> bool:
         """Say whether a version can be news here; other nodes keep tables of most slots.
 
-        A table of a reign that is over counts: it is dropped at the next look at its slot.
+        A table of a term that is over counts: it is dropped at the next look at its slot.
         """
         return row.slot in self._tables or self._core.view.owns(row.link)
 
@@ -119,8 +119,8 @@ class Reigning:
         """Take a version of a document, if it is ours and says anything new."""
         part = self.part_of(row.link)
         table = self._table(row.link)
-        if part is None or not table.reign or row.epoch > table.reign:
-            return  # The row is of a later reign: ours is over, whether this node knows it or not.
+        if part is None or not table.epoch or row.epoch > table.epoch:
+            return  # The row is of a later term: ours is over, whether this node knows it or not.
         known = table.documents.get(row.link)
         if known is not None and not _is_news(known, tag_of(row), is_sure=is_sure):
             return
@@ -128,7 +128,7 @@ class Reigning:
         if found is None:
             self._forget(table, known)
         elif known is None:
-            known = Known(row.link, table.slot, table.reign, tag_of(row), found, is_sure)
+            known = Known(row.link, table.slot, table.epoch, tag_of(row), found, is_sure)
             table.documents[row.link] = known
             part.entered(known)
             part.changed(known)
@@ -151,7 +151,7 @@ class Reigning:
                 self.learn(row, is_sure=False)
 
     def tick(self) -> None:
-        """List what this node owns when it owns more; drop tables of reigns that are over."""
+        """List what this node owns when it owns more; drop tables of terms that are over."""
         core = self._core
         if core.now - self._swept_at >= core.config.sweep_s:
             self._swept_at = core.now
@@ -165,32 +165,32 @@ class Reigning:
         Rows that this node has adopted may not be on its own disk yet.
         """
         core = self._core
-        if core.view.reigns != self._reigns:
+        if core.view.terms_opened != self._terms_opened:
             is_due = core.now - self._surveyed_at >= core.config.survey_s
         else:
             is_due = core.now >= self._once_more_at
         if self._surveying or not is_due:
             return
-        is_news = core.view.reigns != self._reigns
+        is_news = core.view.terms_opened != self._terms_opened
         self._once_more_at = core.now + core.config.survey_again_s if is_news else inf
-        self._reigns = core.view.reigns
+        self._terms_opened = core.view.terms_opened
         self._surveyed_at = core.now
         self._surveying = core.next_token()
         core.emit(Survey(self._surveying))
 
     def _table(self, link: str) -> Table:
-        """Return the table of a document's slot; reign 0 and empty if it is not ours."""
+        """Return the table of a document's slot; epoch 0 and empty if it is not ours."""
         view = self._core.view
-        slot, reign = view.slot_of(link), view.reign_of(link)
+        slot, epoch = view.slot_of(link), view.own_epoch(link)
         table = self._tables.get(slot)
-        if table is not None and table.reign != reign:
+        if table is not None and table.epoch != epoch:
             del self._tables[slot]
             for known in list(table.documents.values()):
                 self._forget(table, known)
             table = None
         if table is None:
-            table = Table(slot, reign)
-            if reign:
+            table = Table(slot, epoch)
+            if epoch:
                 self._tables[slot] = table
         return table
 

@@ -1,4 +1,4 @@
-"""Reigns: an owner's state of one leadership term over one slot, in memory only (rule B2)."""
+"""Terms: an owner's state of one leadership term over one slot, in memory only (rule B2)."""
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -10,7 +10,7 @@ from docstore.wire.messages import Evidence
 
 
 class Phase(Enum):
-    """The stages of a reign."""
+    """The stages of a term."""
 
     PREPARING = auto()
     """The node collects promises."""
@@ -26,10 +26,10 @@ WHEREVER = -1
 
 @dataclass(slots=True)
 class Follower:
-    """The progress of another replica under this reign.
+    """The progress of another replica under this term.
 
     acked: greatest n that it has reported as durable. sent: greatest n sent to it.
-    adopted: it has adopted this reign's ballot, so that its answers count.
+    adopted: it has adopted this term's ballot, so that its answers count.
     """
 
     acked: int
@@ -44,7 +44,7 @@ class Follower:
 
 @dataclass(slots=True)
 class Recovery:
-    """The recovery of a reign's base, until it is open; see `leadership/takeover.py`."""
+    """The recovery of a term's base, until it is open; see `leadership/takeover.py`."""
 
     deadline: float
     """Time at which the node abandons the attempt."""
@@ -57,14 +57,14 @@ class Recovery:
 
 
 @dataclass(slots=True)
-class Reign:
+class Term:
     """One leadership term, from the first promise to its end."""
 
     ballot: Ballot
     phase: Phase
     recovery: Recovery
     base: int = 0
-    """End of the log that the reign began with."""
+    """End of the log that the term began with."""
     ends: dict[str, int] = field(default_factory=dict)
     """Replica that has adopted this ballot -> its durable end. A quorum of these decides."""
     followers: dict[str, Follower] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Reign:
     updates_deferred_until: float = 0.0
     """End of the write barrier; 0.0 if there never was one."""
     opened_as: int = 0
-    """Number of reigns that this process had opened, this one included."""
+    """Number of terms that this process had opened, this one included."""
     progress_at: float = 0.0
     """Time at which it last decided a row or had none to decide."""
 
