@@ -18,6 +18,8 @@ from docstore.storage.replication_log import (
     Aged,
     Arrivals,
     Arrive,
+    BranchQuery,
+    BranchWrite,
     Heads,
     Lines,
     Prune,
@@ -108,9 +110,6 @@ _live = (wins, branches.c.deleted == _NONE)
 LINKS = links_between(branches, *_live)
 COUNT = count_between(branches, *_live)
 
-BranchWrite = Arrive | Stand | Prune | SaveCursor
-BranchQuery = Heads | Lines | Arrivals | Aged | Expired
-
 
 def write(connection: sqlite3.Connection, wanted: BranchWrite) -> None:
     """Do one write, inside the transaction of its batch."""
@@ -129,7 +128,7 @@ def write(connection: sqlite3.Connection, wanted: BranchWrite) -> None:
             assert_never(wanted)
 
 
-def answer(connection: sqlite3.Connection, query: BranchQuery) -> list[Row] | None:
+def answer(connection: sqlite3.Connection, query: BranchQuery | Expired) -> list[Row] | None:
     """Return the result of a query, None when a row is not what was written."""
     match query:
         case Heads(slot, link):

@@ -1,9 +1,9 @@
-"""The contract of storage for streams: sealed batches in order of offset, durable when told so.
+"""The contract of storage for streams: sealed batches by offset, durable once acknowledged.
 
-A *partition* is one log of records, of which each replica keeps a copy. It is named
-`<topic>/<number>@<incarnation>`, so that a topic that was deleted and made again is another one.
-Records are kept as they travel: in sealed batches (`model/streams_batch.py`), as bytes. Offsets
-count records from 0; an *end* is the offset that the next record gets.
+A *partition* is one log of records, of which each replica keeps a copy. Its name is
+`<topic>/<number>@<incarnation>`, so that a topic that was deleted and created again is a different
+one. Storage keeps records as they travel: in sealed batches of bytes (`model/streams_batch.py`).
+Offsets count records from 0; an *end* is the offset of the next record.
 
 Two implementations pass the same tests, as for documents (`store.py`): `streams_sqlite.py` for
 nodes and `testing/partition_ledger.py` for simulations. A commit is all or nothing. It carries the
@@ -21,11 +21,11 @@ from docstore.storage.store import Status
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecord:
-    """What a replica keeps of a partition beside its batches.
+    """The state of a replica's partition besides its batches.
 
-    copy: drawn at random whenever the data are begun anew, so that a replica that lost what it
-    had acknowledged is not taken for the one that acknowledged it. Never "", see DropPartition.
-    ballots: (ballot, number of its first record), records counted from 1 as rows are.
+    copy: random, drawn whenever the data begin again, so that a replica that lost acknowledged data
+    is not taken for the one that acknowledged them. Never "", see DropPartition. ballots: (ballot,
+    number of its first record); records count from 1, like rows.
     """
 
     name: str
@@ -34,11 +34,11 @@ class PartitionRecord:
     adopted: Ballot = NO_BALLOT
     ballots: Ballots = ()
     start: int = 0
-    """The log start offset: records below it are let go of."""
+    """The log start offset: records below it are deleted."""
     high: int = 0
-    """The high watermark, a lower bound that is saved now and then."""
+    """A lower bound of the high watermark, saved now and then."""
     producers: bytes = b""
-    """What is known of idempotent producers from the batches below `producers_at`, packed."""
+    """The packed state of idempotent producers after the batches below `producers_at`."""
     producers_at: int = 0
     status: Status = Status.FULL
 
@@ -48,21 +48,21 @@ class PartitionRecord:
 
 @dataclass(frozen=True, slots=True)
 class SavePartition:
-    """Replace the record of a partition, or begin one."""
+    """Replace or create the record of a partition."""
 
     record: PartitionRecord
 
 
 @dataclass(frozen=True, slots=True)
 class AppendBatches:
-    """Add sealed batches (partition, bytes), each at the end of its partition."""
+    """Append sealed batches (partition, bytes), each at the end of its partition."""
 
     batches: Sequence[tuple[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
 class CutPartition:
-    """Remove the batches from offset `end` on, which is the edge of one."""
+    """Truncate a partition: remove the batches from offset `end` on, a batch boundary."""
 
     name: str
     end: int
@@ -70,7 +70,7 @@ class CutPartition:
 
 @dataclass(frozen=True, slots=True)
 class TrimPartition:
-    """Remove up to `limit` batches that lie below offset `start` as a whole, the oldest first."""
+    """Remove up to `limit` batches that lie entirely below offset `start`, oldest first."""
 
     name: str
     start: int
@@ -79,18 +79,17 @@ class TrimPartition:
 
 @dataclass(frozen=True, slots=True)
 class ErasePartition:
-    """Remove all batches of a partition, however many; its record stays."""
+    """Remove all batches of a partition. Its record stays."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class DropPartition:
-    """Remove the record, and up to `limit` batches at a time; until all are gone, drop again.
+    """Remove the record, and up to `limit` batches at a time. Repeat it until all are gone.
 
-    While some are left, `Oldest` finds them, and a start finds the partition with a record that
-    says so, whose copy is "". Begin a partition of this name anew only after that, or after an
-    Erase.
+    While batches are left, `Oldest` finds them, and a start finds the partition with a record whose
+    copy is "". Create a partition of this name again only after that, or after an Erase.
     """
 
     name: str
@@ -98,7 +97,7 @@ class DropPartition:
 
 
 def dropped(name: str) -> PartitionRecord:
-    """Return what stands for the record of a partition of which a drop has left batches."""
+    """Return the record of a partition whose drop has left batches."""
     return PartitionRecord(name, "", status=Status.FAULTY)
 
 
@@ -108,20 +107,20 @@ PartitionWrite = (
 
 
 def partitions_of(write: PartitionWrite) -> set[str]:
-    """Return the names of the partitions that a write is about."""
+    """Return the names of the partitions that a write changes."""
     if isinstance(write, AppendBatches):
         return {name for name, _ in write.batches}
     return {write.record.name if isinstance(write, SavePartition) else write.name}
 
 
-# Queries, answered from what is committed. Every batch that is returned has passed its CRC.
+# Queries, answered from committed batches. Every returned batch has passed its CRC.
 
 
 @dataclass(frozen=True, slots=True)
 class Batches:
     """Sealed batches with records in offset..until-1, in order, until `bytes_max` is reached.
 
-    The first is the one that holds `offset`; at least one when there is one, however large.
+    The first one holds `offset`. At least one batch if there is one, whatever its size.
     """
 
     name: str
@@ -132,7 +131,7 @@ class Batches:
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """Headers: of the first batch whose last record came at or after `us`; of none, or of one."""
+    """The header of the first batch whose last record arrived at or after `us`: one or none."""
 
     name: str
     us: int
@@ -140,7 +139,7 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Oldest:
-    """Headers of up to `limit` batches, the oldest first."""
+    """Headers of up to `limit` batches, oldest first."""
 
     name: str
     limit: int
@@ -148,7 +147,7 @@ class Oldest:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """One number: the bytes of all batches of a partition."""
+    """One number: the total size of a partition's batches in bytes."""
 
     name: str
 
@@ -158,7 +157,7 @@ PartitionQuery = Batches | At | Oldest | Size
 
 @dataclass(frozen=True, slots=True)
 class CorruptPartition:
-    """In the place of a result: a batch of this partition failed its CRC, or cannot be read."""
+    """A result of a query that met a batch with a wrong CRC, or an unreadable one."""
 
     name: str
 
@@ -171,7 +170,7 @@ class PartitionRecovered:
     """A partition as found on disk.
 
     end: after its last batch; the record's start when it has none. size: bytes of its batches.
-    headers: of the batches from `producers_at` on, in order; they say what producers wrote since.
+    headers: of the batches from `producers_at` on, in order, to recompute the state of producers.
     """
 
     record: PartitionRecord
@@ -183,9 +182,9 @@ class PartitionRecovered:
 
 @dataclass(frozen=True, slots=True)
 class StreamsRecovered:
-    """All that is on the disk. is_old: older than what this node may have promised (rule RC5).
+    """The content of the disk. is_old: older than promises this node may have made (rule RC5).
 
-    It stays so over restarts until each partition is saved with another copy, or is dropped.
+    It stays old over restarts until each partition is saved with another copy, or dropped.
     """
 
     boot: int
@@ -194,23 +193,23 @@ class StreamsRecovered:
 
 
 class StreamStore(Protocol):
-    """Batches in order, for one node. One writer; readers see only what is committed."""
+    """Batches in order, for one node. One writer; readers see only committed batches."""
 
     async def open(self) -> StreamsRecovered:
-        """Open or create, count the boot, and return what is there. Raises StoreBroken."""
+        """Open or create, count the boot, and return the content. Raises StoreBroken."""
 
     async def commit(self, writes: Sequence[PartitionWrite]) -> None:
         """Return once all of `writes` would survive a power cut; called one at a time.
 
-        Raises DiskFull when there is no room: nothing of it is kept, and it may be tried again.
-        Raises StoreBroken on any other failure: the process must end.
+        Raises DiskFull when there is no room: the store keeps nothing of the commit, and the caller
+        may retry it. Raises StoreBroken on any other failure: the process must end.
         """
 
     async def read(self, queries: Sequence[PartitionQuery]) -> list[PartitionResult]:
-        """Answer queries from one consistent snapshot of what is committed, in their order."""
+        """Answer queries in their order, from one consistent snapshot of the committed batches."""
 
     async def size_bytes(self) -> int:
-        """Return the bytes that it takes on disk, its log included."""
+        """Return the size on disk in bytes, the log included."""
 
     async def close(self) -> None:
-        """Finish what is under way and give everything back. Safe to call twice."""
+        """Finish the operations under way and release everything. Safe to call twice."""

@@ -1,7 +1,7 @@
-"""The words of `store.py` for documents of levels 1 and 2, which have no log.
+"""The writes and queries of `store.py` for documents of levels 1 and 2, which have no log.
 
-Their versions are kept in the order in which they came to this disk: a row's n is then the number
-of its arrival, and its digest says what it came of (`documents/eventual/lineage.py`).
+A disk keeps their versions in the order of arrival. The n of such a row is its arrival number, and
+its digest names the versions it descends from (`documents/eventual/lineage.py`).
 """
 
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ from docstore.model.document import Row
 
 
 class BranchStatus(IntEnum):
-    """What a version of a document of level 1 or 2 is to its document."""
+    """The role of a version of a document of level 1 or 2 in its document."""
 
     PAST = 0
-    """Another version came of it."""
+    """A newer version descends from it."""
     WINNER = 1
     LOSER = 2
-    """The newest version of a branch that lost."""
+    """The newest version of a losing branch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrive:
-    """Add a version at level 1 or 2, under the next number of arrival."""
+    """Append a version at level 1 or 2, with the next arrival number."""
 
     row: Row
     standing: BranchStatus
@@ -31,7 +31,7 @@ class Arrive:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """The version that arrived as number n stands otherwise now."""
+    """Change the status of the version with arrival number n."""
 
     n: int
     standing: BranchStatus
@@ -39,9 +39,10 @@ class Stand:
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """Remove versions at levels 1 and 2, by the numbers of their arrival.
+    """Remove versions at levels 1 and 2, by arrival number.
 
-    Never the last one: a start goes on from its number, and peers would miss what had it again.
+    Never the last one: a start continues from its number, and with a smaller one peers would miss
+    versions.
     """
 
     numbers: Sequence[int]
@@ -49,9 +50,9 @@ class Prune:
 
 @dataclass(frozen=True, slots=True)
 class SaveCursor:
-    """Whatever had arrived at another disk up to its number n is here, or was not for us.
+    """Note that this disk has everything it needs of another disk's arrivals up to n.
 
-    configuration: by which it was told whose documents are whose; another one starts anew.
+    configuration: the one that assigned the documents to the disks; another one starts anew.
     """
 
     disk: str
@@ -61,7 +62,7 @@ class SaveCursor:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """The versions of a link of level 1 or 2 that nothing has followed, the winner among them."""
+    """The versions of a link of level 1 or 2 without descendants, the winner among them."""
 
     slot: int
     link: str
@@ -78,21 +79,25 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Up to `limit` versions at levels 1 and 2 that arrived after number `after`, in order."""
+    """Up to `limit` versions at levels 1 and 2 with an arrival number > `after`, in order."""
 
     after: int
     limit: int
     bytes_max: int = 1 << 20
     slot: int = -1
-    """No slot in particular."""
+    """The query is not about one slot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aged:
-    """Up to `limit` versions of that standing which are older than an instant, oldest first."""
+    """Up to `limit` versions of a status that are older than an instant, oldest first."""
 
     standing: BranchStatus
     before_us: int
     limit: int
     slot: int = -1
-    """No slot in particular."""
+    """The query is not about one slot."""
+
+
+BranchWrite = Arrive | Stand | Prune | SaveCursor
+BranchQuery = Heads | Lines | Arrivals | Aged

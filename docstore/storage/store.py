@@ -1,11 +1,10 @@
-"""The contract of storage: rows in order, durable when told so, verified when read.
+"""The contract of storage: rows in order, durable once acknowledged, verified when read.
 
-Two implementations pass the same tests: `sqlite.py` for nodes and `testing/memory.py` for
-simulations and for trying things out. Storage keeps bytes in order; it knows nothing of owners or
-quorums.
+Two implementations pass the same tests: `sqlite.py` for nodes, and `testing/memory.py` for
+simulations and trials. Storage keeps bytes in order and knows nothing of owners or quorums.
 
-A commit is all or nothing and carries many writes: whatever gathered while the one before was
-on its way to the disk (group commit). When it is said to be durable, a power cut loses none of it.
+A commit is all or nothing. It carries all writes that gathered during the commit before it (group
+commit). Once it is acknowledged as durable, a power cut loses none of it.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,40 +13,31 @@ from enum import StrEnum
 from typing import Protocol
 
 from docstore.model.document import NO_BALLOT, Ballot, Ballots, Row
-from docstore.storage.replication_log import (
-    Aged,
-    Arrivals,
-    Arrive,
-    Heads,
-    Lines,
-    Prune,
-    SaveCursor,
-    Stand,
-)
+from docstore.storage.replication_log import Aged, Arrivals, BranchQuery, BranchWrite
 
 
 class Status(StrEnum):
-    """Whether a slot's log on this disk may be used as evidence by a new owner."""
+    """Whether a new owner may use a slot's log on this disk as evidence."""
 
     FULL = "full"
     FAULTY = "faulty"
-    """A record failed its checksum, or a copy is under way: fences, but proves nothing."""
+    """A record failed its checksum, or a copy is under way: it fences, but proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotRecord:
-    """What a slot keeps beside its rows."""
+    """The state of a slot besides its rows."""
 
     slot: int
     promised: Ballot = NO_BALLOT
     adopted: Ballot = NO_BALLOT
     ballots: Ballots = ()
     kept: int = 0
-    """Rows are complete in (kept, end]."""
+    """The log has all rows in (kept, end]."""
     floor: int = -1
-    """The version that an absent link counts as having: its next one is floor + 1."""
+    """The version of an absent link: its next version is floor + 1."""
     decided: int = 0
-    """A lower bound, saved now and then; safety never rests on it."""
+    """A lower bound, saved now and then. Safety never depends on it."""
     status: Status = Status.FULL
 
 
@@ -56,7 +46,7 @@ class SlotRecord:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Add rows at the end of their slots' logs; n goes on without a hole in each slot."""
+    """Append rows to the logs of their slots; n continues without a hole in each slot."""
 
     rows: Sequence[Row]
 
@@ -70,7 +60,7 @@ class SaveSlot:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Remove the rows of `slot` with n > `end`; each link's newest remaining row is current."""
+    """Remove the rows of `slot` with n > `end`; the newest row left of each link is current."""
 
     slot: int
     end: int
@@ -78,25 +68,24 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class Erase:
-    """Remove every row of a slot, because a copy is about to replace them."""
+    """Remove all rows of a slot, before a copy replaces them."""
 
     slot: int
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Begin an empty slot with rows up to what it keeps: of each link the newest, with holes."""
+    """Start an empty slot with the rows up to `kept`: the newest of each link, with holes."""
 
     rows: Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """Let go of old versions: rows with n <= `kept` that others with n <= `kept` supersede.
+    """Remove old versions: rows with n <= `kept` that others with n <= `kept` supersede.
 
-    after: what was kept before. The new `kept` comes with the slot's record in the same batch.
-    versions: factory -> how many versions stay of each of its documents, the newest ones; of those
-    of all other factories one does.
+    after: the `kept` before. The slot's record with the new `kept` is in the same batch. versions:
+    factory -> number of newest versions to keep of each of its documents; 1 for other factories.
     """
 
     slot: int
@@ -105,15 +94,15 @@ class Trim:
     versions: Mapping[str, int] = field(default_factory=dict)
 
     def staying(self, link: str) -> int:
-        """Return how many of a document's versions stay: those of the last so many numbers."""
+        """Return the number of versions to keep of a document: those with the highest numbers."""
         return self.versions.get(link.rpartition("/")[0], 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """Remove links for good: their rows up to the tombstone of this version, all of them kept.
+    """Remove links for good: their rows up to the tombstone of this version, all within `kept`.
 
-    The floor that stands for them comes with the slot's record in the same batch.
+    The slot's record with the floor that replaces them is in the same batch.
     """
 
     slot: int
@@ -123,25 +112,12 @@ class Purge:
 
 @dataclass(frozen=True, slots=True)
 class SaveConfiguration:
-    """Keep the configuration (opaque bytes) and, with it, the cluster's identity."""
+    """Save the configuration (opaque bytes), which holds the cluster's identity."""
 
     configuration: bytes
 
 
-Write = (
-    Append
-    | SaveSlot
-    | Truncate
-    | Erase
-    | Base
-    | Trim
-    | Purge
-    | SaveConfiguration
-    | Arrive
-    | Stand
-    | Prune
-    | SaveCursor
-)
+Write = Append | SaveSlot | Truncate | Erase | Base | Trim | Purge | SaveConfiguration | BranchWrite
 
 
 # Queries. Every row that is returned has passed its checksum.
@@ -149,7 +125,7 @@ Write = (
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The newest row of a link with n <= `until`: a list of one row, or of none."""
+    """The newest row of a link with n <= `until`: one row or none."""
 
     slot: int
     link: str
@@ -158,20 +134,20 @@ class Newest:
 
 @dataclass(frozen=True, slots=True)
 class NewestOfMany:
-    """The newest rows of many links, each asked as in `Newest`: (slot, link, until).
+    """The newest rows of many (slot, link, until), each as in `Newest`.
 
-    In no order, and none for a link that is not known. Corrupt(-1) if one of them is: whoever is
-    told so asks for each alone.
+    In no order; an unknown link has none. The result is Corrupt(-1) if one of them is damaged: the
+    caller must then ask for each alone.
     """
 
     asked: Sequence[tuple[int, str, int]]
     slot: int = -1
-    """No slot in particular."""
+    """The query is not about one slot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """The row of exactly this version with n <= `until`: a list of one row, or of none."""
+    """The row of exactly this version with n <= `until`: one row or none."""
 
     slot: int
     link: str
@@ -181,7 +157,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """The row that was current at a wall-clock instant, n <= `until`: one row, or none."""
+    """The row that was current at a wall-clock instant, with n <= `until`: one row or none."""
 
     slot: int
     link: str
@@ -191,9 +167,9 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Rows of a link, newest first, versions < `before` (None: all), n <= `until`.
+    """Rows of a link, newest first, with versions < `before` (None: all) and n <= `until`.
 
-    At most `limit`, and `bytes_max` together; at least one when there is one, however large.
+    At most `limit` rows of `bytes_max` together; at least one if there is one.
     """
 
     slot: int
@@ -206,10 +182,9 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows first..last of a slot in order of n; fewer when the log ends or `bytes_max` is hit.
+    """The rows first..last of a slot in order of n; fewer at the end of the log or at `bytes_max`.
 
-    Up to what is kept there are holes. At least one row is returned when there is one, however
-    large.
+    There are holes up to `kept`. At least one row is returned if there is one.
     """
 
     slot: int
@@ -220,7 +195,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """Up to `limit` rows with `after` < n <= `until`, in order of n: to copy a slot in pages."""
+    """Up to `limit` rows with `after` < n <= `until`, in order of n: a page of a slot's copy."""
 
     slot: int
     after: int
@@ -231,7 +206,7 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class LastBefore:
-    """The last row that is older than an instant, kept < n <= `until`: one row, or none."""
+    """The last row older than an instant, with kept < n <= `until`: one row or none."""
 
     slot: int
     before_us: int
@@ -240,7 +215,7 @@ class LastBefore:
 
 @dataclass(frozen=True, slots=True)
 class Tombstones:
-    """Up to `limit` links of a slot whose newest row, n <= `until`, is an old tombstone."""
+    """Up to `limit` links of a slot whose newest row, with n <= `until`, is an old tombstone."""
 
     slot: int
     until: int
@@ -250,27 +225,27 @@ class Tombstones:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Up to `limit` live documents whose time is over, the earliest first: their newest rows."""
+    """Up to `limit` live documents whose expiry time has passed, earliest first: newest rows."""
 
     before_us: int
     limit: int
     level: int = 3
     after: tuple[int, int, int] = (0, -1, -1)
-    """When it was over, slot and n of the last that was seen, to go on from there."""
+    """Expiry time, slot and n of the last row of the page before."""
     slot: int = -1
-    """No slot in particular."""
+    """The query is not about one slot."""
 
 
 OfLog = Newest | Version | AsOf | History | Rows | After | LastBefore | Tombstones
-Query = OfLog | NewestOfMany | Expired | Heads | Lines | Arrivals | Aged
+Query = OfLog | NewestOfMany | Expired | BranchQuery
 
 LONG = (Rows, After, LastBefore, Tombstones, Expired, Arrivals, Aged)
-"""Queries that may read many rows: whoever waits for a document must not wait for one of them."""
+"""Queries that may read many rows. Reads of single documents must not wait for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Corrupt:
-    """In the place of a result: a record of this slot failed its checksum or could not be read.
+    """A result of a query that met a damaged or unreadable record of this slot.
 
     slot: -1 when the query was not about one slot.
     """
@@ -283,7 +258,7 @@ Result = list[Row] | Corrupt
 
 @dataclass(frozen=True, slots=True)
 class SlotRecovered:
-    """A slot as found on disk: its record, its last row's n (or kept) and that row's time."""
+    """A slot found on disk: its record, the n of its last row (or kept), the time of that row."""
 
     record: SlotRecord
     end: int
@@ -292,13 +267,12 @@ class SlotRecovered:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """All that a node knows when it starts on this disk.
+    """The content of a disk, as a starting node needs it.
 
-    store_id: random, made when the disk was first used; another disk has another one.
-    boot: 1 at the first start, +1 durably at each later one, before `open` returns.
-    configuration: as saved, or None on a disk that no group has used.
-    arrived: how many versions at levels 1 and 2 ever arrived here. in_conflict: links of these
-    levels with branches that lost. cursors: disk -> (configuration, n), see SaveCursor.
+    store_id: random, created at the first use of the disk. boot: 1 at the first start, incremented
+    durably at each later one before `open` returns. configuration: None on a disk that no group has
+    used. arrived: number of versions at levels 1 and 2 that ever arrived here. in_conflict: links
+    of these levels with losing branches. cursors: disk -> (configuration, n), see SaveCursor.
     """
 
     store_id: str
@@ -311,62 +285,60 @@ class Recovered:
 
 
 Bounds = Mapping[int, int]
-"""slot -> n: what is looked at are its rows up to that one, and no other slots."""
+"""Slot -> n: a read looks at the rows of these slots up to n."""
 
 UNBOUNDED = 1 << 62
-"""In the place of n: all rows."""
+"""An n that includes all rows."""
 
 
 Then = Callable[[Exception | None], None]
-"""Told what became of a batch: None once it is durable, DiskFull or StoreBroken if it is not."""
+"""Callback with the result of a batch: None once it is durable, else DiskFull or StoreBroken."""
 
 
 class Store(Protocol):
-    """Rows in order, for one node. One writer; readers see only what is durable, and all of it."""
+    """Rows in order, for one node. One writer; readers see all that is durable and nothing else."""
 
     broken: Callable[[BaseException], None]
-    """Called in the loop with StoreBroken when the disk has failed otherwise than in a commit.
-
-    Nobody may wait there, and nothing may be answered after it. To be set before `open`.
-    """
+    """Callback in the loop with StoreBroken, when the disk fails outside of a commit. Set it before
+    `open`. After it the store answers nothing."""
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk is full: what is submitted all the same may find no room."""
+        """Whether the disk is full: a batch may still be submitted, and may find no room."""
 
     async def open(self) -> Recovered:
-        """Open or create, count the boot, and return what is there.
+        """Open or create the store, count the boot, and return its content.
 
-        Raises StoreBroken when the file is not ours or cannot be read.
+        Raises StoreBroken when the file belongs to another program or cannot be read.
         """
 
     def submit(self, writes: Sequence[Write], then: Then) -> None:
         """Begin to make `writes` durable; `then` is called once, in the loop, and never at once.
 
         With None once all of them would survive a power cut. With DiskFull when there is no room:
-        nothing of the batch is kept. With StoreBroken on any other failure: what is on disk is
-        then not known, and the process must end. One batch at a time: the next comes from `then`
-        or later.
+        the store keeps nothing of the batch. With StoreBroken on any other failure: the state of
+        the disk is then unknown, and the process must end. One batch at a time: submit the next one
+        from `then` or later.
         """
 
     async def commit(self, writes: Sequence[Write]) -> None:
-        """Return once `writes` are durable; raises what `submit` would tell."""
+        """Return once `writes` are durable. Raises the errors that `submit` passes to `then`."""
 
     def behind(self, slot: int) -> int:
         """Return the n of the first row of a slot that the file lacks, UNBOUNDED if it has all.
 
-        For whoever opens the file himself, as scanning processes do; `read` and its like know the
-        rest. 0 while the file has rows that are no longer there.
+        For readers that open the file themselves, as scanning processes do; `read` already includes
+        the rest. 0 while the file has rows that are to be removed.
         """
 
     def hurry(self) -> None:
-        """Have the file follow soon: somebody waits for `behind` to move."""
+        """Have the file follow soon, because a caller waits for `behind` to grow."""
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
-        """Answer queries in their order, each from one snapshot of what is durable."""
+        """Answer queries in their order, each from one snapshot of the durable rows."""
 
     async def recover(self) -> Recovered:
-        """Read again what `open` found, without counting a boot: after DiskFull."""
+        """Read again the content that `open` returned, without counting a boot: after DiskFull."""
 
     async def links(
         self, prefix: str, after: str, limit: int, until: Bounds, *, level: int = 3
@@ -374,34 +346,35 @@ class Store(Protocol):
         """Return up to `limit` (slot, link, version) of live documents, by link.
 
         Direct children of `prefix` (which ends in "/") that sort after `after` ("" for all), in the
-        given slots, as the rows up to each slot's bound leave them: one whose birth lies beyond is
-        not there, one whose deletion does still is. A version between may be gone if history is
-        kept from beyond the bound. Those of levels 1 and 2 are kept apart, and are as they are now.
+        given slots, in their state after the row at each slot's bound: a document created beyond
+        the bound is missing, one deleted beyond it is included. A version between may be gone if
+        history is kept from beyond the bound. Documents of levels 1 and 2 are stored apart and
+        returned in their present state.
         """
 
     async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
-        """Return slot -> how many documents `links` would find there; only slots with some."""
+        """Return slot -> number of documents that `links` would return; only slots with some."""
 
     async def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
         """Return the newest rows of live documents (level 3) at any depth below `prefix`, by link.
 
-        In the given slots, and as they are now, undecided ones among them. A row that is damaged
-        is left out: whoever reads its document meets it.
+        In the given slots, in their present state, undecided rows included. Damaged rows are left
+        out: a read of the document itself reports them.
         """
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         """Return slot -> (end, number of live links, digest in hex) from one snapshot.
 
-        The digest is the sum mod 2^128 of keyed BLAKE2b-128(link, version, chain digest) over
-        the newest row of every live link. Deleted ones are left out: each replica lets go of old
-        tombstones in its own time.
+        The digest is the sum mod 2^128 of keyed BLAKE2b-128(link, version, chain digest) over the
+        newest row of every live link. Deleted links are left out, since each replica removes old
+        tombstones at its own time.
         """
 
     def measures(self) -> Mapping[str, float]:
         """Return the metrics of the store (docs/metrics.md)."""
 
     async def size_bytes(self) -> int:
-        """Return the bytes that the store takes on disk, its log included."""
+        """Return the size of the store on disk in bytes, its log included."""
 
     async def close(self) -> None:
-        """Finish what is under way and give everything back. Safe to call twice."""
+        """Finish the operations under way and release everything. Safe to call twice."""

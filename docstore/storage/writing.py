@@ -8,13 +8,11 @@ import sqlite3
 from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import assert_never
 
 from docstore.errors import StoreBroken
 from docstore.model.document import Row, expiry_us
 from docstore.storage import branching, journal_line, migrations, packing, tables
 from docstore.storage.journal_line import JournalLine
-from docstore.storage.replication_log import Arrive, Prune, SaveCursor, Stand
 from docstore.storage.store import (
     Append,
     Base,
@@ -148,10 +146,8 @@ class _Batch:
                 case SaveConfiguration(configuration):
                     line = node_line(self._connection)._replace(configuration=configuration)
                     self._connection.execute(tables.UPDATE_NODE, line.columns())
-                case Arrive() | Stand() | Prune() | SaveCursor():
-                    branching.write(self._connection, write)
                 case _:
-                    assert_never(write)
+                    branching.write(self._connection, write)
         self._insert_rows()
         if records:
             self._connection.executemany(tables.SAVE_SLOT, sorted(records.values()))

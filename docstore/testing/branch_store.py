@@ -10,7 +10,9 @@ from docstore.storage.replication_log import (
     Aged,
     Arrivals,
     Arrive,
+    BranchQuery,
     BranchStatus,
+    BranchWrite,
     Heads,
     Lines,
     Prune,
@@ -39,7 +41,7 @@ class BranchStore:
         store.arrived, store.cursors = self.arrived, self.cursors.copy()
         return store
 
-    def apply(self, write: Arrive | Stand | Prune | SaveCursor) -> None:
+    def apply(self, write: BranchWrite) -> None:
         match write:
             case Arrive(row, standing):
                 assert row.n > self.arrived, "arrival numbers grow"
@@ -58,7 +60,7 @@ class BranchStore:
             case _:
                 assert_never(write)
 
-    def answer(self, query: Heads | Lines | Arrivals | Aged | Expired) -> list[Row]:
+    def answer(self, query: BranchQuery | Expired) -> list[Row]:
         match query:
             case Heads(slot, link):
                 found = [self._rows[n] for n in self._of.get((slot, link), ())]

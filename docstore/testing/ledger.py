@@ -12,20 +12,9 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from operator import attrgetter
-from typing import assert_never
 
 from docstore.model.document import Row
 from docstore.storage.answers import digest_hex, is_child, link_digest, within_bytes
-from docstore.storage.replication_log import (
-    Aged,
-    Arrivals,
-    Arrive,
-    Heads,
-    Lines,
-    Prune,
-    SaveCursor,
-    Stand,
-)
 from docstore.storage.store import (
     After,
     Append,
@@ -130,10 +119,8 @@ class Ledger:
                     self._trim(write)
                 case SaveConfiguration(configuration):
                     self.configuration = configuration
-                case Arrive() | Stand() | Prune() | SaveCursor():
-                    self._branches.apply(write)
                 case _:
-                    assert_never(write)
+                    self._branches.apply(write)
 
     def _append(self, rows: Sequence[Row]) -> None:
         slot, log, end = -1, _EMPTY, 0
@@ -253,10 +240,8 @@ class Ledger:
             case Expired(level=3):
                 newest = (rows[-1] for log in self._logs.values() for rows in log.links.values())
                 return expired((row for row in newest if not row.deleted), query)
-            case Heads() | Lines() | Arrivals() | Aged() | Expired():
-                return self._branches.answer(query)
             case _:
-                assert_never(query)
+                return self._branches.answer(query)
 
     def end(self, slot: int) -> int:
         """Return the n of the last row of `slot`; `kept` when there is none."""
