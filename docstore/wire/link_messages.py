@@ -1,13 +1,16 @@
 """Messages of a link between two nodes: its opening, and all others; `wire/frames.py` packs them.
 
 A link is one ordered TCP connection per direction. A frame is a msgpack array: the id of the
-configuration that the sender counts by, then messages, each `[tag, *fields]`; everything that
-one loop turn had to say to a peer goes into one frame. The connection is opened by Hello, so
-sender, store, boot and cluster are said once and are true of every frame that follows.
+configuration by which the sender counts quorums, then messages, each `[tag, *fields]`. All messages
+of one loop turn to a peer go into one frame. Hello opens the connection, so its sender, store, boot
+and cluster apply to every frame that follows.
 
 Each machine has its own messages: `wire/messages.py` of documents, `wire/streams_messages.py`,
-`wire/sessions_messages.py`. A receiver ignores unknown tags and closes the link on malformed
-frames. A later protocol must add its fields and tags at the end.
+`wire/sessions_messages.py`.
+
+A protocol must only add: trailing fields of a message, an operation, an answer or a row, and kinds
+of messages. A receiver ignores unknown ones, so every node sends the same frames to all peers. It
+closes the link on malformed frames. `tests/compat` keeps the frames of each protocol.
 """
 
 from collections.abc import Sequence
@@ -19,7 +22,7 @@ from docstore.wire.streams_messages import Streaming
 
 
 class Ask(NamedTuple):
-    """One node's services to another's, beside the protocol: listings, digests, resync."""
+    """Request between the services of two nodes: listings, digests, resync."""
 
     id: int
     question: str
@@ -27,7 +30,7 @@ class Ask(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Answer to Ask: (True, result), or (False, why not)."""
+    """Answer to Ask: (True, result), or (False, reason)."""
 
     id: int
     ok: bool
@@ -35,7 +38,7 @@ class Told(NamedTuple):
 
 
 class Greeting(NamedTuple):
-    """On a connection five times a second, and back on it as the answer: I hear you.
+    """Keep-alive, five times a second, and its answer on the same connection.
 
     reaches: (peer, protocol) of the connections that the sender has dialled and that answer.
     """
@@ -44,9 +47,9 @@ class Greeting(NamedTuple):
 
 
 class Relayed(NamedTuple):
-    """A frame, without its length, that goes through one node to another (rule E4).
+    """A frame, without its length, that one node relays to another (rule E4).
 
-    source: "" on the way to the relay, which puts in the peer that it has the frame from.
+    source: "" on the way to the relay, which fills in the peer that sent it.
     """
 
     source: str
@@ -62,12 +65,12 @@ Message = ReplicaMessage | Asking | Streaming | Calling
 
 
 class Hello(NamedTuple):
-    """First frame of a connection, both ways: from the one who dialled, then from the other.
+    """First frame of a connection, from the dialler, then from the other side.
 
-    receiver: whom the sender means to speak to, "" if it does not know yet.
-    zone: the sender's; founders need each other's. configuration: b"" if it has none yet.
-    life: a random number of the process: the same boot twice is two lives of a copied disk.
-    seen: (store id, boot, life): the latest life of the receiver's disk that the sender has met.
+    receiver: the node that the sender means to reach, "" if unknown. zone: the sender's, which
+    founders need. configuration: b"" if it has none yet. life: a random number of the process; two
+    lives with one boot betray a copied disk. seen: (store id, boot, life), the latest life of the
+    receiver's disk that the sender has met.
     """
 
     protocol: int
@@ -83,7 +86,7 @@ class Hello(NamedTuple):
 
 
 FIRST_PROTOCOL = 1
-"""The protocol of the first release, whose rows and configurations every version reads."""
+"""Protocol of the first release. Every version reads its rows and configurations."""
 PROTOCOL = 1
 """The greatest protocol that this version speaks; see `Spoken`."""
 
@@ -101,5 +104,4 @@ class Spoken(NamedTuple):
     greatest: int = PROTOCOL
 
     def __contains__(self, protocol: object) -> bool:
-        """Say whether a protocol is among them."""
         return isinstance(protocol, int) and self.least <= protocol <= self.greatest

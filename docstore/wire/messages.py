@@ -1,8 +1,8 @@
 """Messages between replicas of documents, at all levels; `wire/frames.py` packs them.
 
-A message about a slot names the epoch; with the sender, or with the receiver in an answer, that is
+A message about a slot names the epoch. With the sender, or with the receiver of an answer, that is
 the ballot, so an answer can only be taken for its own attempt. Versions at levels 1 and 2 have no
-ballot: they are spread from disk to disk, by the numbers under which they arrived.
+ballot: they spread from disk to disk, by arrival number.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ from docstore.model.document import Ballot, Ballots, Row
 
 
 class Heartbeat(NamedTuple):
-    """To every member, every 200 ms: I am here, and these slots are mine.
+    """To every member, every 200 ms: the sender is alive, and owns these slots.
 
-    claims: (epoch, bitmap of slots) for the slots that the sender owns, their terms OPEN.
-    fit: False while the sender had to yield for want of a quorum or of disk.
-    faulty: bitmap of the slots whose log it cannot vouch for, b"" for none.
-    ready: (configuration, bitmap): slots of the sender's ready for the next step of a change.
-    wall_us: what its clock shows, so that one that is wrong can be noticed; 0 for not known yet.
-    arrived: versions at levels 1 and 2 that ever arrived on its disk.
-    has_room: whether its disk takes rows; one that has been full may be unfit for longer.
+    claims: (epoch, bitmap of slots) of the slots that the sender owns with an OPEN term. fit: False
+    while the sender had to yield for want of a quorum or of disk space. faulty: bitmap of the slots
+    whose log it cannot vouch for, b"" for none. ready: (configuration, bitmap), the sender's slots
+    that are ready for the next step of a change. wall_us: its wall clock, so that peers notice a
+    wrong one; 0 if not known yet. arrived: number of versions at levels 1 and 2 that ever arrived
+    on its disk. has_room: whether its disk takes rows; a node whose disk was full may be unfit for
+    longer.
     """
 
     claims: Sequence[tuple[int, bytes]]
@@ -33,14 +33,14 @@ class Heartbeat(NamedTuple):
 
 
 class PreVote(NamedTuple):
-    """Candidate to replicas: would you let me try? Binding for no replica (rule T0)."""
+    """Candidate to replicas: would you promise me these slots? It binds no replica (rule T0)."""
 
     round: int
     slots: bytes
 
 
 class PreVoted(NamedTuple):
-    """Answer: the slots for which I hear a better or a present owner."""
+    """Answer: the slots for which the replica hears a better or a present owner."""
 
     round: int
     refused: bytes
@@ -54,7 +54,7 @@ class Prepare(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """One slot's log as its replica holds it, told after the promise is durable."""
+    """One slot's log as its replica holds it, sent after the promise is durable."""
 
     slot: int
     full: bool
@@ -68,7 +68,7 @@ class Evidence(NamedTuple):
 class Promised(NamedTuple):
     """Answer to Prepare: durable promises, with the evidence of each slot.
 
-    closed_us: for each of them, up to which time its new owner makes no more rows (rule R5).
+    closed_us: for each slot, the time up to which its new owner makes no more rows (rule R5).
     """
 
     epoch: int
@@ -77,13 +77,13 @@ class Promised(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Answer to anything under a ballot below the promise: (slot, epoch, promised) of each."""
+    """Answer to a message with a ballot below the promise: (slot, epoch, promised) of each."""
 
     slots: Sequence[tuple[int, int, Ballot]]
 
 
 class Fetch(NamedTuple):
-    """New owner to the replica with the best log: give me rows first..last of the slot."""
+    """New owner to the replica with the best log: send rows first..last of the slot."""
 
     slot: int
     epoch: int
@@ -103,8 +103,8 @@ class Fetched(NamedTuple):
 class Offer(NamedTuple):
     """One slot's part of a Propose.
 
-    base: the end of the log that the term began with; a replica adopts the ballot only when
-    its own end reaches it. previous: ballot of row first - 1. rows may be empty: a probe.
+    base: end of the log at the start of the term; a replica adopts the ballot only when its own end
+    reaches it. previous: ballot of row first - 1. rows: empty for a probe.
     """
 
     slot: int
@@ -119,8 +119,8 @@ class Offer(NamedTuple):
 class Propose(NamedTuple):
     """Owner to replicas: append these rows (rules O2, P2).
 
-    boot, number: the owner's start, and this message among all of that start, so that one word
-    can acknowledge it whole; without a number each offer is acknowledged by itself.
+    boot, number: the owner's start, and the number of this message in it, so that one Took
+    acknowledges the whole message. Without a number each offer is acknowledged by itself.
     """
 
     offers: Sequence[Offer]
@@ -135,16 +135,16 @@ class Accepted(NamedTuple):
 
 
 class Took(NamedTuple):
-    """Answer to a numbered Propose: every offer in it, up to its last row, is durable here."""
+    """Answer to a numbered Propose: all its offers are durable here up to their last rows."""
 
     boot: int
     number: int
 
 
 class Gap(NamedTuple):
-    """Answer to an offer that does not join my log: what I hold, for Adopt or Copy.
+    """Answer to an offer that does not join the replica's log: its log state, for Adopt or Copy.
 
-    copying: what I hold up to `end` are pages of a copy of yours, under this epoch.
+    copying: the rows up to `end` are pages of a copy that the owner sent under this epoch.
     """
 
     slot: int
@@ -158,9 +158,9 @@ class Gap(NamedTuple):
 
 
 class Adopt(NamedTuple):
-    """Owner to a replica that diverged: keep rows <= common, then these (rule SL4).
+    """Owner to a diverged replica: truncate to `common`, then append these rows (rule SL4).
 
-    terms: the owner's, up to the last row of this message.
+    ballots: the owner's, up to the last row of this message.
     """
 
     slot: int
@@ -173,10 +173,10 @@ class Adopt(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """Owner to a replica whose slot is damaged or too old: all that is left of it, in pages.
+    """Owner to a replica whose slot is damaged or too old: all rows left of it, in pages.
 
-    A page goes on after row `after`; the first, after 0, erases what is there, and `last` closes
-    the copy. Up to `kept` rows are missing that newer ones supersede.
+    A page continues after row `after`. The first page, after 0, erases the slot, and `last` closes
+    the copy. Rows up to `kept` that newer ones supersede are missing.
     """
 
     slot: int
@@ -198,25 +198,25 @@ class Decide(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """Owner to replicas: (slot, epoch, n): all replicas hold the slot's log up to n."""
+    """Owner to replicas: (slot, epoch, n): all replicas have the slot's log up to n."""
 
     slots: Sequence[tuple[int, int, int]]
 
 
 class HandOver(NamedTuple):
-    """Owner to heir: I own these slots no more, take them. Answered by a Prepare, if at all."""
+    """Owner to its chosen successor: I gave up these slots, take them. Answered by a Prepare."""
 
     slots: bytes
 
 
 class Release(NamedTuple):
-    """Owner to replicas: these (slot, epoch) are not mine any more, and no lease of mine holds."""
+    """Owner to replicas: I gave up these (slot, epoch), and hold no lease on them."""
 
     slots: Sequence[tuple[int, int]]
 
 
 class Confirm(NamedTuple):
-    """Owner to replicas, asking if they promised any of these (slot, epoch) away (rule R1).
+    """Owner to replicas: say which of these (slot, epoch) you have promised away (rule R1).
 
     at_us: the latest instant that the owner is about to answer for (rule R5); 0 for none.
     """
@@ -227,7 +227,7 @@ class Confirm(NamedTuple):
 
 
 class Confirmed(NamedTuple):
-    """Answer: no, but for these (slot, epoch, promised)."""
+    """Answer: none but these (slot, epoch, promised)."""
 
     round: int
     refused: Sequence[tuple[int, int, Ballot]]
@@ -236,8 +236,8 @@ class Confirmed(NamedTuple):
 class Forwarded(NamedTuple):
     """One operation on its way to the owner: its identity, its time left, itself.
 
-    boot, seq: with the sender, the operation's identity. oldest: the sender's oldest operation
-    that is not answered yet; smaller ones will never be asked for again. attempt: 1 at first.
+    boot, seq: with the sender, the operation's identity. oldest: the sender's oldest unanswered
+    operation; smaller ones will never be asked for again. attempt: 1 at first.
     """
 
     boot: int
@@ -249,7 +249,7 @@ class Forwarded(NamedTuple):
 
 
 class Forward(NamedTuple):
-    """Entry node to the owner it believes in (rule E1)."""
+    """Entry node to the node that it takes for the owner (rule E1)."""
 
     operations: Sequence[Forwarded]
 
@@ -257,8 +257,8 @@ class Forward(NamedTuple):
 class Answered(NamedTuple):
     """Owner to entry node: (seq, attempt, answer, proposed) of each.
 
-    answer None: not mine (any more), ask again under the same identity; `proposed` says whether
-    this attempt may take effect all the same.
+    answer: None if the slot is not owned (any more): ask again under the same identity. proposed:
+    whether this attempt may take effect all the same.
     """
 
     boot: int
@@ -278,7 +278,7 @@ class Canvass(NamedTuple):
 
 
 class Vote(NamedTuple):
-    """Answer: asked is the generation of the question, generation the voter's own."""
+    """Answer. asked: the generation of the question; generation: the voter's own."""
 
     asked: int
     generation: int
@@ -287,9 +287,9 @@ class Vote(NamedTuple):
 
 
 class Lead(NamedTuple):
-    """Leader to voters, as heartbeat and offer: store this configuration under my generation.
+    """Leader to voters, as heartbeat and proposal: store this configuration for my generation.
 
-    packed: b"" when the voter has said that it holds it. decided: id of the one in use.
+    packed: b"" when the voter has acknowledged that it holds it. decided: id of the one in use.
     """
 
     generation: int
@@ -299,35 +299,35 @@ class Lead(NamedTuple):
 
 
 class Follow(NamedTuple):
-    """Answer: the id that I hold durably under your generation, -1 for none; or my own."""
+    """Answer: the id that the voter holds durably for your generation, -1 for none; or its own."""
 
     generation: int
     id: int
 
 
 class Succeed(NamedTuple):
-    """Leader that leaves to a voter that holds all it does: begin the next generation, now."""
+    """Leaving leader to an up-to-date voter: begin the next generation at once."""
 
     generation: int
 
 
 class Configured(NamedTuple):
-    """To a node that counts by an older configuration: this one is decided."""
+    """To a node that counts quorums by an older configuration: this one is decided."""
 
     packed: bytes
 
 
 class Offering(NamedTuple):
-    """To a peer, on a new link: my disk's name, and the number of its last arrival."""
+    """To a peer, on a new link: the sender's disk, and the number of its last arrival."""
 
     disk: str
     n: int
 
 
 class Following(NamedTuple):
-    """Answer: of your disk `of` I have everything up to n, durably, on my own `disk`.
+    """Answer: everything of your disk `of` up to n is durable on my own `disk`.
 
-    asks: for an Offering, because I want to know whether that is all.
+    asks: in an answer to an Offering, to ask whether that is all.
     """
 
     of: str
@@ -339,8 +339,8 @@ class Following(NamedTuple):
 class Spread(NamedTuple):
     """Versions at levels 1 and 2 that arrived at `disk` after number `after`, up to n.
 
-    rows: those that this disk wrote. names: (link, hand, stamp) of the others. end: how far there
-    is more to come.
+    rows: those that this disk wrote. names: (link, hand, stamp) of the others. end: the last number
+    that there is.
     """
 
     disk: str
@@ -352,7 +352,7 @@ class Spread(NamedTuple):
 
 
 class Lack(NamedTuple):
-    """Answer to page n of disk `of`: I know nothing like these links' versions, send them."""
+    """Answer to page n of disk `of`: these links' versions are unknown here, send them."""
 
     of: str
     n: int
@@ -360,7 +360,7 @@ class Lack(NamedTuple):
 
 
 class Supply(NamedTuple):
-    """Answer to Lack: what those versions have become by now."""
+    """Answer to Lack: the present state of those versions."""
 
     disk: str
     n: int
@@ -395,4 +395,4 @@ Electing = Canvass | Vote | Lead | Follow | Succeed | Configured
 Spreading = Offering | Following | Spread | Lack | Supply
 
 ReplicaMessage = Replicating | Electing | Spreading
-"""Messages between replicas; all others are between other machines and services."""
+"""Messages between replicas. All others are between other machines and services."""

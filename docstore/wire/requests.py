@@ -1,8 +1,8 @@
 """Requests between the services of two nodes, and their answers.
 
-One class for each request; what it is answered is its type argument. They travel in `Ask` and
-`Told` (`runtime/links/rpc.py`) as plain values, by position: what is added to several members goes
-to the end, and has a default, so that nodes of two versions understand each other.
+Each request is a class; its type argument is the type of its answer. They travel in `Ask` and
+`Told` (`runtime/links/rpc.py`) as plain values, by position. A new member must come last and have a
+default, so that nodes of two versions understand each other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,24 +16,24 @@ Page = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[R_co]):
-    """Something that a service of another node is asked. R_co: what it answers."""
+    """Request to a service of another node. R_co: the type of its answer."""
 
     name: ClassVar[str]
 
     @staticmethod
     def restored(answer: Any) -> Any:
-        """Return the answer, out of what has come of it in a frame."""
+        """Return the answer from its plain values in a frame."""
         return answer
 
     def packed(self) -> Any:
-        """Return the members as plain values; one that is alone as it is."""
+        """Return the members as plain values; a single member unwrapped."""
         members: tuple[str, ...] = self.__match_args__
         values = tuple(getattr(self, member) for member in members)
         return values[0] if len(values) == 1 else values
 
     @classmethod
     def unpacked(cls, packed: Any) -> Self:
-        """Return the request, out of what has come of it; what a later version adds is ignored."""
+        """Return the request; values that a later version added are ignored."""
         members: tuple[str, ...] = cls.__match_args__
         values = [packed] if len(members) == 1 else packed
         return cls(**dict(zip(members, values, strict=False)))
@@ -51,14 +51,13 @@ class Answered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ToOwner(Request[Answered]):
-    """Request to every owner, for its slots. The last three members are those of each.
+    """Request to every owner, for its slots. The last three members are common to all.
 
-    level: of the documents, 1 to 3. slots: bitmap of those that are asked for. left_s: time left.
+    level: of the documents, 1 to 3. slots: bitmap of the wanted slots. left_s: time left.
     """
 
     @staticmethod
     def restored(answer: Any) -> Answered:
-        """Return the answer, out of what has come of it in a frame."""
         return Answered(*answer)
 
 
@@ -89,7 +88,7 @@ class CountDocuments(ToOwner):
 
 @dataclass(frozen=True, slots=True)
 class FollowDeclaration(ToOwner):
-    """Take a changed declaration over, then say which slots are still yours: None.
+    """Adopt a changed declaration, then report which slots are still owned: None.
 
     row: of the declaration, as plain values.
     """
@@ -105,7 +104,7 @@ class FollowDeclaration(ToOwner):
 
 
 class SlotStanding(NamedTuple):
-    """Where a slot stands. epoch: of its owner's term; last_epoch: of its last row, n."""
+    """End of a slot's log. epoch: of its owner's term; last_epoch: of its last row, n."""
 
     slot: int
     epoch: int
@@ -124,13 +123,12 @@ class StandStill(Request[list[SlotStanding]]):
 
     @staticmethod
     def restored(answer: Any) -> list[SlotStanding]:
-        """Return the answer, out of what has come of it in a frame."""
         return [SlotStanding(*each) for each in answer]
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmTerms(Request[Sequence[tuple[int, int]]]):
-    """Say of which slots a quorum has confirmed after this came that they are yours: (slot, epoch).
+    """Return the (slot, epoch) whose ownership a quorum has confirmed since the request arrived.
 
     timeout_s: time for that.
     """
@@ -141,7 +139,7 @@ class ConfirmTerms(Request[Sequence[tuple[int, int]]]):
 
 
 class SlotPosition(NamedTuple):
-    """Where a slot stands. epoch: of row n. first_us: when the first row left was written, or 0."""
+    """Position in a slot. epoch: of row n. first_us: time of the first row left, or 0."""
 
     slot: int
     epoch: int
@@ -152,7 +150,10 @@ class SlotPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FindPositions(Request[list[SlotPosition]]):
-    """Say where your slots stand, as a quorum confirms. at_us: where they stood then, or None."""
+    """Return the positions of the owned slots, confirmed by a quorum.
+
+    at_us: instant of the positions, None for now.
+    """
 
     name: ClassVar[str] = "positions"
     slots: bytes
@@ -161,12 +162,11 @@ class FindPositions(Request[list[SlotPosition]]):
 
     @staticmethod
     def restored(answer: Any) -> list[SlotPosition]:
-        """Return the answer, out of what has come of it in a frame."""
         return [SlotPosition(*each) for each in answer]
 
 
 class ChangeLines(NamedTuple):
-    """Lines of changes, how many they are, and (slot, epoch, n) up to where they go."""
+    """Lines of changes, their number, and the (slot, epoch, n) that they reach."""
 
     lines: bytes
     rows: int
@@ -175,7 +175,7 @@ class ChangeLines(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadChanges(Request[ChangeLines | str]):
-    """Read what your copy has beyond (slot, n): some `rows`. Or a text: why that is gone."""
+    """Read about `rows` changes after (slot, n) from a copy. A text: why they are gone."""
 
     name: ClassVar[str] = "changes"
     prefix: str
@@ -185,7 +185,6 @@ class ReadChanges(Request[ChangeLines | str]):
 
     @staticmethod
     def restored(answer: Any) -> ChangeLines | str:
-        """Return the answer, out of what has come of it in a frame."""
         return answer if isinstance(answer, str) else ChangeLines(*answer)
 
 
@@ -201,22 +200,21 @@ class FromCopy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ToCopy(Request[FromCopy]):
-    """Request to a copy. The last two members are those of each.
+    """Request to a copy. The last two members are common to all.
 
-    spans: (slot, n) of the slots that are asked for, up to row n. left_s: time left.
+    spans: (slot, n) of the wanted slots, up to row n. left_s: time left.
     """
 
     @staticmethod
     def restored(answer: Any) -> FromCopy:
-        """Return the answer, out of what has come of it in a frame."""
         return FromCopy(*answer)
 
 
 @dataclass(frozen=True, slots=True)
 class FindDocuments(ToCopy):
-    """Find the next documents in an order: (rows, up to which place these are all, or None).
+    """Find the next documents in an order: (rows, place up to which they are complete, or None).
 
-    asked: members of a scan. after: the place behind which they stand, None: from the beginning.
+    asked: members of a scan. after: the place after which they come, None for the beginning.
     """
 
     name: ClassVar[str] = "find"
@@ -229,7 +227,7 @@ class FindDocuments(ToCopy):
 
 @dataclass(frozen=True, slots=True)
 class TotalDocuments(ToCopy):
-    """Work out aggregates: (how many documents, [(keys, functions of them)])."""
+    """Compute aggregates: (number of documents, [(keys, functions of them)])."""
 
     name: ClassVar[str] = "totals"
     asked: Mapping[str, Any]
@@ -251,10 +249,10 @@ class ReadVersions(ToCopy):
 
 
 class Share(NamedTuple):
-    """Progress of a node with a resynchronisation.
+    """Progress of a node in a resynchronisation.
 
-    done: slots. compared: documents. copied: rows. settled: replicas that differed, and are filled
-    anew.
+    done: slots. compared: documents. copied: rows. settled: replicas that differed and are
+    refilled.
     """
 
     done: int
@@ -266,20 +264,19 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResyncShare(Request[Share]):
-    """Bring the replicas of slots that you own to your logs, and compare."""
+    """Bring the replicas of the owned slots to the owner's logs, and compare."""
 
     name: ClassVar[str] = "resync"
     slots: Sequence[int]
 
     @staticmethod
     def restored(answer: Any) -> Share:
-        """Return the answer, out of what has come of it in a frame."""
         return Share(*answer)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadResync(Request[Page | None]):
-    """Return the page of a run, None if it is not known. run_id: None for the latest."""
+    """Return the page of a run, None if it is unknown. run_id: None for the latest."""
 
     name: ClassVar[str] = "synch"
     run_id: str | None
@@ -287,7 +284,7 @@ class ReadResync(Request[Page | None]):
 
 @dataclass(frozen=True, slots=True)
 class ControlResync(Request[Page | None]):
-    """Pause, resume or cancel a run; return its page, None if it is not known."""
+    """Pause, resume or cancel a run. Return its page, None if it is unknown."""
 
     name: ClassVar[str] = "synch-control"
     run_id: str
@@ -296,7 +293,7 @@ class ControlResync(Request[Page | None]):
 
 @dataclass(frozen=True, slots=True)
 class DigestSlots(Request[Sequence[tuple[int, int, int, str]]]):
-    """Return (slot, end, links, digest) of those that you hold."""
+    """Return (slot, end, links, digest) of the slots that the node holds."""
 
     name: ClassVar[str] = "digests"
     slots: Sequence[int]
@@ -304,7 +301,7 @@ class DigestSlots(Request[Sequence[tuple[int, int, int, str]]]):
 
 @dataclass(frozen=True, slots=True)
 class RefillSlot(Request[None]):
-    """Your copy of a slot differs from a majority's: fill it anew."""
+    """Refill a copy of a slot that differs from a majority's."""
 
     name: ClassVar[str] = "refill"
     slot: int
@@ -312,7 +309,7 @@ class RefillSlot(Request[None]):
 
 @dataclass(frozen=True, slots=True)
 class DescribeCopy(Request[Page]):
-    """Say what you hold of a document, and of its slot."""
+    """Describe the node's copy of a document, and of its slot."""
 
     name: ClassVar[str] = "holds"
     slot: int
@@ -321,7 +318,7 @@ class DescribeCopy(Request[Page]):
 
 @dataclass(frozen=True, slots=True)
 class ReadPage(Request[Page | None]):
-    """Return a page that you show of yourself; None if you have none at this path."""
+    """Return the node's own page at this path, None if there is none."""
 
     name: ClassVar[str] = "page"
     path: str
@@ -329,14 +326,13 @@ class ReadPage(Request[Page | None]):
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup(Request[tuple[int, str, str]]):
-    """Begin a change of the group, as a client asked for it: (HTTP status, code, detail)."""
+    """Begin a change of the group for a client: (HTTP status, code, detail)."""
 
     name: ClassVar[str] = "change"
     asked: Mapping[str, Any]
 
     @staticmethod
     def restored(answer: Any) -> tuple[int, str, str]:
-        """Return the answer, out of what has come of it in a frame."""
         status, code, detail = answer
         return status, code, detail
 
@@ -346,9 +342,9 @@ class ChangeGroup(Request[tuple[int, str, str]]):
 
 @dataclass(frozen=True, slots=True)
 class FetchRecords(Request[Sequence[Any]]):
-    """Return records of a partition that you lead: an outcome, as plain values.
+    """Return records of a partition that the node leads: an outcome, as plain values.
 
-    wait_s: how long to wait for some; the others: see `streams/requests.py`.
+    wait_s: how long to wait for some. `streams/requests.py` explains the others.
     """
 
     name: ClassVar[str] = "fetch"
@@ -364,7 +360,7 @@ class FetchRecords(Request[Sequence[Any]]):
 
 @dataclass(frozen=True, slots=True)
 class ReadFigures(Request[Mapping[str, Mapping[str, Any]]]):
-    """Return link -> live figures, of the partitions that you lead."""
+    """Return link -> live figures of the partitions that the node leads."""
 
     name: ClassVar[str] = "figures"
     links: Sequence[str]
@@ -372,7 +368,7 @@ class ReadFigures(Request[Mapping[str, Mapping[str, Any]]]):
 
 @dataclass(frozen=True, slots=True)
 class CommandPartition(Request[Sequence[Any]]):
-    """Begin what an operator wants of a partition whose document you own: an outcome."""
+    """Begin an operator's command on a partition whose document the node owns: an outcome."""
 
     name: ClassVar[str] = "command"
     link: str

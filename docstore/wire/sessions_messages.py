@@ -7,10 +7,10 @@ if TYPE_CHECKING:
 
 
 class Call(NamedTuple):
-    """Entry node to the owner of a document: a question that may be asked twice.
+    """Entry node to the owner of a document: a question that may be repeated.
 
-    id: of the sender's. link: the document. kind: what is asked, which names the part that answers.
-    remaining_ms: until when an answer is of use. argument: plain values, as the kind says.
+    id: assigned by the sender. link: the document. kind: the question, which selects the part that
+    answers. remaining_ms: time for which an answer is of use. argument: plain values, by kind.
     trace: as in an `Operation`.
     """
 
@@ -25,8 +25,7 @@ class Call(NamedTuple):
 class Reply(NamedTuple):
     """Answer. status, code, detail: as in HTTP; code "" for success.
 
-    NOT_OWNER as code: ask the present owner of the document. result: plain values, as the kind
-    says.
+    A code of NOT_OWNER means: ask the present owner of the document. result: plain values, by kind.
     """
 
     id: int
@@ -42,5 +41,4 @@ Calling = Call | Reply
 
 
 def is_calling(message: object) -> "TypeIs[Calling]":
-    """Say whether a message is one of these; asked of all that come from other nodes."""
     return type(message) is Call or type(message) is Reply

@@ -1,9 +1,9 @@
 """Messages between nodes about partitions of streams, on the same links as documents.
 
-A partition is named `<topic>/<number>@<incarnation>`. Every list carries what one turn had to say
-of many partitions. A message about a partition names the epoch; with its sender, or receiver, that
-is the ballot that fences (`ownership/ballot.py`). Elements of lists are plain tuples, since a
-frame restores no types in it: `LogState(*fields)` is how they are read.
+A partition's name is `<topic>/<number>@<incarnation>`. A list carries the messages of one turn
+about many partitions. A message about a partition names the epoch; with its sender, or receiver,
+that is the ballot that fences (`ownership/ballot.py`). List elements are plain tuples, since a
+frame restores no types in them: read them by `LogState(*fields)`.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class LogState(NamedTuple):
     """Log and promise of a replica for a partition: evidence, so durable before it is sent.
 
-    full: False while it cannot vouch for its log. ballots: as a slot has them, from record 1 on.
+    full: False while the replica cannot vouch for its log. ballots: as in a slot, from record 1 on.
     """
 
     name: str
@@ -33,14 +33,14 @@ class LogState(NamedTuple):
 
 
 class Witness(NamedTuple):
-    """Controller to replicas: say whether you hear this node, which leads partitions of ours."""
+    """Controller to replicas: say whether you hear this node, which leads partitions of yours."""
 
     round: int
     node: str
 
 
 class Witnessed(NamedTuple):
-    """Answer: whether it is heard. One that hears it vetoes an election, for a while."""
+    """Answer. A replica that hears the node vetoes an election for a while."""
 
     round: int
     node: str
@@ -48,19 +48,19 @@ class Witnessed(NamedTuple):
 
 
 class Fence(NamedTuple):
-    """Controller to replicas: promise this epoch and say what you have. (name, epoch)."""
+    """Controller to replicas: promise this epoch and send your log states. (name, epoch)."""
 
     partitions: Sequence[tuple[str, int]]
 
 
 class Fenced(NamedTuple):
-    """Answer, once the promise is on the disk: a `LogState` for each partition."""
+    """Answer, once the promise is durable: a `LogState` for each partition."""
 
     partitions: Sequence[LogState]
 
 
 class Notice(NamedTuple):
-    """Controller or leader to replicas: the replica-set document says this now.
+    """Controller or leader to replicas: the present replica-set document.
 
     (link, documentEpoch, documentVersion, state as JSON). The candidate that it names acts; the
     others take the leader and the live replica set from it.
@@ -70,7 +70,7 @@ class Notice(NamedTuple):
 
 
 class Promoted(NamedTuple):
-    """Candidate to controller: my promise is on the disk, I can lead. (name, epoch, base)."""
+    """Candidate to controller: my promise is durable, I can lead. (name, epoch, base)."""
 
     partitions: Sequence[tuple[str, int, int]]
 
@@ -82,24 +82,24 @@ class Resign(NamedTuple):
 
 
 class Yield(NamedTuple):
-    """Controller to leader: make way for this replica, which is in step. (name, epoch, to)."""
+    """Controller to leader: transfer to this replica, which is in sync. (name, epoch, to)."""
 
     partitions: Sequence[tuple[str, int, str]]
 
 
 class Attach(NamedTuple):
-    """Follower to leader: this is what I have. Answered by Adopt, Append or Rejected."""
+    """Follower to leader: my log state. Answered by Adopt, Append or Rejected."""
 
     partitions: Sequence[LogState]
 
 
 class Adopt(NamedTuple):
-    """Leader to follower: our logs are equal up to `common`; cut there, and go on with these.
+    """Leader to follower: our logs are equal up to `common`; truncate there and append these.
 
-    copy: whose evidence this answers; other data have nothing in common yet. base: first offset of
-    this epoch. A `common` that is the leader's `start` and lies above what the follower has means:
-    drop all and begin there. unclean: epoch of the last unclean election. producers: what is known
-    of them from the records below `common`, b"" where the follower has those records itself.
+    copy: the copy whose log state this answers; other data have nothing in common yet. base: first
+    offset of this epoch. A `common` that is the leader's `start` and above the follower's end
+    means: drop all and begin there. unclean: epoch of the last unclean election. producers: their
+    state after the records below `common`; b"" if the follower has those records itself.
     """
 
     name: str
@@ -116,23 +116,23 @@ class Adopt(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Leader to follower, (name, epoch, base, first, high, start, probe, batches) for each.
+    """Leader to follower: (name, epoch, base, first, high, start, probe, batches) of each.
 
-    first: offset of the first record. No batches: news of the high watermark, or a question whether
-    this epoch still stands. probe: a number that the answer repeats.
+    first: offset of the first record. Without batches it carries the high watermark, or asks
+    whether this epoch is still valid. probe: a number that the answer repeats.
     """
 
     partitions: Sequence[tuple[str, int, int, int, int, int, int, Sequence[bytes]]]
 
 
 class Acked(NamedTuple):
-    """Follower to leader, once it is on the disk: (name, epoch, copy, end, probe)."""
+    """Follower to leader, once the records are durable: (name, epoch, copy, end, probe)."""
 
     partitions: Sequence[tuple[str, int, str, int, int]]
 
 
 class Rejected(NamedTuple):
-    """Either way: no. (name, epoch that was asked for, code, what is promised, leader or "").
+    """Rejection, both ways: (name, rejected epoch, code, promised ballot, leader or "").
 
     code: "stale-epoch", "not-leader", "unknown-replica", "not-attached", "no-room".
     """
@@ -141,10 +141,10 @@ class Rejected(NamedTuple):
 
 
 class Produce(NamedTuple):
-    """Entry node to leader: append these records, to be answered within `remaining_ms`.
+    """Entry node to leader: append these records, and answer within `remaining_ms`.
 
-    acks: "committed" or "leader". producer: (id, epoch, sequence), or () for none.
-    body: `records` records, as `streams/records.py` packs them. trace: as in an `Operation`.
+    acks: "committed" or "leader". producer: (id, epoch, sequence), or () for none. body: `records`
+    records, packed by `streams/records.py`. trace: as in an `Operation`.
     """
 
     id: int
@@ -159,11 +159,11 @@ class Produce(NamedTuple):
 
 
 class Produced(NamedTuple):
-    """Answer. code: "" for success, "repeated", or why not; detail: for people.
+    """Answer. code: "" for success, "repeated", or a reason; detail: for people.
 
-    base: offset of the first record. end, high: the leader's; high is -1 while it is not known.
-    epoch: of the records.
-    leader: whom to ask instead, if known. appended: whether the records may be in a log.
+    base: offset of the first record. end, high: the leader's; high is -1 while unknown. epoch: of
+    the records. leader: the node to ask instead, if known. appended: whether the records may be in
+    a log.
     """
 
     id: int
@@ -200,5 +200,4 @@ _KINDS = frozenset(get_args(Streaming))
 
 
 def is_streaming(message: object) -> "TypeIs[Streaming]":
-    """Say whether a message is one of these; asked of all that come from other nodes."""
     return type(message) in _KINDS
