@@ -20,5 +20,5 @@ def _of_factories(seen: Seen) -> Iterator[Finding]:
             yield Finding(
                 RISK, str(declaration["path"]),
                 f"`{warning['member']}` of its declaration changes nothing: {warning['detail']}",
-                "take it out, or do not rely on it", "http.md#said-in-vain",
+                "remove it from the declaration, or do not rely on it", "http.md#said-in-vain",
             )  # fmt: skip

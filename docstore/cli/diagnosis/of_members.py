@@ -1,4 +1,4 @@
-"""Findings on who is in the group: silent members, votes, zones, changes under way."""
+"""Findings on the membership of a group: silent members, votes, zones, unfinished changes."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,11 +11,10 @@ from docstore.model.words import count
 CHANGING = "operations.md#changing-the-group"
 SETTINGS = "operations.md#running-nodes"
 SPOKEN = {"UNKNOWN": "unknown to the others", "LEFT": "stopped"}
-"""States that do not say what they are."""
+"""States that need other words in a sentence."""
 
 
 def findings(seen: Seen) -> Iterator[Finding]:
-    """Yield what there is to say."""
     for member in seen.members:
         yield from _of_member(seen, member)
     yield from _of_votes(seen)
@@ -28,19 +27,19 @@ def _of_member(seen: Seen, member: Page) -> Iterator[Finding]:
     if status != "ALIVE" and member["role"] != "leaving":
         yield Finding(
             WRONG, name, _how_long(seen, name, SPOKEN.get(status, status.lower())),
-            "start it again, or look why the others do not reach it; if it is gone for good, "
-            f"replace it (`docstore replace {name}`) or take it out (`docstore remove {name}`)",
+            "start it again, or find out why the other members cannot reach it; if it is lost, "
+            f"replace it (`docstore replace {name}`) or remove it (`docstore remove {name}`)",
             CHANGING,
         )  # fmt: skip
     elif (node := seen.nodes.get(name)) is not None and node.why_not:
         yield Finding(
             WRONG, name, f"it does not answer at {member['address']}: {node.why_not}",
-            "look at its log, and whether its address is reached from here", SETTINGS,
+            "read its log, and check that its address is reachable from here", SETTINGS,
         )  # fmt: skip
     if member["role"] == "learner":
         yield Finding(
-            RISK, name, "it is being filled, and counts for nothing until it is",
-            "wait; `docstore status` shows how far it is", CHANGING,
+            RISK, name, "it is still copying data, and counts neither as a vote nor as a copy yet",
+            "wait; `docstore status` shows the progress", CHANGING,
         )  # fmt: skip
 
 
@@ -63,26 +62,26 @@ def _of_votes(seen: Seen) -> Iterator[Finding]:
     there = [each for each in voters if seen.is_there(each)]
     if len(there) < quorum:
         yield Finding(
-            WRONG, "", f"{len(there)} of {count(len(voters), 'voter')} are there, and it takes "
-            f"{quorum}: the members cannot be changed, and many documents not be written",
-            "bring one of them back; only if they are lost for ever, `docstore force-config` on a "
-            "survivor", CHANGING,
+            WRONG, "", f"{len(there)} of {count(len(voters), 'voter')} are available, and the "
+            f"quorum is {quorum}: members cannot be changed, and many documents cannot be written",
+            "start the missing voters; only if they are permanently lost, run `docstore "
+            "force-config` on a survivor", CHANGING,
         )  # fmt: skip
     elif len(voters) > 1 and len(there) == quorum:
         yield Finding(
-            RISK, "", f"{len(there)} of {count(len(voters), 'voter')} are there, and none of them "
-            "may be lost", "bring the others back, or let more members in", CHANGING,
+            RISK, "", f"{len(there)} of {count(len(voters), 'voter')} are available, so none of "
+            "them may fail", "start the missing voters, or add members", CHANGING,
         )  # fmt: skip
     if len(voters) == 1:
         yield Finding(
-            RISK, str(voters[0]), "it is alone: its disk has the only copy of everything",
-            "let two more members in (`docstore serve --join`)", CHANGING,
+            RISK, str(voters[0]), "it is the only member: its disk has the only copy of all data",
+            "add two more members (`docstore serve --join`)", CHANGING,
         )  # fmt: skip
 
 
 def _of_zones(seen: Seen) -> Iterator[Finding]:
     for warning in seen.group.get("warnings", ()):
-        yield Finding(RISK, "", warning, "let members of other zones in", CHANGING)
+        yield Finding(RISK, "", warning, "add members in other zones", CHANGING)
     zones = {str(each["id"]): str(each["zone"]) for each in seen.members}
     if len(set(zones.values())) > 1:
         yield from _of_copies(seen, zones)
@@ -90,7 +89,7 @@ def _of_zones(seen: Seen) -> Iterator[Finding]:
 
 
 def _of_copies(seen: Seen, zones: dict[str, str]) -> Iterator[Finding]:
-    """Where fewer than all members have a copy: the page of the group says the other."""
+    """Yield zones with most copies of a slot; the group's page warns if every member has one."""
     tight: Counter[str] = Counter()
     for slot in seen.selector["table"]:
         copies = slot["replicas"]
@@ -101,13 +100,13 @@ def _of_copies(seen: Seen, zones: dict[str, str]) -> Iterator[Finding]:
     for zone, slots in tight.items():
         if slots:
             yield Finding(
-                RISK, "", f"{_zone(zone)} has most copies of {count(slots, 'slot')}: while it is "
-                "lost, their documents are not written", "let members of other zones in", SETTINGS,
+                RISK, "", f"{_zone(zone)} has most copies of {count(slots, 'slot')}: if it fails, "
+                "their documents cannot be written", "add members in other zones", SETTINGS,
             )  # fmt: skip
 
 
 def _zone(zone: str) -> str:
-    return f"zone {zone}" if zone else "what has no zone"
+    return f"zone {zone}" if zone else "the set of nodes without a zone"
 
 
 def _of_machines(seen: Seen, zones: dict[str, str]) -> Iterator[Finding]:
@@ -119,8 +118,8 @@ def _of_machines(seen: Seen, zones: dict[str, str]) -> Iterator[Finding]:
     for host, names in hosts.items():
         if len({zones[name] for name in names}) > 1 or (len(names) > 1 and not zones[names[0]]):
             yield Finding(
-                RISK, "", f"{' and '.join(names)} are on one machine, {host}, and share no zone",
-                "give the nodes of one machine one `zone`, so that copies spread over machines",
+                RISK, "", f"{' and '.join(names)} are on one machine, {host}, but not in one zone",
+                "give all nodes of a machine the same `zone`, so that copies spread over machines",
                 SETTINGS,
             )  # fmt: skip
 
@@ -128,17 +127,17 @@ def _of_machines(seen: Seen, zones: dict[str, str]) -> Iterator[Finding]:
 def _of_change(seen: Seen) -> Iterator[Finding]:
     if (stage := seen.configuration["stage"]) != "stable":
         yield Finding(
-            RISK, "", f"its members are being changed ({stage}), which may wait for a newcomer",
-            "wait; `docstore cancel` undoes it", CHANGING,
+            RISK, "", f"its members are being changed ({stage}); it may wait for a new node",
+            "wait, or undo the change with `docstore cancel`", CHANGING,
         )  # fmt: skip
     if forced := seen.configuration.get("forced"):
         yield Finding(
-            RISK, "", f"its configuration was forced {count(forced, 'time')}: what only lost nodes "
-            "had is gone", "nothing is left to be done; compare with a backup", CHANGING,
+            RISK, "", f"its configuration was forced {count(forced, 'time')}: writes that only the "
+            "lost nodes had are gone", "compare the data with a backup", CHANGING,
         )  # fmt: skip
-    everybody = all(seen.is_there(str(each["id"])) for each in seen.members)
-    if seen.group["convergence"] != "CONVERGED" and everybody:
+    are_all_there = all(seen.is_there(str(each["id"])) for each in seen.members)
+    if seen.group["convergence"] != "CONVERGED" and are_all_there:
         yield Finding(
-            RISK, "", "not all nodes that are alive are linked with each other",
-            "wait a minute; then look whether peer ports are reached from every machine", SETTINGS,
+            RISK, "", "some live nodes have no link to each other",
+            "wait a minute; then check that every machine reaches all peer ports", SETTINGS,
         )  # fmt: skip

@@ -12,7 +12,7 @@ SETTINGS = "operations.md#running-nodes"
 DAY_S = 86_400.0
 SOON_S = 14 * DAY_S
 CLOCKS_S, TOKENS_S = 0.5, 30.0
-"""Clocks that differ by more make times in documents wrong, and tokens fail."""
+"""Clock differences beyond which times in documents are wrong, and tokens fail."""
 ROOM_BYTES, ROOM_SHARE = 256 << 20, 0.1
 FILES_FEW, FILES_SHARE = 4_096, 0.8
 BEHIND_BYTES = 32 << 20
@@ -20,12 +20,11 @@ LAG_MS = 250.0
 
 
 def findings(seen: Seen) -> Iterator[Finding]:
-    """Yield what there is to say."""
     for name, node in seen.answering():
         if not node.page.get("ready", True):
             yield Finding(
                 WRONG, name, f"it is not ready: {node.page['reason']}",
-                "wait a moment; if it stays, do what is said of the others first", WATCH,
+                "wait a moment; if it stays so, resolve the other findings first", WATCH,
             )  # fmt: skip
         yield from _of_disk(name, node)
         yield from _of_certificate(name, node, seen.now_s)
@@ -40,10 +39,12 @@ def findings(seen: Seen) -> Iterator[Finding]:
 def _of_disk(name: str, node: NodeReport) -> Iterator[Finding]:
     disk = node.page.get("disk", {})
     free, total = disk.get("freeBytes"), disk.get("totalBytes", 0)
-    todo = "make room on it, or give the node a larger one"
+    todo = "free space on it, or move the node to a larger disk"
     see = "operations.md#changing-the-group"
     if node.metric("docstore_journal_full"):
-        what = "its disk is full: it takes no updates, and its slots are with others if they can be"
+        what = (
+            "its disk is full: it rejects updates, and gives up its slots if others can take them"
+        )
         yield Finding(WRONG, name, what, todo, see)
     elif free is not None and free < ROOM_BYTES:
         yield Finding(WRONG, name, f"its disk has {free >> 20:,} MiB left", todo, see)
@@ -59,22 +60,22 @@ def _of_certificate(name: str, node: NodeReport, now_s: float) -> Iterator[Findi
         ends = "has expired" if days < 0 else f"expires in {count(int(days), 'day')}"
         yield Finding(
             WRONG if days < 0 else RISK, name, f"its certificate {ends}",
-            f"put a new one in its place (`docstore certs make-node {name}`); it need not start "
-            "anew", "operations.md#tls",
+            f"replace it (`docstore certs make-node {name}`); the node need not be restarted",
+            "operations.md#tls",
         )  # fmt: skip
 
 
 def _of_secrecy(name: str, node: NodeReport) -> Iterator[Finding]:
     if secrets := node.page.get("openSecrets"):
         yield Finding(
-            RISK, name, f"others on its machine may read the file of {' and '.join(secrets)}",
-            "`chmod 600`; if somebody may have read it, change what is in it",
+            RISK, name, f"other users of its machine may read the file of {' and '.join(secrets)}",
+            "`chmod 600` the file; if another user may have read it, replace its secret",
             "operations.md#access",
         )  # fmt: skip
     if plain := node.page.get("plainText"):
         yield Finding(
-            RISK, name, f"it speaks plain text beyond its machine ({', '.join(plain)})",
-            "give it certificates and a key of gossip, unless the network is private",
+            RISK, name, f"it sends plain text over the network ({', '.join(plain)})",
+            "give it certificates and a gossip key, unless the network is private",
             "operations.md#tls",
         )  # fmt: skip
 
@@ -84,13 +85,14 @@ def _of_files(name: str, node: NodeReport) -> Iterator[Finding]:
     if most and now > FILES_SHARE * most:
         yield Finding(
             WRONG, name, f"it has {int(now):,} of {int(most):,} files open, connections among them",
-            "raise the limit of open files (`ulimit -n`), or look who connects so often", SETTINGS,
+            "raise the limit of open files (`ulimit -n`), or find clients with many connections",
+            SETTINGS,
         )  # fmt: skip
     elif 0 < most < FILES_FEW:
         clients = node.page.get("limits", {}).get("connections_max", 0)
         yield Finding(
-            RISK, name, f"it may open {int(most):,} files, and so takes "
-            f"{count(int(clients), 'connection')} of clients",
+            RISK, name, f"it may open {int(most):,} files, so it accepts only "
+            f"{count(int(clients), 'client connection')}",
             "raise the hard limit of open files (`ulimit -Hn`)", SETTINGS,
         )  # fmt: skip
 
@@ -100,14 +102,14 @@ def _of_pace(name: str, node: NodeReport) -> Iterator[Finding]:
     if behind > BEHIND_BYTES:
         yield Finding(
             RISK, name, f"its tables are {behind >> 20:,} MiB behind its journal",
-            "look what else uses its disk; commits will wait when the journal is full",
+            "find out what else uses its disk; commits will wait once the journal is full",
             "metrics.md#the-journal",
         )  # fmt: skip
     lag_ms = float(node.page.get("eventLoopLagMs", 0))
     if lag_ms > LAG_MS:
         yield Finding(
-            RISK, name, f"its event loop is {lag_ms:,.0f} ms late: every request waits so long",
-            "look what else uses the processor; one node uses one core", WATCH,
+            RISK, name, f"its event loop is {lag_ms:,.0f} ms late, which delays every request",
+            "find out what else uses the processor; a node uses one core", WATCH,
         )  # fmt: skip
 
 
@@ -124,28 +126,28 @@ class AlarmCounter(NamedTuple):
 ALARMS = (
     AlarmCounter(
         "docstore_http_internal_errors_total", WRONG,
-        lambda n: f"{count(n, 'request')} met an error of ours since its start",
-        "report what its log says of them",
+        lambda n: f"{count(n, 'request')} met an internal error since its start",
+        "report the tracebacks in its log",
     ),
     AlarmCounter(
         "docstore_streams_alarms_total", WRONG,
-        lambda n: f"{count(n, 'time')} something happened to its streams that never must",
-        "report what its log says of it", "operations.md#what-did-this-node-do",
+        lambda n: f"{count(n, 'time')} a stream broke one of its invariants",
+        "report the alarms in its log", "operations.md#what-did-this-node-do",
     ),
     AlarmCounter(
         "docstore_repair_corrupt_total", WRONG,
-        lambda n: f"{count(n, 'slot')} had a row on its disk that is not what was written",
-        "they were copied anew; have the disk and the memory of its machine tested",
+        lambda n: f"{count(n, 'slot')} had a corrupt row on its disk",
+        "they were copied again; test the disk and the memory of its machine",
     ),
     AlarmCounter(
         "docstore_http_connections_refused_total", RISK,
-        lambda n: f"{count(n, 'connection')} were refused since there were too many",
-        "look who connects so often, or raise connections_max", SETTINGS,
+        lambda n: f"{count(n, 'connection')} were refused because there were too many",
+        "find the clients with many connections, or raise connections_max", SETTINGS,
     ),
     AlarmCounter(
         "docstore_peer_certificates_refused_total", RISK,
         lambda n: f"{count(n, 'time')} a peer had no certificate of a node of this group",
-        "its log says who; give that one a certificate that the others believe",
+        "find the peer in its log, and give it a certificate that the other nodes accept",
         "operations.md#tls",
     ),
 )  # fmt: skip
@@ -160,7 +162,7 @@ def _of_counters(name: str, node: NodeReport) -> Iterator[Finding]:
     if lost > max(10.0, probes / 10):
         yield Finding(
             RISK, name, f"{lost / probes:.0%} of its probes were answered over TCP only",
-            "let UDP through to the gossip ports", "gossip.md",
+            "allow UDP to the gossip ports", "gossip.md",
         )  # fmt: skip
 
 
@@ -173,8 +175,8 @@ def _of_versions(seen: Seen) -> Iterator[Finding]:
         told = "; ".join(f"{', '.join(names)}: {each}" for each, names in sorted(versions.items()))
         yield Finding(
             RISK, "", f"its nodes run different versions: {told}",
-            "bring all to the later one, one after the other; that is fine for a while, and needed "
-            "before anything new is stored", "operations.md#upgrading",
+            "upgrade all nodes to the later one, one after the other; until then the group stores "
+            "nothing that the earlier one cannot read", "operations.md#upgrading",
         )  # fmt: skip
 
 
@@ -187,7 +189,7 @@ def _of_clocks(seen: Seen) -> Iterator[Finding]:
     if apart_s > CLOCKS_S:
         yield Finding(
             WRONG if apart_s > TOKENS_S else RISK, early[2],
-            f"its clock is {apart_s:,.1f} s before that of {late[2]}",
-            "have all clocks set over the network (NTP): times in documents, expiry and tokens go "
-            "by them; who owns what does not", "guarantees.md",
+            f"its clock is {apart_s:,.1f} s ahead of that of {late[2]}",
+            "synchronise all clocks (NTP): times in documents, expiry and tokens depend on them; "
+            "ownership does not", "guarantees.md",
         )  # fmt: skip

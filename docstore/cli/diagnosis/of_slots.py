@@ -9,11 +9,10 @@ from docstore.model.words import count
 
 WATCH = "operations.md#what-to-watch"
 LAG_ROWS = 1_000
-"""So many rows behind are more than what is under way."""
+"""Lag beyond the rows that are in flight."""
 
 
 def findings(seen: Seen) -> Iterator[Finding]:
-    """Yield what there is to say."""
     yield from _of_owners(seen)
     yield from _of_copies(seen)
     yield from _of_lag(seen)
@@ -21,13 +20,13 @@ def findings(seen: Seen) -> Iterator[Finding]:
         if faulty := node.page.get("slots", {}).get("faulty", 0):
             yield Finding(
                 WRONG, name, f"{count(faulty, 'slot')} abstain here: they failed a checksum, or "
-                "are not copied yet", "wait until they are copied anew; if they stay, look at its "
-                "log and its disk", WATCH,
+                "are not copied yet", "wait until they are copied again; if they stay so, check "
+                "its log and its disk", WATCH,
             )  # fmt: skip
         if lost := int(node.metric("docstore_documents_in_conflict")):
             yield Finding(
                 RISK, name, f"{count(lost, 'document')} of levels 1 and 2 have branches that lost",
-                "look at `/conflicts` of them, and DELETE it once they are settled",
+                "read `/conflicts` of each, resolve the conflict, then DELETE `/conflicts`",
                 "guarantees.md",
             )  # fmt: skip
 
@@ -37,18 +36,18 @@ def _of_owners(seen: Seen) -> Iterator[Finding]:
     if vacant := sum(not slot["owner"] for slot in table):
         yield Finding(
             WRONG, "", f"{vacant:,} of {count(len(table), 'slot')} have no owner: their documents "
-            "are neither read nor written",
-            "a take-over takes a second or two; if it stays so, a majority of their copies is not "
-            "there", "replication.md",
+            "can be neither read nor written",
+            "wait two seconds for a take-over; if it stays so, a majority of their copies is "
+            "unavailable: start those nodes", "replication.md",
         )  # fmt: skip
     owned = Counter(slot["owner"] for slot in table)
     for each in seen.members:
         name = str(each["id"])
         if each["role"] in ("voter", "member") and seen.is_there(name) and not owned[name]:
             yield Finding(
-                RISK, name, "it owns no slot, though it is a member",
-                "a node that returns has its slots back in seconds; one whose disk is full has "
-                f"none. `docstore trace {name}` shows what it does", WATCH,
+                RISK, name, "it is a member, but owns no slot",
+                "a node that returns gets its slots back within seconds; a node with a full disk "
+                f"gets none. `docstore trace {name}` shows its recent events", WATCH,
             )  # fmt: skip
 
 
@@ -56,9 +55,9 @@ def _of_copies(seen: Seen) -> Iterator[Finding]:
     wanted = seen.configuration["replicationFactor"]
     if wanted is not None and wanted > seen.selector["replicationFactor"]:
         yield Finding(
-            RISK, "", f"{wanted} copies of each document are wanted, and there are "
+            RISK, "", f"{wanted} copies of each document are configured, but there are only "
             f"{count(len(seen.members), 'member')}",
-            "let more members in", "operations.md#changing-the-group",
+            "add members", "operations.md#changing-the-group",
         )  # fmt: skip
     short = lost = 0
     there = {str(each["id"]): seen.is_there(str(each["id"])) for each in seen.members}
@@ -69,13 +68,13 @@ def _of_copies(seen: Seen) -> Iterator[Finding]:
         short += len(copies) // 2 < found < len(copies)
     if lost:
         yield Finding(
-            WRONG, "", f"of {count(lost, 'slot')} no majority of the copies is there: their "
-            "documents are not written", "bring the nodes back that have them", "replication.md",
+            WRONG, "", f"{count(lost, 'slot')} have no majority of their copies: their documents "
+            "cannot be written", "start the nodes with the other copies", "replication.md",
         )  # fmt: skip
     if short:
         yield Finding(
             RISK, "", f"{count(short, 'slot')} have fewer copies than they should",
-            "bring the nodes back that have the others, or replace them",
+            "start the nodes with the other copies, or replace them",
             "operations.md#changing-the-group",
         )  # fmt: skip
 
@@ -88,5 +87,5 @@ def _of_lag(seen: Seen) -> Iterator[Finding]:
         if rows >= LAG_ROWS and seen.is_there(name):
             yield Finding(
                 RISK, name, f"its copies are {count(rows, 'row')} behind",
-                "look whether its disk or its network is slower than that of the others", WATCH,
+                "check whether its disk or network is slower than that of the other nodes", WATCH,
             )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Findings on streams: partitions that nobody leads, that are short of replicas, that lag.
+"""Findings on streams: partitions without a leader, with missing replicas, or with lag.
 
-One for each topic, or for each node that lacks: a node may have a part in thousands of partitions.
+One finding covers all partitions of a topic or node, because a node may have thousands.
 """
 
 from collections import Counter
@@ -16,41 +16,40 @@ NAMED_MAX = 8
 
 
 def findings(seen: Seen) -> Iterator[Finding]:
-    """Yield what there is to say."""
     for topic in seen.topics:
         yield from _of_topic(topic)
     yield from _of_replicas([each for topic in seen.topics for each in topic["partitions"]])
     for name, node in seen.answering():
         if faulty := node.page.get("partitions", {}).get("faulty", 0):
             yield Finding(
-                WRONG, name, f"{count(faulty, 'replica')} of partitions here vouch for nothing "
-                "until they are filled again",
-                "wait; if it stays so, look at its log and its disk", PARTITIONS,
+                WRONG, name, f"{count(faulty, 'replica')} of partitions here abstain until their "
+                "records are copied again",
+                "wait; if it stays so, check its log and its disk", PARTITIONS,
             )  # fmt: skip
 
 
 def _of_topic(topic: Page) -> Iterator[Finding]:
-    """Yield what there is to say; of partitions that are not made yet the topic itself tells."""
+    """Yield findings on a topic; partitions that are not created yet are left out."""
     name = str(topic["name"])
     partitions = [each for each in topic["partitions"] if each.get("resolution")]
     if (resolution := topic.get("resolution", "provisioned")) != "provisioned":
         yield Finding(
             RISK, name, f"the topic is {resolution}",
-            "it is made in seconds; else there are fewer members than it wants replicas", TOPICS,
+            "wait some seconds; if it stays so, add members: each replica needs its own", TOPICS,
         )  # fmt: skip
-    if nobodys := [each for each in partitions if not each.get("leader")]:
-        last = sorted({replica for each in nobodys for replica, _ in each.get("lrs", ())})
+    if leaderless := [each for each in partitions if not each.get("leader")]:
+        last = sorted({replica for each in leaderless for replica, _ in each.get("lrs", ())})
         yield Finding(
-            WRONG, name, f"nobody leads {_named(nobodys)}",
-            f"an election takes a second or two; else bring {' or '.join(last) or 'a replica'} "
-            "back", PARTITIONS,
+            WRONG, name, f"no node leads {_named(leaderless)}",
+            "wait two seconds for an election; if it stays so, start "
+            f"{' or '.join(last) or 'a replica'}", PARTITIONS,
         )  # fmt: skip
     few = [each for each in partitions if each.get("leader") and _is_short(each)]
     if few:
         yield Finding(
-            WRONG, name, f"{_named(few)} of it take no records: the live replica set has fewer than"
-            f" the {few[0]['minInSync']} that must be in it",
-            "bring the nodes back that have the other replicas", PARTITIONS,
+            WRONG, name, f"{_named(few)} of it accept no records: fewer than {few[0]['minInSync']} "
+            "replicas are in the live replica set",
+            "start the nodes with the other replicas", PARTITIONS,
         )  # fmt: skip
 
 
@@ -59,7 +58,7 @@ def _is_short(partition: Page) -> bool:
 
 
 def _named(partitions: Sequence[Page]) -> str:
-    """Return which partitions, as few words as do."""
+    """Return the numbers of some partitions, or only the count of many."""
     if len(partitions) > NAMED_MAX:
         return count(len(partitions), "partition")
     numbers = ", ".join(str(each["partition"]) for each in partitions)
@@ -79,13 +78,13 @@ def _of_replicas(partitions: Sequence[Page]) -> Iterator[Finding]:
         )
     for name, number in sorted(absent.items()):
         yield Finding(
-            RISK, name, f"{count(number, 'replica')} of partitions that it should have are not in "
-            "their live replica sets",
-            "bring it back, or look what keeps it from following", PARTITIONS,
+            RISK, name, f"{count(number, 'replica')} of partitions on it are not in their live "
+            "replica sets",
+            "start the node, or read in its log why it does not follow", PARTITIONS,
         )  # fmt: skip
     for name, number in sorted(slow.items()):
         yield Finding(
             RISK, name, f"it follows {count(number, 'partition')} more than {LAG_RECORDS:,} "
             "records behind",
-            "look whether its disk or its network is slower than that of the others", PARTITIONS,
+            "check whether its disk or network is slower than that of the other nodes", PARTITIONS,
         )  # fmt: skip

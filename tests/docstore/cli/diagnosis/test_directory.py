@@ -23,18 +23,18 @@ from tests.docstore.cli.diagnosis.places import is_a_place
     [
         ({"is_node": False}, WRONG, "no data directory"),
         ({"unrestored": "a restore has not come to its end"}, WRONG, "not come to its end"),
-        ({"runs": True, "damage": "x"}, WRONG, "a node runs on it"),
+        ({"runs": True, "damage": "x"}, WRONG, "a running node uses this"),
         ({"damage": "row 7"}, WRONG, "its disk is damaged: row 7"),
         ({"unreadable": {"streams.db": "not a database"}}, WRONG, "streams.db: not a database"),
-        ({"formats": {"documents": (4, 3)}}, WRONG, "has format 4, and this version reads up to 3"),
-        ({"was_killed": True}, RISK, "was not stopped in order"),
+        ({"formats": {"documents": (4, 3)}}, WRONG, "format 4; this version reads up to 3"),
+        ({"was_killed": True}, RISK, "the node was killed"),
         ({"was_killed": True, "has_journal": False}, WRONG, "its journal is gone"),
         ({"faulty_slots": 2}, WRONG, "2 slots failed a checksum"),
-        ({"no_room_in": "/tmp"}, RISK, "no room in /tmp"),
+        ({"no_room_in": "/tmp"}, RISK, "does not fit in /tmp"),
         ({"lacks_life": True}, RISK, "streams.db.life is gone"),
         ({"free_bytes": 100 << 20}, RISK, "100 MiB left"),
         ({"free_bytes": 1 << 20, "start_bytes": 160 << 20, "has_ballast": False}, WRONG,
-         "1 MiB left, and a start takes 160"),
+         "1 MiB left, and a start needs 160"),
         ({"open_files": ("docstore.db",)}, RISK, "may read docstore.db"),
     ],
 )  # fmt: skip
@@ -67,10 +67,10 @@ def told(data: Path) -> list[str]:
 def test_real_directories(group: LocalCluster, tmp_path: Path) -> None:
     [node] = group.nodes
     assert examine(look(tmp_path))[0].what.startswith("this is no data directory")
-    assert told(node.data) == ["a node runs on it, so only the node can tell"]
+    assert told(node.data) == ["a running node uses this directory, so it cannot be examined"]
     group.kill(node)
     [killed] = told(node.data)
-    assert "was not stopped in order" in killed
+    assert "the node was killed" in killed
     group.start(node)
     group.wait_ready()
     group.stop()
@@ -95,7 +95,7 @@ def test_real_directories(group: LocalCluster, tmp_path: Path) -> None:
     for file in (node.data / "docstore.db.journal").glob("*"):
         file.unlink()
     damaged = told(node.data)
-    assert "the node ended since its disk is damaged: row 7 of slot 3" in damaged
+    assert "the node stopped because its disk is damaged: row 7 of slot 3" in damaged
     assert any("its journal is gone" in each for each in damaged)
     assert any("streams.db.life is gone" in each for each in damaged)
     assert any("2 slots failed a checksum" in each for each in damaged)

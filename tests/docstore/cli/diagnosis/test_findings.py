@@ -89,20 +89,20 @@ def two_copies_in_a_zone(pages: Pages) -> None:
 
 
 FOUND = [
-    (member("n2", role="learner"), RISK, "n2", "being filled"),
-    (alone, RISK, "n1", "it is alone"),
+    (member("n2", role="learner"), RISK, "n2", "still copying data"),
+    (alone, RISK, "n1", "it is the only member"),
     (setting("group", warnings=["zone a holds 2 of the 3 voters"]), RISK, "", "zone a holds 2"),
-    (setting("group", convergence="CONVERGING"), RISK, "", "linked with each other"),
+    (setting("group", convergence="CONVERGING"), RISK, "", "no link to each other"),
     (setting("configuration", stage="joint"), RISK, "", "being changed (joint)"),
     (setting("configuration", forced=1), RISK, "", "was forced 1 time:"),
     (setting("configuration", replicationFactor=5), RISK, "", "5 copies of each document"),
     (two_copies_in_a_zone, RISK, "", "zone z1 has most copies of 2 slots"),
     (member("n2", address="http://10.0.0.1:8004"), RISK, "", "n1 and n2 are on one machine"),
     (slots(owner=None), WRONG, "", "2 of 6 slots have no owner"),
-    (owning_nothing, RISK, "n2", "it owns no slot"),
+    (owning_nothing, RISK, "n2", "owns no slot"),
     (saying("n2", slots={"faulty": 3}), WRONG, "n2", "3 slots abstain"),
     (saying("n2", replicationLag={"n3": 2_000}), RISK, "n3", "2,000 rows behind"),
-    (counting("docstore_documents_in_conflict", 4), RISK, "n2", "4 documents"),
+    (counting("docstore_documents_in_conflict", 4), RISK, "n2", "4 documents of levels"),
     (saying("n2", ready=False, reason="it stops"), WRONG, "n2", "not ready: it stops"),
     (counting("docstore_journal_full", 1), WRONG, "n2", "its disk is full"),
     (saying("n2", disk={"totalBytes": 1 << 40, "freeBytes": 9 << 20}), WRONG, "n2", "has 9 MiB"),
@@ -117,19 +117,19 @@ FOUND = [
     (saying("n2", eventLoopLagMs=900.0), RISK, "n2", "900 ms late"),
     (counting("docstore_http_internal_errors_total", 1), WRONG, "n2", "1 request met"),
     (counting("docstore_streams_alarms_total", 2), WRONG, "n2", "2 times"),
-    (counting("docstore_repair_corrupt_total", 1), WRONG, "n2", "1 slot had a row"),
+    (counting("docstore_repair_corrupt_total", 1), WRONG, "n2", "1 slot had a corrupt row"),
     (counting("docstore_http_connections_refused_total", 7), RISK, "n2", "7 connections"),
     (counting("docstore_peer_certificates_refused_total", 1), RISK, "n2", "1 time a peer"),
     (saying("n2", version="0.2.0", protocol=9), RISK, "", "n2: 0.2.0 (protocol 9)"),
-    (clocks(2.0), RISK, "n2", "2.0 s before that of n"),
-    (clocks(45.0), WRONG, "n2", "45.0 s before that of n"),
+    (clocks(2.0), RISK, "n2", "2.0 s ahead of that of n"),
+    (clocks(45.0), WRONG, "n2", "45.0 s ahead of that of n"),
     (saying("n2", partitions={"faulty": 1}), WRONG, "n2", "1 replica of partitions"),
     (lambda pages: pages.topics[0].update(resolution="pending"), RISK, "orders", "is pending"),
-    (partition(leader=""), WRONG, "orders", "nobody leads partition 1"),
+    (partition(leader=""), WRONG, "orders", "no node leads partition 1"),
     (not_made, RISK, "orders", "is insufficient-resources"),
     (partition(replicas=["n1", "n2", "n4"], lrs=[["n1", "a"], ["n2", "b"]]), RISK, "n4",
      "1 replica of partitions"),
-    (partition(replicas=["n1"], lrs=[["n1", "a"]]), WRONG, "orders", "partition 1 of it take no"),
+    (partition(replicas=["n1"], lrs=[["n1", "a"]]), WRONG, "orders", "partition 1 of it accept no"),
     (partition(followers=[{"id": "n3", "lag": 20_000}]), RISK, "n3", "follows 1 partition"),
     (lambda pages: pages.factories[0].update(warnings=[{"member": "indexes", "detail": "none"}]),
      RISK, "/notes", "`indexes` of its declaration changes nothing: none"),
@@ -174,7 +174,7 @@ def test_a_dead_node_is_told_of_once_and_what_it_costs() -> None:
     found = examine(pages.seen())
     assert [(each.grade, each.where) for each in found] == [(WRONG, "n3"), (RISK, ""), (RISK, "")]
     assert "docstore replace n3" in found[0].todo
-    assert "2 of 3 voters are there" in found[1].what
+    assert "2 of 3 voters are available" in found[1].what
     assert "6 slots have fewer copies" in found[2].what
 
 
@@ -183,8 +183,8 @@ def test_without_a_majority_nothing_is_written() -> None:
     pages.kill("n3")
     silent(pages)
     wrong = [each.what for each in examine(pages.seen()) if each.grade is WRONG]
-    assert any("1 of 3 voters are there, and it takes 2" in each for each in wrong)
-    assert any("of 6 slots no majority of the copies is there" in each for each in wrong)
+    assert any("1 of 3 voters are available, and the quorum is 2" in each for each in wrong)
+    assert any("6 slots have no majority of their copies" in each for each in wrong)
 
 
 def test_whoever_may_not_look_is_told_of_nothing_that_he_did_not_see() -> None:
