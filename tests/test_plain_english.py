@@ -42,7 +42,6 @@ LIMITS = {
     "docs/services.md": 9,
     "docs/streams.md": 7,
     "docs/testing.md": 38,
-    "docstore/cli": 58,
     "docstore/client": 10,
     "docstore/config.py": 11,
     "docstore/documents": 126,

@@ -1,4 +1,4 @@
-"""The commands on documents: read, write, list, look back, follow."""
+"""The commands on documents: read, write, list, history, watch."""
 
 import contextlib
 import sys
@@ -19,9 +19,9 @@ Body = Annotated[str, typer.Argument(help="JSON; - reads standard input.")]
 
 
 def _entity_tag(text: str) -> str:
-    """Return it as HTTP has it: quoted, which takes quotes around quotes in a shell."""
+    """Return an entity tag with the quotes of HTTP, which are awkward to type in a shell."""
     if not text.isprintable():
-        raise typer.BadParameter("an entity tag is one line")
+        raise typer.BadParameter("the entity tag has characters that are not printable")
     digits = text.replace(".", "", 1)
     return f'"{text}"' if digits.isascii() and digits.isdecimal() else text
 
@@ -30,8 +30,8 @@ IfMatch = Annotated[
     str,
     typer.Option(
         callback=_entity_tag,
-        help="Only if its entity tag is still this one, its documentEpoch and documentVersion:"
-        " 3.7. (At levels 1 and 2 documentUpdateTimeMicros stands before the version.)",
+        help="Write only if the entity tag is still this one: documentEpoch.documentVersion, such"
+        " as 3.7. (At levels 1 and 2: documentUpdateTimeMicros.documentVersion.)",
     ),
 ]
 
@@ -43,9 +43,10 @@ def _value(text: str) -> dict[str, Any]:
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        raise typer.BadParameter(f"not JSON: {error}") from None
+        raise typer.BadParameter(f"the document is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise typer.BadParameter("a document is a JSON object")
+        got = type(value).__name__
+        raise typer.BadParameter(f"the document must be a JSON object, such as {{}}; got {got}")
     return value
 
 
@@ -56,7 +57,7 @@ def get(
     at: Annotated[str, typer.Option(help="A past time, RFC 3339 or microseconds.")] = "",
     url: Urls = DEFAULT_URLS,
 ) -> None:
-    """Show a document as it is, or as it was."""
+    """Show a document, or a past version of it."""
     show(talk(url, lambda client: client.get(link, version=version, at=at)).value)
 
 
@@ -76,32 +77,36 @@ def patch(link: str, value: Body = "-", if_match: IfMatch = "", url: Urls = DEFA
 
 @command()
 def post(factory: str, value: Body = "-", url: Urls = DEFAULT_URLS) -> None:
-    """Create a document with an id of its own."""
+    """Create a document with a generated id."""
     state = _value(value)
     show(talk(url, lambda client: client.post(factory, state)).value)
 
 
 @command()
 def delete(link: str, if_match: IfMatch = "", url: Urls = DEFAULT_URLS) -> None:
-    """Delete a document; its history stays."""
+    """Delete a document; its history is kept."""
     show(talk(url, lambda client: client.delete(link, if_match=if_match)).value)
 
 
 @command()
 def ls(
-    factory: Annotated[str, typer.Argument(help="A factory; none: the declarations of all.")] = (
-        "/core/factories"
-    ),
+    factory: Annotated[
+        str, typer.Argument(help="A factory; without it, list the declared factories.")
+    ] = "/core/factories",
     filter: Annotated[  # noqa: A002 - as in the URL
         str, typer.Option(help="""A condition, such as "rating gt 7 and title eq 'The*'".""")
     ] = "",
-    order_by: Annotated[str, typer.Option(help='Such as "year desc, title".')] = "",
-    select: Annotated[str, typer.Option(help="Members to show beside the link, with commas.")] = "",
-    limit: Annotated[int | None, typer.Option(help="So many at the most.", min=1)] = None,
+    order_by: Annotated[
+        str, typer.Option(help='Members to sort by, such as "year desc, title".')
+    ] = "",
+    select: Annotated[
+        str, typer.Option(help="Members to show with the link, separated by commas.")
+    ] = "",
+    limit: Annotated[int | None, typer.Option(help="Most documents to list.", min=1)] = None,
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """List the documents of a factory: all of them, or those that fulfil a condition."""
+    """List the documents of a factory, or those that match a condition."""
     if not (filter or order_by or select or limit):
         _list(talk(url, lambda client: client.ls(factory)), as_json=as_json)
         return
@@ -130,7 +135,7 @@ def _list(found: list[Any], *, as_json: bool) -> None:
 
 @command()
 def dump(factory: str, url: Urls = DEFAULT_URLS) -> None:
-    """Print the documents of a factory, one JSON object a line."""
+    """Print the documents of a factory, one JSON object per line."""
     for document in talk(url, lambda client: client.ls(factory, expand=True)):
         sys.stdout.write(_line(document))
 
@@ -158,21 +163,26 @@ def history(link: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> Non
 
 
 def _name_of(link: str) -> str:
-    """Return of whom a version says that he has made it."""
+    """Return the name of the user that made a version."""
     return unquote(link.rpartition("/")[2])
 
 
 @command()
 def watch(
-    path: Annotated[str, typer.Argument(help="A document, a factory; none: everything.")] = "",
+    path: Annotated[
+        str, typer.Argument(help="A document or factory; without it, everything.")
+    ] = "",
     since: Annotated[
-        str, typer.Option(help="earliest, a time with its zone, a snapshot, a token.")
+        str,
+        typer.Option(help="Start: latest, earliest, a time with its zone, a snapshot, or a token."),
     ] = "latest",
-    where: Annotated[str, typer.Option(help='A condition, such as "rating > 7".')] = "",
-    once: Annotated[bool, typer.Option(help="Only what is there already.")] = False,
+    where: Annotated[
+        str, typer.Option(help='Print only documents that match, such as "rating > 7".')
+    ] = "",
+    once: Annotated[bool, typer.Option(help="Stop after the changes that exist already.")] = False,
     url: Urls = DEFAULT_URLS,
 ) -> None:
-    """Print changes as they come, one JSON object a line."""
+    """Print changes as they happen, one JSON object per line."""
 
     async def follow(client: "Client") -> None:
         async for found in client.changes(path, since=since, where=where, wait_s=1 if once else 20):
@@ -187,7 +197,7 @@ def watch(
 
 @command()
 def explain(link: str, url: Urls = DEFAULT_URLS) -> None:
-    """Show where a document lives, and why."""
+    """Show the slot, owner and replicas of a document, and how they were chosen."""
     from urllib.parse import quote
 
     show(talk(url, lambda client: client.json("GET", f"{quote(link)}/explain")))

@@ -1,4 +1,4 @@
-"""The commands on elections and locks: run something while its turn lasts, and look at them."""
+"""The commands on elections and locks: run a command as their holder, and show them."""
 
 import contextlib
 import sys
@@ -14,15 +14,17 @@ if TYPE_CHECKING:
 
 PANEL = "Leases, locks, elections"
 app = typer.Typer()
-election = typer.Typer(no_args_is_help=True, help="Have one process lead; see who does.")
+election = typer.Typer(no_args_is_help=True, help="Elections: one of several processes leads.")
 command = partial(app.command, rich_help_panel=PANEL)
-Command = Annotated[list[str], typer.Argument(help="What to run, behind --.")]
-Candidate = Annotated[str, typer.Option(help="Our name; none: one of its own.")]
+Command = Annotated[list[str], typer.Argument(help="The command to run, after --.")]
+Candidate = Annotated[
+    str, typer.Option(help="Name of this candidate; without it, one is generated.")
+]
 
 
 @command()
 def lock(name: str, command: Command, ttl: Ttl = 10.0, url: Urls = DEFAULT_URLS) -> None:
-    """Run a command while it holds a lock: waits for it, and gives it back."""
+    """Wait for a lock, run a command while holding it, then release it."""
 
     async def work(client: "Client") -> int:
         from docstore.cli.running import run
@@ -35,7 +37,7 @@ def lock(name: str, command: Command, ttl: Ttl = 10.0, url: Urls = DEFAULT_URLS)
         except Lost:
             if code is None:
                 raise
-        return code  # The command has ended, also one that was stopped because the lock was lost.
+        return code  # A command that ended keeps its exit code, even if the lock was lost.
 
     raise typer.Exit(talk(url, work))
 
@@ -46,12 +48,15 @@ def run_elected(
     command: Command,
     ttl: Ttl = 10.0,
     candidate: Candidate = "",
-    value: Annotated[str, typer.Option(help="JSON, or a text: what observers see.")] = "",
+    value: Annotated[
+        str, typer.Option(help="Value that observers see while it leads: JSON, or a text.")
+    ] = "",
     url: Urls = DEFAULT_URLS,
 ) -> None:
-    """Run a command for as long as it leads; it waits until it does.
+    """Wait until this process leads, then run a command for as long as it leads.
 
-    DOCSTORE_FENCE in its environment is the Fence of what it writes. SIGTERM when it leads no more.
+    The command finds the Fence for its writes in DOCSTORE_FENCE. It gets SIGTERM when the
+    leadership ends.
     """
 
     async def work(client: "Client") -> int:
@@ -66,7 +71,7 @@ def run_elected(
 
 @election.command("show")
 def show_election(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
-    """Show who leads, and who waits."""
+    """Show the leader and the waiting candidates."""
     document = talk(url, lambda client: client.get(f"/core/elections/{name}")).value
     if as_json:
         show(document)
@@ -75,7 +80,7 @@ def show_election(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) 
 
     table = Table("", "candidate", "lease", "value", title=f"{name}, token {document['token']}")
     if document["holder"] is None:
-        table.add_row("leads", f"nobody ({document['vacant'] or 'yet'})", "", "")
+        table.add_row("leads", f"no candidate ({document['vacant'] or 'yet'})", "", "")
     for word, each in (("leads", document["holder"]), *(("waits", e) for e in document["queue"])):
         if each is not None:
             table.add_row(word, each["candidate"], each["lease"], _text(each["value"]))
@@ -85,10 +90,12 @@ def show_election(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) 
 @election.command("observe")
 def observe(
     name: str,
-    since: Annotated[str | None, typer.Option(help="`resume` of a line that was seen.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Continue after the printed line with this `resume`.")
+    ] = None,
     url: Urls = DEFAULT_URLS,
 ) -> None:
-    """Print how it stands and each change of it, one JSON object a line."""
+    """Print the state of an election and each change, one JSON object per line."""
     if since == "":
         raise typer.BadParameter("--since is empty: give `resume` of a line, or leave it out")
 

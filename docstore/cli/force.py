@@ -1,8 +1,8 @@
-"""`docstore force-config`: the last resort when a majority is lost for ever (rule M5).
+"""`docstore force-config`: the last resort when a majority is permanently lost (rule M5).
 
-Run on a node that is stopped. It makes a group of this node alone, from what its disk holds. What
-the lost majority had decided and this disk never learnt is gone, and nobody can say what it was;
-so the configuration is marked, for ever, and shown on every page of the group.
+Run on a stopped node, it makes a group of this node alone, from the data on its disk. Writes that
+the lost majority decided and this disk never received are gone, and cannot be listed. So the
+configuration is marked as forced for ever, and every page of the group shows it.
 """
 
 import asyncio
@@ -23,15 +23,16 @@ from docstore.storage.starting import Sizes
 from docstore.storage.store import SaveConfiguration, SaveSlot, SlotRecord, Status, Write
 
 JUMP = 1_000_000
-"""Added to the id, so that no configuration of the lost members is ever taken for a later one."""
+"""Increment of the id, so that no configuration of the lost members can seem newer."""
 
 
 def forced(stored: Registered, me: str) -> Configuration:
-    """Return the configuration of this node alone. Raises NotFound when it was no member."""
+    """Return the configuration of this node alone. Raises NotFound if it was no member."""
     now = stored.decided
     mine = next((each for each in (*now.members, *now.next_members) if each.id == me), None)
     if mine is None:
-        raise NotFound(f"{me} is not a member of configuration {now.id}")
+        members = ", ".join(each.id for each in now.members)
+        raise NotFound(f"{me} is not a member of configuration {now.id}, but {members}")
     alone = replace(mine, votes=True, observes=False, lost=False)
     return replace(
         now, id=now.id + JUMP, stage=Stage.STABLE, members=(alone,), next_members=(),
@@ -46,12 +47,12 @@ async def force(data: Path) -> tuple[Configuration, int]:
     """
     path = database_in(data)
     if not path.exists() or not (data / "node-id").exists():
-        raise NotFound(f"{data} is not a node's data directory")
-    store = SqliteStore(path, sizes=Sizes(files_max=2))  # It needs next to nothing.
+        raise NotFound(f"{data} is not a node's data directory: give the one of a stopped member")
+    store = SqliteStore(path, sizes=Sizes(files_max=2))
     recovered = await store.open()
     try:
         if recovered.configuration is None:
-            raise Conflict("this node never belonged to a group")
+            raise Conflict(f"{data}: this node was never a member of a group: use another survivor")
         stored = unpack_registered(recovered.configuration)
         following = forced(stored, (data / "node-id").read_text().strip())
         held = {n for n, each in recovered.slots.items() if each.record.status is Status.FULL}
@@ -67,6 +68,6 @@ async def force(data: Path) -> tuple[Configuration, int]:
 
 
 def force_now(data: Path) -> tuple[Configuration, int]:
-    """Run `force` from a command, whose one line says what goes wrong."""
+    """Run `force` without log lines: the command prints one line."""
     with silenced():
         return asyncio.run(force(data))

@@ -1,4 +1,4 @@
-"""The commands that change who the members are: join, leave, remove, replace, cancel."""
+"""The commands that change the members of a group: join, leave, remove, replace, cancel."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -24,18 +24,18 @@ GROUP = "/core/node-groups/default"
 POLL_S = 0.2
 Json = dict[str, Any]
 
-Wait = Annotated[bool, typer.Option(help="Follow the change to its end.")]
-Force = Annotated[bool, typer.Option(help="Also when fewer than three remain.")]
+Wait = Annotated[bool, typer.Option(help="Wait until the change is complete.")]
+Force = Annotated[bool, typer.Option(help="Allow fewer than three remaining members.")]
 
 
 @command()
 def join(
-    node: Annotated[str, typer.Argument(help="Address of a node that waits (--standby).")],
+    node: Annotated[str, typer.Argument(help="URL of a node that was started with --standby.")],
     url: Urls = DEFAULT_URLS,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Take a node into the group."""
+    """Add a node to the group."""
 
     async def request(client: "Client") -> Json:
         return {"kind": "AddMemberRequest", "member": await _newcomer(client, node)}
@@ -46,12 +46,14 @@ def join(
 @command()
 def replace(
     member: str,
-    node: Annotated[str, typer.Argument(help="Address of the new node; none: the same.")] = "",
+    node: Annotated[
+        str, typer.Argument(help="URL of the new node; without it, that of the member.")
+    ] = "",
     url: Urls = DEFAULT_URLS,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Put a node, or a new disk of the same node, into a member's place."""
+    """Replace a member by another node, or by the same node with a new disk."""
 
     async def request(client: "Client") -> Json:
         entry = await _newcomer(client, node or await _address_of(client, member))
@@ -68,7 +70,7 @@ def remove(
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Take a member out of the group, dead or alive."""
+    """Remove a member from the group, whether it runs or not."""
 
     async def request(_: "Client") -> Json:
         return {"kind": "RemoveMemberRequest", "id": member, "force": force}
@@ -78,7 +80,7 @@ def remove(
 
 @command()
 def leave(force: Force = False, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
-    """Have the node at --url leave the group, and stop it."""
+    """Remove the node at --url from the group, and stop it."""
 
     async def work(node: "Client") -> tuple[str, Json]:
         page = await node.json("GET", "/core/management")
@@ -91,12 +93,12 @@ def leave(force: Force = False, url: Urls = DEFAULT_URLS, as_json: AsJson = Fals
     if as_json:
         show(now)
     else:
-        typer.echo(f"{gone} has left and stops")
+        typer.echo(f"{gone} has left the group and stops")
 
 
 @command()
 def cancel(url: Urls = DEFAULT_URLS, wait: Wait = True, as_json: AsJson = False) -> None:
-    """Undo the change of the group that is under way."""
+    """Cancel the unfinished change of the members."""
 
     async def request(_: "Client") -> Json:
         return {"kind": "CancelChangeRequest"}
@@ -111,7 +113,7 @@ def _change(
     wait: bool,
     as_json: bool,
 ) -> None:
-    """Ask the group for a change, and say what came of it."""
+    """Request a change of the group, and print its outcome."""
 
     async def work(client: "Client") -> Json:
         tell = _teller(as_json=as_json) if wait else None
@@ -126,37 +128,39 @@ def _change(
 
 
 def _teller(*, as_json: bool) -> Callable[[str], None]:
-    """Return what tells of the progress: where it does not get between the JSON and its reader."""
+    """Return a function that prints progress, to standard error if the output is JSON."""
     return lambda line: typer.echo(line, err=as_json)
 
 
 async def _newcomer(client: "Client", url: str) -> Json:
-    """Return how the node at `url` is named in a request to take it in. Raises CommandFailed."""
+    """Return the entry of the node at `url` for a request to add it. Raises CommandFailed."""
     async with client.to([url]) as node:
         page = await node.json("GET", "/core/management")
     group = await client.json("GET", GROUP)
     stores = {each["storeId"] for each in group["configuration"]["members"]}
     if page["ready"] and page["storeId"] not in stores:  # The group would wait for it for ever.
         raise CommandFailed(
-            f"{url} serves a group of its own; start it on an empty directory with --standby"
+            f"{url} is a member of another group; start it with --standby on an empty directory"
         )
     return {"id": page["id"], "storeId": page["storeId"], "address": page["addresses"]["http"],
             "zone": page["zone"]}  # fmt: skip
 
 
 async def _address_of(client: "Client", member: str) -> str:
-    """Return where a member's clients reach it, as configured. Raises BadParameter."""
+    """Return a member's address for clients. Raises BadParameter."""
     page = await client.json("GET", GROUP)
     known = {each["id"]: each["address"] for each in page["configuration"]["members"]}
     if member not in known:
-        raise typer.BadParameter(f"{member} is not a member; say where the new node is")
+        raise typer.BadParameter(
+            f"{member} is not a member, but {', '.join(known)}; or give the URL of a new node"
+        )
     return str(known[member])
 
 
 async def _follow(client: "Client", request: Json, tell: Callable[[str], None] | None) -> Json:
-    """Ask for a change; with `tell`, follow it to its end. Return the configuration.
+    """Request a change; with `tell`, wait for its end. Return the configuration.
 
-    Raises CommandFailed if another caller has cancelled it.
+    Raises CommandFailed if another caller cancelled it.
     """
     import asyncio
 
@@ -174,7 +178,7 @@ async def _follow(client: "Client", request: Json, tell: Callable[[str], None] |
         try:
             page = await client.json("GET", GROUP)
         except ClientError:
-            continue  # It may be the very node that leaves.
+            continue  # It may be the node that leaves.
         leader = page["configuration"]["leader"]
         now = await _at_leader(client, page, leader)
     if tell is not None:
@@ -183,14 +187,14 @@ async def _follow(client: "Client", request: Json, tell: Callable[[str], None] |
 
 
 def _insist_on_made(request: Json, members: set[str]) -> None:
-    """Raise CommandFailed if a change that was asked for has ended and was not made."""
+    """Raise CommandFailed if the requested change ended without effect."""
     comes, goes = request.get("member", {}).get("id"), request.get("id")
     if (comes and comes not in members) or (goes and goes in members and goes != comes):
-        raise CommandFailed("the group is as it was: the change was cancelled")
+        raise CommandFailed("the change was cancelled by another caller; the members are as before")
 
 
 async def _at_leader(client: "Client", page: Json, leader: str | None) -> Json:
-    """Return the configuration as its leader sees it: only there is the progress known."""
+    """Return the configuration from its leader, the only node that knows the progress."""
     from docstore.client import ClientError
 
     now: Json = page["configuration"]

@@ -1,4 +1,4 @@
-"""The commands on consumer groups and roles: who takes part, what each has, how far it has read."""
+"""The commands on consumer groups and roles: members, their partitions, committed offsets."""
 
 import contextlib
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +11,12 @@ if TYPE_CHECKING:
     from docstore.client import Client
 
 PANEL = "Leases, locks, elections"
-group = typer.Typer(no_args_is_help=True, help="Consumer groups of topics.")
-role = typer.Typer(no_args_is_help=True, help="Roles by induction: which process does what.")
+group = typer.Typer(
+    no_args_is_help=True, help="Consumer groups: processes that share the partitions of topics."
+)
+role = typer.Typer(
+    no_args_is_help=True, help="Roles: processes that share the leadership of numbered roles."
+)
 GROUPS, ROLES = "/core/groups", "/core/roles"
 Json = dict[str, Any]
 
@@ -44,7 +48,7 @@ def _list(url: list[str], factory: str, *, as_json: bool) -> None:
 
 
 def _describe(page: Json, offsets: dict[str, Json]) -> None:
-    """Print the partitions of a group, who has each, and how far it was read."""
+    """Print the partitions of a group, with the member and committed offset of each."""
     from rich.table import Table
 
     live = page["live"] or {}
@@ -68,18 +72,18 @@ def _describe(page: Json, offsets: dict[str, Json]) -> None:
             + ("; fenced" if figures["fenced"] else "")
         )
     if page["stale"]:
-        typer.echo("its coordinator did not answer: this is what was decided last")
+        typer.echo("its coordinator did not answer: this is the last decided state")
 
 
 @group.command("list")
 def list_groups(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
-    """List the consumer groups."""
+    """List the consumer groups with their state."""
     _list(url, GROUPS, as_json=as_json)
 
 
 @group.command("describe")
 def describe_group(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
-    """Show members, partitions and offsets of a group."""
+    """Show the partitions of a group: the member that reads each, and its committed offset."""
 
     async def read(client: "Client") -> Json:
         page: Json = await client.json("GET", _path(GROUPS, name))
@@ -98,24 +102,28 @@ def describe_group(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False)
 def reset(
     name: str,
     topic: str,
-    to: Annotated[int, typer.Option(help="An offset; -1 as if nothing had been read.")],
-    partition: Annotated[int, typer.Option("-p", "--partition")] = 0,
+    to: Annotated[
+        int, typer.Option(help="Offset of the next record to read; -1: no committed offset.")
+    ],
+    partition: Annotated[
+        int, typer.Option("-p", "--partition", help="Number of the partition.")
+    ] = 0,
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """Set how far a group has read a partition; only while nobody is a member."""
+    """Set the committed offset of a partition; the group must have no members."""
     body = {"kind": "ResetRequest", "offset": to}
     path = f"{_path(GROUPS, name)}/offsets/{_path('', topic)[1:]}/{partition}"
     page = talk(url, lambda client: client.json("PATCH", path, body))
     if as_json:
         show(page)
     else:
-        typer.echo(f"{name} goes on at {page['offset']} of {topic}/{partition}")
+        typer.echo(f"{name} continues at offset {page['offset']} of {topic}/{partition}")
 
 
 @group.command("delete")
 def delete(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
-    """Delete a group that has no members, with its offsets."""
+    """Delete a group and its offsets; the group must have no members."""
     page = talk(url, lambda client: client.json("DELETE", _path(GROUPS, name)))
     if as_json:
         show(page)
@@ -125,13 +133,13 @@ def delete(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None
 
 @role.command("list")
 def list_roles(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
-    """List the sets of roles."""
+    """List the sets of roles with their state."""
     _list(url, ROLES, as_json=as_json)
 
 
 @role.command("describe")
 def describe_role(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
-    """Show who leads what."""
+    """Show the partitions of a set of roles, and the member that leads each."""
     page = talk(url, lambda client: client.json("GET", _path(ROLES, name)))
     if as_json:
         show(page)
@@ -141,7 +149,7 @@ def describe_role(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) 
 
 @role.command("watch")
 def watch(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
-    """Print who leads what, and each change of it, for ever."""
+    """Print the leader of each partition, and each change, until interrupted."""
     from datetime import UTC, datetime, timedelta
 
     async def follow(client: "Client") -> None:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from docstore.client import Client
 
 PANEL = "Leases, locks, elections"
-lease = typer.Typer(no_args_is_help=True, help="Leases: what lives while its holder is heard.")
+lease = typer.Typer(
+    no_args_is_help=True, help="Leases: they expire unless their holder keeps them alive."
+)
 LEASES = "/core/leases"
 Json = dict[str, Any]
 
@@ -29,15 +31,18 @@ Json = dict[str, Any]
 @lease.command("create")
 def create(
     ttl: Ttl = 10.0,
-    name: Annotated[str, typer.Option("--id", help="Its id; else one is made.")] = "",
+    name: Annotated[
+        str, typer.Option("--id", help="Id of the lease; without it, one is generated.")
+    ] = "",
     release: Annotated[
-        bool, typer.Option(help="What is attached stays, and is not deleted.")
+        bool,
+        typer.Option(help="Keep the attached documents when the lease ends; else delete them."),
     ] = False,
-    holder: Annotated[str, typer.Option(help="Who it is, for people.")] = "",
+    holder: Annotated[str, typer.Option(help="Name of the holder, for people.")] = "",
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """Make a lease. It ends after its time, unless somebody keeps it alive."""
+    """Create a lease. It expires after --ttl seconds unless it is kept alive."""
     asked: Json = {
         "ttlMs": round(ttl * 1000), "behavior": "release" if release else "delete",
         "holder": holder,
@@ -57,9 +62,9 @@ def keep(
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """Keep a lease alive until it is lost, or this command is stopped; it does not end it."""
+    """Keep a lease alive until it is lost or this command is stopped; the lease is not ended."""
     talk(url, lambda client: _keep(client, name, as_json=as_json))
-    raise failed(CommandFailed(f"{name} is lost: it is not kept alive any more"))
+    raise failed(CommandFailed(f"lease {name} has ended; create another one to go on"))
 
 
 async def _keep(client: "Client", name: str, *, as_json: bool) -> None:
@@ -68,13 +73,13 @@ async def _keep(client: "Client", name: str, *, as_json: bool) -> None:
     if as_json:
         show({"id": name, "ttlMs": round(kept.ttl_s * 1000)})
     else:
-        typer.echo(f"{name}: kept alive, {kept.ttl_s:g} s at a time")
+        typer.echo(f"{name}: kept alive for {kept.ttl_s:g} s at a time")
     await kept.lost.wait()
 
 
 @lease.command("list")
 def list_leases(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
-    """List the leases, and how long each has left."""
+    """List the leases and the time that each has left."""
     pages = talk(url, _leases)
     if as_json:
         show(pages)
@@ -102,12 +107,13 @@ async def _leases(client: "Client") -> list[Json]:
 def revoke(
     name: Annotated[str, typer.Argument(metavar="ID")],
     now: Annotated[
-        bool, typer.Option("--now", help="At once: its holder has stopped for sure.")
+        bool,
+        typer.Option("--now", help="End it at once; only if its holder has certainly stopped."),
     ] = False,
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """Have a lease end. Its holder is heard no more, and what it holds is free after its time."""
+    """Expire a lease: keep-alives are rejected, and it ends when its time to live is over."""
     page = talk(url, lambda client: _revoke(client, name, now=now))
     if as_json:
         show(page)

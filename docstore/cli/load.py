@@ -1,9 +1,9 @@
-"""`docstore load`: a file into a factory, through /core/bulk, several requests in flight.
+"""`docstore load`: load a file into a factory through /core/bulk, several requests in flight.
 
-Ids come from fields of a row, or from the file's name and the row's number; what a path cannot
-hold is percent-encoded, so that different fields make different ids. A duplicate id is an error
-that names both rows, found before anything is sent. What was acknowledged is written down, so that
-an interrupted load goes on where it stopped.
+Ids come from fields of a row, or from the file's name and the row's number. Characters that a path
+cannot hold are percent-encoded, so different fields make different ids. A duplicate id is an error
+that names both rows, found before the first request. A journal lists the acknowledged batches, so
+that an interrupted load continues where it stopped.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ IN_FLIGHT = 6
 
 
 class BadFile(CommandFailed):
-    """The file cannot be loaded as it is."""
+    """The file, or a row of it, cannot be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to load, where to, and how rows get their ids."""
+    """File to load, target factory, and source of the ids."""
 
     file: Path
     into: str
@@ -44,7 +44,7 @@ class Plan:
 
 
 class Numbered(NamedTuple):
-    """A row on its way: which one of its file it is, its link and its members."""
+    """A row with its number in the file, its link and its members."""
 
     number: int
     link: str
@@ -53,7 +53,7 @@ class Numbered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What came of a load."""
+    """Counts of loaded and of previously loaded documents, and the duration."""
 
     documents: int
     skipped: int
@@ -80,7 +80,7 @@ def _good(file: Path, record: Record) -> dict[str, Any]:
 
 
 def links_of(plan: Plan, rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a link for each row. Raises BadFile on a missing id, or one that is there twice."""
+    """Return a link for each row. Raises BadFile on a missing or repeated id."""
     fields = [] if plan.ids == "row" else [field.strip() for field in plan.ids.split(",")]
     seen: dict[str, int] = {}
     links = []
@@ -88,8 +88,8 @@ def links_of(plan: Plan, rows: Sequence[dict[str, Any]]) -> list[str]:
         link = f"{plan.into.rstrip('/')}/{_id_of(plan, fields, number, row)}"
         if link in seen and not plan.upsert:
             raise BadFile(
-                f"{plan.file}: rows {seen[link]} and {number} have the same id {link!r};"
-                " --upsert lets the later one replace the earlier, --id row numbers them"
+                f"{plan.file}: rows {seen[link]} and {number} have the same id {link!r}; use"
+                " --upsert to keep only the later one, or --id row to number the rows"
             )
         seen[link] = number
         links.append(link)
@@ -108,7 +108,7 @@ def _id_of(plan: Plan, fields: list[str], number: int, row: dict[str, Any]) -> s
 async def load(client: Client, plan: Plan, out: Console) -> LoadResult:
     """Load the file; print progress and the rate. Raises BadFile, ClientError."""
     found = read_rows(plan.file)
-    # Of rows with one id only the last is sent: requests overtake each other.
+    # Only the last row of an id is sent, because requests can overtake each other.
     last = {link: number for number, link in enumerate(links_of(plan, found), 1)}
     rows = [Numbered(number, link, found[number - 1]) for link, number in last.items()]
     await client.declare(plan.into)
@@ -132,19 +132,19 @@ async def load(client: Client, plan: Plan, out: Console) -> LoadResult:
     seconds = time.perf_counter() - started
     loaded = len(rows) - skipped
     rate = f", {loaded / seconds:,.0f} documents/s" if loaded else ""
-    note = f" ({skipped} were there from before)" if skipped else ""
+    note = f" ({skipped} were loaded before)" if skipped else ""
     out.print(f"{count(loaded, 'document')} into {plan.into} in {seconds:.2f} s{rate}{note}")
     return LoadResult(loaded, skipped, seconds)
 
 
 async def _cluster_id(client: Client) -> str:
-    """Return which group it is: what another one has stored is not here."""
+    """Return the id of the group, because a journal holds for one group only."""
     page = await client.json("GET", "/core/node-groups/default")
     return str(page["configuration"]["clusterId"])
 
 
 async def _with_clients(client: Client, work: Any) -> None:
-    """Run `work` a few times side by side, each beginning with another node."""
+    """Run several `work` concurrently, each starting with another node."""
     urls = client.urls
 
     async def one(index: int) -> None:
@@ -166,7 +166,7 @@ def _batches(rows: int) -> Iterator[tuple[int, int]]:
 
 
 async def _send(client: Client, plan: Plan, left: list[Numbered]) -> None:
-    """Put a batch; a row that the group could not take is sent again, others end the load."""
+    """Put a batch; retry rows that the group could not store. Raises BadFile for other errors."""
     for pause_s in (0.1, 0.3, 1.0, 2.0, None):
         lines = [{"op": "PUT", "link": row.link, "body": row.body} for row in left]
         results = await client.bulk(lines)
@@ -181,12 +181,14 @@ async def _send(client: Client, plan: Plan, left: list[Numbered]) -> None:
             return
         left = again
         if pause_s is None:
-            raise BadFile(f"{plan.file}: {len(left)} rows could not be stored; run it again")
+            raise BadFile(
+                f"{plan.file}: {count(len(left), 'row')} could not be stored; run the load again"
+            )
         await asyncio.sleep(pause_s)
 
 
 class Journal:
-    """Which batches of this file, for this target, have been acknowledged."""
+    """The acknowledged batches of one file for one target, kept in the user's cache."""
 
     def __init__(self, plan: Plan, cluster_id: str) -> None:
         content = hashlib.sha256(plan.file.read_bytes())
@@ -199,11 +201,11 @@ class Journal:
             self.done = {int(line) for line in self._path.read_text().split()}
 
     def note(self, first: int) -> None:
-        """Write down that the batch beginning at row `first` is stored."""
+        """Record that the batch that begins at row `first` is stored."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a") as file:
             file.write(f"{first}\n")
 
     def finish(self) -> None:
-        """Forget: the load is complete, and another one is another load."""
+        """Delete the journal of a complete load."""
         self._path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The commands on records: produce from standard input, consume to standard output."""
+"""The commands on records: produce standard input, consume to standard output."""
 
 import contextlib
 import os
@@ -32,17 +32,25 @@ READ_BYTES = 1 << 16
 @command()
 def produce(
     topic: str,
-    key_field: Annotated[str, typer.Option(help="The member of each value that is its key.")] = "",
-    partition: Annotated[int | None, typer.Option("-p", "--partition")] = None,
-    acks: Annotated[str, typer.Option(help="committed, or leader.")] = "committed",
-    batch: Annotated[int, typer.Option(min=1, help="Most records sent at once.")] = 500,
+    key_field: Annotated[
+        str, typer.Option(help="Member of each value to use as the record's key.")
+    ] = "",
+    partition: Annotated[
+        int | None,
+        typer.Option("-p", "--partition", help="Append to this one; else chosen by the key."),
+    ] = None,
+    acks: Annotated[
+        str, typer.Option(help="Acknowledgement to wait for: committed, or leader.")
+    ] = "committed",
+    batch: Annotated[int, typer.Option(min=1, help="Most records in one request.")] = 500,
     name: Annotated[
-        str, typer.Option("--id", help="A producer's name: whoever ran under it before is fenced.")
+        str,
+        typer.Option("--id", help="Name of the producer; an earlier one of this name is fenced."),
     ] = "",
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """Append lines of standard input: JSON as it is, other lines as texts."""
+    """Append each line of standard input as a record: parsed if it is JSON, else as a text."""
 
     async def work(client: "Client") -> dict[str, Any]:
         from collections import Counter
@@ -55,7 +63,7 @@ def produce(
                     number += 1
                     key = _key(value, key_field, number)
                     sent.append(await producer.send(key, value, partition=partition))
-            finally:  # Also if it is stopped: what it has read is gone from the input.
+            finally:  # Also when stopped: the lines read are gone from the input.
                 await producer.flush()
         found = Counter(each.result().partition for each in sent)
         return {"records": number, "partitions": {str(each): found[each] for each in sorted(found)}}
@@ -69,7 +77,7 @@ def produce(
 
 
 async def _lines() -> "AsyncIterator[bytes]":
-    """Yield the lines of standard input as they come, without empty ones."""
+    """Yield the lines of standard input as they arrive, without empty ones."""
     rest = b""
     while chunk := await _read():
         *lines, rest = (rest + chunk).split(b"\n")
@@ -81,7 +89,10 @@ async def _lines() -> "AsyncIterator[bytes]":
 
 
 async def _read() -> bytes:
-    """Return what comes next; a stopped command does not wait for it. Raises OSError."""
+    """Return the next chunk of input, read in a thread so that a signal can stop the command.
+
+    Raises OSError.
+    """
     import asyncio
     from threading import Thread
 
@@ -116,7 +127,9 @@ def _key(value: Any, field: str, number: int) -> str | None:
     if not field:
         return None
     if not isinstance(value, dict) or field not in value:
-        raise CommandFailed(f"line {number} has no member {field!r} to be its key")
+        raise CommandFailed(
+            f"line {number} has no member {field!r} for its key; add it, or omit --key-field"
+        )
     key = value[field]
     return key if isinstance(key, str) else _text(key)
 
@@ -125,22 +138,33 @@ def _key(value: Any, field: str, number: int) -> str | None:
 def consume(
     topic: str,
     partition: Annotated[
-        int | None, typer.Option("-p", "--partition", help="One; none: all of them.")
+        int | None, typer.Option("-p", "--partition", help="Read only this one; else all.")
     ] = None,
     since: Annotated[
-        str, typer.Option("--from", help="An offset, beginning, end, end-N, or a time.")
+        str, typer.Option("--from", help="Start: an offset, beginning, end, end-N, or a time.")
     ] = "beginning",
-    isolation: Annotated[str, typer.Option(help="committed, or uncommitted.")] = "committed",
+    isolation: Annotated[
+        str, typer.Option(help="Records to read: committed, or uncommitted.")
+    ] = "committed",
     group: Annotated[
-        str, typer.Option("--group", "-g", help="Share it with others, and go on where they left.")
+        str,
+        typer.Option(
+            "--group",
+            "-g",
+            help="Read as a member of this group, from the offsets that it has committed.",
+        ),
     ] = "",
-    once: Annotated[bool, typer.Option("--once", "-d", help="Only what is there already.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", "-d", help="Stop after the records that exist already.")
+    ] = False,
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """Print values as they come, one a line; with --json all that is known of each record."""
+    """Print the value of each record, one per line; with --json, the whole record."""
     if group and (once or partition is not None):
-        raise typer.BadParameter("a group reads all partitions, and for ever")
+        raise typer.BadParameter(
+            "--group reads all partitions without end: it excludes --once and --partition"
+        )
 
     async def follow(client: "Client") -> None:
         if group:
@@ -154,7 +178,7 @@ def consume(
             )
 
     async def write(records: "AsyncGenerator[ReadRecord, None]") -> None:
-        async with contextlib.aclosing(records):  # Also if nothing more can be written.
+        async with contextlib.aclosing(records):  # Also if standard output is closed.
             async for record in records:
                 sys.stdout.write(_line(record) if as_json else _text(record.value) + "\n")
                 sys.stdout.flush()

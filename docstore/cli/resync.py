@@ -1,4 +1,4 @@
-"""`docstore resync`: start a resynchronisation and follow it to its end."""
+"""`docstore resync`: start a resynchronisation and wait for its end."""
 
 import asyncio
 import time
@@ -19,10 +19,10 @@ Page = dict[str, Any]
 
 
 async def follow(client: "Client", request: Page, timeout_s: float, terminal: "Console") -> Page:
-    """Return the page of a run when it is over, or cancelled. Raises CommandFailed.
+    """Start a run; return its page when it is finished or cancelled. Raises CommandFailed.
 
-    timeout_s: for how long to follow it; 0 for ever. It goes on afterwards, on the nodes.
-    terminal: where to say how far it is, and what it waits for.
+    timeout_s: seconds to wait, 0 for no limit; the nodes continue the run afterwards.
+    terminal: console for the progress.
     """
     asked = {"kind": "SynchronizeRequest", **request}
     deadline = time.monotonic() + timeout_s
@@ -31,7 +31,9 @@ async def follow(client: "Client", request: Page, timeout_s: float, terminal: "C
     with terminal.status(said(page)) as status:
         while page["state"] in UNDER_WAY:
             if timeout_s and time.monotonic() >= deadline:
-                raise CommandFailed(f"it is not over after {timeout_s:g} s: {said(page)}")
+                raise CommandFailed(
+                    f"the resync continues on the nodes after {timeout_s:g} s: {said(page)}"
+                )
             await asyncio.sleep(POLL_S)
             page = await client.json("GET", f"/core/management/synch?id={page['id']}")
             status.update(said(page))
@@ -39,12 +41,12 @@ async def follow(client: "Client", request: Page, timeout_s: float, terminal: "C
 
 
 def said(page: Page) -> str:
-    """Return how far a run is, in one line."""
+    """Return the progress of a run in one line."""
     slots, documents = page["slots"], page["documents"]
     waits_for = page["waitsFor"]
     return (
         f"{page['state']}: {slots['synchronised']} of {slots['total']} slots,"
         f" {count(documents['compared'], 'document')} compared,"
         f" {count(documents['copied'], 'row')} copied"
-        + (f"; it waits: {waits_for}" if waits_for else "")
+        + (f"; waiting: {waits_for}" if waits_for else "")
     )

@@ -1,11 +1,11 @@
-"""Run a command, and all the processes that it starts, while a turn lasts.
+"""Run a command, and all processes that it starts, while a lock or leadership is held.
 
-The turn is released only after all of them have ended: one that went on would run beside the next
+The lock is released only after all of them have ended: a remaining one would run beside the next
 holder. On Linux this process is their subreaper, so it finds a child whose parent has ended, and
 one in a session of its own. Elsewhere they are the process group of the command.
 
-Each is sent SIGTERM once. SIGKILL follows when the time is over, when this process is signalled
-again, and in any case while the lease still lasts: no other candidate has the turn before it ends.
+Each process gets SIGTERM once. SIGKILL follows after `PATIENCE_S`, when this process is signalled
+again, and in any case before the lease ends: no other candidate can hold the lock until then.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from pathlib import Path
 from docstore.client.elections import Candidacy
 
 PATIENCE_S = 10.0
-"""Time for a command to stop by itself once its turn is over."""
+"""Seconds between SIGTERM and SIGKILL."""
 RESERVE = 1 / 6
-"""The share of the TTL in which killed processes end: half of what a lapsed proof leaves."""
+"""Fraction of the TTL for killed processes to end: half of the third that a lapsed proof leaves."""
 LOOK_S = 0.05
 NOT_STARTED = 127
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -32,7 +32,7 @@ IS_LINUX = sys.platform == "linux"
 
 
 async def run(turn: Candidacy, words: Sequence[str]) -> int:
-    """Return the exit code of a command, once it and what it started have ended."""
+    """Return the exit code of a command, once it and all processes that it started have ended."""
     environment = os.environ | {"DOCSTORE_FENCE": turn.fence()}
     try:
         command = Command(words, environment)
@@ -44,7 +44,7 @@ async def run(turn: Candidacy, words: Sequence[str]) -> int:
         await asyncio.wait({command.ended, lost}, return_when=asyncio.FIRST_COMPLETED)
         has_lost = not command.ended.done()
         if has_lost:
-            sys.stderr.write(f"docstore: {turn.candidate} has lost its turn\n")
+            sys.stderr.write(f"docstore: {turn.candidate} has lost the lock or leadership\n")
     finally:
         lost.cancel()
         await command.end(turn)
@@ -55,13 +55,13 @@ async def run(turn: Candidacy, words: Sequence[str]) -> int:
 
 
 class Command:
-    """A process of ours, with its descendants."""
+    """A child process with its descendants."""
 
     def __init__(self, words: Sequence[str], environment: dict[str, str]) -> None:
-        """Start it. Raises OSError."""
+        """Start the process. Raises OSError."""
         ours = _children().get(os.getpid(), ()) if IS_LINUX else ()
         self._others = {pid for pid, _ in ours}
-        """Children from before this process ran this program (`exec`)."""
+        """Children that this process had before it executed this program (`exec`)."""
         self._process = subprocess.Popen(  # noqa: S603 - the user's own
             words,
             env=environment,
@@ -71,18 +71,18 @@ class Command:
         # Not a process of asyncio's: signalling one that has just died takes its exit code away
         # from the thread that waits for it there (CPython's issue 127049).
         self.ended = asyncio.create_task(asyncio.to_thread(self._process.wait))
-        """The end of the command itself, and its exit code."""
+        """Exit code of the command itself, once it has ended."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._reap)
 
     async def end(self, turn: Candidacy) -> None:
-        """Return once every process has ended, although the caller is cancelled meanwhile."""
+        """Return once every process has ended, even if the caller is cancelled meanwhile."""
         began, told, is_killing, is_cancelled = time.monotonic(), set[int](), False, False
         while running := self._running():
             left_s = turn.lease.kept_s() - RESERVE * turn.lease.ttl_s
             is_over = left_s <= 0 or time.monotonic() - began >= PATIENCE_S
             is_killing = is_killing or is_over
             for pid in running if is_killing else running - told:
-                # A process of another user cannot be signalled: it is waited for.
+                # A process of another user cannot be signalled, only waited for.
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL if is_killing else signal.SIGTERM)
             told |= running
@@ -96,7 +96,6 @@ class Command:
             raise asyncio.CancelledError
 
     def _running(self) -> set[int]:
-        """Return the processes that have not ended."""
         if not IS_LINUX:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, 0)
@@ -112,7 +111,7 @@ class Command:
         return running
 
     def _reap(self) -> None:
-        """Reap orphans that have ended; a thread waits for the command itself."""
+        """Reap ended orphans; a thread waits for the command itself."""
         with suppress(ChildProcessError):
             while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 if found.si_pid == self._process.pid:
@@ -121,12 +120,12 @@ class Command:
 
 
 def _children() -> dict[int, list[tuple[int, bool]]]:
-    """Return parent -> its children, each with whether it has ended and not been waited for."""
+    """Return parent -> its children, each with whether it is a zombie or dead."""
     children: dict[int, list[tuple[int, bool]]] = {}
     for each in Path("/proc").iterdir():
         if each.name.isascii() and each.name.isdecimal():
-            with suppress(OSError):  # It has gone since it was listed.
-                # The name of the program is in brackets, and may contain some itself.
+            with suppress(OSError):  # The process has ended since it was listed.
+                # The program's name is in parentheses, and may contain parentheses.
                 stat = (each / "stat").read_bytes()
                 state, parent, *_ = stat.rpartition(b")")[2].split()
                 children.setdefault(int(parent), []).append((int(each.name), state in b"ZX"))
@@ -134,9 +133,9 @@ def _children() -> dict[int, list[tuple[int, bool]]]:
 
 
 def _prepared() -> Callable[[], object] | None:
-    """Make this process the subreaper of its descendants; return what the command runs first.
+    """Make this process the subreaper of its descendants; return the command's first function.
 
-    The command is killed with this process, since it must not go on without the turn.
+    That has the command killed with this process: it must not run without the lock.
     """
     if not IS_LINUX:
         return None

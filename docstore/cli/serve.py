@@ -1,6 +1,6 @@
-"""`docstore serve`: settings from file, environment and flags, in that order; then a node, or more.
+"""`docstore serve`: read settings from file, environment and flags; then run one or more nodes.
 
-Kept apart from the other commands, and from their libraries, so that a node starts quickly.
+This file imports none of the other commands or their libraries, so that a node starts quickly.
 """
 
 import os
@@ -19,7 +19,7 @@ EXIT_BAD_CONFIG = 2
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Run a node, or several, until they are told to stop; return the exit code of the process."""
+    """Run one or more nodes until they stop; return the exit code of the process."""
     try:
         settings, processes = read_settings(arguments)
         if processes is not None:
@@ -38,9 +38,9 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def read_settings(arguments: Sequence[str]) -> tuple[dict[str, Any], int | None]:
-    """Return the settings of file, environment and flags, and how many processes are asked for.
+    """Return the settings of file, environment and flags, and the number of processes.
 
-    None for this one alone. Raises BadConfig.
+    The number is None without --processes. Raises BadConfig.
     """
     flags = vars(parser().parse_args(list(arguments)))
     path = flags.pop("config") or os.environ.get("DOCSTORE_CONFIG")

@@ -1,9 +1,9 @@
-"""`docstore serve --processes N`: N nodes of one machine, one process each, started and minded.
+"""`docstore serve --processes N`: run N nodes on one machine, one process each.
 
-A node is one event loop, and so no more than one core. What is started here has no loop and serves
-nobody: it starts each node as `docstore serve` would be, again when one dies, passes on that it is
-to stop, and waits. Each node is a member like any other, with a disk and ports of its own; that
-they share a machine is said by their zone.
+A node is one event loop, so it uses at most one core. The supervising process serves no requests:
+it starts each node with `docstore serve`, restarts a node that died, forwards signals, and waits.
+Each node is a member like any other, with a disk and ports of its own; the nodes of a machine share
+a zone.
 """
 
 import contextlib
@@ -22,43 +22,43 @@ from docstore.runtime.tls.settings import TLS_KEYS
 
 EXIT_STOPPED, EXIT_FAILED, EXIT_BAD_CONFIG, EXIT_DISK_FAILED = 0, 1, 2, 74
 FINAL = (EXIT_STOPPED, EXIT_BAD_CONFIG, EXIT_DISK_FAILED)
-"""Drained, told wrong, or without a disk: started again, it would only end again."""
+"""Exit codes after which a restart would only end in the same way."""
 PAUSE_S, PAUSE_S_MAX = 0.5, 30.0
-"""Before a node that died is started again: doubled each time, until it has lived for a while."""
+"""Pause before a restart; it doubles each time, until a process has run for `LIVES_S`."""
 LIVES_S = 60.0
 PR_SET_PDEATHSIG = 1
 
 
 class Child:
-    """One node: its process while it runs, and how it ended."""
+    """One node, with its process while it runs, and its final exit code."""
 
     def __init__(self, told: Mapping[str, Any]) -> None:
         self.name = str(told["node_id"])
         self.url = ""
-        """Where it serves; "" until it has said so."""
+        """URL that it serves; "" until it has printed it."""
         self.code: int | None = None
-        """The exit code after which it is not started again."""
+        """Final exit code; None while the node runs or will be restarted."""
         self.process: subprocess.Popen[bytes] | None = None
         self.starts_at = 0.0
-        """When it is to be started, by the monotonic clock, while it does not run."""
+        """Time of the next start, by the monotonic clock, while it does not run."""
         self._command = [sys.executable, "-m", "docstore", "serve", *flags_of(told)]
         self._began = 0.0
         self._pause_s = PAUSE_S
         self._said = b""
 
     def start(self, now: float, end_with_parent: Callable[[], None] | None) -> IO[bytes]:
-        """Start the process, and return what it says."""
+        """Start the process, and return its standard output."""
         self._began = now
         self.process = subprocess.Popen(  # noqa: S603 - its words are ours
             self._command,
             stdout=subprocess.PIPE,
-            preexec_fn=end_with_parent,  # noqa: PLW1509 - there are no threads here
+            preexec_fn=end_with_parent,  # noqa: PLW1509 - This process has no threads.
         )
         assert self.process.stdout is not None
         return self.process.stdout
 
     def hears(self) -> list[str]:
-        """Return the lines that the node has said, but for the one that it serves."""
+        """Return the lines that the node printed, except the one with its URL."""
         assert self.process is not None
         assert self.process.stdout is not None
         said = self._said + os.read(self.process.stdout.fileno(), 65_536)
@@ -71,11 +71,11 @@ class Child:
         return [text for text in texts if not text.startswith(serving)]
 
     def ended(self, code: int, now: float, *, is_stopping: bool) -> None:
-        """Note how the process ended, and when there is to be another one."""
+        """Record how the process ended, and schedule a restart unless the code is final."""
         self.process = None
         self._said = b""
         if is_stopping and code == -signal.SIGTERM:
-            code = EXIT_STOPPED  # It was told before it could listen to it.
+            code = EXIT_STOPPED  # The signal arrived before the node had a handler for it.
         if is_stopping or code in FINAL:
             self.code = code if code in FINAL else EXIT_FAILED
             return
@@ -86,14 +86,14 @@ class Child:
 
 
 class Several:
-    """All nodes of this machine, and the signals that are meant for them."""
+    """All nodes of this machine, and the signals that are forwarded to them."""
 
     def __init__(self, name: str, told: Sequence[Mapping[str, Any]]) -> None:
         self._name = name
         self._children = [Child(each) for each in told]
         self._selector = selectors.DefaultSelector()
         self._reload = {signal.SIGHUP} if any(each in told[0] for each in TLS_KEYS) else set()
-        """What has all nodes read their certificates again; without any, it ends them."""
+        """Signals that make nodes reload their certificates; empty without TLS."""
         self._end_with_parent = _end_with_parent()
         self._has_told = False
         self._stopping = False
@@ -120,7 +120,7 @@ class Several:
         return next((code for code in worst if code in codes), EXIT_STOPPED)
 
     def _pass_on(self, numbers: set[int]) -> None:
-        """Let the nodes have the signals that are meant for them."""
+        """Forward the signals that this process received."""
         if {signal.SIGTERM, signal.SIGINT} & numbers:
             self._stop()
         elif self._reload & numbers:
@@ -170,11 +170,11 @@ class Several:
                 again = "is not started again" if child.code is not None else "is started again"
                 _say(f"docstore: {child.name} ended with {code}, and {again}", sys.stderr)
             if code == EXIT_BAD_CONFIG and not self._has_told:
-                self._stop()  # They are told the same: it is the start that failed.
+                self._stop()  # All nodes have the same settings, so all starts will fail.
             self._tell_when_all_serve()
 
     def _stop(self) -> None:
-        """Have all nodes stop; those that wait to be started are not."""
+        """Stop all nodes, and cancel pending restarts."""
         self._stopping = True
         for child in self._children:
             if child.process is not None:
@@ -184,7 +184,7 @@ class Several:
 
 
 def _end_with_parent() -> Callable[[], None] | None:
-    """Return what has a process told to stop when its parent is gone, where the system can."""
+    """Return a function that makes the kernel stop a process with its parent; None off Linux."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)
@@ -199,11 +199,11 @@ def _end_with_parent() -> Callable[[], None] | None:
 
 
 def _say(line: str, stream: Any) -> None:
-    with contextlib.suppress(OSError):  # Whoever listened is gone; the nodes are not.
+    with contextlib.suppress(OSError):  # The reader of the output is gone; the nodes still run.
         stream.write(line + "\n")
         stream.flush()
 
 
 def serve_several(settings: Mapping[str, Any], count: int) -> int:
-    """Run `count` nodes until they are told to stop; return the exit code. Raises BadConfig."""
+    """Run `count` nodes until they stop; return the exit code. Raises BadConfig."""
     return Several(str(settings.get("node_id", "")), settings_of_each(settings, count)).run()

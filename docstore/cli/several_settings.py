@@ -1,4 +1,4 @@
-"""What each of several nodes of one machine is told, of what all of them are told together."""
+"""Settings of each of several nodes on one machine, derived from their common settings."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,24 +11,24 @@ from docstore.runtime.tls.settings import tls_files
 
 PROCESSES_MAX = 64
 PORTS = 3
-"""Of each node: for clients, for other nodes, for gossip."""
+"""Ports of each node: clients, other nodes, gossip."""
 ADDRESSES = ("listen", "peer", "gossip", "advertise", "peer_advertise", "gossip_advertise")
 LISTEN = Address("127.0.0.1", 8001)
 
 
 def settings_of_each(settings: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
-    """Return what each of `count` nodes is told, of what all of them are told together.
+    """Return the settings of each of `count` nodes, derived from their common settings.
 
     Node X becomes X-0, X-1, ...: each has a directory in `data`, the next three ports, and the zone
-    X. A founder of `bootstrap` stands for as many; without one they found a group of themselves.
-    Raises BadConfig.
+    X. Each founder in `bootstrap` becomes `count` founders; without founders, the nodes found a
+    group of themselves. Raises BadConfig.
     """
     if not 1 <= count <= PROCESSES_MAX:
-        raise BadConfig(f"processes: a whole number from 1 to {PROCESSES_MAX}")
+        raise BadConfig(f"processes: must be a whole number from 1 to {PROCESSES_MAX}; got {count}")
     if not settings.get("node_id"):
-        raise BadConfig("node_id: is needed with --processes, whose nodes are called after it")
+        raise BadConfig("node_id: required with --processes, because the ids of its nodes begin so")
     if settings.get("replaces"):
-        raise BadConfig("replaces: a member is replaced by one node, not by several")
+        raise BadConfig("replaces: not allowed with --processes: one node replaces a member")
     if not any(settings.get(key) for key in ("bootstrap", "join", "standby")):
         scheme = tls_files(settings).scheme
         at = f"{scheme}://{settings.get('advertise') or _listen(settings)}"
@@ -62,26 +62,27 @@ def _moved(address: str, number: int, key: str) -> str:
     except ValueError as error:
         raise BadConfig(f"{key}: {error}") from None
     if port + PORTS * number > PORT_MAX:
-        raise BadConfig(f"{key}: {address} leaves no ports for node {number}")
+        raise BadConfig(
+            f"{key}: the port of {address} is too high for {PORTS} more ports for node {number}"
+        )
     return str(Address(host, port + PORTS * number))
 
 
 def _founders(listed: str | Sequence[str], count: int) -> str:
-    """Return the list of founders with each as the nodes that it stands for."""
+    """Return the founders, each replaced by `count` founders."""
     founders: list[str] = []
     for entry in listed.split(",") if isinstance(listed, str) else listed:
         name, _, url = entry.strip().partition("=")
         try:
             scheme, (host, port) = split_url(url)
         except ValueError as error:
-            raise BadConfig(f"bootstrap: {error}; say ID=http://HOST:PORT") from None
+            raise BadConfig(f"bootstrap: {error}; use ID=http://HOST:PORT") from None
         addresses = [Address(host, port + PORTS * number) for number in range(count)]
         founders += [f"{name}-{nth}={each.url(scheme)}" for nth, each in enumerate(addresses)]
     return ",".join(founders)
 
 
 def flags_of(told: Mapping[str, Any]) -> list[str]:
-    """Return settings as the flags of `docstore serve`."""
     flags = []
     for key, value in told.items():
         flag = "--" + key.replace("_", "-")

@@ -1,4 +1,4 @@
-"""`docstore status`: the group at a glance."""
+"""`docstore status`: a table of the members of a group."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from rich.table import Table
 from docstore.client import Client, ClientError
 
 Status = dict[str, Any]
-"""group: its page. shares: node -> slots owned. nodes: node -> its page, {} if it does not say."""
+"""group: its page. shares: node -> slots owned. nodes: node -> its page, {} without an answer."""
 
 
 async def read_status(client: Client) -> Status:
-    """Return what the group, and each node that is alive, says of itself."""
+    """Return the page of the group, and the page of each live node."""
     group = await client.json("GET", "/core/node-groups/default")
     selector = await client.json("GET", "/core/node-selectors/default")
     nodes = {member["id"]: await _node(client, member) for member in group["members"]}
@@ -21,7 +21,7 @@ async def read_status(client: Client) -> Status:
 
 
 def show_status(status: Status, out: Console) -> None:
-    """Print members with their state, what they own, and who lags; and what to worry about."""
+    """Print the members with state, owned slots and lag; then the warnings of the group."""
     group, nodes = status["group"], status["nodes"]
     roles = {each["id"]: each["role"] for each in group["configuration"]["members"]}
     table = Table(
@@ -52,16 +52,16 @@ def _title(group: dict[str, Any]) -> str:
     if stored := configuration.get("storedProtocol"):
         title += f", stores what protocol {stored} reads"
     stage = configuration["stage"]
-    return title if stage == "stable" else f"{title}, its members change: {stage}"
+    return title if stage == "stable" else f"{title}, members are being changed: {stage}"
 
 
 def _ready(node: dict[str, Any]) -> str:
-    """Return whether a node is ready; "?" where it did not say, or not to whoever asks."""
+    """Return whether a node is ready; "?" if it did not answer, or not with this."""
     return "?" if "ready" not in node else "yes" if node["ready"] else "no"
 
 
 def _version(node: dict[str, Any]) -> str:
-    """Return what a node runs, and the greatest protocol that it speaks: see `storedProtocol`."""
+    """Return the version of a node, with the newest protocol that it supports."""
     return f"{node['version']} ({node['protocol']})" if "protocol" in node else ""
 
 

@@ -1,4 +1,4 @@
-"""The commands on subscriptions: have a receiver told what changes at a path, and end that."""
+"""The commands on subscriptions: deliver the changes of a path to a URL."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,31 +8,34 @@ import typer
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, failed, show, talk
 
 subscription = typer.Typer(
-    no_args_is_help=True, help="Subscriptions: changes of a path, told to a URL (webhooks)."
+    no_args_is_help=True, help="Subscriptions: deliver the changes of a path to a URL (webhooks)."
 )
 SUBSCRIPTIONS = "/core/subscriptions"
 Json = dict[str, Any]
-Id = Annotated[str, typer.Argument(metavar="ID", help="Or the link.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Id or link of the subscription.")]
 
 
 @subscription.command("create")
 def create(
-    path: Annotated[str, typer.Argument(help="A factory, or a document.")],
-    callback: Annotated[str, typer.Argument(metavar="URL", help="Of the receiver.")],
-    where: Annotated[str, typer.Option(help="Only what fulfils a condition.")] = "",
+    path: Annotated[str, typer.Argument(help="A factory or document.")],
+    callback: Annotated[str, typer.Argument(metavar="URL", help="URL of the receiver.")],
+    where: Annotated[
+        str, typer.Option(help="Deliver only changes of documents that match this condition.")
+    ] = "",
     since: Annotated[
-        str | None, typer.Option(help="A token, a time, earliest; else from now on.")
+        str | None, typer.Option(help="Start: a token, a time, or earliest; else now.")
     ] = None,
-    replay: Annotated[bool, typer.Option("--replay", help="First the documents as they are.")] = (
-        False
-    ),
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Deliver the existing documents first.")
+    ] = False,
     secret_file: Annotated[
-        Path | None, typer.Option(help="Holds the secret (whsec_...); else one is made and shown.")
+        Path | None,
+        typer.Option(help="File with the secret (whsec_...); else one is generated and printed."),
     ] = None,
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """Have a receiver told of changes, once it has answered a challenge."""
+    """Deliver changes to a receiver, which must answer a challenge first."""
     asked: Json = {"callback": callback, "where": where, "replayState": replay}
     if since == "":
         raise typer.BadParameter("--since is empty: give a position, or leave it out")
@@ -50,16 +53,16 @@ def create(
     typer.echo(_id_of(page))
     if "secret" in page:
         typer.echo(page["secret"])
-        typer.echo("the second line is its secret, which is not shown again", err=True)
+        typer.echo("the second line is the secret; it cannot be shown again", err=True)
 
 
 @subscription.command("list")
 def list_subscriptions(
-    path: Annotated[str, typer.Argument(help="Of this path; none: all.")] = "",
+    path: Annotated[str, typer.Argument(help="Only those of this path; else all.")] = "",
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """List subscriptions, and how they stand."""
+    """List subscriptions with their state."""
     at = f"{path}/subscriptions" if path else SUBSCRIPTIONS
     pages: list[Json] = talk(url, lambda client: client.ls(at, expand=True))
     if as_json:
@@ -78,19 +81,19 @@ def list_subscriptions(
 
 @subscription.command("pause")
 def pause(name: Id, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
-    """Deliver nothing until it is resumed."""
+    """Pause a subscription: deliver nothing until it is resumed."""
     _change(name, url, "PATCH", {"kind": "PauseRequest"}, as_json=as_json)
 
 
 @subscription.command("resume")
 def resume(name: Id, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
-    """Go on where a pause began."""
+    """Resume a subscription where its pause began."""
     _change(name, url, "PATCH", {"kind": "ResumeRequest"}, as_json=as_json)
 
 
 @subscription.command("delete")
 def delete(name: Id, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
-    """End one."""
+    """Delete a subscription."""
     _change(name, url, "DELETE", None, as_json=as_json)
 
 

@@ -1,6 +1,6 @@
-"""What the commands share: options, a client for the time of one command, and how things are shown.
+"""Common parts of the commands: options, a client for one command, output.
 
-Each TAB of a completing shell runs this, so nothing here imports what only a command needs.
+Each TAB of a completing shell runs this, so dependencies of single commands are imported late.
 """
 
 import math
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FAILED, MAY_HAVE_HAPPENED = 1, 3
-"""Exit codes. 2 is for what was typed wrong; 3 for an update of which nobody knows."""
+"""Exit codes: 1 failed, 2 a wrong argument, 3 the outcome of an update is unknown."""
 
 
 class CommandFailed(Exception):
-    """A command cannot go on, for a reason that one line tells."""
+    """A command failed; the message is one line."""
 
 
 def _apart(urls: list[str]) -> list[str]:
-    """Return the URLs one by one; as in the jobs on Spark, there may be commas between them."""
+    """Return single URLs: as in the Spark jobs, one option may hold several with commas."""
     apart = [url.strip() for each in urls for url in each.split(",") if url.strip()]
     if not apart:
-        raise typer.BadParameter("there is no URL in it")
+        raise typer.BadParameter(f"it is empty; give the URL of a node, such as {DEFAULT_URLS[0]}")
     try:
         return [without_user(url) for url in apart]
     except ValueError as error:
@@ -45,9 +45,9 @@ def _apart(urls: list[str]) -> list[str]:
 
 
 def a_number(seconds: float) -> float:
-    """Return a time that is one: `nan` is within all bounds."""
+    """Return the argument; reject `nan`, which passes every check of bounds."""
     if math.isnan(seconds):
-        raise typer.BadParameter("a time is a number of seconds")
+        raise typer.BadParameter("must be a number of seconds; got nan")
     return seconds
 
 
@@ -55,16 +55,16 @@ Urls = Annotated[
     list[str],
     typer.Option(
         "--url", envvar="DOCSTORE_URL", callback=_apart,
-        help="A node; several repeated, or with commas: the next is asked if one does not answer.",
+        help="URL of a node; repeat it, or use commas, for more nodes to try if one fails.",
     ),
 ]  # fmt: skip
 Ttl = Annotated[
     float,
     typer.Option(
-        min=0.5, max=3600, callback=a_number, help="Seconds until a silent holder is replaced."
+        min=0.5, max=3600, callback=a_number, help="Seconds of silence until the lease expires."
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CACERT = "DOCSTORE_CACERT"
 WIDTH = 1_000
 READS_AT_ONCE = 50
@@ -72,7 +72,7 @@ DEFAULT_URLS = ["http://127.0.0.1:8001"]
 
 
 class CommandTree(TyperGroup):
-    """All commands. Those with `--url` have `--cacert` as well: each begins with the same talk."""
+    """All commands. Those with `--url` also get `--cacert`."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -93,20 +93,20 @@ def _cacert() -> TyperOption:
     return TyperOption(
         param_decls=["--cacert"], envvar=CACERT, show_envvar=True, metavar="FILE",
         expose_value=False, callback=_believe,
-        help="The CAs to believe over https, in PEM; else those that the system knows.",
+        help="CA certificates to trust for https, in PEM; else those of the system.",
     )  # fmt: skip
 
 
 def _believe(context: object, parameter: object, file: str | None) -> None:
-    """Believe a CA in this command, and in whatever it starts."""
+    """Trust a CA in this command, and in the processes that it starts."""
     if file and not Path(file).is_file():
-        raise typer.BadParameter(f"{file}: there is no such file")
+        raise typer.BadParameter(f"{file}: no such file; give a file with certificates in PEM")
     if file:
         os.environ[CACERT] = file
 
 
 def _believed(urls: list[str]) -> "SSLContext | None":
-    """Return whom to believe over https; None: as the system does. Raises CommandFailed."""
+    """Return the trusted CAs for https; None for those of the system. Raises CommandFailed."""
     file = os.environ.get(CACERT)
     if not file or not any(url.startswith("https:") for url in urls):
         return None
@@ -115,13 +115,13 @@ def _believed(urls: list[str]) -> "SSLContext | None":
     try:
         return ssl.create_default_context(cafile=file)
     except OSError:
-        raise CommandFailed(f"{file} holds no certificate in PEM") from None
+        raise CommandFailed(f"{file} contains no certificate in PEM; give another file") from None
 
 
 def console(*, stderr: bool = False, is_wide: bool = False) -> "Console":
-    """Return where tables and progress go.
+    """Return the console for tables and progress.
 
-    is_wide: where there is no terminal, a table is as wide as it is, so that nothing is cut off.
+    is_wide: without a terminal, do not cut off or wrap wide tables.
     """
     from rich.console import Console
 
@@ -129,9 +129,9 @@ def console(*, stderr: bool = False, is_wide: bool = False) -> "Console":
 
 
 def client_of(urls: list[str], *, timeout_s: float = 30.0) -> "Client":
-    """Return a client that shows the token of --token-file, and believes the CAs of --cacert.
+    """Return a client with the token of --token-file and the CAs of --cacert, or their variables.
 
-    Without these options, those of the environment. Raises CommandFailed.
+    Raises CommandFailed.
     """
     from docstore.client import Client
     from docstore.model.tokens import token_of_environment
@@ -141,15 +141,15 @@ def client_of(urls: list[str], *, timeout_s: float = 30.0) -> "Client":
 
 
 def take_interrupts() -> None:
-    """Have SIGINT raise KeyboardInterrupt from now on; before, it ends the process."""
+    """Make SIGINT raise KeyboardInterrupt instead of ending the process."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def talk(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> T:
-    """Run `work` with a client; end with one clear line when the group says no.
+    """Run `work` with a client; end the command with one line if it fails.
 
-    SIGTERM and SIGHUP cancel it, as SIGINT does: what it holds or has read is given back first.
+    SIGTERM and SIGHUP cancel it, as SIGINT does, so that it can release locks and commit offsets.
     """
     import asyncio
 
@@ -166,7 +166,7 @@ def talk(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> T:
             task.cancel()
 
         for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is signal.SIG_DFL:  # Not under nohup.
+            if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP.
                 loop.add_signal_handler(number, stop, number)
         async with client_of(urls) as client:
             return await work(client)
@@ -178,7 +178,8 @@ def talk(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> T:
         raise typer.Exit(128 + told[0] if told else FAILED) from None
     except Unreachable as error:
         is_said = list(urls) != DEFAULT_URLS
-        raise failed(error, hint="" if is_said else "; --url or DOCSTORE_URL names one") from None
+        hint = "" if is_said else "; give the URL of a node with --url or DOCSTORE_URL"
+        raise failed(error, hint=hint) from None
     except ClientError as error:
         raise failed(error, MAY_HAVE_HAPPENED if _is_in_doubt(error) else FAILED) from None
     except CommandFailed as error:
@@ -194,7 +195,7 @@ def _is_in_doubt(error: "ClientError") -> bool:
 
 
 async def read_all(client: "Client", paths: Iterable[str]) -> list[Any]:
-    """Return the pages at some paths, in their order, without those that are gone by now."""
+    """Return the pages at some paths, in their order, without those that were deleted."""
     import asyncio
 
     from docstore.client import RequestFailed
@@ -215,9 +216,9 @@ async def read_all(client: "Client", paths: Iterable[str]) -> list[Any]:
 
 
 def failed(error: Exception, code: int = FAILED, *, hint: str = "") -> typer.Exit:
-    """Say why in one line, and return what ends the command."""
+    """Print the reason in one line; return the exception that ends the command."""
     if getattr(error, "status", 0) == 401:
-        hint = "; DOCSTORE_TOKEN or --token-file says it"
+        hint = "; give a token with --token-file or DOCSTORE_TOKEN"
     why = str(error)
     if isinstance(error, OSError) and error.filename:
         why = f"{error.filename}: {error.strerror}"

@@ -1,4 +1,4 @@
-"""The commands on topics and their partitions: create, list, describe, delete; who leads what."""
+"""The commands on topics and their partitions."""
 
 import re
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from docstore.client import Client
 
 PANEL = "Streams"
-topic = typer.Typer(no_args_is_help=True, help="Topics of record streams.")
+topic = typer.Typer(no_args_is_help=True, help="Topics: streams of records.")
 partition = typer.Typer(no_args_is_help=True, help="Partitions of topics.")
 STREAMS = "/core/streams"
 Json = dict[str, Any]
@@ -38,28 +38,34 @@ def _amount(text: str, units: dict[str, int], example: str) -> int:
     found = _AMOUNT.match(text)
     unit = units.get(found[2].lower().removesuffix("ib")) if found else None
     if found is None or unit is None:
-        raise typer.BadParameter(f"{text!r} is not such as {example}")
+        raise typer.BadParameter(
+            f"must be a whole number with a unit, such as {example}; got {text}"
+        )
     return int(found[1]) * unit
 
 
 @topic.command("create")
 def create(
     name: str,
-    partitions: Annotated[int, typer.Option("-p", "--partitions")] = 1,
+    partitions: Annotated[
+        int, typer.Option("-p", "--partitions", help="Number of partitions.")
+    ] = 1,
     replicas: Annotated[
-        int | None, typer.Option("-r", "--replicas", help="Of each partition; else 3.")
+        int | None, typer.Option("-r", "--replicas", help="Replicas of each partition; else 3.")
     ] = None,
     min_in_sync: Annotated[
-        int | None, typer.Option(help="So many have a record before it is committed.")
+        int | None, typer.Option(help="Replicas that must have a record before it is committed.")
     ] = None,
-    retention: Annotated[str, typer.Option(help="Such as 7d or 12h; 0s for ever.")] = "7d",
+    retention: Annotated[
+        str, typer.Option(help="Age at which records expire, such as 7d or 12h; 0s: never.")
+    ] = "7d",
     retention_bytes: Annotated[
-        str, typer.Option(help="Of a partition, such as 10g; 0 for no bound.")
+        str, typer.Option(help="Size limit of a partition, such as 10g; 0: none.")
     ] = "0",
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """Create a topic, and wait until its partitions are there."""
+    """Create a topic, and wait until its partitions are ready."""
     asked: Json = {
         "name": name,
         "partitions": partitions,
@@ -81,10 +87,10 @@ def create(
             f"{name}: {count(page['partitions'], 'partition')}, {each} each, {page['resolution']}"
         )
     if page["resolution"] != "provisioned":
-        why = "is not known to have its partitions yet: `docstore topic describe` shows it"
+        why = "its partitions are not ready yet: look again with `docstore topic describe`"
         if page["resolution"] == "insufficient-resources":
-            why = f"waits for members: there are too few for {each} of each partition"
-        raise failed(CommandFailed(f"{name} is made, and {why}"))
+            why = f"there are too few members for {each} of each partition: add members"
+        raise failed(CommandFailed(f"{name} is created, but {why}"))
 
 
 @topic.command("list")
@@ -117,7 +123,7 @@ def describe(name: str, url: Urls = DEFAULT_URLS) -> None:
 
 @topic.command("delete")
 def delete(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
-    """Delete a topic, with all its records."""
+    """Delete a topic and all its records."""
     page = talk(url, lambda client: client.json("DELETE", _path(name)))
     if as_json:
         show(page)
@@ -127,11 +133,13 @@ def delete(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None
 
 @partition.command("list")
 def list_partitions(
-    name: Annotated[str, typer.Argument(help="A topic; none: of all.", metavar="[TOPIC]")] = "",
+    name: Annotated[
+        str, typer.Argument(help="A topic; without it, all topics.", metavar="[TOPIC]")
+    ] = "",
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """Show leaders, live replica sets, ends and lags."""
+    """Show the leader, live replica set, end offsets and lag of each partition."""
     found = talk(url, lambda client: _partitions(client, name))
     if as_json:
         show(found)

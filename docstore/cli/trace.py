@@ -1,4 +1,4 @@
-"""The commands that look into one node: what it did, and what it logs."""
+"""The commands on one node: show its recent events, and set its log level."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,22 +16,24 @@ PATH = "/core/management/trace"
 FOLLOW_S = 0.5
 app = typer.Typer()
 NodeOrUrl = Annotated[
-    str, typer.Argument(metavar="NODE", help="A node's id or URL; none: that of --url.")
+    str, typer.Argument(metavar="NODE", help="Id or URL of a node; without it, that of --url.")
 ]
 
 
 @app.command(rich_help_panel=PANEL)
 def trace(
     node: NodeOrUrl = "",
-    slot: Annotated[int | None, typer.Option(help="Only of this slot.")] = None,
-    link: Annotated[str, typer.Option(help="Only of this document.")] = "",
-    partition: Annotated[str, typer.Option(help="Only of TOPIC/NUMBER.")] = "",
-    limit: Annotated[int, typer.Option(help="So many steps, the last ones.")] = 100,
-    follow: Annotated[bool, typer.Option(help="Go on with what it does now.")] = False,
+    slot: Annotated[int | None, typer.Option(help="Only events of this slot.")] = None,
+    link: Annotated[str, typer.Option(help="Only events of this document.")] = "",
+    partition: Annotated[
+        str, typer.Option(help="Only events of this partition, TOPIC/NUMBER.")
+    ] = "",
+    limit: Annotated[int, typer.Option(help="Number of steps, the last ones.")] = 100,
+    follow: Annotated[bool, typer.Option(help="Continue with new steps until stopped.")] = False,
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a node did: what happened to its machines, and what they made of it."""
+    """Show the recent events of a node's state machines, and the effects of each."""
     asked = {"slot": slot, "link": link, "partition": partition, "limit": limit}
     query = {name: value for name, value in asked.items() if value not in (None, "")}
     at = talk(url, lambda client: _url_of(client, node)) if node else url[0]
@@ -48,12 +50,12 @@ def trace(
 
 @app.command("log-level", rich_help_panel=PANEL)
 def log_level(
-    level: Annotated[str, typer.Argument(help="debug, info, warning or error.")],
+    level: Annotated[str, typer.Argument(help="Lowest level: debug, info, warning or error.")],
     node: NodeOrUrl = "",
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """Have a node log lines of this level and above, until it is told otherwise or starts anew."""
+    """Set the log level of a node until it restarts."""
     asked = {"kind": "LogLevelRequest", "level": level}
     at = talk(url, lambda client: _url_of(client, node)) if node else url[0]
     page = talk([at], lambda client: client.json("PATCH", "/core/management", asked))
@@ -64,7 +66,7 @@ def log_level(
 
 
 def line(step: dict[str, Any]) -> str:
-    """Return a step as a line for people, and before it how many of the routine were left out."""
+    """Return a step as a line, after a line with the number of routine steps left out before."""
     effects = "; ".join(step["effects"])
     said = f"{step['time'][11:26]} {step['machine']:9} {step['event']}"
     said += f" => {effects}" if effects else ""
@@ -77,7 +79,7 @@ async def _url_of(client: "Client", node: str) -> str:
     group = await client.json("GET", "/core/node-groups/default")
     found = [each["address"] for each in group["members"] if each["id"] == node]
     if not found or not found[0]:
-        raise CommandFailed(f"{node} is no member whose address is known")
+        raise CommandFailed(f"{node} is no member with a known address; give the node's URL")
     return str(found[0])
 
 

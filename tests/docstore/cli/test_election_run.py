@@ -125,5 +125,5 @@ async def test_a_command_that_ends_well_after_its_turn_was_lost_has_not_done_its
         election = (await store.get("/core/elections/lost")).value
         await store.json("PATCH", election["holder"]["lease"], {"kind": "ExpireRequest"})
     _, errors = await asyncio.to_thread(process.communicate, timeout=30)
-    assert "has lost its turn" in errors
+    assert "has lost the lock or leadership" in errors
     assert process.returncode == 1

@@ -29,7 +29,7 @@ def test_a_lease_is_made_kept_listed_and_revoked(node: str) -> None:
     )  # fmt: skip
     with keeping:
         assert keeping.stdout is not None
-        assert keeping.stdout.readline() == "mine: kept alive, 10 s at a time\n"
+        assert keeping.stdout.readline() == "mine: kept alive for 10 s at a time\n"
         status, listed, _ = docstore("lease", "list", "--json", *url)
         [page] = json.loads(listed)
         assert (status, page["holder"], page["state"]) == (0, "me", "alive")
@@ -39,7 +39,7 @@ def test_a_lease_is_made_kept_listed_and_revoked(node: str) -> None:
         _, errors = keeping.communicate(timeout=20)
     assert (keeping.returncode, errors) == (
         1,
-        "docstore: mine is lost: it is not kept alive any more\n",
+        "docstore: lease mine has ended; create another one to go on\n",
     )
     assert docstore("lease", "revoke", "mine", "--now", *url)[:2] == (0, "mine: ended\n")
 

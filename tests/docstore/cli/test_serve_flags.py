@@ -45,7 +45,10 @@ def test_the_defaults_that_the_help_names_are_those_of_a_node() -> None:
         (["--colour", "red"], "unrecognized arguments: --colour red"),
         (["--zone"], "--zone"),
         (["--processes", "x"], "--processes"),
-        (["--data", "d", "--processes", "0"], "processes: a whole number from 1 to 64"),
+        (
+            ["--data", "d", "--processes", "0"],
+            "processes: must be a whole number from 1 to 64; got 0",
+        ),
     ],
 )
 def test_wrong_flags_are_one_line_and_exit_code_2(

@@ -243,7 +243,7 @@ def test_without_a_majority_nothing_is_available_and_it_says_why(cluster: LocalC
     ended = CliRunner().invoke(app, ["resync", "/films", "--timeout", "0.3", "--url", entry.url])
     assert ended.exit_code == 1
     [line] = ended.stderr.splitlines()
-    assert "it is not over after 0.3 s: RUNNING: 0 of 64 slots" in line
+    assert "the resync continues on the nodes after 0.3 s: RUNNING: 0 of 64 slots" in line
     screen = io.StringIO()
     terminal = Console(file=screen, force_terminal=True, width=200)
 
@@ -253,4 +253,4 @@ def test_without_a_majority_nothing_is_available_and_it_says_why(cluster: LocalC
 
     with pytest.raises(CommandFailed, match="64 slots have no owner now"):
         asyncio.run(followed())
-    assert "it waits: 64 slots have no owner now" in screen.getvalue()
+    assert "waiting: 64 slots have no owner now" in screen.getvalue()

@@ -159,7 +159,10 @@ def test_the_command_line_shows_a_node_s_trace(cluster: LocalCluster) -> None:
     page = json.loads(out)
     assert (code, page["id"], len(page["steps"])) == (0, owner.name, 3)
     code, _, err = docstore("trace", "n9", "--url", entry.url)
-    assert (code, err) == (1, "docstore: n9 is no member whose address is known\n")
+    assert (code, err) == (
+        1,
+        "docstore: n9 is no member with a known address; give the node's URL\n",
+    )
     assert docstore("trace", "--slot", "70000", "--url", entry.url)[0] == 1
 
 
