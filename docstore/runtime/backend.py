@@ -1,4 +1,4 @@
-"""What a node's clients can ask of sessions, wherever a document is owned. A shell."""
+"""The sessions of a group, as the clients of one node use them: asks the owner of each document."""
 
 import asyncio
 from collections import defaultdict
@@ -13,7 +13,7 @@ from docstore.services.leases import LEASES
 from docstore.wire.sessions_messages import Reply
 
 AGAIN_S = 0.05
-"""Between two attempts to find the owners of leases."""
+"""Seconds between two attempts to find the owners of leases."""
 STOPPING = Reply(0, 503, "stopping", "this node stops: ask another one", None)
 NO_OWNER = Reply(0, 503, "no-owner", "no owner has confirmed it in time", None)
 NO_QUORUM = Reply(0, 503, "no-quorum", "a majority of the members is not heard", None)
@@ -21,21 +21,22 @@ NO_QUORUM = Reply(0, 503, "no-quorum", "a majority of the members is not heard",
 
 @dataclass(slots=True)
 class KeptAlive:
-    """What became of leases that were to be kept alive.
+    """The outcome of keeping leases alive.
 
-    alive: id -> time to live in ms. ended, missing: ids. why: nothing is known of the others.
+    alive: id -> time to live in ms. ended, missing: ids of leases that have ended or never existed.
+    why: the reason for the unknown ones.
     """
 
     alive: dict[str, int] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    """Of which no owner has said anything in time: nothing is proven."""
+    """Ids of leases for which no owner answered in time: they may be alive or not."""
     why: Reply = NO_OWNER
 
 
 class SessionBackend:
-    """The sessions of one node, as its HTTP face sees them."""
+    """The sessions of the group, as the HTTP pages of one node use them."""
 
     def __init__(self, driver: SessionsDriver, view: View) -> None:
         self._driver = driver
@@ -43,17 +44,17 @@ class SessionBackend:
         self._ends: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def call(self, link: str, kind: str, argument: Any, timeout_s: float) -> Reply:
-        """Ask the owner of a document something that may be asked twice, see `messages.Call`."""
+        """Send the owner of a document a call that is safe to repeat, see `messages.Call`."""
         asking = self._driver.call(link, kind, argument, timeout_s)
         try:
-            # Whoever waits for something does not wait on a node that stops.
+            # A client must not wait for a node that stops.
             await asyncio.wait((asking, self._ends), return_when=asyncio.FIRST_COMPLETED)
             return STOPPING if self._ends.done() or asking.cancelled() else asking.result()
         finally:
             asking.cancel()
 
     async def keep_alive(self, ids: Iterable[str], timeout_s: float) -> KeptAlive:
-        """Keep leases alive, those of one owner in one call."""
+        """Keep leases alive, with one call to each owner."""
         kept, deadline = KeptAlive(unknown=list(ids)), clock() + timeout_s
         while kept.unknown:
             await self._keep_alive_once(kept, deadline - clock())
@@ -66,7 +67,7 @@ class SessionBackend:
         return kept
 
     async def _keep_alive_once(self, kept: KeptAlive, timeout_s: float) -> None:
-        """Ask each owner about the leases of which nothing is known."""
+        """Ask each owner once about the leases whose state is unknown."""
         by_owner: defaultdict[str, list[str]] = defaultdict(list)
         for each in kept.unknown:
             by_owner[self._view.owner_of(f"{LEASES}/{each}")].append(each)
@@ -87,6 +88,6 @@ class SessionBackend:
                 kept.unknown += again
 
     def end(self) -> None:
-        """Let nobody wait here any more."""
+        """Answer the waiting calls 503, and later calls without waiting."""
         if not self._ends.done():
             self._ends.set_result(None)

@@ -1,7 +1,7 @@
 """The disk under a driver: one batch of writes at a time (group commit), and queries.
 
-The writes of a machine join the batch that forms while the disk is busy with the one
-before; batches leave at the end of the loop's turn, as frames do.
+Writes that a machine asks for while a batch is on its way form the next batch. Batches leave at the
+end of a turn of the loop, as frames do.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ Then = Callable[[Exception | None], None]
 
 
 class Fed(Protocol):
-    """The driver, as its disk calls it."""
+    """The driver, as `DiskIO` calls it."""
 
     recorder: Recorder
     broken: Callable[[BaseException], None]
-    """Called when the disk has failed; nothing may be answered after it."""
+    """Called when the disk has failed; the node must not answer anything after it."""
 
     def feed(self, event: Any) -> None:
         """Give the machine an event."""
 
 
 class DiskIO(Generic[W, Q, R]):
-    """The writes that gather, and the queries."""
+    """The queued writes and queries of one machine."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class DiskIO(Generic[W, Q, R]):
         read: Callable[[Sequence[Q]], Awaitable[Sequence[R]]],
         bytes_read: Callable[[Sequence[R]], int],
     ) -> None:
-        """at_once: for each queue of queries, how many of them are asked together.
+        """at_once: for each queue of queries, how many of them are read together.
 
         submit: hands a batch to the store, which calls back once it is durable or has failed.
-        wait_for_room: returns after DiskFull once the machine can go on. True: the batch is
-        durable.
+        wait_for_room: called after DiskFull; returns once the machine can go on, True if the batch
+        is durable, False if it was dropped.
         """
         self.writes: list[W] = []
         self.token = 0
@@ -60,13 +60,13 @@ class DiskIO(Generic[W, Q, R]):
         self._read = read
         self._bytes_read = bytes_read
         self._idle = asyncio.Event()
-        """Set while no batch is on its way to the disk, nor waits for room."""
+        """Set while no batch is on its way to the disk or waits for room."""
         self._idle.set()
         self._going_on: asyncio.Task[None] | None = None
         self._barriers: list[tuple[int, asyncio.Future[None]]] = []
 
     def begin(self) -> None:
-        """Store what was asked to be stored, and look up what was asked for."""
+        """Submit the queued writes, unless a batch is under way, and the queued queries."""
         if self.writes and self._idle.is_set():
             self._submit()
         for queue in self.queues:
@@ -74,7 +74,7 @@ class DiskIO(Generic[W, Q, R]):
                 queue.begin()
 
     async def stored(self) -> None:
-        """Return when all that the machine has asked to be stored by now is on the disk."""
+        """Return when all writes that the machine has asked for by now are durable."""
         if self._idle.is_set() and not self.writes:
             return
         barrier = asyncio.get_running_loop().create_future()
@@ -92,13 +92,12 @@ class DiskIO(Generic[W, Q, R]):
     # Writes
 
     def _submit(self) -> None:
-        """Hand what has gathered over to the disk, in one batch."""
         writes, self.writes = self.writes, []
         self._idle.clear()
         self._store_submit(writes, partial(self._stored, writes, self.token))
 
     def _stored(self, writes: Sequence[W], token: int, error: Exception | None) -> None:
-        """Go on after the batch up to `token`: with the next one, if more gathered meanwhile."""
+        """Report the batch up to `token`, then submit the writes that were queued meanwhile."""
         try:
             if isinstance(error, DiskFull):
                 going_on = self._go_on_with_room(writes, token)
@@ -112,7 +111,7 @@ class DiskIO(Generic[W, Q, R]):
                 self._submit()
             else:
                 self._idle.set()
-        except Exception as failure:  # noqa: BLE001 - one batch lost, and the next would leave a hole
+        except Exception as failure:  # noqa: BLE001 - after a lost batch the next would leave a gap
             self._fail(failure)
 
     async def _go_on_with_room(self, writes: Sequence[W], token: int) -> None:
@@ -143,7 +142,6 @@ class DiskIO(Generic[W, Q, R]):
     # Queries
 
     async def _answer(self, queries: Sequence[tuple[int, Q]]) -> None:
-        """Answer queries, all at once."""
         tokens, asked = zip(*queries, strict=True)
         results = await retry_while_full(partial(self._read, asked))
         self._driver.recorder.carried += self._bytes_read(results)
@@ -151,7 +149,7 @@ class DiskIO(Generic[W, Q, R]):
 
 
 class Queue(Generic[Q]):
-    """Queries that wait for the disk; those that gathered are asked at once, and then the next."""
+    """Queries that wait for the disk. Those that are queued meanwhile are read together next."""
 
     def __init__(
         self,
@@ -166,7 +164,6 @@ class Queue(Generic[Q]):
         self._broken = broken
 
     def begin(self) -> None:
-        """Ask the disk."""
         self.task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:

@@ -1,7 +1,7 @@
-"""The documents of the group, as a machine beside the replica uses them. A shell.
+"""How a machine uses the group's documents, as any client of the group.
 
-A survey finds what this node's own disk holds of the slots that it owns. Its rows may be old, or
-not decided: a machine reads a document before it acts on it.
+A survey reads this node's own disk, in the slots that the node owns. Its rows may be old or not
+decided: a machine reads a document again before it acts on it.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from docstore.storage.store import Store
 
 
 class GroupDocuments:
-    """Documents in the group around this node."""
+    """The documents that a machine works with, in the group around this node."""
 
     def __init__(
         self,
@@ -27,14 +27,17 @@ class GroupDocuments:
         view: GroupView,
         *paths: str,
     ) -> None:
-        """submit: carries an operation to its owner. paths: below which the machine's own are."""
+        """submit: carries an operation to its owner.
+
+        paths: those below which the machine's documents are.
+        """
         self.submit = submit
         self._store = store
         self._view = view
         self._paths = paths
 
     async def survey(self) -> Sequence[Row]:
-        """Return the live documents of the machine's own kinds in the slots that this node owns."""
+        """Return the live documents below the machine's paths in the slots that this node owns."""
         owned = self._view.owned()
         if not owned:
             return ()
@@ -43,10 +46,10 @@ class GroupDocuments:
 
 
 class DocumentClient:
-    """The operations and surveys of a machine that have no answer yet.
+    """The operations and surveys of a machine without an answer.
 
-    Nothing is asked or told within a list of effects: the machine of documents and the one beside
-    it never feed each other, so both go by way of the loop.
+    Requests leave, and answers arrive, in turns of their own: the machine of documents and the one
+    that asks must not feed each other while effects are performed.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class DocumentClient:
         feed: Callable[[Any], None],
         broken: Callable[[BaseException], None],
     ) -> None:
-        """broken: called when the disk has failed; nothing may be answered after it."""
+        """broken: called when the disk has failed; the node must not answer anything after it."""
         self._documents = documents
         self._feed = feed
         self._broken = broken
@@ -63,7 +66,6 @@ class DocumentClient:
         self._surveys: set[asyncio.Task[None]] = set()
 
     def ask(self, asked: Ask) -> None:
-        """Carry out an operation."""
         self._loop.call_soon(self._ask, asked)
 
     def _ask(self, asked: Ask) -> None:
@@ -75,7 +77,6 @@ class DocumentClient:
             self._feed(Told(token, done.result()))
 
     def survey(self, asked: Survey) -> None:
-        """Find the machine's documents."""
         task = self._loop.create_task(self._survey(asked.token))
         self._surveys.add(task)
         task.add_done_callback(self._surveys.discard)
@@ -89,7 +90,7 @@ class DocumentClient:
             self._feed(Surveyed(token, rows))
 
     async def stop(self) -> None:
-        """Find nothing any more."""
+        """Cancel the surveys."""
         for survey in self._surveys:
             survey.cancel()
         await asyncio.gather(*self._surveys, return_exceptions=True)

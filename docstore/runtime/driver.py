@@ -38,7 +38,7 @@ from docstore.storage.retry_while_full import retry_while_full
 from docstore.storage.store import LONG, Query, Store, Write
 
 QUERIES_AT_ONCE, LONG_QUERIES_AT_ONCE = 256, 4
-"""Queries that are answered in one step: the loop must come round between two steps."""
+"""Queries answered in one step. A bound, so that the event loop can run between two steps."""
 
 Own = Publish | Reconfigured | ChangeAnswered | ReadIndexAnswered
 """The effects of a replica that no other machine has."""
@@ -80,19 +80,18 @@ class Driver(Stepping[Event, Own]):
         self._short, self._long, self._of_branches = self._disk.queues
 
     def start(self) -> None:
-        """Begin to tick."""
         self._planned_at = clock()
         super().start()
 
     async def stop(self) -> None:
-        """Finish the batch that is under way; answer what still waits as the protocol would."""
+        """Finish the batch under way; cancel the requests without an answer."""
         self.end()
         await self._disk.stop()
         for requests in (self._requests, self._changes, self._indexes):
             requests.cancel()
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
-        """Return a future for the answer; the protocol keeps the deadline."""
+        """Return a future for the answer; the replica keeps the deadline."""
         trace = TRACEPARENT.get()
         if trace:
             operation = replace(operation, trace=trace)
@@ -105,7 +104,7 @@ class Driver(Stepping[Event, Own]):
     def submit_batch(
         self, operations: Sequence[Operation], timeout_s: float
     ) -> "asyncio.Future[list[Answer]]":
-        """Return a future for the answers to what came together; `submit` says the rest."""
+        """Return a future for the answers to operations of one request."""
         trace = TRACEPARENT.get()
         if trace:
             operations = [replace(operation, trace=trace) for operation in operations]
@@ -125,9 +124,9 @@ class Driver(Stepping[Event, Own]):
     async def read_index(
         self, slots: Sequence[int], timeout_s: float, at_us: int = 0
     ) -> Mapping[int, tuple[int, int]]:
-        """Return slot -> (epoch, decided), of those that this node owns as a quorum confirms.
+        """Return slot -> (epoch, decided) of the slots that a quorum confirms this node to own.
 
-        at_us: of those alone in which no more can be decided of that instant.
+        at_us: only slots in which no version of that instant or before can be decided any more.
         """
         number = self._indexes.next_number()
         future = self._indexes.wait(number)
@@ -135,17 +134,16 @@ class Driver(Stepping[Event, Own]):
         return await future
 
     async def stored(self) -> None:
-        """Return when all that the protocol has asked to be stored by now is on the disk."""
+        """Return when all writes that the replica has asked for by now are durable."""
         await self._disk.stored()
 
     def perform(self, effect: Own) -> None:
-        """Perform an effect that no other machine has."""
         match effect:
             case Publish(row):
                 self._publish(row)
             case Reconfigured(configuration):
                 self._peers.configuration = configuration.id
-                # Later: it feeds events of its own, and this list is not done yet.
+                # In the next turn: it feeds events, and effects are being performed now.
                 self.loop.call_soon(self._reconfigured, configuration)
             case ChangeAnswered(request, status, code, detail):
                 self._changes.answer(request, (status, code, detail))
@@ -155,7 +153,7 @@ class Driver(Stepping[Event, Own]):
                 assert_never(effect)
 
     def tick(self) -> None:
-        """Say what time it is, and note how late; and whether there is room."""
+        """Feed the time and changes of free space; measure how late the tick is."""
         now = clock()
         self.loop_lag_s = max(0.0, now - self._planned_at)
         self._planned_at = now + TICK_S
@@ -168,22 +166,21 @@ class Driver(Stepping[Event, Own]):
     # The disk
 
     def after_turn(self) -> None:
-        """Store what was asked to be stored, and look up what was asked for."""
         self._disk.begin()
 
     def queue_of(self, query: Query) -> Queue[Query]:
-        """Return where a query waits: not with those that the store may keep waiting longer."""
+        """Return the queue of a query, so that slow queries do not delay the others."""
         if isinstance(query, LONG):
             return self._long
-        # Their answer may have to wait until the tables have followed (`storage/overlay.py`).
+        # They may have to wait until the tables have caught up (`storage/overlay.py`).
         return self._of_branches if isinstance(query, Heads | Lines) else self._short
 
     async def _wait_for_room(self, writes: Sequence[Write]) -> bool:
-        """Begin again from what is stored, once there is room at least to read it."""
-        if not self._store.is_full:  # Else it has said so, once.
-            log.warning("no room for a batch: nothing of it is stored, slots are yielded")
+        """Rebuild the replica's state from what is stored, once there is room enough to read it."""
+        if not self._store.is_full:  # The store has logged it otherwise.
+            log.warning("the disk is full: a batch of writes is dropped, slots are yielded")
         recovered = await retry_while_full(self._store.recover)
-        # Writes that gathered meanwhile rest on rows that are not there.
+        # Writes that were queued meanwhile depend on rows that are not stored.
         self._disk.writes = []
         self.feed(DiskFilled(recovered))
         return False

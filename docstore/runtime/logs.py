@@ -1,8 +1,7 @@
-"""What a node says, and that it may go unheard: a log must not stop what it tells of.
+"""Logging: a line that cannot be written is dropped.
 
-Logs often lie on the disk of the data. When that is full, writing a line raises, and the first
-thing to be said of a full disk is that it is full: the exception would have taken the place of
-what follows. So a line that cannot be written is dropped.
+Logs often lie on the disk of the data. When that is full, writing a line raises, and the exception
+would replace the work that the line reports on.
 """
 
 import contextlib
@@ -25,18 +24,15 @@ class Unheard:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write, or drop."""
         with contextlib.suppress(OSError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Hand over what was written, or drop it."""
         with contextlib.suppress(OSError):
             self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:
-        """Be the stream in everything else."""
         return getattr(self._stream, name)
 
 
@@ -46,11 +42,11 @@ def _unheard(stream: TextIO) -> TextIO:
 
 @dataclass(slots=True)
 class LogLevel:
-    """What is logged, see `limits.LOG_LEVELS`."""
+    """The level of logs, one of `limits.LOG_LEVELS`."""
 
     name: str = "info"
     is_debug: bool = False
-    """Asked for each request."""
+    """Read for each request."""
 
 
 LOG_LEVEL = LogLevel()
@@ -65,7 +61,7 @@ def set_level(name: str) -> None:
 
 @contextlib.contextmanager
 def silenced() -> Iterator[None]:
-    """Log nothing meanwhile: for commands that work on a node's disk, and say so themselves."""
+    """Log nothing meanwhile: for commands that work on a node's disk and report themselves."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
@@ -75,7 +71,7 @@ def silenced() -> Iterator[None]:
 
 
 def traced(logger: object, method: str, line: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """Say in a line of which request it is, if it is of one that says so itself."""
+    """Add the trace context of the request in which a line is logged."""
     if trace := TRACEPARENT.get():
         line.setdefault("traceparent", trace)
     return line
@@ -84,17 +80,16 @@ def traced(logger: object, method: str, line: MutableMapping[str, Any]) -> Mappi
 def _named(
     node: str, logger: object, method: str, line: MutableMapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Say in a line which node says it, where that is known."""
+    """Add the node's id to a line, if it is known."""
     if node:
         line.setdefault("node", node)
     return line
 
 
 class Libraries(logging.Handler):
-    """Takes what libraries log, such as asyncio, and says it as everything else is said."""
+    """Logs what libraries such as asyncio log, in the form of the other lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log a line in the form of the others."""
         said = structlog.get_logger(record.name)
         said.log(record.levelno, record.getMessage(), source=record.name, exc_info=record.exc_info)
 
@@ -102,7 +97,7 @@ class Libraries(logging.Handler):
 def set_up(form: str, level: str = "info", node: str = "") -> None:
     """Log to standard error, as `text`, as `json`, or (`auto`) as text on a terminal.
 
-    node: who is named in each line, since several may write to one file; "" for nobody.
+    node: the id that each line names, since several nodes may write to one file; "" for none.
     """
     sys.stdout, sys.stderr = _unheard(sys.stdout), _unheard(sys.stderr)
     text = form == "text" or (form == "auto" and sys.stderr.isatty())

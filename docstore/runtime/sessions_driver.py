@@ -15,7 +15,7 @@ from docstore.sessions.machine import Sessions
 from docstore.wire.sessions_messages import Reply
 
 ReadIndex = Callable[[Sequence[int], float], Awaitable[Mapping[int, tuple[int, int]]]]
-"""(slots, timeout in s) -> slot -> (epoch, decided), of those that this node is sure to own."""
+"""(slots, timeout in s) -> slot -> (epoch, decided) of the slots that this node surely owns."""
 
 
 class SessionsDriver(Stepping[SessionEvent, Confirm]):
@@ -38,7 +38,6 @@ class SessionsDriver(Stepping[SessionEvent, Confirm]):
         self._documents = DocumentClient(documents, self.feed, broken)
 
     async def stop(self) -> None:
-        """Answer no call any more."""
         self.end()
         for task in self._confirming:
             task.cancel()
@@ -58,7 +57,6 @@ class SessionsDriver(Stepping[SessionEvent, Confirm]):
         return future
 
     def perform(self, effect: Confirm) -> None:
-        """Perform an effect that no other machine has."""
         self.loop.call_soon(self._confirm, effect)
 
     def _confirm(self, effect: Confirm) -> None:
@@ -67,7 +65,7 @@ class SessionsDriver(Stepping[SessionEvent, Confirm]):
         task.add_done_callback(self._confirming.discard)
 
     async def _confirmed(self, effect: Confirm) -> None:
-        """Have a majority say that the slots of these documents are still ours."""
+        """Have a majority confirm that this node still owns the slots of these documents."""
         core = self.machine.core
         slots = {link: core.view.slot_of(link) for link in effect.links}
         found = await self._read_index(list(slots.values()), effect.timeout_s)

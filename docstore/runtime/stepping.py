@@ -1,7 +1,7 @@
-"""How a pure machine runs against a real clock: feed an event, perform the list, flush the turn.
+"""Runs a pure machine against a real clock: feed an event, perform its effects, flush the turn.
 
-One thread, run to completion: while a list is performed no other event is fed. The messages of one
-turn of the loop leave together at its end, without a delay.
+One thread, run to completion: no event is fed while effects are performed. The messages of one turn
+of the event loop leave together at its end, without a delay.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ F_co = TypeVar("F_co", covariant=True)
 T = TypeVar("T")
 
 Shared = Send[Any] | Give[Any] | Persist[Any] | Read[Any] | Ask | Survey | Alarm
-"""The effects that `Stepping` performs itself. A machine's other effects are its own."""
+"""The effects that `Stepping` performs itself. All others are a machine's own."""
 
 TICK_S = 0.05
 
@@ -35,7 +35,7 @@ log = structlog.get_logger("docstore.runtime.stepping")
 
 
 def clock() -> float:
-    """Return the machines' clock: monotonic, and not standing still while the machine sleeps.
+    """Return the machines' clock: monotonic, and running on while the computer sleeps.
 
     A lease must run out in that time as well.
     """
@@ -46,45 +46,46 @@ class Machine(Protocol[E_contra, F_co]):
     """A pure machine: time is an argument, and effects are returned."""
 
     def step(self, event: E_contra, now: float) -> Sequence[F_co]:
-        """Return what `event` at `now` (monotonic seconds) asks of the world, in order."""
+        """Return the effects of `event` at `now` (monotonic seconds), in order."""
 
     @property
     def wants_turn(self) -> bool:
-        """Say whether something waits for TurnEnded."""
+        """Say whether the machine waits for TurnEnded."""
 
 
 class Links(Protocol):
     """The links to other nodes, as a driver uses them."""
 
     def send(self, to: str, message: Any) -> None:
-        """Send at the end of the turn, or drop it."""
+        """Queue a message for the end of the turn, or drop it."""
 
     def flush(self) -> None:
-        """End the turn."""
+        """Write the messages of this turn."""
 
 
 class NoLinks:
     """The links of a machine that sends nothing."""
 
     def send(self, to: str, message: Any) -> None:
-        """Fail: nothing is sent."""
+        """Fail: this machine sends nothing."""
         raise AssertionError(message)
 
     def flush(self) -> None:
-        """Send nothing."""
+        """Do nothing."""
 
 
 class Stepping(Generic[E, F]):
     """The driver of a machine, with a disk or without, a client of documents or not.
 
-    E: the machine's events. F: its own effects, so that mypy finds those that no driver performs.
+    E: the machine's events. F: its own effects; mypy rejects a machine with an effect that is
+    neither shared nor in F.
     """
 
     _disk: DiskIO[Any, Any, Any]
     bytes_of: Callable[[Sequence[Any]], int]
-    """Both for a machine that has Persist and Read. bytes_of: the size of the bodies in writes."""
+    """Both only for a machine with Persist and Read. bytes_of: the size of the bodies in writes."""
     _documents: DocumentClient
-    """For a machine that has Ask and Survey."""
+    """Only for a machine with Ask and Survey."""
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class Stepping(Generic[E, F]):
         links: Links,
         table: Table,
     ) -> None:
-        """table: what is kept of the machine's steps."""
+        """table: the shapes in which the flight recorder keeps the machine's steps."""
         self.loop = asyncio.get_running_loop()
         self.links = links
         self.recorder = Recorder(table)
@@ -100,16 +101,16 @@ class Stepping(Generic[E, F]):
         self._requests = PendingRequests[Any](self.loop)
         self._dumps = Causes()
         self._of_nobody = Context()
-        """In which a turn ends: it is no single request's."""
+        """The context of a turn's end, which belongs to no single request."""
         self._machine = machine
         self._turn_planned = False
         self._performing = False
         self._ticker: asyncio.TimerHandle | None = None
 
     def feed(self, event: E) -> None:
-        """Give the machine an event and perform what it asks, in order.
+        """Give the machine an event and perform its effects, in order.
 
-        Not to be called while a list is performed: what it asks would overtake the rest.
+        Must not be called while effects are performed: those of this event would overtake the rest.
         """
         if self.stopped:
             return
@@ -143,11 +144,11 @@ class Stepping(Generic[E, F]):
             self.loop.call_soon(self._end_turn, context=self._of_nobody)
 
     def perform(self, effect: F) -> None:
-        """Perform an effect that no other machine has."""
+        """Perform one of the machine's own effects."""
         raise AssertionError(effect)
 
     def step(self, event: E) -> Sequence[Shared | F]:
-        """Step the machine, and keep the event and the effects."""
+        """Step the machine, and record the event and the effects."""
         now = clock()
         try:
             effects = self._machine.step(event, now)
@@ -156,22 +157,22 @@ class Stepping(Generic[E, F]):
             raise
         try:
             self.recorder.note(now, event, effects)
-        except Exception as error:  # noqa: BLE001 - what cannot be kept must not stop what happens
+        except Exception as error:  # noqa: BLE001 - a failed record must not stop the effects
             self._cannot_keep(error)
         return effects
 
     def alarm(self, effect: Alarm, what: str) -> None:
-        """Tell the operator of what must never happen, and what this node did before."""
+        """Log a violated invariant, and the steps of this node before it."""
         log.error("alarm", what=what)
         self._tell(effect, what)
 
     def _tell(self, last: E | Alarm, why: str) -> None:
-        """Put the last steps into the log, once for each cause. The machine's work goes on."""
+        """Log the last steps, once for each cause. The machine keeps running."""
         try:
             self.recorder.consider(clock(), last, ())
             if self._dumps.is_first(why):
                 dump(log.error, why, [self.recorder])
-        except Exception as error:  # noqa: BLE001 - effects wait to be performed
+        except Exception as error:  # noqa: BLE001 - effects still have to be performed
             self._cannot_keep(error)
 
     def _cannot_keep(self, error: Exception) -> None:
@@ -180,20 +181,18 @@ class Stepping(Generic[E, F]):
             log.error(why)
 
     def queue_of(self, query: Any) -> Queue[Any]:
-        """Return where a query waits for the disk."""
         return self._disk.queues[0]
 
     def tick(self) -> None:
-        """Say what time it is."""
         tick: Any = Tick(time.time_ns() // 1000)
         self.feed(tick)
 
     def after_turn(self) -> None:
-        """Begin what waits for the end of a turn, after the frames have left."""
+        """Begin the work that waits for the end of a turn. Called after the frames have left."""
 
     @property
     def in_flight(self) -> int:
-        """Return how many requests of this node's clients are not answered yet."""
+        """Return the number of this node's client requests without an answer."""
         return self._requests.in_flight
 
     def start(self) -> None:
@@ -201,13 +200,13 @@ class Stepping(Generic[E, F]):
         self._tick()
 
     def end(self) -> None:
-        """Feed nothing any more."""
+        """Feed no event any more."""
         self.stopped = True
         if self._ticker is not None:
             self._ticker.cancel()
 
     def feed_later(self, event: E) -> None:
-        """Give the machine an event that comes out of the middle of another one's list."""
+        """Feed an event in the next turn: another machine's effects are being performed now."""
         self.loop.call_soon(self.feed, event)
 
     def _end_turn(self) -> None:
@@ -226,7 +225,7 @@ class Stepping(Generic[E, F]):
 
 
 class PendingRequests(Generic[T]):
-    """Requests of this node's clients that wait for the machine's answer. It keeps deadlines."""
+    """Requests of this node's clients without an answer. The machine keeps their deadlines."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -235,35 +234,34 @@ class PendingRequests(Generic[T]):
 
     @property
     def in_flight(self) -> int:
-        """Return how many requests have a client that still waits."""
+        """Return the number of requests with a client that still waits."""
         return sum(not waiting.done() for waiting in self._waiting.values())
 
     def next_number(self, count: int = 1) -> int:
-        """Return a number for a request; the first one for so many."""
+        """Return a request number, the first of `count` consecutive ones."""
         first = self._next
         self._next += count
         return first
 
     def wait(self, number: int) -> "asyncio.Future[T]":
-        """Return a future for the answer to a request."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._waiting[number] = future
         return future
 
     def wait_batch(self, first: int, count: int) -> "asyncio.Future[list[T]]":
-        """Return a future for the answers to so many requests, in their order."""
+        """Return a future for the answers to `count` requests, in their order."""
         batch = _RequestBatch[T](first, count, self._loop.create_future())
         self._waiting.update(dict.fromkeys(range(first, first + count), batch))
         return batch.all
 
     def refused(self) -> "asyncio.Future[T]":
-        """Return a cancelled future, since the machine runs no more."""
+        """Return a cancelled future, since the machine has stopped."""
         future: asyncio.Future[T] = self._loop.create_future()
         future.cancel()
         return future
 
     def answer(self, number: int, answer: T) -> None:
-        """Answer a request, if its client still waits."""
+        """Answer a request, unless its client has gone."""
         waiting = self._waiting.pop(number)
         if isinstance(waiting, _RequestBatch):
             waiting.answer(number, answer)
@@ -271,7 +269,6 @@ class PendingRequests(Generic[T]):
             waiting.set_result(answer)
 
     def cancel(self) -> None:
-        """Cancel all requests without an answer."""
         for waiting in self._waiting.values():
             waiting.cancel()
 
@@ -288,16 +285,14 @@ class _RequestBatch(Generic[T]):
         self._answers: list[T | None] = [None] * count
 
     def answer(self, number: int, answer: T) -> None:
-        """Keep one; the last one completes them."""
+        """Keep one answer; the last one completes the batch."""
         self._answers[number - self._first] = answer
         self._missing -= 1
         if not self._missing and not self.all.done():
             self.all.set_result(cast(list[T], self._answers))
 
     def done(self) -> bool:
-        """Say whether the client waits no more."""
         return self.all.done()
 
     def cancel(self) -> None:
-        """Leave who waits without an answer."""
         self.all.cancel()

@@ -1,7 +1,7 @@
-"""What a node's clients can ask of streams, wherever the partition is led. A shell.
+"""The streams of a group, as the clients of one node use them, wherever a partition is led.
 
-Records go through the machine, which knows how to forward what must not happen twice. Reads and
-figures are asked of other nodes over `runtime/links/rpc.py`: they may be asked for again.
+Records go through the machine, which forwards what must not happen twice. Fetches and figures are
+safe to repeat and go to other nodes by `runtime/links/rpc.py`.
 """
 
 import asyncio
@@ -37,22 +37,22 @@ from docstore.wire.requests import (
 from docstore.wire.streams_messages import Produced
 
 TOPIC_KNOWN_S = 5.0
-"""How long what a topic says is believed. A partition more is noticed so much later."""
+"""Seconds for which a topic's document is taken from the cache: the delay of a new partition."""
 TOPIC_ASKED_S = 0.5
-"""What the produce of a record can do without is asked for that long."""
+"""Seconds to wait for a topic's document where the cached one would do."""
 TOPICS_KNOWN_MAX = 10_000
 WAIT_AT_ONCE_S = 5.0
-"""How long a leader lets one question wait: its sender may have gone meanwhile."""
+"""Seconds a leader lets one fetch wait: the node that asks may be gone meanwhile."""
 AGAIN_S = 0.02
 FIGURES_S = 1.0
-"""A leader that does not say its figures within that is shown without."""
+"""Seconds to wait for the figures of one leader."""
 NOT_YET = "not-committed-yet"
 NOT_SURE = frozenset({"no-leader", "not-leader"})
-"""Reads that were refused so may be asked for again, of the next leader."""
+"""Codes of refused reads that may be retried at the next leader."""
 
 
 class StreamBackend:
-    """The streams of one node, as its HTTP face sees them."""
+    """The streams of the group, as the HTTP pages of one node use them."""
 
     def __init__(
         self,
@@ -77,17 +77,17 @@ class StreamBackend:
     # Topics
 
     def known_topic(self, name: str) -> Topic | None:
-        """Return what a topic said a moment ago, or last while the group has no majority."""
+        """Return a topic from the cache; the last known one while the group has no majority."""
         known = self._topics.get(name)
         is_known = known is not None and (clock() < known[1] or self._view.lacks_quorum)
         return known[0] if known is not None and is_known else None
 
     async def topic_or_last(self, name: str, partition: int | None, timeout_s: float) -> Topic:
-        """Return what a topic says, or said last while its owner does not answer.
+        """Return a topic, or the last known one while its owner does not answer.
 
-        partition: the one that the caller names. Of a topic that this node never read, it is taken
-        for granted: the leader knows whether it exists. Raises NoSuchTopic, and Unavailable where
-        the number of partitions is needed and was never read.
+        partition: the number that the caller names. Of a topic that this node never read it is
+        assumed to exist: the leader knows. Raises NoSuchTopic, and Unavailable where the number of
+        partitions is needed and was never read.
         """
         last = self._topics.get(name)
         is_needed = last is None and partition is None
@@ -102,13 +102,13 @@ class StreamBackend:
             return Topic(name=name, incarnation="", partitions=partition + 1)
 
     async def topic(self, name: str, timeout_s: float) -> Topic:
-        """Return what a topic says. Raises NoSuchTopic, Unavailable."""
+        """Return a topic from its document. Raises NoSuchTopic, Unavailable."""
         answer = await self._submit(Operation(verb="GET", link=f"{STREAMS}/{name}"), timeout_s)
         if answer.status == 404:
             self._topics.pop(name, None)
             raise NoSuchTopic(f"there is no topic {name}")
         if answer.row is None or not answer.is_success:
-            raise Unavailable(f"it is not known whether there is a topic {name}: {answer.detail}")
+            raise Unavailable(f"topic {name} could not be read: {answer.detail}")
         return self._learn(name, answer.row)
 
     def _learn(self, name: str, row: Row) -> Topic:
@@ -119,20 +119,20 @@ class StreamBackend:
         return topic
 
     def noticed(self, row: Row) -> None:
-        """Learn of a topic's document that was decided."""
+        """Expire the cached topic of a decided row."""
         factory, _, name = row.link.rpartition("/")
         if factory == STREAMS and (known := self._topics.pop(name, None)) and not row.deleted:
-            self._topics[name] = (known[0], 0.0)  # What it said last, for when it cannot be read.
+            self._topics[name] = (known[0], 0.0)  # Kept for when the document cannot be read.
 
     @property
     def members(self) -> int:
-        """Return how many members hold data."""
+        """Return the number of members that hold data."""
         return len(self._view.members)
 
     # Records
 
     async def produce(self, link: str, sent: Sent, timeout_s: float) -> Produced | Problem:
-        """Append records to a partition; return where they are, or why they are not."""
+        """Append records to a partition; return their offsets, or the reason why not."""
         asked = ProduceAsked(
             self._driver.next_request(), link, sent.acks, clock() + timeout_s,
             sent.producer, sent.flags, sent.records, sent.body,
@@ -146,8 +146,8 @@ class StreamBackend:
     ) -> Records | Problem:
         """Return records of a partition from its leader; none once `wait_s` is over.
 
-        timeout_s: how long to look for a leader, and to wait for what the token names.
-        of: the incarnation that the position is of, "" for the present one.
+        timeout_s: how long to look for a leader, and to wait until the position that the token
+        names is committed. of: the incarnation that the position is of, "" for the present one.
         """
         now = clock()
         until, give_up = now + wait_s, now + timeout_s
@@ -173,7 +173,7 @@ class StreamBackend:
                 await asyncio.sleep(AGAIN_S)
 
     async def _incarnation(self, link: str, outcome: Records | Problem, deadline: float) -> str:
-        """Return which incarnation an outcome is of, "" for one of none."""
+        """Return the incarnation that an outcome is of, "" if it is of none."""
         if isinstance(outcome, Records):
             return outcome.incarnation
         if outcome.status not in (410, 416):
@@ -182,18 +182,18 @@ class StreamBackend:
         return incarnation_of(led.name) if isinstance(led, Led) else ""
 
     async def _until_committed(self, link: str, wanted: Wanted, give_up: float) -> None:
-        """Wait until what the token names is committed, or for as long as one question may take."""
+        """Wait until the position of the token is committed, `WAIT_AT_ONCE_S` at most."""
         first = wanted._replace(origin=("beginning", 0), bytes_max=1)
         wait_s = min(give_up - clock(), WAIT_AT_ONCE_S)
         once = self._fetch_once(link, first, wait_s, give_up, refresh=False)
         outcome = await self._unless_ended(once)
-        if isinstance(outcome, Problem):  # Of which kind the next question tells.
+        if isinstance(outcome, Problem):  # The next fetch returns it.
             await asyncio.sleep(AGAIN_S)
 
     async def _unless_ended(
         self, once: Coroutine[Any, Any, Records | Problem]
     ) -> Records | Problem:
-        """Wait for an answer, but not on a node that stops: whoever waits goes elsewhere."""
+        """Wait for an answer, but return 503 at once when this node stops."""
         asking = asyncio.ensure_future(once)
         try:
             await asyncio.wait((asking, self._ends), return_when=asyncio.FIRST_COMPLETED)
@@ -204,7 +204,7 @@ class StreamBackend:
             asking.cancel()
 
     def end(self) -> None:
-        """Let nobody wait for records here any more."""
+        """Answer the waiting fetches 503, so that their clients go to another node."""
         if not self._ends.done():
             self._ends.set_result(None)
 
@@ -230,11 +230,11 @@ class StreamBackend:
         if isinstance(outcome, Records):
             outcome.incarnation = incarnation_of(led.name)
             if outcome.batches and not is_of(outcome.batches[0], place_of(led.name)):
-                return Problem(503, "not-leader", "the topic was made again: its leader is another")
+                return Problem(503, "not-leader", "the topic was recreated and has another leader")
         return outcome
 
     async def leader(self, link: str, deadline: float, *, refresh: bool) -> Led | Problem:
-        """Return who leads a partition, as far as this node knows."""
+        """Return the leader of a partition, as far as this node knows."""
         asked = LeaderAsked(self._driver.next_request(), link, deadline, refresh)
         outcome = await self._driver.request(asked)
         assert isinstance(outcome, Led | Problem)
@@ -257,7 +257,7 @@ class StreamBackend:
     # Figures and commands
 
     async def figures(self, links: Sequence[str]) -> Mapping[str, Mapping[str, object]]:
-        """Return link -> live figures, of the partitions whose leader answers."""
+        """Return link -> live figures of the partitions whose leaders answer."""
         found: dict[str, Mapping[str, Any]] = {}
         members = [
             each
@@ -268,7 +268,7 @@ class StreamBackend:
         for figures in await asyncio.gather(*asking):
             for link, each in figures.items():
                 if link not in found or found[link]["epoch"] < each["epoch"]:
-                    found[link] = each  # The other one does not know yet that it leads no more.
+                    found[link] = each  # The other node does not know yet that it lost the lead.
         return found
 
     async def _figures_of(self, member: str, links: Sequence[str]) -> Mapping[str, Any]:
@@ -287,7 +287,7 @@ class StreamBackend:
     async def command(
         self, link: str, command: tuple[str, object], timeout_s: float
     ) -> Begun | Problem:
-        """Have a partition's controller begin what an operator wants."""
+        """Have a partition's controller begin an operator's command."""
         deadline = clock() + timeout_s
         while True:
             owner = self._view.owner_of(link)
@@ -333,7 +333,7 @@ def _fetched(found: Any) -> Records | Problem:
 
 
 def _recreated(of: str, there: str) -> Problem:
-    """Return the refusal of a position in a topic that was deleted and made again."""
+    """Return the refusal of a position in a topic that was deleted and created again."""
     detail = (
         f"the position is of incarnation {of} of the topic, which was deleted; the topic of this"
         f" name has incarnation {there} now, and offsets of its own from 0 on"

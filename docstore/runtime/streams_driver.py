@@ -1,10 +1,10 @@
 """The driver of partitions: `stepping.py`, on the stream store of a node.
 
-The machines of a node never feed each other within a list: what crosses from one to the other (Ask,
-Survey, what was decided, links) comes with the next turn of the loop.
+The machines of a node never feed each other while effects are performed: Ask, Survey, decided rows
+and links reach another machine in the next turn of the loop.
 
-A disk without room is not begun again from, as it is for documents: followers may hold what this
-node has not kept. The very same writes are tried until they are kept, and nothing new is taken.
+On a full disk documents restart from what is stored. Partitions cannot, since followers may hold
+records that this node has not stored: the driver retries the same writes and takes no new ones.
 """
 
 import asyncio
@@ -45,9 +45,9 @@ from docstore.streams.events import (
 from docstore.streams.partitions import Partitions
 
 READS_AT_ONCE = 64
-"""Queries that are answered in one step: each result may be a megabyte."""
+"""Queries answered in one step: each result may have a megabyte."""
 FULL_PAUSE_S = 0.1
-"""Between two attempts to keep what a disk had no room for."""
+"""Seconds between two attempts to store writes on a full disk."""
 
 Asked = ProduceAsked | FetchAsked | LeaderAsked | FiguresAsked | CommandAsked
 
@@ -66,7 +66,7 @@ class StreamsDriver(Stepping[StreamEvent, Never]):
         documents: GroupDocuments,
         broken: Callable[[BaseException], None],
     ) -> None:
-        """broken: called when the disk has failed; nothing may be answered after it."""
+        """broken: called when the disk has failed; the node must not answer anything after it."""
         super().__init__(machine, links, TABLE)
         self.broken = broken
         self.machine = machine
@@ -81,14 +81,13 @@ class StreamsDriver(Stepping[StreamEvent, Never]):
         self._committing: asyncio.Task[None] | None = None
 
     async def stop(self) -> None:
-        """Finish the batch that is under way, unless it finds no room; cancel all requests."""
+        """Finish the batch under way, unless the disk is full; cancel all requests."""
         self.end()
         await self._documents.stop()
         await self._disk.stop()
         self._requests.cancel()
 
     def next_request(self) -> int:
-        """Return a number for a request."""
         return self._requests.next_number()
 
     def request(self, asked: Asked) -> "asyncio.Future[Outcome]":
@@ -102,13 +101,11 @@ class StreamsDriver(Stepping[StreamEvent, Never]):
         return future
 
     def after_turn(self) -> None:
-        """Store what was asked to be stored, and look up what was asked for."""
         self._disk.begin()
 
     # The disk
 
     def _submit(self, writes: Sequence[PartitionWrite], then: Then) -> None:
-        """Hand a batch over to the store."""
         self._committing = self.loop.create_task(self._commit(writes, then))
 
     async def _commit(self, writes: Sequence[PartitionWrite], then: Then) -> None:
@@ -120,8 +117,8 @@ class StreamsDriver(Stepping[StreamEvent, Never]):
         then(error)
 
     async def _wait_for_room(self, writes: Sequence[PartitionWrite]) -> bool:
-        """Commit writes again and again until there is room for them. False: given up."""
-        # The writes stay as they are: others hold them under their offsets (rule RD1).
+        """Retry a commit until there is room for it; return False if the driver stopped before."""
+        # The writes stay as they are: followers hold them under their offsets (rule RD1).
         log.warning("the disk is full: nothing is appended, reads go on")
         self.feed(Room(has_room=False))
         while not self.stopped:
@@ -135,7 +132,7 @@ class StreamsDriver(Stepping[StreamEvent, Never]):
         return False
 
     async def _make_room(self, writes: Sequence[PartitionWrite]) -> None:
-        """Do, of what waits, what makes room and what nothing else of it rests on."""
+        """Commit the trims and drops among `writes` that no other write depends on."""
         try:
             for write in writes:
                 if isinstance(write, TrimPartition):
@@ -145,10 +142,10 @@ class StreamsDriver(Stepping[StreamEvent, Never]):
                     if all(write.name not in partitions_of(other) for other in others):
                         await self._store.commit([write])
         except DiskFull:
-            return  # Not even that; the caller tries again.
+            return  # The caller tries again.
 
     async def _trim(self, write: TrimPartition) -> None:
-        """Trim, but never the last batch: without its new record, a partition's end is in it."""
+        """Trim all but the last batch: until its record is stored, it alone marks the end."""
         [found] = await self._store.read([Oldest(write.name, write.limit + 1)])
         if isinstance(found, CorruptPartition):
             return

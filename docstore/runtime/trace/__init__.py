@@ -1,1 +1,1 @@
-"""What a node did: the last steps of its machines. Drivers record them."""
+"""The flight recorder: the last steps of a node's machines, as pages and in the log."""

@@ -1,7 +1,7 @@
-"""What is shown of an event, an effect or a message: a few numbers and names, and never a body.
+"""Briefs: the few values that a trace shows of an event, effect or message, never a body.
 
-A brief is taken when somebody asks, or of what is kept for long. What its numbers mean stands once,
-in its kind; it becomes text in `lines.py`.
+A brief is taken when a trace is read, or of a step that is kept for long. Its kind names its
+values; `lines.py` makes text of it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,18 +10,17 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 OCCASION, ROUTINE, REPEATED, TURN = range(4)
-"""What a step is worth. Occasions (the end of a turn) say nothing by themselves and are kept for
-what they led to. Routine is the road of requests. What is repeated (heartbeats) is kept when it is
-not what was said the last time. Turns change who does what, and are kept longer than any number of
-requests."""
+"""Ranks of a step. An occasion (the end of a turn) is kept only for its effects. Routine is the
+path of requests. Repeated (heartbeats) is kept when it differs from the last one. A turn changes
+roles, and is kept longer than any number of requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class BriefKind:
-    """What the numbers of a brief mean.
+    """Names for the values of a brief.
 
-    facts: names of what is said once. items: names of what is said of each of many. Filters know
-    "slot", "slots" (a bitmap), "link", "partition" and "trace" by these names.
+    facts: names of the single values. items: names of the values of each item. Filters know "slot",
+    "slots" (a bitmap), "link", "partition" and "trace" by these names.
     """
 
     name: str
@@ -30,25 +29,28 @@ class BriefKind:
 
 
 Brief = tuple[BriefKind, Any, Sequence[Any]]
-"""(kind, facts, items). facts: a tuple; of a kind with one fact, that one alone."""
+"""(kind, facts, items). facts: a tuple, or the value itself in a kind with one fact."""
 
 Take = Callable[[Any], Brief]
-"""Returns the brief of a thing of one type."""
+"""Returns the brief of an object of one type."""
 
 
 class Shape(NamedTuple):
-    """What things of one type are worth, and how they are shown."""
+    """The rank of objects of one type, and how to take their briefs."""
 
     rank: int
     take: Take
 
 
 Table = Mapping[type, Shape | None]
-"""Of events, effects and messages. None: it has a `message`, whose shape is meant."""
+"""Type of an event, effect or message -> shape; None: that of its `message`."""
 
 
 def facts(name: str, rank: int, paths: str = "", *, names: str = "") -> Shape:
-    """Return the shape of a thing with single values. paths: of attributes; names: if others."""
+    """Return the shape of an object with single values.
+
+    paths: attributes. names: their names in the brief, if others.
+    """
     kind = BriefKind(name, tuple((names or paths).split()))
     if not paths:
         brief: Brief = (kind, (), ())
@@ -66,10 +68,10 @@ def items(
     of: Callable[[Any], Any] | None = None,
     beside: str = "",
 ) -> Shape:
-    """Return the shape of a thing with a sequence in the attribute `many`.
+    """Return the shape of an object with a sequence in the attribute `many`.
 
-    names: of the values in each. of: takes them from an element; None: elements are as they are
-    shown. beside: attributes of the whole.
+    names: of the values of each item. of: takes these values from an element; None: elements are
+    items. beside: attributes of the object itself.
     """
     kind = BriefKind(name, tuple(beside.split()), tuple(names.split()))
     get_many = attrgetter(many)

@@ -1,7 +1,7 @@
-"""Whose request this is: the trace context (W3C) of the request that is being served.
+"""The trace context (W3C) of the request that is being served.
 
-The HTTP face sets it, drivers write it into what they are asked for, and it travels on with that.
-What gathers from many requests (the end of a turn, a commit) runs outside of all of them.
+The HTTP server sets it, drivers copy it into the operation, and it travels on with that. Work that
+combines many requests (the end of a turn, a commit) runs outside of every context.
 """
 
 from contextvars import ContextVar
@@ -10,9 +10,10 @@ TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
 """The request's `traceparent`, "" for none."""
 
 LENGTH = 55
-"""Of version 00: what a later version has more is given back to the client, and not carried."""
+"""Characters of a `traceparent` of version 00: what later versions add is returned to the client,
+but not carried."""
 
 
 def trace_id(traceparent: str) -> str:
-    """Return the id of the trace, the part that all spans of one share."""
+    """Return the id of the trace, which all of its spans share."""
     return traceparent[3:35]

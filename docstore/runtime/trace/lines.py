@@ -1,4 +1,4 @@
-"""Steps as text and as pages, and which of them are about what somebody asks for."""
+"""Steps as text and as pages, and the filter that selects them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,16 +10,17 @@ from docstore.runtime.trace.context import trace_id
 from docstore.runtime.trace.recorder import Kept, Step
 
 SHOWN = 8
-"""Items of one event or effect, and effects of one step; how many more there are is said."""
+"""Items shown of one event or effect, and effects of one step; the number of the others is added.
+"""
 TEXT_MAX = 160
 
 
 class TraceFilter(NamedTuple):
-    """What steps are looked for: one that has any of these, in any event or effect of it.
+    """Selects steps with an event or effect about a slot, a document or a partition.
 
-    slot: -1 for none; slots: of how many. link: of a document, with its slot, which is looked for
-    where no link is said. partition: `<topic>/<number>`, in whichever incarnation, with the link of
-    its document.
+    slot: -1 for none. slots: their number in the group. link: of a document; where a step names no
+    link, its slot decides. partition: `<topic>/<number>` of any incarnation, with the link of its
+    document.
     """
 
     slot: int = -1
@@ -28,7 +29,7 @@ class TraceFilter(NamedTuple):
     partition: str = ""
 
     def is_met(self, named: Mapping[str, Any]) -> bool:
-        """Say whether these values, by their names, are about it."""
+        """Say whether these named values are about the filter's slot, link or partition."""
         if self.partition and str(named.get("partition", "")).partition("@")[0] == self.partition:
             return True
         link = named.get("link")
@@ -47,14 +48,14 @@ NOTHING = TraceFilter()
 
 
 def facts_of(brief: Brief) -> dict[str, Any]:
-    """Return what is said once, by its names."""
+    """Return the single values of a brief, by name."""
     kind, facts, _ = brief
     values = (facts,) if len(kind.facts) == 1 else facts
     return dict(zip(kind.facts, values, strict=False))
 
 
 def items_of(brief: Brief) -> Iterator[dict[str, Any]]:
-    """Yield what is said of each of many, by its names."""
+    """Yield the values of each item of a brief, by name."""
     kind, _, items = brief
     if isinstance(items, bytes):
         yield {"slots": items}
@@ -64,12 +65,12 @@ def items_of(brief: Brief) -> Iterator[dict[str, Any]]:
 
 
 def is_about(step: Step, about: TraceFilter) -> bool:
-    """Say whether a step has something of what is looked for."""
+    """Say whether a step passes the filter."""
     return any(_is_kept_about(each, about) for each in (step.event, *step.effects))
 
 
 def traces_of(step: Step) -> list[str]:
-    """Return the ids of the traces of the requests in a step."""
+    """Return the trace ids of the requests in a step."""
     found: dict[str, None] = {}
     for _, brief in (step.event, *step.effects):
         for named in (facts_of(brief), *items_of(brief)):
@@ -79,7 +80,7 @@ def traces_of(step: Step) -> list[str]:
 
 
 def said(kept: Kept, direction: str, about: TraceFilter = NOTHING) -> str:
-    """Return what an event or an effect says, as text; of many those first that are asked for."""
+    """Return an event or an effect as text; items that pass the filter come first."""
     node, brief = kept
     kind: BriefKind = brief[0]
     words = [f"{direction} {node}"] if node else []
@@ -94,9 +95,9 @@ def said(kept: Kept, direction: str, about: TraceFilter = NOTHING) -> str:
 
 
 def effects_of(step: Step, about: TraceFilter = NOTHING) -> list[str]:
-    """Return the effects of a step as texts; of many those first that are asked for.
+    """Return the effects of a step as texts; those that pass the filter come first.
 
-    A term that begins has one for each slot and peer.
+    A term that begins has an effect for each slot and peer.
     """
     effects, more = step.effects, len(step.effects) - SHOWN
     if more > 0:
@@ -112,7 +113,7 @@ def line(step: Step, about: TraceFilter = NOTHING) -> str:
 
 
 def page_of(step: Step, machine: str, about: TraceFilter, wall_ahead_s: float) -> dict[str, Any]:
-    """Return a step as a page shows it. wall_ahead_s: of the clock of steps."""
+    """Return a step as JSON. wall_ahead_s: seconds from the steps' clock to the wall clock."""
     wall = step.at + wall_ahead_s
     return {
         "number": step.number,
@@ -128,7 +129,7 @@ def page_of(step: Step, machine: str, about: TraceFilter, wall_ahead_s: float) -
 
 def _is_kept_about(kept: Kept, about: TraceFilter) -> bool:
     sender, brief = kept
-    if sender.startswith("/") and about.is_met({"link": sender}):  # A subscription.
+    if sender.startswith("/") and about.is_met({"link": sender}):  # A subscription's link.
         return True
     return about.is_met(facts_of(brief)) or any(about.is_met(item) for item in items_of(brief))
 

@@ -1,6 +1,6 @@
-"""The trace of the machine of documents.
+"""The trace table of documents.
 
-Names of documents, versions, ballots and sizes; never a document, a key or a packed register.
+It has links, versions, ballots and sizes; never a document, a key or a packed register.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ _TRACE = Operation.__slots__.index("trace")
 
 
 def _operation(forwarded: messages.Forwarded) -> tuple[Any, ...]:
-    """Return what is kept of one on its way; it is a plain tuple when it comes from a node."""
+    """Return the values of a forwarded operation, a plain tuple when another node sent it."""
     verb, link, body, *_ = fields = forwarded.operation
     trace = fields[_TRACE] if len(fields) > _TRACE else ""
     return (forwarded.boot, forwarded.seq, forwarded.attempt, verb, link, len(body), trace)
@@ -146,7 +146,7 @@ def _persist(effect: Persist[Write]) -> Brief:
 
 
 def _also(write: Write) -> list[tuple[Any, ...]]:
-    """Return what a write does: its name, its slot if it has one, up to which row."""
+    """Return the values of a write: its name, its slot if it has one, and the last row."""
     name = type(write).__name__
     match write:
         case Append(rows) | Base(rows):
@@ -210,15 +210,15 @@ _state = itemgetter(12)
 
 
 def bytes_of_rows(rows: Iterable[Row]) -> int:
-    """Return the bytes of the documents in rows."""
+    """Return the size of the documents in rows."""
     return sum(map(len, map(_state, rows)))
 
 
 def bytes_of(writes: Iterable[Write]) -> int:
-    """Return the bytes of the documents that are written."""
+    """Return the size of the documents in writes."""
     return sum(bytes_of_rows(each.rows) for each in writes if type(each) is Append)
 
 
 def bytes_read(results: Iterable[Result]) -> int:
-    """Return the bytes of the documents that were read."""
+    """Return the size of the documents in query results."""
     return sum(bytes_of_rows(each) for each in results if type(each) is list)

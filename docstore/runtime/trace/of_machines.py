@@ -1,4 +1,4 @@
-"""Trace tables: what machines have in common, and those of sessions and webhooks."""
+"""Trace tables: the events and effects that machines share, and those of sessions and webhooks."""
 
 from operator import itemgetter
 from typing import Any, get_args, get_origin
@@ -33,7 +33,7 @@ def _ask(effect: effects.Ask) -> Brief:
 
 
 def answers(name: str) -> Shape:
-    """Return the shape of the results of queries: their tokens."""
+    """Return the shape of query results: their tokens."""
     return items(name, OCCASION, "answers", "token", of=itemgetter(slice(0, 1)))
 
 
@@ -57,11 +57,14 @@ _COMMON: Table = {
     effects.Survey: facts("Survey", OCCASION, "token"),
     effects.Alarm: facts("Alarm", TURN, "what"),
 }
-"""The events and effects that look the same in the traces of all machines."""
+"""Events and effects that look the same in the traces of all machines."""
 
 
 def common(*unions: Any) -> Table:
-    """Return the shapes of those that a machine has. unions: its events, its effects."""
+    """Return the shapes of a machine's shared events and effects.
+
+    unions: its events, its effects.
+    """
     known = {get_origin(each) or each for union in unions for each in get_args(union)}
     return {each: shape for each, shape in _COMMON.items() if each in known}
 
@@ -81,7 +84,7 @@ SESSIONS: Table = {
     ),
     session_effects.Confirm: items("Confirm", ROUTINE, "links", "link", of=_alone, beside="token"),
 }
-"""All events, effects and messages of `docstore/sessions`. Never the argument of a call."""
+"""All events, effects and messages of `docstore/sessions`; never the argument of a call."""
 
 _CALL = BriefKind("Call", ("bytes",))
 _SAVE = BriefKind("Save", ("change",))
@@ -116,4 +119,4 @@ WEBHOOKS: Table = {
     webhook_effects.Wait: facts("Wait", ROUTINE, "until for_news"),
     webhook_effects.Leave: facts("Leave", TURN),
 }
-"""The events and effects of `docstore/subscriptions`. Never a change, a secret or a URL."""
+"""All events and effects of `docstore/subscriptions`; never a change, a secret or a URL."""

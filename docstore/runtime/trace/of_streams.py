@@ -1,4 +1,4 @@
-"""The trace of the partition machine: names, epochs, offsets and sizes."""
+"""The trace table of partitions: names, epochs, offsets and sizes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
@@ -49,7 +49,7 @@ def _appended(partition: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _append(message: messages.Append) -> Brief:
-    """Return what is kept of records on their way, or of news of the high watermark alone."""
+    """Return the brief of appended records, or of a high watermark alone."""
     return _APPEND, (), list(map(_appended, message.partitions))
 
 
@@ -138,12 +138,12 @@ TABLE: Table = {
 
 
 def bytes_of(writes: Iterable[PartitionWrite]) -> int:
-    """Return the bytes of the batches that are written."""
+    """Return the size of the batches in writes."""
     found = (each.batches for each in writes if type(each) is AppendBatches)
     return sum(len(batch) for batches in found for _, batch in batches)
 
 
 def bytes_found(results: Iterable[PartitionResult]) -> int:
-    """Return the bytes of the batches that were read."""
+    """Return the size of the batches in query results."""
     found = (each for result in results if isinstance(result, list) for each in result)
     return sum(len(each) for each in found if isinstance(each, bytes))

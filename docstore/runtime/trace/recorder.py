@@ -1,14 +1,14 @@
 """A flight recorder: the last steps of one machine, bounded in number and in bytes.
 
-Steps in which something turns (a term, a link, the group, an alarm) are kept apart from those of
-requests, so that no load, however great, pushes the take-over out that came before it.
+Steps that change roles (a term, a link, the group, an alarm) are kept apart from those of requests,
+so that no load can push out the take-over before it.
 
-A PUT is a dozen steps on three nodes. Of the routine the very events and effects are kept, and made
-brief when somebody asks: a look at a type and two appends. What costs is that their memory is not
-used again at once. So the last few steps are always there, and of all others only so many as there
-is room for between two ticks: all while there is little to do, and a part, without a hole in it,
-under load. Drivers say how many bytes come in where they know it anyway (`carried`), and each tick
-lets those steps go that came before the last BYTES_MAX.
+A PUT is a dozen steps on three nodes. Routine steps are kept as the objects themselves, at a type
+lookup and two appends each; their briefs are taken when a trace is read. The cost is that their
+memory is not reused at once. So the recorder keeps the last few routine steps always, and of the
+others as many per tick as have room: all under little load, an unbroken part under heavy load.
+Drivers count the bytes that come in (`carried`), and each tick drops the steps before the last
+BYTES_MAX.
 """
 
 import itertools
@@ -23,25 +23,25 @@ from docstore.runtime.trace.brief import OCCASION, REPEATED, ROUTINE, TURN, Brie
 STEPS_MAX = 1_024
 STEPS_A_TICK = 32
 LAST = 32
-"""So many of the routine are kept between two ticks; and so many are always there."""
+"""Routine steps recorded per tick at most, and kept at least."""
 BYTES_MAX = 2 << 20
-"""Of the bodies in each of the two rings of a machine; and a node has three machines."""
+"""Bytes of bodies that each of the two rings of a machine may hold; a node has three machines."""
 ITEM_BYTES = 200
-"""Of a turn that speaks of many, for each of them."""
+"""Bytes counted for each item of a kept turn."""
 
 _numbers = itertools.count(1)
-"""Of steps, through all machines of a process: their order."""
+"""Numbers of steps: their order over all machines of a process."""
 _number = itemgetter(0)
 
 Kept = tuple[str, Brief]
-"""(the node that it came from or goes to, "" for none; what it says)."""
+"""(node that it came from or goes to, "" for none; its brief)."""
 
 _Entry = tuple[int, float, Any, Sequence[Any], int, int]
 """(number, at, event, effects, ...) of a step."""
 
 
 class Step(NamedTuple):
-    """One step of a machine. at: on its clock. left_out: steps of the routine just before it."""
+    """One step of a machine. at: on its clock. left_out: routine steps dropped just before it."""
 
     number: int
     at: float
@@ -51,7 +51,7 @@ class Step(NamedTuple):
 
 
 class Recorder:
-    """Keeps what a driver notes, step by step."""
+    """The recorded steps of one machine."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class Recorder:
         steps_a_tick: int = STEPS_A_TICK,
         briefly: bool = False,
     ) -> None:
-        """briefly: keep briefs of the routine as well. It costs more, and holds no bodies."""
+        """briefly: keep routine steps as briefs, too: slower, but no body stays in memory."""
         self.carried = 0
-        """Bytes of bodies that have come in, ever; for drivers to add to."""
+        """Bytes of bodies that have come in so far; drivers add to it."""
         self._table = table
         self._ranks = {each: shape.rank for each, shape in table.items() if shape is not None}
         self._bytes_max = bytes_max
@@ -73,16 +73,16 @@ class Recorder:
         self._noted = 0
         self._routine: deque[_Entry] = deque(maxlen=steps_max)
         self._last: deque[_Entry] = deque(maxlen=LAST)
-        """Both: the last numbers are `carried`, and how many of the routine there were by then."""
+        """In both rings an entry ends with `carried` and the count of routine steps at its time."""
         self._turns: deque[_Entry] = deque()
-        """The last numbers are the step's own size, and 0."""
+        """An entry ends with the step's size, and 0."""
         self._turns_max = steps_max
         self._turns_size = 0
         self._repeated: dict[tuple[str, str, str], Brief] = {}
-        """(direction, node, kind) -> what was said the last time."""
+        """(direction, node, kind) -> the brief of the last time."""
 
     def note(self, at: float, event: Any, effects: Sequence[Any]) -> None:
-        """Keep a step, unless it says nothing."""
+        """Keep a step, unless it is an occasion without effects."""
         rank = self._ranks.get(type(event))
         if rank is None:
             rank = self._ranks[type(event.message)]
@@ -105,7 +105,7 @@ class Recorder:
             self._routine.append(entry)
 
     def consider(self, at: float, event: Any, effects: Sequence[Any]) -> None:
-        """Keep a step by all that is in it, for as long as that is worth."""
+        """Keep a step by the highest rank of its event and effects."""
         said = self._brief(event)
         rank = self._rank("from", event, said)
         asked = []
@@ -128,7 +128,7 @@ class Recorder:
             self._turns_size -= self._turns.popleft()[4]
 
     def trim(self) -> None:
-        """Let steps go that hold more than there is room for; called at each tick."""
+        """Drop steps that hold more bytes than there is room for. Called at each tick."""
         self._room = self._steps_a_tick
         least = self.carried - self._bytes_max
         for ring in (self._routine, self._last):
@@ -136,12 +136,12 @@ class Recorder:
                 ring.popleft()
 
     def steps(self) -> Iterator[Step]:
-        """Yield what is kept, the oldest first."""
+        """Yield the kept steps, the oldest first."""
         latest = noted_before = 0
         for entry in merge(self._turns, self._routine, self._last, key=_number):
             number, at, event, effects, _, noted = entry
             if number == latest:
-                continue  # It is one of the last, and there was room for it as well.
+                continue  # It is in both rings.
             latest, left_out = number, 0
             if noted:
                 left_out = noted - noted_before - 1 if noted_before else 0
@@ -150,7 +150,7 @@ class Recorder:
             yield Step(number, at, self._brief(event), asked, left_out)
 
     def _rank(self, direction: str, thing: Any, said: Kept) -> int:
-        """Return what a thing is worth: what is repeated without news is an occasion."""
+        """Return the rank of an object; a repeated one that says nothing new is an occasion."""
         rank = self._shape(thing).rank
         if rank != REPEATED:
             return rank
@@ -163,7 +163,7 @@ class Recorder:
         return ROUTINE
 
     def _brief(self, thing: Any) -> Kept:
-        """Return what an event or an effect says, unless that is what it is."""
+        """Return the brief of an event or effect, unless it is one already."""
         if type(thing) is tuple:
             return thing
         shape = self._shape(thing)

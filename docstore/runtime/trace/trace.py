@@ -1,4 +1,4 @@
-"""The trace of one node: the recorders of its machines, as one."""
+"""The trace of one node: its machines' recorders as one, as pages and in the log."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import merge
@@ -10,10 +10,10 @@ from docstore.runtime.trace.recorder import Recorder, Step
 
 
 class Trace:
-    """What the machines of a node did."""
+    """The recorded steps of a node's machines."""
 
     def __init__(self, recorders: Mapping[str, Recorder]) -> None:
-        """recorders: name of a machine -> its own."""
+        """recorders: name of a machine -> its recorder."""
         self.recorders = recorders
 
     def page(
@@ -21,7 +21,8 @@ class Trace:
     ) -> list[dict[str, Any]]:
         """Return the last `limit` steps about something, the newest last.
 
-        after: a step's number; only later ones. now, wall_now: the clock of steps, and the time.
+        after: a step's number; only later steps. now, wall_now: the steps' clock, and the wall
+        clock.
         """
         every = merge(
             *(self._steps(name) for name in self.recorders), key=lambda each: each[1].number
@@ -45,17 +46,17 @@ class Trace:
 
 STEPS_DUMPED = 50
 CAUSES_MAX = 16
-"""After so many the log is told of alarms alone: a broken disk may have one for each slot."""
+"""Causes after which only alarms are logged: a broken disk may have one cause for each slot."""
 
 
 class Causes:
-    """What has been dumped for."""
+    """The causes for which steps were logged."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
 
     def is_first(self, why: str) -> bool:
-        """Say whether to dump for this, and remember that it was done."""
+        """Say whether a cause is new, and remember it."""
         if why in self._known or len(self._known) >= CAUSES_MAX:
             return False
         self._known.add(why)
