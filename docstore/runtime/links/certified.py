@@ -1,7 +1,7 @@
-"""Links with TLS: a peer is the node that its certificate names, or it is nobody.
+"""Links with TLS: a peer must be the node that its certificate names.
 
-Whoever has no certificate of ours does not come through the handshake. Who has one, and says in its
-Hello that it is another node, is hung up on before anything is answered.
+The handshake fails for a peer without a certificate of this group's CA. A peer that has one, but
+names another node in its Hello, is disconnected before it gets an answer.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from docstore.runtime.tls.accepting import CLOSE_S, Entrance, Strangers, TlsServ
 from docstore.runtime.tls.credentials import Credentials, UntrustedPeer
 
 HANDSHAKES_MAX = 256
-"""Those that may stand half-way at the same time, each an open file."""
+"""Handshakes under way at the same time, each an open file."""
 HANDSHAKE_S = 2.0
 
 
 class Certified:
-    """What links do with the certificates of peers."""
+    """Checks the certificates of peers, and makes the TLS contexts of links."""
 
     def __init__(self, credentials: Credentials) -> None:
         self.counters: Counter[str] = Counter()
@@ -30,7 +30,7 @@ class Certified:
     async def listen(
         self, protocol: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> TlsServer:
-        """Let peers come. Raises OSError when the port is taken."""
+        """Listen for peers. Raises OSError when the port is taken."""
         entrance = Entrance(
             context=self._accepting, protocol=protocol, failed=self._strangers.tell,
             enter=self._enter, leave=self._leave, patience_s=HANDSHAKE_S,
@@ -38,15 +38,15 @@ class Certified:
         return await listen(entrance, host, port)
 
     def dialling(self) -> dict[str, Any]:
-        """Return what a connection is made with."""
+        """Return the TLS arguments of `create_connection`."""
         context = self._credentials.contexts.dialling
         return {"ssl": context, "ssl_handshake_timeout": HANDSHAKE_S,
                 "ssl_shutdown_timeout": CLOSE_S}  # fmt: skip
 
     def is_of(self, transport: asyncio.BaseTransport, node: str) -> bool:
-        """Say whether a node is at the other side of a connection, by what is believed now.
+        """Say whether the certificate at the other end is a node's, by the files as they are now.
 
-        The files may have changed since its handshake, even since that of one just made.
+        They may have changed since the handshake, even since that of a connection just made.
         """
         shown: ssl.SSLObject = transport.get_extra_info("ssl_object")
         try:
@@ -58,18 +58,18 @@ class Certified:
         if node not in nodes:
             why_not = f"its certificate is of {', '.join(sorted(nodes))}, not of {node}"
         elif not self._credentials.still_knows(leaf, shown.context):
-            why_not = f"the CA that {node} was known by has gone"
+            why_not = f"the CA that signed the certificate of {node} is no longer trusted"
         else:
             return True
         self.turned_away(_address(transport), why_not)
         return False
 
     def turned_away(self, address: str, why: str) -> None:
-        """Count one who is no peer of ours."""
+        """Count a connection that is no peer's."""
         self._strangers.tell(address, why)
 
     def failed(self, peer: str, error: OSError) -> None:
-        """Count one whom we have dialled if it is no peer of ours, or says that we are none."""
+        """Count a dialled node that is no peer, or that rejects this node's certificate."""
         if isinstance(error, ssl.SSLError):
             self.turned_away(peer, in_words(error))
 
@@ -83,7 +83,7 @@ class Certified:
 
     def _enter(self, address: str) -> str:
         self._half_way += 1
-        return "too many are half-way" if self._half_way > HANDSHAKES_MAX else ""
+        return "too many handshakes are under way" if self._half_way > HANDSHAKES_MAX else ""
 
     def _leave(self, address: str) -> None:
         self._half_way -= 1

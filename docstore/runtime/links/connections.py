@@ -1,6 +1,6 @@
-"""The two ends of a connection between nodes: the dialler writes, the node that accepted reads.
+"""The two ends of a connection between nodes: the node that dialled writes, the other one reads.
 
-Only greetings, which ask whether the connection carries anything, are answered on it.
+Only greetings, which test whether the connection carries anything, are answered on it.
 """
 
 import asyncio
@@ -19,23 +19,23 @@ from docstore.wire.link_messages import Greeting, Hello, Message, OfLinks, Relay
 SEND_BUFFER_BYTES_MAX = 64 << 20
 HELLO_TIMEOUT_S = 2.0
 SILENCE_MAX_S = 5.0
-"""A peer's heartbeats come five times a second: one that is silent for longer has vanished."""
+"""Seconds of silence after which a connection is closed. A peer sends five heartbeats a second."""
 
 
 PEERS_MAX = 1_000
-"""Names come from outside."""
+"""Peers kept in `Refusals`. Their names come from outside."""
 
 log = structlog.get_logger("docstore.runtime.links.peers")
 
 
 class Refusals:
-    """Peer -> why it was refused last."""
+    """Peer -> the reason of its last refusal. A refused peer dials again every second."""
 
     def __init__(self) -> None:
         self._told: dict[str, str] = {}
 
     def tell(self, peer: str, why: str) -> None:
-        """Log that a peer is refused, unless the same was said of it before."""
+        """Log that a peer is refused, unless it was refused last time for the same reason."""
         if self._told.get(peer) == why:
             return
         if len(self._told) >= PEERS_MAX:
@@ -44,11 +44,10 @@ class Refusals:
         log.info("peer refused", peer=peer, why=why)
 
     def admitted(self, peer: str) -> None:
-        """A peer is let in: if it is refused again, that is news."""
+        """Forget a peer's refusal, so that the next one is logged."""
         self._told.pop(peer, None)
 
     def is_refused(self, peer: str) -> bool:
-        """Say whether a peer was refused when it was last met."""
         return peer in self._told
 
 
@@ -56,8 +55,8 @@ class Refusals:
 class PeerEvents:
     """Callbacks from the links to the node. All are called in the event loop.
 
-    hello: gives the opening frame to show to a peer ("" while its id is not known).
-    admit: says why a peer's Hello is refused, None if it is welcome.
+    hello: returns the opening frame for a peer ("" while its id is not known). admit: returns the
+    reason for refusing a peer's Hello, None to accept it.
     """
 
     hello: Callable[[str], Hello]
@@ -79,10 +78,10 @@ class AllLinks(Protocol):
     ways: "dict[str, Outbound | Detour]"
     refusals: Refusals
     of_links: "Callable[[Inbound, OfLinks], None]"
-    """Takes what a peer says to the links themselves."""
+    """Takes a peer's message to the links themselves."""
 
     def deliver(self, peer: str, configuration: int, messages: Sequence[Message | OfLinks]) -> None:
-        """Hand over what a peer has said."""
+        """Hand a peer's messages to the node."""
 
     def dialled(self) -> Collection[str]:
         """Return the peers that this node keeps connections to."""
@@ -91,10 +90,10 @@ class AllLinks(Protocol):
         """Say whether a connection from a peer is open."""
 
     def silenced(self, peer: str) -> None:
-        """Learn that the last connection from a peer has broken."""
+        """Note that the last connection from a peer has broken."""
 
     def proposal(self, peer: str) -> int:
-        """Return the protocol to be proposed to a peer."""
+        """Return the protocol to propose to a peer."""
 
     def propose(self, peer: str, protocol: int) -> None:
         """Propose another protocol with the next dial."""
@@ -103,11 +102,11 @@ class AllLinks(Protocol):
         """Say whether a node is at the other end, as far as TLS can tell."""
 
     def failed(self, peer: str, error: OSError) -> None:
-        """Learn why a dial failed."""
+        """Note the error of a failed dial."""
 
 
 class Inbound(Framed):
-    """A connection that a peer dialled: we read, and it is how we hear that peer."""
+    """A connection that a peer dialled: this node reads from it."""
 
     def __init__(self, links: "AllLinks") -> None:
         super().__init__()
@@ -117,12 +116,11 @@ class Inbound(Framed):
         self._watch = self._loop.call_later(HELLO_TIMEOUT_S, self._time_up)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Join the connections to be closed in the end."""
         super().connection_made(transport)
         self._links.inbound[self] = None
 
     def hello(self, hello: Hello) -> None:
-        """Admit the peer or close."""
+        """Admit the peer, or close the connection."""
         if not self._links.is_proved(self, hello.sender):
             self.close()
             return
@@ -162,11 +160,11 @@ class Inbound(Framed):
 
     @property
     def silent_s(self) -> float:
-        """Return for how long nothing has come."""
+        """Return the seconds since the last frame."""
         return self._loop.time() - self._heard_at
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """A peer that we heard on this connection is not heard any more."""
+        """Report the peer as silent if this was its last connection."""
         self._watch.cancel()
         self._links.inbound.pop(self, None)
         if self.peer is not None and not self._links.hears(self.peer):
@@ -176,7 +174,7 @@ class Inbound(Framed):
         self.close()
 
     def _still_there(self) -> None:
-        """Close a connection that is half open, so that the peer dials anew when it can."""
+        """Close a half-open connection, so that the peer dials again when it can."""
         silent_s = self.silent_s
         if silent_s >= SILENCE_MAX_S:
             self._links.counters["links_silent"] += 1
@@ -186,7 +184,7 @@ class Inbound(Framed):
 
 
 class Outbound(Framed):
-    """A connection that we dialled: we write."""
+    """A connection that this node dialled: this node writes to it."""
 
     def __init__(self, links: "AllLinks", peer: str) -> None:
         super().__init__()
@@ -200,10 +198,10 @@ class Outbound(Framed):
         self.unanswered = 0
         """Greetings since the last answer."""
         self.reaches: Mapping[str, int] = {}
-        """Nodes that the peer reaches -> in which protocol, as it said last."""
+        """Node that the peer reaches -> protocol, from its last greeting."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Open with our Hello; let the kernel give up on a peer that acknowledges nothing."""
+        """Send Hello; have the kernel close the connection if the peer acknowledges nothing."""
         super().connection_made(transport)
         assert self.transport is not None
         if not self._links.is_proved(self, self.peer):
@@ -216,7 +214,7 @@ class Outbound(Framed):
         self.transport.write(pack_hello(hello))
 
     def hello(self, hello: Hello) -> None:
-        """Check that the node that answers is the peer, and speaks our protocol."""
+        """Check that the node that answers is the peer, and uses the proposed protocol."""
         events = self._links.events
         is_meant = hello.sender == self.peer
         if is_meant and hello.protocol != self.protocol:
@@ -227,29 +225,29 @@ class Outbound(Framed):
             self.welcomed.set_result(fits and events.admit(hello) is None)
 
     def frame(self, body: bytearray) -> None:
-        """Note that the peer hears us, and which nodes it reaches."""
+        """Note that the peer answers, and which nodes it reaches."""
         answer = spoken(unpack_frame(body)[1])
         if isinstance(answer, Greeting):
             self.unanswered, self.reaches = 0, dict(answer.reaches)
 
     def hang_up(self) -> None:
-        """Close once what was written has left."""
+        """Close the connection once its buffer is written."""
         if self.transport is not None:
             self.transport.close()
 
     def flush(self, packed: Packed) -> None:
-        """Write what this turn had to say, as one frame. packed: the frames of the turn."""
+        """Write the messages of this turn as one frame. packed: the frames of the turn."""
         messages, self.queue = self.queue, []
         if self._has_room(len(messages)):
             self._write(packed.frame(self._links.configuration, messages))
 
     def say(self, message: OfLinks) -> None:
-        """Write to the links at the other end."""
+        """Write a message to the links at the other end."""
         if self._has_room(1):
             self._write(pack_frame(0, [message]))
 
     def _has_room(self, messages: int) -> bool:
-        """Say whether messages can be written; those that cannot are dropped."""
+        """Say whether messages can be written; count those that must be dropped."""
         if self.transport is None or self.transport.is_closing():
             return False
         if self.transport.get_write_buffer_size() > SEND_BUFFER_BYTES_MAX:
@@ -274,22 +272,22 @@ class Outbound(Framed):
 
 
 class Detour:
-    """Sends messages to a peer through a relay, in the place of a connection."""
+    """Sends messages to a peer through a relay, in place of a connection."""
 
     def __init__(self, links: "AllLinks", peer: str, relay: Outbound, protocol: int) -> None:
         self._links = links
         self.peer, self.relay, self.protocol = peer, relay, protocol
         self.queue: list[Message] = []
         self.doubts = 0
-        """Looks in a row that did not find it open."""
+        """Consecutive checks that found it closed."""
 
     def is_open(self) -> bool:
-        """Say whether frames reach the peer, as the relay has said last."""
+        """Say whether frames reach the peer, by the relay's last greeting."""
         is_linked = self._links.outbound.get(self.relay.peer) is self.relay
         return is_linked and self.relay.unanswered <= 1 and self.peer in self.relay.reaches
 
     def flush(self, packed: Packed) -> None:
-        """Send what this turn had to say, as one frame. packed: the frames of the turn."""
+        """Relay the messages of this turn as one frame. packed: the frames of the turn."""
         messages, self.queue = self.queue, []
         if messages:
             frame = packed.frame(self._links.configuration, messages)
@@ -298,7 +296,7 @@ class Detour:
 
 
 def spoken(messages: Sequence[Message | OfLinks]) -> OfLinks | None:
-    """Return what a frame says to the links themselves, if that is what it says."""
+    """Return the message that a frame has for the links themselves, None if it has none."""
     if messages and isinstance(messages[0], Greeting | Relayed):
         return messages[0]
     return None

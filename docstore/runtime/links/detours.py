@@ -1,13 +1,13 @@
-"""Ways around a connection that carries nothing: through one node that reaches the peer (rule E4).
+"""Detours around a connection that carries nothing, through a node that reaches the peer (rule E4).
 
-The dialler of a connection greets its peer on it five times a second, and the peer answers on the
-same connection with the peers that it reaches itself. A connection whose greetings are not answered
-for most of a second is closed, if another node reaches the peer: what is said to the peer goes
-through that node until the peer answers a dial. The machines see a link that was lost and made.
+A node greets each peer that it dialled five times a second. The peer answers on the same connection
+and names the peers that it reaches itself. A connection whose greetings get no answer for most of a
+second is closed if another node reaches the peer: messages then go through that node until the peer
+answers a dial. The machines see a link that was lost and made.
 
-The relay passes a frame on as it is, with the name of the peer that it came from; it passes on only
-what that peer says itself, and only on a connection of its own, so no frame goes through two nodes.
-It may be overtaken by what the peer says on a connection that it has made again, as on any network.
+The relay forwards a frame unchanged, with the name of its sender. It forwards only frames that
+their sender wrote itself, and only on a connection of its own, so no frame passes two relays. A
+relayed frame may arrive after later ones on a new direct connection, as on any network.
 """
 
 import asyncio
@@ -19,23 +19,24 @@ from docstore.wire.link_messages import Greeting, OfLinks, Relayed
 
 GREETING_S = 0.2
 MISSED_MAX = 2
-"""Greetings without an answer on a connection that is good enough for a relay."""
+"""Unanswered greetings on a connection that may still serve as a relay."""
 UNANSWERED_MAX = 4
-"""Greetings without an answer after which a connection carries nothing."""
+"""Unanswered greetings after which a connection counts as broken."""
 SILENT_S = 0.5
-"""A connection that has brought nothing for so long has lost what a relay brings."""
+"""Seconds without a frame after which a direct connection gives way to relayed frames."""
 SETTLED_S = 1.0
-"""After a connection has broken, what others say of the peer is older than that for as long."""
+"""Seconds after a connection broke in which greetings about the peer may be older than the break.
+"""
 
 
 class Detours:
-    """Chooses a relay for each peer without a connection that answers, and relays frames."""
+    """Chooses a relay for each peer whose connection gives no answer, and relays frames."""
 
     def __init__(self, links: AllLinks) -> None:
         self._links = links
         self._loop = asyncio.get_running_loop()
         self._broken: dict[str, float] = {}
-        """Peer -> when a connection to it broke that had carried what was said."""
+        """Peer -> when a connection to it broke that had carried messages."""
         self._timer = self._loop.call_later(GREETING_S, self._tick)
 
     def stop(self) -> None:
@@ -55,7 +56,7 @@ class Detours:
             self.choose(peer)
 
     def greeting(self) -> Greeting:
-        """Return what is said on each connection."""
+        """Return the greeting that is sent on each connection."""
         return Greeting([(peer, each.protocol) for peer, each in self._answering().items()])
 
     def _answering(self) -> Mapping[str, Outbound]:
@@ -79,7 +80,7 @@ class Detours:
         self.choose(connection.peer)
 
     def choose(self, peer: str) -> None:
-        """Find a relay to a peer without a connection of ours, or drop one that has failed."""
+        """Find a relay to a peer without a connection, or drop a relay that has failed."""
         links = self._links
         way = links.ways.get(peer)
         if peer in links.outbound:
@@ -100,7 +101,7 @@ class Detours:
     # As the relay, and as the receiver
 
     def said(self, connection: Inbound, message: OfLinks) -> None:
-        """Take what a peer says to the links themselves."""
+        """Handle a peer's message to the links themselves."""
         if isinstance(message, Greeting):
             connection.say(self.greeting())
         elif not message.source:

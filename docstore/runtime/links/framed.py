@@ -1,4 +1,4 @@
-"""A connection as frames: a byte stream that is cut into them; the first is a Hello."""
+"""A connection as frames: a byte stream that is cut into frames, of which the first is a Hello."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -18,18 +18,17 @@ class Framed(asyncio.Protocol, ABC):
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
         self.peer: str | None = None
-        """Whom we believe to be at the other end; None before that is known."""
+        """The node at the other end; None before it is known."""
         self.protocol = 0
-        """Of the connection; 0 until it is known."""
+        """The protocol of the connection; 0 until it is known."""
         self._buffer = bytearray()
         self._hello_seen = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember the transport."""
         self.transport = cast(asyncio.Transport, transport)  # uvloop has a class of its own.
 
     def data_received(self, data: bytes) -> None:
-        """Deliver the frames that are complete; garbage closes the connection."""
+        """Deliver the complete frames; a malformed one closes the connection."""
         buffer = self._buffer
         buffer += data
         start = 0
@@ -65,6 +64,6 @@ class Framed(asyncio.Protocol, ABC):
         """Take a frame of messages."""
 
     def close(self) -> None:
-        """Drop the connection, with whatever is on its way."""
+        """Drop the connection and the data in its buffers."""
         if self.transport is not None:
             self.transport.abort()

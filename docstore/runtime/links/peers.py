@@ -1,10 +1,10 @@
 """Links between nodes: one ordered TCP connection per direction and pair, frames of messages.
 
-Each node dials every other. What it dials it writes on; what it accepted it reads from. Both
-sides open with Hello, so that nobody speaks to another cluster, another node or another disk
-than it thinks. What one loop turn had to say to a peer leaves as one frame at the end of the
-turn. A peer that does not read fast enough loses messages beyond a bound; the protocol's timers
-repair that. A peer whose connection carries nothing is reached through another (`detours.py`).
+Each node dials every other one. It writes on connections that it dialled and reads from those that
+it accepted. Both sides open with Hello, so that neither talks to another cluster, node or disk than
+it expects. The messages of one turn of the loop to a peer leave as one frame at its end. A peer
+that reads too slowly loses messages beyond a bound; the protocol's timers repair that. A peer whose
+connection carries nothing is reached through another node (`detours.py`).
 """
 
 import asyncio
@@ -56,16 +56,16 @@ class PeerLinks:
         self.outbound: dict[str, Outbound] = {}
         """Peer -> the connection that this node has dialled."""
         self.ways: dict[str, Outbound | Detour] = {}
-        """Peer -> what takes messages to it: that connection, or a relay."""
+        """Peer -> the path of its messages: that connection, or a relay."""
         self._detours = Detours(self)
         self.of_links: Callable[[Inbound, OfLinks], None] = self._detours.said
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._addresses: dict[str, tuple[str, int]] = {}
         self._wake: dict[str, asyncio.Event] = {}
         self._proposals: dict[str, int] = {}
-        """Peers that did not know the greatest protocol of ours -> what is proposed to them."""
+        """Peer that did not know our greatest protocol -> the protocol proposed to it."""
         self._full: dict[Outbound | Detour, None] = {}
-        """Ways with something to say, in the order in which they got it."""
+        """Paths with queued messages, in the order in which they got them."""
         self._server: asyncio.Server | TlsServer | None = None
 
     async def start(self, host: str, port: int) -> None:
@@ -77,7 +77,7 @@ class PeerLinks:
         self._server = await loop.create_server(lambda: Inbound(self), host, port)
 
     def connect(self, peer: str, address: tuple[str, int]) -> None:
-        """Keep a connection to the peer at this address, from now on; may be called again."""
+        """Keep a connection to the peer at this address; may be called again."""
         self._addresses[peer] = address
         if peer not in self._dialling:
             self._wake[peer] = asyncio.Event()
@@ -85,7 +85,7 @@ class PeerLinks:
         self._wake[peer].set()
 
     def disconnect(self, peer: str) -> None:
-        """Dial a node no more, and close what stands to it."""
+        """Stop dialling a node, and close the connection to it."""
         self._addresses.pop(peer, None)
         self._wake.pop(peer, None)
         task = self._dialling.pop(peer, None)
@@ -99,7 +99,7 @@ class PeerLinks:
             outbound.hang_up()
 
     def send(self, peer: str, message: Message) -> None:
-        """Put a message into the frame that leaves at the end of this turn, or drop it."""
+        """Queue a message for the frame of this turn, or drop it."""
         way = self.ways.get(peer)
         if way is None:
             self.counters["messages_unsent"] += 1
@@ -108,48 +108,47 @@ class PeerLinks:
         self._full[way] = None
 
     def deliver(self, peer: str, configuration: int, messages: Sequence[Message | OfLinks]) -> None:
-        """Hand over what a peer has said, one message after the other."""
+        """Hand a peer's messages to the node, one after the other."""
         received = self.events.received
         for message in cast(Sequence[Message], messages):
             received(peer, message, configuration)
 
     def flush(self) -> None:
-        """Let the frames of this turn leave."""
+        """Write the frames of this turn."""
         packed = Packed()
         for way in self._full:
             way.flush(packed)
         self._full.clear()
 
     def is_linked(self, peer: str) -> bool:
-        """Say whether we can write to a peer."""
+        """Say whether messages to a peer have a path."""
         return peer in self.ways
 
     def dialled(self) -> Collection[str]:
-        """Return the peers that this node keeps connections to."""
         return self._addresses.keys()
 
     def protocol_of(self, peer: str) -> int:
-        """Return the protocol in which a peer that is linked is spoken to."""
+        """Return the protocol of the path to a linked peer."""
         return self.ways[peer].protocol
 
     def end_before(self, protocol: int) -> None:
-        """Close connections of earlier protocols; they are dialled anew, and admitted or not."""
+        """Close connections of earlier protocols; their peers must be admitted again."""
         for connection in [*self.inbound, *self.outbound.values()]:
             if connection.protocol < protocol:
                 connection.close()
 
     def is_proved(self, connection: Framed, node: str) -> bool:
-        """Say whether a node is at the other end, as far as TLS can tell: without it, it may be."""
+        """Say whether a node is at the other end by TLS; without TLS, take it for granted."""
         assert connection.transport is not None
         return self._certified is None or self._certified.is_of(connection.transport, node)
 
     def failed(self, peer: str, error: OSError) -> None:
-        """Say why TLS with a peer failed, if it was that; the peer may just not be there."""
+        """Log the TLS error of a failed dial; a peer that is merely down is not logged."""
         if self._certified is not None:
             self._certified.failed(peer, error)
 
     def judge_again(self) -> None:
-        """Hang up on those that would not be let in any more by what is believed now."""
+        """Close connections whose certificates are no longer accepted."""
         for each in [*self.inbound, *self.outbound.values()]:
             if self._certified is None or each.peer is None or each.transport is None:
                 continue
@@ -157,22 +156,20 @@ class PeerLinks:
                 each.close()
 
     def hears(self, peer: str) -> bool:
-        """Say whether a connection from a peer stands."""
         return any(each.peer == peer for each in self.inbound)
 
     def proposal(self, peer: str) -> int:
-        """Return the protocol to be proposed to a peer."""
         return self._proposals.get(peer, self.spoken.greatest)
 
     def propose(self, peer: str, protocol: int) -> None:
-        """Propose another protocol to a peer with the next dial, if we speak it."""
+        """Propose another protocol with the next dial, if this node speaks it."""
         if protocol in self.spoken:
             self._proposals[peer] = protocol
         else:
             log.warning("peer speaks no protocol of ours", peer=peer, protocol=protocol)
 
     def silenced(self, peer: str) -> None:
-        """The last connection from a peer has broken."""
+        """Note that the last connection from a peer has broken."""
         self.events.lost(peer)
         if peer in self.ways:
             self.events.linked(peer)
@@ -180,7 +177,7 @@ class PeerLinks:
             self._wake[peer].set()
 
     async def stop(self) -> None:
-        """Close everything; nothing is told to the node any more."""
+        """Close everything without telling the node."""
         self._detours.stop()
         for task in self._dialling.values():
             task.cancel()
@@ -195,7 +192,7 @@ class PeerLinks:
             await self._server.wait_closed()
 
     async def _dial(self, peer: str) -> None:
-        """Dial, hold, and dial again when it breaks, with a pause that grows and jitters."""
+        """Dial, hold the connection, and dial again when it breaks, with a growing random pause."""
         pause_s = DIAL_PAUSE_S[0]
         while True:
             outbound = await self._open(peer)
@@ -203,7 +200,7 @@ class PeerLinks:
                 pause_s = DIAL_PAUSE_S[0]
                 way = self.ways.get(peer)
                 if isinstance(way, Detour) and not way.is_open():
-                    self.events.lost(peer)  # And so is what was said on it.
+                    self.events.lost(peer)  # Frames on the closed detour are lost.
                 self.outbound[peer] = self.ways[peer] = outbound
                 self.events.linked(peer)
                 await outbound.closed
@@ -220,7 +217,7 @@ class PeerLinks:
                 pause_s = min(pause_s * 2, DIAL_PAUSE_S[1])
 
     async def _open(self, peer: str) -> Outbound | None:
-        """Return a connection on which the peer has welcomed us, or None."""
+        """Return a connection on which the peer has accepted our Hello, or None."""
         host, port = self._addresses[peer]
         loop = asyncio.get_running_loop()
         outbound: Outbound | None = None

@@ -1,7 +1,7 @@
-"""Calls between the nodes' services, beside the protocol: listings, digests, resynchronisation.
+"""Calls between the services of nodes: listings, digests, resynchronisation.
 
-They ride on the same links as the protocol's messages, and give up by a deadline. What is asked and
-answered is in `wire/requests.py`.
+They use the same links as the protocol's messages, and give up at a deadline. Requests and answers
+are in `wire/requests.py`.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ R = TypeVar("R")
 Handler = Callable[[Any], Awaitable[Any]]
 
 WATCH_S = 0.1
-"""How often it is looked whether those that are asked are still there."""
+"""Seconds between two checks that the called nodes are still there."""
 
 
 class Rpc:
@@ -30,12 +30,12 @@ class Rpc:
         self._links = links
         self._served: dict[str, tuple[type[Request[Any]], Handler]] = {}
         self._open: dict[int, tuple[str, asyncio.Future[Any]]] = {}
-        """Call that is not answered yet -> the node that is asked, and the answer."""
+        """Number of a call without an answer -> (called node, future of the answer)."""
         self._ids = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def serve(self, kind: type[Q], handler: Callable[[Q], Awaitable[Any]]) -> None:
-        """Let `handler` answer requests of a kind, whoever asks. It returns what R of it is."""
+        """Let `handler` answer requests of a kind from any node, with the R of its Request[R]."""
         self._served[kind.name] = (kind, handler)
 
     def reaches(self, peer: str) -> bool:
@@ -43,7 +43,7 @@ class Rpc:
         return peer == self._me or self._links.is_linked(peer)
 
     async def call(self, peer: str, request: Request[R], timeout_s: float) -> R:
-        """Return what a node (or this one) answers. Raises Unavailable when it does not."""
+        """Return the answer of a node (or this one). Raises Unavailable when there is none."""
         if peer == self._me:
             _, handler = self._served[request.name]
             return cast(R, await handler(request))
@@ -65,7 +65,7 @@ class Rpc:
     async def call_while(
         self, peer: str, request: Request[R], timeout_s: float, *, is_lost: Callable[[], bool]
     ) -> R | None:
-        """As `call`, but None if there is no answer, and as soon as there will be none."""
+        """Call, but return None for no answer, and as soon as `is_lost`."""
         asking = asyncio.ensure_future(self.call(peer, request, timeout_s))
         try:
             while not asking.done():
@@ -85,7 +85,7 @@ class Rpc:
         task.add_done_callback(self._tasks.discard)
 
     def told(self, message: Told) -> None:
-        """Take the answer to a call of ours."""
+        """Complete a call of ours with its answer."""
         _, future = self._open.get(message.id, ("", None))
         if future is None or future.done():
             return
@@ -95,13 +95,13 @@ class Rpc:
             future.set_exception(Unavailable(str(message.result)))
 
     def link_lost(self, peer: str) -> None:
-        """Wait for no answer of a node any more: what was under way is lost."""
+        """Fail the calls to a node whose connection broke."""
         for asked, future in self._open.values():
             if asked == peer and not future.done():
                 future.set_exception(Unavailable(f"the connection to node {peer} broke"))
 
     async def stop(self) -> None:
-        """Give up the answers that are under way."""
+        """Cancel the calls that are being served."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -329,7 +329,7 @@ async def test_a_ca_that_goes_between_a_handshake_and_a_hello_proves_nobody(
             assert not node.links.hears("n2")
             writer.transport.abort()
     assert [line["why"] for line in lines if line["event"] == "turned away"] == [
-        "the CA that n2 was known by has gone"
+        "the CA that signed the certificate of n2 is no longer trusted"
     ]
 
 

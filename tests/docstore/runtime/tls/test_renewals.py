@@ -117,4 +117,4 @@ async def test_another_ca_fails_no_request(tmp_path: Path) -> None:
             await believed(cluster, papers / "ca.pem", new)
             await writers.write_more(300)
         logs = "".join((node.data / "log.txt").read_text() for node in cluster.nodes)
-        assert "was known by has gone" in logs
+        assert "is no longer trusted" in logs
