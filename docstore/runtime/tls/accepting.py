@@ -1,8 +1,7 @@
-"""Connections at a port with TLS: each is handed over once its handshake is done.
+"""Accepts TLS connections at a port: each goes to its protocol once its handshake is done.
 
-asyncio's own servers do the handshake as well, and tell nobody of those that fail: neither who it
-was nor why; nor do they say how many stand half-way, each of which is an open file. And whoever
-speaks plain text by mistake would be hung up on without a word.
+The servers of asyncio do not report failed handshakes, nor count those under way, each of which is
+an open file; and they close a plain-text connection without an answer.
 """
 
 import asyncio
@@ -19,13 +18,13 @@ from docstore.runtime.tls.contexts import FAILURES
 
 BACKLOG = 1024
 AT_ONCE = 64
-"""Connections that are accepted in one turn of the loop."""
+"""Connections accepted in one turn of the loop."""
 
 HANDSHAKE = b"\x16"
-"""The first byte of TLS: the type of its first record."""
+"""The first byte of a TLS connection: the type of its first record."""
 
 CLOSE_S = 2.0
-"""A peer that does not say that it has heard the end is not waited for any longer."""
+"""Seconds to wait for a peer's answer to the end of TLS."""
 
 NO_FILES_PAUSE_S = 1.0
 
@@ -34,12 +33,12 @@ log = structlog.get_logger("docstore.tls")
 
 @dataclass(frozen=True, slots=True)
 class Entrance:
-    """What a port does with those who come. All are called in the event loop.
+    """The callbacks of a port. All are called in the event loop.
 
-    context: what OpenSSL is told now. protocol: makes what a connection is handed to.
-    enter: says why there is no room for one from an address, "" if there is; leave: it is handed
-    over, or gone. failed: told from where, and why it was turned away.
-    plain: what is said to who speaks plain text.
+    context: returns the SSL context for a new connection. protocol: makes the connection's
+    protocol. enter: returns the reason for refusing an address, "" to accept it. leave: called when
+    a handshake has ended. failed: called with the address and the reason of a failure. plain: the
+    answer to a client that speaks plain text.
     """
 
     context: Callable[[], ssl.SSLContext]
@@ -52,7 +51,7 @@ class Entrance:
 
 
 class TlsServer:
-    """A port that is listened at, as asyncio's `Server` is one."""
+    """A listening port, with the methods of asyncio's `Server`."""
 
     def __init__(self, entrance: Entrance, sockets: list[socket.socket]) -> None:
         self.sockets = sockets
@@ -62,13 +61,12 @@ class TlsServer:
         self._is_closed = False
 
     async def start_serving(self) -> None:
-        """Take connections from now on."""
         for each in self.sockets:
             each.listen(BACKLOG)
             self._loop.add_reader(each, self._accept, each)
 
     def close(self) -> None:
-        """Take no more; those that stand in the middle of their handshake are hung up on."""
+        """Stop listening, and close the connections in the middle of a handshake."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -79,7 +77,7 @@ class TlsServer:
             task.cancel()
 
     async def wait_closed(self) -> None:
-        """Return once nobody stands half-way."""
+        """Return once no handshake is under way."""
         await asyncio.gather(*self._greeted, return_exceptions=True)
 
     def _accept(self, listening: socket.socket) -> None:
@@ -131,16 +129,19 @@ class TlsServer:
             entrance.failed(address, why_not)
 
     async def _opened(self, connection: socket.socket) -> str:
-        """Return once TLS stands, or why it does not; "" also if nobody spoke. Raises OSError."""
+        """Do the handshake; return why it failed, "" if it did not or nothing came.
+
+        Raises OSError.
+        """
         await self._readable(connection)
         first = connection.recv(1, socket.MSG_PEEK)
-        if not first:  # As those do who only look whether somebody listens.
+        if not first:  # A probe that only tests whether the port is open.
             connection.close()
             return ""
         if first != HANDSHAKE:
             if self._entrance.plain:
                 connection.send(self._entrance.plain)
-                connection.recv(1 << 16)  # What is unread when a socket is closed takes that back.
+                connection.recv(1 << 16)  # Closing with unread data would discard the answer.
             return "it speaks plain text"
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await self._loop.connect_accepted_socket(
@@ -197,7 +198,7 @@ def _bind(listening: socket.socket, address: Any, *, reuse_port: bool) -> None:
 
 
 def in_words(error: OSError) -> str:
-    """Return why a handshake failed, as OpenSSL says it, without where in its source."""
+    """Return OpenSSL's reason for a failed handshake, without its source line."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:
@@ -211,7 +212,10 @@ TELL_AGAIN_S = 1.0
 
 
 class Strangers:
-    """Those at one port. counted: called for each."""
+    """Counts the rejected connections of a port, and logs at most one per second.
+
+    counted: called for each.
+    """
 
     def __init__(self, port: str, counted: Callable[[], None]) -> None:
         self._port = port
@@ -220,7 +224,7 @@ class Strangers:
         self._untold = 0
 
     def tell(self, address: str, why: str) -> None:
-        """Count one that is turned away, and log it unless another was a moment ago."""
+        """Count a rejected connection; log it unless another was logged within `TELL_AGAIN_S`."""
         self._counted()
         now = time.monotonic()
         if now - self._told_at < TELL_AGAIN_S:

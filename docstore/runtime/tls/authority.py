@@ -1,7 +1,7 @@
-"""A CA for a group, and certificates for its nodes: for those who have no CA of their own yet.
+"""A CA for a group, and certificates for its nodes: for groups without a CA of their own.
 
-Keys are elliptic (P-256), which every client knows. Files are PEM: `ca.pem`, `n1.pem`, and their
-keys beside them, which nobody but their owner may read.
+Keys are elliptic (P-256), which every client knows. Files are PEM: `ca.pem`, `n1.pem` and their
+keys `ca-key.pem`, `n1-key.pem`, which only their owner may read.
 """
 
 import os
@@ -23,9 +23,9 @@ from docstore.runtime.tls.certificates import NodeIdentity, certificate_in
 __all__ = ["certificate_in", "make_authority", "make_certificate"]
 CA = "ca"
 CLOCKS_DIFFER = timedelta(minutes=5)
-"""A certificate is valid so long before it is made: other clocks may be behind."""
+"""Validity before the time of signing: other clocks may be behind."""
 _NAME = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9_.])?\Z")
-"""Of a host: what a client looks for in a certificate, which is no URL."""
+"""A host name as clients compare it with a certificate: no URL, no port."""
 _GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 
 
@@ -33,7 +33,9 @@ def make_authority(directory: Path, group: str, days: float) -> Path:
     """Make a CA for a group; return its certificate's file. Raises BadConfig, OSError."""
     _checked(group)
     if (directory / f"{CA}-key.pem").exists():
-        raise BadConfig(f"{directory} has a CA, whose key would be lost")
+        raise BadConfig(
+            f"{directory} has a CA already, whose key would be lost: choose another directory"
+        )
     directory.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
     builder = (
@@ -47,16 +49,15 @@ def make_authority(directory: Path, group: str, days: float) -> Path:
 def make_certificate(
     directory: Path, nodes: Sequence[str], hosts: Sequence[str], days: float, group: str = ""
 ) -> Path:
-    """Have the CA of a directory sign a certificate for a node; return its file.
+    """Sign a certificate for a node with the CA of a directory; return its file.
 
-    nodes: its id; several for all nodes of one machine, and the file is called after the first.
-    hosts: names and addresses by which clients and other nodes call it.
-    group: the one that it is a node of; "": what the CA is called.
-    Raises BadConfig, OSError.
+    nodes: its id, or those of all nodes on one machine; the file is named after the first. hosts:
+    names and addresses by which clients and other nodes call it. group: the group that the node
+    belongs to; "": the CA's name. Raises BadConfig, OSError.
     """
     for node in nodes:
         if not is_node_id(node) or node == CA:
-            raise BadConfig(f"node: {node[:80]!r} is no id of a node: {NODE_ID}, and not {CA!r}")
+            raise BadConfig(f"node: {node[:80]!r} must be {NODE_ID}, and not {CA!r}")
     authority, signing = _authority_in(directory)
     name = authority.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
     group = _checked(group or str(name))
@@ -80,7 +81,7 @@ def make_certificate(
 
 def _checked(group: str) -> str:
     if not _GROUP.match(group):
-        raise BadConfig(f"group: {group[:80]!r} is not 1 to 63 letters, digits, dots, hyphens, _")
+        raise BadConfig(f"group: {group[:80]!r} must be 1 to 63 letters, digits, dots, hyphens, _")
     return group
 
 
@@ -90,11 +91,11 @@ def _authority_in(directory: Path) -> tuple[x509.Certificate, ec.EllipticCurvePr
         authority = x509.load_pem_x509_certificate(cert.read_bytes())
         signing = serialization.load_pem_private_key(key.read_bytes(), None)
     except OSError as error:
-        raise BadConfig(f"{error.filename}: {error.strerror}; make-ca makes it") from None
+        raise BadConfig(f"{error.filename}: {error.strerror}; create it with make-ca") from None
     except (ValueError, TypeError):
-        raise BadConfig(f"{cert}, {key}: no CA that make-ca has made") from None
+        raise BadConfig(f"{cert}, {key}: must be a CA that make-ca created") from None
     if not isinstance(signing, ec.EllipticCurvePrivateKey):
-        raise BadConfig(f"{key}: no key that make-ca has made")
+        raise BadConfig(f"{key}: must be a key that make-ca created")
     return authority, signing
 
 
@@ -116,7 +117,7 @@ def _begun(
 
 
 def _usage(*, of_ca: bool) -> x509.KeyUsage:
-    """Return what a key is for: a CA signs certificates and lists, a node its handshakes."""
+    """Return the uses of a key: a CA signs certificates and revocations, a node its handshakes."""
     return x509.KeyUsage(
         digital_signature=not of_ca, key_cert_sign=of_ca, crl_sign=of_ca,
         content_commitment=False, key_encipherment=False, data_encipherment=False,
@@ -134,7 +135,7 @@ def _host(text: str) -> x509.GeneralName:
     except ValueError:
         if not _NAME.match(text):
             raise BadConfig(
-                f"host: {text[:80]!r} is no name in ASCII, and no address; it has no port"
+                f"host: {text[:80]!r} must be an ASCII name or an IP address, without a port"
             ) from None
         return x509.DNSName(text)
 
@@ -142,7 +143,7 @@ def _host(text: str) -> x509.GeneralName:
 def _write(
     directory: Path, name: str, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate
 ) -> Path:
-    """Write the key and then the certificate, in the place of earlier ones at once."""
+    """Write the key and then the certificate, replacing earlier ones atomically."""
     secret = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,

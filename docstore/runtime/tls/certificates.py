@@ -1,4 +1,4 @@
-"""Certificates as they stand in files, read for what OpenSSL keeps to itself: whose, how long."""
+"""Certificates in files: the nodes, hosts and dates that OpenSSL does not report."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,18 +16,21 @@ SCHEME, NODE = "spiffe://", "/node/"
 
 
 class NodeIdentity(NamedTuple):
-    """A node of a group. group: such as spiffe://cluster/films."""
+    """A node of a group, in a certificate: spiffe://cluster/films/node/n1.
+
+    group: such as spiffe://cluster/films. A CA may have several groups; no node is admitted to
+    another one. A certificate of one computer may name all nodes that run there (`--processes`).
+    """
 
     group: str
     node: str
 
     def __str__(self) -> str:
-        """Return it as certificates have it."""
         return f"{self.group}{NODE}{self.node}"
 
 
 def identities(uris: Iterable[str]) -> frozenset[NodeIdentity]:
-    """Return the nodes that are among some URIs."""
+    """Return the nodes that are named among some URIs."""
     parts = [uri.rpartition(NODE) for uri in uris]
     return frozenset(
         NodeIdentity(group, node)
@@ -47,20 +50,20 @@ class Certificate:
     ends: datetime
 
     def refuse_untimely(self, setting: str, path: Path, now: datetime) -> None:
-        """Raise BadConfig unless it is valid now."""
+        """Raise BadConfig unless the certificate is valid now."""
         if now >= self.ends:
-            raise BadConfig(f"{setting}: {path} has expired on {day(self.ends)}")
+            raise BadConfig(f"{setting}: {path} expired on {day(self.ends)}")
         if now < self.begins:
             raise BadConfig(f"{setting}: {path} is not valid before {day(self.begins)}")
 
 
 def day(moment: datetime) -> str:
-    """Return a moment as people are told it."""
+    """Return a moment as text for people."""
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def certificate_in(setting: str, path: Path) -> Certificate:
-    """Return what the first certificate of a file says. Raises BadConfig."""
+    """Describe the first certificate of a file. Raises BadConfig."""
     try:
         return described(certificates_in(setting, path)[0])
     except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
@@ -68,17 +71,16 @@ def certificate_in(setting: str, path: Path) -> Certificate:
 
 
 def certificates_in(setting: str, path: Path) -> list[x509.Certificate]:
-    """Return the certificates of a file, one at least. Raises BadConfig."""
+    """Return the certificates of a file, at least one. Raises BadConfig."""
     try:
         return x509.load_pem_x509_certificates(path.read_bytes())
     except OSError as error:
         raise BadConfig(f"{setting}: {path}: {error.strerror}") from None
     except ValueError:
-        raise BadConfig(f"{setting}: {path} holds no certificate in PEM") from None
+        raise BadConfig(f"{setting}: {path} has no certificate in PEM") from None
 
 
 def described(found: x509.Certificate) -> Certificate:
-    """Return what a certificate says."""
     uris: list[str] = []
     hosts: list[str] = []
     try:
@@ -96,7 +98,7 @@ def described(found: x509.Certificate) -> Certificate:
 
 
 def is_issued_by(leaf: bytes, authorities: Iterable[x509.Certificate]) -> bool:
-    """Say whether one of some CAs has signed a certificate (DER), with nobody in between."""
+    """Say whether one of some CAs has signed a certificate (DER) directly."""
     certificate = x509.load_der_x509_certificate(leaf)
     for each in authorities:
         try:
@@ -109,14 +111,14 @@ def is_issued_by(leaf: bytes, authorities: Iterable[x509.Certificate]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Revocations:
-    """Who is let in no more: certificates by their serial numbers, and nodes by any of theirs."""
+    """Revoked certificates, by serial number, and nodes of which all certificates are revoked."""
 
     serials: frozenset[int] = frozenset()
     nodes: frozenset[NodeIdentity] = frozenset()
 
 
 def _serial(text: str) -> int:
-    """Return the number that is written in hex. Raises ValueError."""
+    """Parse a hexadecimal number. Raises ValueError."""
     digits = text.replace(":", "")
     if not set(digits) <= set("0123456789abcdefABCDEFxX"):
         raise ValueError(text)
@@ -124,16 +126,16 @@ def _serial(text: str) -> int:
 
 
 def revoked_in(path: Path) -> Revocations:
-    """Return what a file says, a serial number in hex or a node's URI on each line.
+    """Read a revocation file: a serial number in hex or a node's URI on each line.
 
-    `#` begins a remark. Raises BadConfig.
+    `#` begins a comment. Raises BadConfig.
     """
     try:
         lines = path.read_text().splitlines()
     except OSError as error:
         raise BadConfig(f"tls_revoked_file: {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise BadConfig(f"tls_revoked_file: {path} is no text") from None
+        raise BadConfig(f"tls_revoked_file: {path} must be text") from None
     serials: set[int] = set()
     nodes: set[NodeIdentity] = set()
     for number, line in enumerate(lines, 1):
@@ -142,7 +144,7 @@ def revoked_in(path: Path) -> Revocations:
         try:
             serials |= {_serial(text)} if text and not named else set()
         except ValueError:
-            why = "neither a number in hex nor a node's URI"
+            why = "must be a serial number in hex or a node's URI"
             raise BadConfig(f"tls_revoked_file: {path}, line {number}: {why}") from None
         nodes |= named
     return Revocations(frozenset(serials), frozenset(nodes))

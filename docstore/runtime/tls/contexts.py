@@ -1,8 +1,8 @@
-"""What OpenSSL is told: one context for each thing that a node does with TLS.
+"""SSL contexts: one for each use of TLS by a node.
 
-Clients: from 1.2 on. Links between nodes: 1.3 alone, both sides show certificates, and none is
-resumed by a ticket, since whoever resumes shows nothing. Names of hosts are compared where a node
-is asked over https; on a link the node's own name is, which stands in its certificate.
+Clients: TLS 1.2 or later. Links between nodes: TLS 1.3 only, both sides show certificates, and no
+session is resumed by a ticket, since a resumed one shows no certificate. Host names are checked
+where a node calls another over https; a link checks the node's id, which is in the certificate.
 """
 
 import ssl
@@ -16,7 +16,7 @@ HTTP_1 = ["http/1.1"]
 
 
 FAILURES: ContextVar[list[ssl.SSLError] | None] = ContextVar("FAILURES", default=None)
-"""Takes why the handshake fails that is begun in this context."""
+"""Takes the error of the handshake that begins in this context."""
 
 
 class WithAlert(ssl.SSLObject):
@@ -30,9 +30,9 @@ class WithAlert(ssl.SSLObject):
     _failures: list[ssl.SSLError] | None = None
 
     def do_handshake(self) -> None:
-        """Go on with the handshake. Raises SSLError: the second time that it cannot go on."""
+        """Continue the handshake. Raises SSLError on the second failure."""
         if self._failures is None:
-            found = FAILURES.get()  # The calls to come are made elsewhere.
+            found = FAILURES.get()  # Later calls run in other contexts.
             self._failures = [] if found is None else found
         if self._failures:
             raise self._failures[0]
@@ -47,21 +47,21 @@ class WithAlert(ssl.SSLObject):
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """All of them, as the files were when they were read."""
+    """All contexts, from the files as they were when they were read."""
 
     clients: ssl.SSLContext | None = None
     """For the port of clients; None: it has no TLS."""
 
     accepting: ssl.SSLContext | None = None
     dialling: ssl.SSLContext | None = None
-    """For links, both or none."""
+    """Both for links, both or neither set."""
 
     asking: ssl.SSLContext | None = None
-    """For questions over https to other nodes; None: as the system has it."""
+    """For https to other nodes; None: the system's default."""
 
 
 def contexts_of(files: TlsFiles) -> Contexts:
-    """Return what the files make. Raises BadConfig."""
+    """Make the contexts from the files. Raises BadConfig."""
     clients = accepting = dialling = asking = None
     if files.clients is not None:
         clients = _serving(files.clients, ssl.TLSVersion.TLSv1_2)
@@ -79,7 +79,7 @@ def contexts_of(files: TlsFiles) -> Contexts:
         asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         asking.set_alpn_protocols(HTTP_1)
         _trust(files, asking)
-        if files.peers != files.clients:  # Clients are shown another CA's, which they know.
+        if files.peers != files.clients:  # The certificate for clients is another CA's.
             asking.set_default_verify_paths()
     return Contexts(clients, accepting, dialling, asking)
 
@@ -98,9 +98,9 @@ def _show(pair: Pair, context: ssl.SSLContext) -> None:
     try:
         context.load_cert_chain(pair.cert, pair.key, password=_no_password)
     except _LockedKeyError:
-        raise BadConfig(f"{key}: {pair.key} is locked by a password") from None
+        raise BadConfig(f"{key}: {pair.key} must not have a password") from None
     except ssl.SSLError as error:
-        why = "is not the certificate's" if "MISMATCH" in str(error) else "holds no key in PEM"
+        why = "is not the certificate's" if "MISMATCH" in str(error) else "has no key in PEM"
         raise BadConfig(f"{key}: {pair.key} {why}") from None
     except OSError as error:
         raise BadConfig(f"{key}: {pair.key}: {error.strerror}") from None
@@ -111,7 +111,7 @@ def _trust(files: TlsFiles, context: ssl.SSLContext) -> None:
     try:
         context.load_verify_locations(files.ca)
     except ssl.SSLError:
-        raise BadConfig(f"tls_ca_file: {files.ca} holds no certificate in PEM") from None
+        raise BadConfig(f"tls_ca_file: {files.ca} has no certificate in PEM") from None
     except OSError as error:
         raise BadConfig(f"tls_ca_file: {files.ca}: {error.strerror}") from None
 

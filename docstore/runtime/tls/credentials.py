@@ -1,9 +1,9 @@
 """The certificates and CAs that a node uses, reloaded whenever their files change.
 
-A node looks at the files twice a second, and at SIGHUP. It reads those that were the same for two
-looks, so that none is half written. Files that cannot be used are logged, and the former ones stay
-in use. New connections use the new ones. Open links are judged again: a peer that has been revoked,
-or whose CA is no longer there, is disconnected.
+A node checks the files twice a second, and at SIGHUP. It reads a changed file once two checks found
+it the same, so that none is half written. A reload with an unusable file is logged and changes
+nothing. New connections use the new files. Open links are checked again: a peer that was revoked,
+or whose CA was removed, is disconnected.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from docstore.runtime.tls.contexts import Contexts, contexts_of
 from docstore.runtime.tls.settings import TlsFiles
 
 LOOK_S = 0.5
-"""Between two looks at the files."""
+"""Seconds between two checks of the files."""
 SOON = timedelta(days=14)
 WARN_AGAIN = timedelta(days=1)
 
@@ -41,30 +41,27 @@ log = structlog.get_logger("docstore.tls")
 
 
 SECRET_MODE = 0o077
-"""What nobody but its owner should be allowed to do with such a file."""
+"""The permissions of other users, which a secret file should not have."""
 
 
 def warn_of_open(files: Iterable[Path]) -> None:
-    """Log those that others may read: a slip that no error shows, and the node works with it.
-
-    Only of plain files: a pipe or a device keeps no secret.
-    """
+    """Log secret files that other users may read: nothing else shows this mistake."""
     for each in files:
         if is_open_to_others(each):
-            log.warning("others on this machine may read the secret", file=str(each))
+            log.warning("other users of this computer may read the secret", file=str(each))
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Say whether somebody else on this machine may read, or write, a plain file."""
+    """Say whether other users may read or write a plain file; pipes and devices keep no secret."""
     try:
         mode = path.stat().st_mode
     except OSError:
-        return False  # It has gone since it was read.
+        return False  # It was removed since it was read.
     return stat.S_ISREG(mode) and mode & SECRET_MODE != 0
 
 
 class UntrustedPeer(Exception):
-    """A certificate that is no node's of this group."""
+    """A certificate that is not of a node of this group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +72,16 @@ class LoadedFiles:
     ends: datetime
     """When the first of our own certificates expires."""
     group: str = ""
-    """Of the nodes that are let in: that of our own certificate."""
+    """The group of the nodes that are admitted: that of our own certificate."""
     authorities: frozenset[x509.Certificate] = frozenset()
     revoked: Revocations = field(default_factory=Revocations)
 
 
 class Credentials:
-    """What this node shows and believes. changed: called when links are to be judged again."""
+    """The certificates that this node shows and accepts. changed: called to check links again."""
 
     def __init__(self, files: TlsFiles, me: str) -> None:
-        """Raises BadConfig when something is not there, or of no use."""
+        """Raises BadConfig when a file is missing or unusable."""
         self._files = files
         self._me = me
         self._seen = self._state()
@@ -97,27 +94,26 @@ class Credentials:
 
     @property
     def contexts(self) -> Contexts:
-        """What OpenSSL is told from now on."""
+        """The SSL contexts for new connections."""
         return self._loaded.contexts
 
     def clients(self) -> ssl.SSLContext:
-        """Return what a client is served with that comes now."""
         assert self._loaded.contexts.clients is not None
         return self._loaded.contexts.clients
 
     def asking(self) -> ssl.SSLContext | None:
-        """Return what another node is asked over https with; None: as the system does."""
+        """Return the context for https to other nodes; None: the system's default."""
         return self._loaded.contexts.asking
 
     @property
     def expires_s(self) -> float:
-        """When our certificate expires, in seconds since 1970; the first, if there are two."""
+        """When our first certificate expires, in seconds since 1970."""
         return self._loaded.ends.timestamp()
 
     def nodes_of(self, certificate: object) -> frozenset[str]:
-        """Return the ids of the nodes that a peer's certificate is of. Raises UntrustedPeer.
+        """Return the ids of the nodes that a peer's certificate names. Raises UntrustedPeer.
 
-        certificate: as `ssl.SSLSocket.getpeercert` returns it, which OpenSSL has verified.
+        certificate: as `ssl.SSLSocket.getpeercert` returns it, verified by OpenSSL.
         """
         if not isinstance(certificate, dict) or not certificate:
             raise UntrustedPeer("it shows no certificate")
@@ -136,10 +132,10 @@ class Credentials:
         return nodes
 
     def still_knows(self, leaf: bytes, context: ssl.SSLContext) -> bool:
-        """Say whether a certificate (DER) that a context has verified would be by these files.
+        """Say whether these files would accept a certificate (DER) that a context has verified.
 
-        Only looked at if it was by earlier files, and a CA has gone since: who was known by another
-        one between is to come again.
+        It is checked only if earlier files accepted it and a CA was removed since. A certificate
+        that needs an intermediate CA is rejected then, and its peer must connect again.
         """
         contexts = self._loaded.contexts
         if context in (contexts.accepting, contexts.dialling) or not self._outdated:
@@ -147,7 +143,7 @@ class Credentials:
         return is_issued_by(leaf, self._loaded.authorities)
 
     def reload(self) -> None:
-        """Take the files as they are now, if they can be used."""
+        """Use the files as they are now, if they are usable."""
         self._seen = self._state()
         try:
             loaded = _load(self._files, self._me)
@@ -165,15 +161,15 @@ class Credentials:
         self.changed()
 
     def _refuse_forgetting(self, revoked: Revocations) -> None:
-        """Refuse an empty list where there was one: `cp` empties a file before it fills it."""
+        """Refuse an empty file in place of revocations: `cp` empties a file before it fills it."""
         path = self._files.revoked
         if self._loaded.revoked != Revocations() == revoked and path and not path.stat().st_size:
             raise BadConfig(
-                f"tls_revoked_file: {path} is empty: a remark (#) says that it is meant"
+                f"tls_revoked_file: {path} is empty; to revoke nothing, write a comment (#)"
             )
 
     async def watch(self) -> None:
-        """Reload whenever a file has changed, for ever."""
+        """Reload whenever a file has changed, until cancelled."""
         before = self._seen
         while True:
             await asyncio.sleep(LOOK_S)
@@ -185,7 +181,7 @@ class Credentials:
                 self._warn()
 
     def _state(self) -> list[tuple[int, ...]]:
-        """Return what tells that a file is another one, or says something else."""
+        """Return a value that differs once a file was replaced or written."""
         states: list[tuple[int, ...]] = []
         for path in self._files.paths:
             try:
@@ -197,7 +193,7 @@ class Credentials:
         return states
 
     def _warn(self) -> None:
-        """Say what an operator should do something about."""
+        """Log certificates that expire soon, and secrets that others may read."""
         ends, self._warned = self._loaded.ends, datetime.now(UTC)
         if ends - self._warned < SOON:
             is_over = ends <= self._warned
@@ -232,7 +228,7 @@ def _load(files: TlsFiles, me: str) -> LoadedFiles:
 
 
 def _group_of(nodes: frozenset[NodeIdentity], me: str, where: str) -> str:
-    """Return the group in which a certificate names us. Raises BadConfig."""
+    """Return the group in which a certificate names this node. Raises BadConfig."""
     groups = {each.group for each in nodes if each.node == me}
     if len(groups) == 1:
         return groups.pop()

@@ -1,4 +1,4 @@
-"""Which files a node is told for TLS, and what is done with them."""
+"""The TLS settings of a node: its files, and the ports that stay in plain text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,38 +15,37 @@ TLS_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate with those of the CAs between it and the root, and its key: files in PEM."""
+    """A certificate with its intermediate CAs, and its key: files in PEM."""
 
     setting: str
-    """What the certificate's file is called among the settings."""
+    """The setting that names the certificate's file."""
     cert: Path
     key: Path
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """What a node is told; nothing: it speaks plain text."""
+    """The TLS files of a node; without any it speaks plain text."""
 
     clients: Pair | None = None
-    """Shown to clients, who are served over https then."""
+    """Shown to clients, which are served over https then."""
 
     peers: Pair | None = None
-    """Shown to other nodes, whose links are mutual TLS then: with `ca`, else None."""
+    """Shown to other nodes, whose links are mutual TLS then: set together with `ca`."""
 
     ca: Path | None = None
-    """The CAs by which nodes are known, in PEM."""
+    """The CAs whose certificates make a peer a node, in PEM."""
 
     revoked: Path | None = None
-    """Who is let in no more: serial numbers of certificates, and nodes, one a line."""
+    """Revoked certificates, by serial number, and revoked nodes, one a line."""
 
     @property
     def scheme(self) -> str:
-        """How URLs of the nodes of this group begin."""
+        """The scheme of the URLs of the group's nodes."""
         return "https" if self.clients else "http"
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Return all of the files."""
         pairs = [each for each in (self.clients, self.peers) if each is not None]
         of_pairs = [path for each in pairs for path in (each.cert, each.key)]
         others = [each for each in (self.ca, self.revoked) if each is not None]
@@ -54,22 +53,22 @@ class TlsFiles:
 
 
 def tls_files(settings: Mapping[str, Any]) -> TlsFiles:
-    """Return the files that the settings name. Raises BadConfig in one line."""
+    """Return the files that the settings name. Raises BadConfig."""
     clients, own = _pair(settings, "tls"), _pair(settings, "peer_tls")
     ca, revoked = _path(settings, "tls_ca_file"), _path(settings, "tls_revoked_file")
     if ca is None:
         for key in ("tls_revoked_file", "peer_tls_cert_file"):
             if settings.get(key):
-                raise BadConfig(f"{key}: is of the links between nodes, which need tls_ca_file")
+                raise BadConfig(f"{key}: applies to links between nodes; set tls_ca_file, too")
         return TlsFiles(clients)
     peers = own or clients
     if peers is None:
-        raise BadConfig("tls_ca_file: a node shows its own certificate; say tls_cert_file")
+        raise BadConfig("tls_ca_file: needs a certificate for this node; set tls_cert_file")
     return TlsFiles(clients, peers, ca, revoked)
 
 
 def plain_ports(settings: Mapping[str, Any], files: TlsFiles) -> dict[str, str]:
-    """Return the ports that speak plain text, and by which settings each would not."""
+    """Return port -> the settings that would give it TLS or encryption, for those without."""
     pair = "tls_cert_file and tls_key_file"
     clients = {} if files.clients else {"listen": pair, "shared": pair}
     peers = {} if files.peers else {"peer": "tls_ca_file"}
@@ -83,7 +82,7 @@ def _pair(settings: Mapping[str, Any], kind: str) -> Pair | None:
         return None
     if cert is None or key is None:
         there, lacking = ("key", "cert") if cert is None else ("cert", "key")
-        raise BadConfig(f"{kind}_{there}_file: goes with {kind}_{lacking}_file, which is not said")
+        raise BadConfig(f"{kind}_{there}_file: needs {kind}_{lacking}_file; set both")
     return Pair(f"{kind}_cert_file", cert, key)
 
 

@@ -40,15 +40,15 @@ def test_what_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     where = ("--dir", str(tmp_path))
     before = (tmp_path / "ca-key.pem").read_bytes()
     wrong = (
-        (("make-ca", *where), "has a CA, whose key would be lost"),
+        (("make-ca", *where), "has a CA already, whose key would be lost"),
         (("make-ca", "--group", "a/b", "--dir", str(tmp_path / "x")), "group: 'a/b'"),
-        (("make-node", "n1", "--dir", str(tmp_path / "x")), "make-ca makes it"),
-        (("make-node", "a b", *where), "is no id of a node"),
-        (("make-node", "ca", *where), "is no id of a node"),
-        (("make-node", "n1", "--host", "ä.example", *where), "no name in ASCII"),
-        (("make-node", "n1", "--host", "https://db1.example", *where), "it has no port"),
-        (("make-node", "n1", "--host", "db1.example:8001", *where), "it has no port"),
-        (("show", str(tmp_path / "ca-key.pem")), "holds no certificate"),
+        (("make-node", "n1", "--dir", str(tmp_path / "x")), "create it with make-ca"),
+        (("make-node", "a b", *where), "must be 1 to 64 letters"),
+        (("make-node", "ca", *where), "and not 'ca'"),
+        (("make-node", "n1", "--host", "ä.example", *where), "must be an ASCII name"),
+        (("make-node", "n1", "--host", "https://db1.example", *where), "without a port"),
+        (("make-node", "n1", "--host", "db1.example:8001", *where), "without a port"),
+        (("show", str(tmp_path / "ca-key.pem")), "has no certificate"),
         (("show", str(tmp_path / "none.pem")), "No such file"),
     )
     for arguments, told in wrong:

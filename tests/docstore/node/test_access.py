@@ -378,4 +378,4 @@ def test_files_with_secrets_that_others_may_read_are_told(tmp_path: Path) -> Non
     for each in (shown, kept):
         with LocalCluster(1, tmp_path / each.name[0], ["--token-file", str(each)]) as alone:
             log = (alone.nodes[0].data / "log.txt").read_text()
-        assert ("others on this machine may read the secret" in log) is (each is shown)
+        assert ("other users of this computer may read the secret" in log) is (each is shown)
