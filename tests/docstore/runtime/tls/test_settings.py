@@ -52,8 +52,8 @@ def test_one_certificate_is_for_both_unless_there_is_another() -> None:
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"tls_cert_file": "c"}, "tls_cert_file: goes with tls_key_file"),
-        ({"tls_key_file": "c"}, "tls_key_file: goes with tls_cert_file"),
+        ({"tls_cert_file": "c"}, "tls_cert_file: needs tls_key_file"),
+        ({"tls_key_file": "c"}, "tls_key_file: needs tls_cert_file"),
         ({"tls_ca_file": "ca"}, "tls_ca_file: .* tls_cert_file"),
         ({**PAIR, "tls_revoked_file": "r"}, "tls_revoked_file: .* tls_ca_file"),
         ({"peer_tls_cert_file": "p", "peer_tls_key_file": "q"}, "peer_tls_cert_file: .* tls_ca"),
