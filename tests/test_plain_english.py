@@ -51,7 +51,6 @@ LIMITS = {
     "docstore/ownership": 15,
     "docstore/query": 26,
     "docstore/reads": 73,
-    "docstore/runtime": 88,
     "docstore/service.py": 7,
     "docstore/storage": 126,
     "docstore/testing": 6,
