@@ -38,7 +38,6 @@ LIMITS = {
     "docs/partitions.md": 11,
     "docs/reliability.md": 15,
     "docs/replication.md": 11,
-    "docs/rules.md": 83,
     "docs/services.md": 9,
     "docs/streams.md": 7,
     "docs/testing.md": 38,
