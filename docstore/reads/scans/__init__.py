@@ -7,7 +7,7 @@
 | `feed.py` | changes beyond a cut |
 | `queries.py`, `searches.py` | queries over the whole group, and what each copy answers |
 | `pool.py`, `worker.py` | processes that read for the node |
-| `batches.py`, `resting.py`, `segments.py` | pages as Arrow, and slots at rest kept as columns |
+| `batches.py`, `cold_slots.py`, `segments.py` | pages as Arrow, and slots at rest kept as columns |
 
 `query/` holds what scans need of no process: cuts and their names, requests, SQL statements, pages.
 

@@ -17,8 +17,8 @@ from docstore.query.page import Form, Page
 from docstore.query.request import EVERYTHING, Scan
 from docstore.query.scans_columns import COLUMNS, FLAG, NUMBER, TEXT, Column
 from docstore.query.statements import SLOT_MAX, Cursor, Statement
-from docstore.reads.scans.resting import COLUMNS as OF_SEGMENTS
-from docstore.reads.scans.resting import Resting, Span, behind_slot, is_of_segments
+from docstore.reads.scans.cold_slots import COLUMNS as OF_SEGMENTS
+from docstore.reads.scans.cold_slots import ColdSlots, Span, behind_slot, is_of_segments
 from docstore.reads.scans.segments import Segments
 
 TYPES = {TEXT: pa.string(), NUMBER: pa.int64(), FLAG: pa.bool_()}
@@ -50,7 +50,7 @@ class Batches:
     """
 
     def __init__(self, path: str, segments: Segments | None = None) -> None:
-        self._resting = Resting(segments, self) if segments is not None else None
+        self._resting = ColdSlots(segments, self) if segments is not None else None
         self._newest_us: tuple[Any, dict[int, int]] = (None, {})
         self._connection = adbc.connect(f"file:{path}?mode=ro", autocommit=True)
         self._cursor = self._connection.cursor()

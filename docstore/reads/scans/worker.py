@@ -2,7 +2,7 @@
 
     python -m docstore.reads.scans.worker FILE DIRECTORY BYTES
 
-Slots at rest are kept as columns in the directory, if it may have any bytes (`resting.py`).
+Slots at rest are kept as columns in the directory, if it may have any bytes (`cold_slots.py`).
 
 A question is a line of JSON: a scan as in `request`, with `format` ("arrow" or "ndjson"),
 `compression`, `rows`, `after` (a cursor) and `damages` (see `segments.py`), or a search with

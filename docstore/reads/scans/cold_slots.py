@@ -53,7 +53,7 @@ class Cutting(NamedTuple):
     pieces: Sequence[pa.RecordBatch]
 
 
-class Resting:
+class ColdSlots:
     """The slots of a file that are at rest."""
 
     def __init__(self, segments: Segments, slots: Slots) -> None:
