@@ -20,7 +20,7 @@ class BadBackup(Exception):
     """Files are not what was written, or do not belong together; one line says which, and why."""
 
 
-class Stretch(NamedTuple):
+class LogChunk(NamedTuple):
     """Rows of a slot that follow on each other, as one replica has them.
 
     Up to `kept` there are holes: `held` rows are left there. An absent link counts as having had
@@ -44,7 +44,7 @@ class Branch(NamedTuple):
 class Block(NamedTuple):
     """What is in a block: of a log, or branches."""
 
-    log: Sequence[Stretch] = ()
+    log: Sequence[LogChunk] = ()
     branches: Sequence[Branch] = ()
 
     @property
@@ -65,7 +65,7 @@ def unpack_block(packed: bytes) -> Block:
         log, branches = msgpack.unpackb(zlib.decompress(packed))
         return Block(
             [
-                Stretch(slot, kept, floor, held, _rows(rows))
+                LogChunk(slot, kept, floor, held, _rows(rows))
                 for slot, kept, floor, held, rows in log
             ],
             [Branch(Row(*row), standing) for row, standing in branches],
@@ -95,7 +95,7 @@ class Coverage:
         self._marks: tuple[int, int, int] | None = None
         self._held = 0
 
-    def add(self, stretch: Stretch) -> None:
+    def add(self, stretch: LogChunk) -> None:
         """Take the next rows. Raises BadBackup."""
         if self._after == 0:
             marks = (stretch.kept, stretch.floor, stretch.held)

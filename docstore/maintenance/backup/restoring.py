@@ -24,7 +24,7 @@ from docstore.maintenance.backup.manifest import Manifest, Part
 from docstore.maintenance.backup.verifying import blocks_of, chain_in
 from docstore.maintenance.restored import Restored, forget, unfinished_in
 from docstore.model.document import Ballot, Ballots, Row, ballot_added
-from docstore.reads.blocks import BadBackup, Block, Branch, Stretch
+from docstore.reads.blocks import BadBackup, Block, Branch, LogChunk
 from docstore.storage import tables
 from docstore.storage.database_threads import configure
 from docstore.storage.replication_log import Arrive, BranchStatus
@@ -55,7 +55,7 @@ class _Log:
     updated_us: int = 0
     ballots: Ballots = ()
 
-    def extend(self, stretch: Stretch, *, is_first: bool) -> None:
+    def extend(self, stretch: LogChunk, *, is_first: bool) -> None:
         """Take the next rows; they have been held against each other already.
 
         is_first: the slot is read from its beginning, which says what had been let go of.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from docstore.errors import BadRequest, Picklable
 from docstore.model.document import Row
 from docstore.query.request import Spans, spans_of
-from docstore.reads.blocks import Block, Branch, Stretch, pack_block
+from docstore.reads.blocks import Block, Branch, LogChunk, pack_block
 from docstore.storage import packing
 from docstore.storage.store import SlotRecord
 
@@ -127,12 +127,12 @@ def _of_log(reader: Reader, asked: Asked) -> RowPage:
     return RowPage(pack_block(Block(log=stretches)), len(found), following)
 
 
-def _stretch(reader: Reader, record: SlotRecord, slot: int, rows: Sequence[Row]) -> Stretch:
+def _stretch(reader: Reader, record: SlotRecord, slot: int, rows: Sequence[Row]) -> LogChunk:
     held = 0
     if record.kept:
         with closing(reader.each(_HELD, [slot, record.kept])) as lines:
             [(held,)] = lines
-    return Stretch(slot, record.kept, record.floor, held, rows)
+    return LogChunk(slot, record.kept, record.floor, held, rows)
 
 
 def _of_branches(reader: Reader, asked: Asked) -> RowPage:

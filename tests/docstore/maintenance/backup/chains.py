@@ -14,7 +14,7 @@ from docstore.maintenance.backup.directory import (
 )
 from docstore.maintenance.backup.manifest import Manifest, Part
 from docstore.model.document import Row
-from docstore.reads.blocks import Block, Branch, Stretch, pack_block
+from docstore.reads.blocks import Block, Branch, LogChunk, pack_block
 
 SLOTS, SLOTS_A_PART = 8, 4
 GROUP = "a" * 32
@@ -83,6 +83,6 @@ class Chain:
         return Part(name, first, SLOTS_A_PART, count, writer.length, writer.sha256)
 
 
-def stretch(slot: int, kept: int, floor: int, rows: Sequence[Row]) -> Stretch:
+def stretch(slot: int, kept: int, floor: int, rows: Sequence[Row]) -> LogChunk:
     """Return all that a slot has."""
-    return Stretch(slot, kept, floor, sum(row.n <= kept for row in rows), rows)
+    return LogChunk(slot, kept, floor, sum(row.n <= kept for row in rows), rows)

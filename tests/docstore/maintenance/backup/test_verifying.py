@@ -16,7 +16,7 @@ from docstore.maintenance.backup.directory import (
     unfinished,
 )
 from docstore.maintenance.backup.verifying import verify
-from docstore.reads.blocks import BadBackup, Block, Coverage, Stretch, pack_block, unpack_block
+from docstore.reads.blocks import BadBackup, Block, Coverage, LogChunk, pack_block, unpack_block
 from tests.docstore.maintenance.backup.chains import Chain
 from tests.docstore.storage.logs import Author
 
@@ -161,7 +161,7 @@ def test_a_plan_is_read_as_it_was_written(chain: Chain) -> None:
 def test_rows_are_unpacked_as_they_were_packed() -> None:
     author = Author()
     rows = [author.row(3, "/a/b", state=b'{"x":"\xc3\xa4"}'), author.row(3, "/a/b", deleted=True)]
-    block = unpack_block(pack_block(Block(log=[Stretch(3, 7, 2, 1, rows)])))
+    block = unpack_block(pack_block(Block(log=[LogChunk(3, 7, 2, 1, rows)])))
     assert [tuple(each) for each in block.log] == [(3, 7, 2, 1, rows)]
     assert block.rows == 2
     with pytest.raises(BadBackup):
@@ -181,7 +181,7 @@ def covered_of(
     coverage = Coverage(0, after, until)
     row = Author().row(0, "/a/b")
     for kept, floor, held, numbers in stretches:
-        coverage.add(Stretch(0, kept, floor, held, [row._replace(n=n) for n in numbers]))
+        coverage.add(LogChunk(0, kept, floor, held, [row._replace(n=n) for n in numbers]))
     return coverage.end()
 
 
