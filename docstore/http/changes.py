@@ -38,7 +38,7 @@ from docstore.query.cut import CHARACTERS_A_SLOT, Cut
 from docstore.query.names import insist_on_past
 from docstore.query.where import parse
 from docstore.reads.positions import Positions
-from docstore.reads.scans.feed import Stretch, Wanted
+from docstore.reads.scans.feed import ChangePage, Wanted
 from docstore.services.registry import FACTORIES, declaration_link
 
 NDJSON_TYPE, EVENTS_TYPE = "application/x-ndjson", "text/event-stream"
@@ -184,7 +184,7 @@ class Changes:
 
     async def _next(
         self, request: web.BaseRequest, asked: _Asked, since: Cut, wait_s: float
-    ) -> Stretch:
+    ) -> ChangePage:
         """Return the next changes; an empty stretch when the time is over."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
@@ -222,14 +222,14 @@ class Changes:
 
     async def _stretches(
         self, request: web.BaseRequest, asked: _Asked, since: Cut
-    ) -> AsyncIterator[Stretch]:
+    ) -> AsyncIterator[ChangePage]:
         while not self._is_over(request):
             stretch = await self._next(request, asked, since, QUIET_S)
             yield stretch
             since = stretch.until
 
 
-def _events(stretch: Stretch, pack: Packing = Cut.pack) -> bytes:
+def _events(stretch: ChangePage, pack: Packing = Cut.pack) -> bytes:
     """Return an event for each change, then the position; without changes its id alone.
 
     A browser takes an id without data as the last one, and calls no listener (WHATWG HTML 9.2.6).

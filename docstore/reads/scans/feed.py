@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
     where: str = ""
 
 
-class Stretch(NamedTuple):
+class ChangePage(NamedTuple):
     """Some changes, a line of JSON for each.
 
     until: where the next stretch begins. unheard: slots that nobody could be asked for.
@@ -86,7 +86,7 @@ class Feed:
         self._rng = rng
         rpc.serve(ReadChanges, self._answer)
 
-    async def read(self, wanted: Wanted, since: Cut, rows: int) -> Stretch:
+    async def read(self, wanted: Wanted, since: Cut, rows: int) -> ChangePage:
         """Return up to `rows` beyond a cut, in the slots that it speaks of; none if there are none.
 
         There are more only where an atomic batch ends later.
@@ -112,7 +112,7 @@ class Feed:
                 lines.append(answer.lines)
                 count += answer.rows
                 reached |= {slot: (epoch, n) for slot, epoch, n in answer.reached}
-        return Stretch(b"".join(lines), count, since.moved(reached), unheard)
+        return ChangePage(b"".join(lines), count, since.moved(reached), unheard)
 
     def slot_of(self, link: str) -> int:
         """Return the slot in which the changes of a document are."""

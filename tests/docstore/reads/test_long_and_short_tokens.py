@@ -11,7 +11,7 @@ import pytest
 from docstore.client import Client, LocalCluster
 from docstore.http.changes import _events
 from docstore.query.cut import Cut, cut_of, unpack_cut
-from docstore.reads.scans.feed import Stretch
+from docstore.reads.scans.feed import ChangePage
 from tests.docstore.reads.events import events
 
 SLOTS = 4096
@@ -173,4 +173,4 @@ async def test_a_stream_that_breaks_off_at_any_point_is_resumed_without_a_loss(
 def test_a_heartbeat_of_a_stream_says_the_position() -> None:
     """What a condition leaves out is not looked at again after a break."""
     cut = cut_of("c", 2, {0: (1, 7), 1: (1, 9)})
-    assert f"\nid: {cut.pack()}\n\n" in _events(Stretch(b"", 0, cut, 0)).decode()
+    assert f"\nid: {cut.pack()}\n\n" in _events(ChangePage(b"", 0, cut, 0)).decode()

@@ -8,7 +8,7 @@ import pytest
 from docstore.maintenance.webhooks.reading import Reading
 from docstore.query.cut import SEALED, Cut
 from docstore.reads.positions import Positions
-from docstore.reads.scans.feed import Stretch, Wanted
+from docstore.reads.scans.feed import ChangePage, Wanted
 from docstore.services.subscriptions import Mark, Replay
 from docstore.subscriptions.events import Came, HistoryGone
 from tests.docstore.http.single import SingleNode
@@ -21,8 +21,8 @@ async def earliest(timeout_s: float) -> Cut:
     return EARLIEST
 
 
-async def read(wanted: Wanted, since: Cut, rows: int) -> Stretch:
-    return Stretch(b"", 0, since, 0)
+async def read(wanted: Wanted, since: Cut, rows: int) -> ChangePage:
+    return ChangePage(b"", 0, since, 0)
 
 
 def reading() -> Reading:
