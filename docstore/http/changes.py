@@ -38,7 +38,7 @@ from docstore.query.cut import CHARACTERS_A_SLOT, Cut
 from docstore.query.names import insist_on_past
 from docstore.query.where import parse
 from docstore.reads.positions import Positions
-from docstore.reads.scans.feed import ChangePage, Wanted
+from docstore.reads.scans.feed import ChangeFilter, ChangePage
 from docstore.services.registry import FACTORIES, declaration_link
 
 NDJSON_TYPE, EVENTS_TYPE = "application/x-ndjson", "text/event-stream"
@@ -59,7 +59,7 @@ Packing = Callable[[Cut], str]
 class _Asked:
     """The parameters of a request."""
 
-    wanted: Wanted
+    wanted: ChangeFilter
     since: str
     rows: int
 
@@ -274,7 +274,7 @@ def _asked(given: Mapping[str, Any]) -> _Asked:
     if texts["where"].strip():
         parse(texts["where"])
     rows = headers.whole_number(str(given.get("limit", ROWS)), "limit", 1, ROWS_MAX)
-    return _Asked(Wanted(_prefix(texts["prefix"]), texts["where"]), texts["since"], rows)
+    return _Asked(ChangeFilter(_prefix(texts["prefix"]), texts["where"]), texts["since"], rows)
 
 
 def _prefix(text: str) -> str:

@@ -17,7 +17,7 @@ from docstore.model.service import LINEARIZABLE
 from docstore.query.cut import Cut, unpack_part
 from docstore.reads.listings import Listings
 from docstore.reads.positions import Positions
-from docstore.reads.scans.feed import Feed, Wanted
+from docstore.reads.scans.feed import ChangeFilter, Feed
 from docstore.reads.scans.queries import Queries
 from docstore.reads.scans.scanner import Scans
 from docstore.services.registry import FACTORIES, Registry
@@ -56,7 +56,7 @@ class Reading:
         try:
             if mark.replay is not None:
                 return await self._documents(about, cut, mark, mark.replay, rows)
-            stretch = await self._feed.read(Wanted(f"{about.path}/", about.where), cut, rows)
+            stretch = await self._feed.read(ChangeFilter(f"{about.path}/", about.where), cut, rows)
         except SnapshotGone as error:
             return await self._gone(str(error), pack)
         until = Mark(pack(stretch.until) if stretch.until != cut else mark.position)

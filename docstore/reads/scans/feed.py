@@ -39,7 +39,7 @@ Span = tuple[int, int, int]
 """(slot, after, until)."""
 
 
-class Wanted(NamedTuple):
+class ChangeFilter(NamedTuple):
     """Which changes: below which path, and on what condition."""
 
     prefix: str
@@ -86,7 +86,7 @@ class Feed:
         self._rng = rng
         rpc.serve(ReadChanges, self._answer)
 
-    async def read(self, wanted: Wanted, since: Cut, rows: int) -> ChangePage:
+    async def read(self, wanted: ChangeFilter, since: Cut, rows: int) -> ChangePage:
         """Return up to `rows` beyond a cut, in the slots that it speaks of; none if there are none.
 
         There are more only where an atomic batch ends later.
@@ -154,7 +154,7 @@ class Feed:
         links: set[str] = set()
         position: Sequence[Any] | None = (-1, "", -1) if spans else None
         while position is not None:
-            question = _question(Wanted("/"), spans, position, LINKS_AT_ONCE, LINK)
+            question = _question(ChangeFilter("/"), spans, position, LINKS_AT_ONCE, LINK)
             fields, payload = await self._pages(question)
             links.update(orjson.loads(line)[LINK[0]] for line in payload.splitlines())
             position = fields["next"]
@@ -188,7 +188,7 @@ class Feed:
 
     async def _ask_until_kept(
         self,
-        wanted: Wanted,
+        wanted: ChangeFilter,
         holder: str,
         after: Mapping[int, int],
         rows: int,
@@ -215,7 +215,7 @@ class Feed:
         return found
 
     async def _ask(
-        self, holder: str, wanted: Wanted, after: Mapping[int, int], rows: int
+        self, holder: str, wanted: ChangeFilter, after: Mapping[int, int], rows: int
     ) -> ChangeLines | str | None:
         """Return what a node has, why it is gone, or None if there is no answer."""
         asked = ReadChanges(*wanted, list(after.items()), rows)
@@ -225,13 +225,15 @@ class Feed:
             return None
 
     async def _answer(self, asked: ReadChanges) -> ChangeLines | str:
-        wanted = Wanted(asked.prefix, asked.where)
+        wanted = ChangeFilter(asked.prefix, asked.where)
         try:
             return await self._read_here(wanted, dict(asked.after), asked.rows)
         except SnapshotGone as error:
             return str(error)
 
-    async def _read_here(self, wanted: Wanted, after: Mapping[int, int], rows: int) -> ChangeLines:
+    async def _read_here(
+        self, wanted: ChangeFilter, after: Mapping[int, int], rows: int
+    ) -> ChangeLines:
         """Read what this copy has."""
         shown = self._shown
         spans = [(s, n, shown(s)) for s, n in sorted(after.items()) if shown(s) > n]
@@ -264,7 +266,7 @@ class Feed:
         ]
 
     async def _read_spans(
-        self, wanted: Wanted, spans: Sequence[Span], rows: int, bytes_max: int
+        self, wanted: ChangeFilter, spans: Sequence[Span], rows: int, bytes_max: int
     ) -> tuple[bytes, int, dict[int, int]]:
         """Return lines, how many, and slot -> n up to where."""
         lines = b""
@@ -289,7 +291,7 @@ class Feed:
 
 
 def _question(
-    wanted: Wanted,
+    wanted: ChangeFilter,
     spans: Sequence[Span],
     after: Sequence[Any],
     rows: int,

@@ -8,7 +8,7 @@ import pytest
 from docstore.maintenance.webhooks.reading import Reading
 from docstore.query.cut import SEALED, Cut
 from docstore.reads.positions import Positions
-from docstore.reads.scans.feed import ChangePage, Wanted
+from docstore.reads.scans.feed import ChangeFilter, ChangePage
 from docstore.services.subscriptions import Mark, Replay
 from docstore.subscriptions.events import Came, HistoryGone
 from tests.docstore.http.single import SingleNode
@@ -21,7 +21,7 @@ async def earliest(timeout_s: float) -> Cut:
     return EARLIEST
 
 
-async def read(wanted: Wanted, since: Cut, rows: int) -> ChangePage:
+async def read(wanted: ChangeFilter, since: Cut, rows: int) -> ChangePage:
     return ChangePage(b"", 0, since, 0)
 
 
