@@ -23,7 +23,7 @@ from docstore.query.aggregates import Totals
 from docstore.query.cut import Cut
 from docstore.query.ordering import Order, Place, parse_order, place_of
 from docstore.query.request import condition_of
-from docstore.reads.scans.searches import Asked, Spans, Stretch, insist_on_few
+from docstore.reads.scans.searches import Asked, FoundPage, Spans, insist_on_few
 from docstore.runtime.links.rpc import Rpc
 from docstore.wire.requests import (
     FindDocuments,
@@ -51,7 +51,7 @@ class Queries:
 
     async def find(
         self, asked: Asked, cut: Cut, after: Place | None, limit: int, timeout_s: float
-    ) -> Stretch:
+    ) -> FoundPage:
         """Return where the next documents stand behind a place: up to `limit`, in order.
 
         Raises SnapshotGone, Unavailable.
@@ -62,7 +62,7 @@ class Queries:
             lambda spans, left_s: FindDocuments(asked, after, limit, spans, left_s),
             timeout_s,
         )
-        return merged(order, [Stretch(*answer) for answer in answers], limit)
+        return merged(order, [FoundPage(*answer) for answer in answers], limit)
 
     async def totals(self, totals: Totals, asked: Asked, cut: Cut, timeout_s: float) -> None:
         """Add up aggregates of all documents. Raises BadRequest, SnapshotGone, Unavailable."""
@@ -173,7 +173,7 @@ class Queries:
         return next(fit, "")
 
 
-def merged(order: Order, stretches: Sequence[Stretch], limit: int) -> Stretch:
+def merged(order: Order, stretches: Sequence[FoundPage], limit: int) -> FoundPage:
     """Return what several have found, as far as none of them can have more in between."""
     found = [row for each in stretches for row in each.found]
     ends = [(*each.until, -1) for each in stretches if each.until is not None]
@@ -183,5 +183,5 @@ def merged(order: Order, stretches: Sequence[Stretch], limit: int) -> Stretch:
     if ends:
         found = list(takewhile(lambda row: row is not ends[0], found))
     if len(found) > limit:
-        return Stretch(found[:limit], place_of(found[limit - 1]))
-    return Stretch(found, place_of(ends[0]) if ends else None)
+        return FoundPage(found[:limit], place_of(found[limit - 1]))
+    return FoundPage(found, place_of(ends[0]) if ends else None)

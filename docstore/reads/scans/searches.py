@@ -49,7 +49,7 @@ Spans = Sequence[tuple[int, int]]
 _Asked = FindDocuments | TotalDocuments | ReadVersions
 
 
-class Stretch(NamedTuple):
+class FoundPage(NamedTuple):
     """Where some documents stand. until: up to which place these are all; None: there is none."""
 
     found: list[Found]
@@ -94,7 +94,7 @@ class Searches:
         except (BadRequest, SnapshotGone) as error:
             return FromCopy(error.code, str(error))
 
-    async def _find_by_link(self, asked: FindDocuments) -> Stretch:
+    async def _find_by_link(self, asked: FindDocuments) -> FoundPage:
         """Look at more and more, until there are enough rows or it takes long."""
         loop = asyncio.get_running_loop()
         until = loop.time() + min(LOOK_S, asked.left_s / 2)
@@ -108,9 +108,9 @@ class Searches:
             size += more_bytes
             is_enough = len(found) >= asked.limit or size > BYTES_MAX
             if place is None or is_enough or loop.time() >= until:
-                return Stretch(found, place)
+                return FoundPage(found, place)
 
-    async def _find_in_order(self, asked: FindDocuments, order: Order) -> Stretch:
+    async def _find_in_order(self, asked: FindDocuments, order: Order) -> FoundPage:
         """Look at everything, and keep the first rows of it."""
         found: list[Found] = []
         limit, is_all = asked.limit, True
@@ -121,7 +121,7 @@ class Searches:
             limit = max(1, min(limit, BYTES_MAX * len(more) // (more_bytes + 1) or limit))
             is_all = is_all and until is None and len(found) <= limit
             del found[limit:]
-        return Stretch(found, None if is_all else place_of(found[-1]))
+        return FoundPage(found, None if is_all else place_of(found[-1]))
 
     async def _look(
         self, asked: FindDocuments, spans: Spans, after: Place | None, rows: int, links: int = 0

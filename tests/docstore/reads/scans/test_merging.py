@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from docstore.query.ordering import Found, parse_order, place_of
 from docstore.reads.scans.queries import merged
-from docstore.reads.scans.searches import Stretch
+from docstore.reads.scans.searches import FoundPage
 
 COPIES = 3
 numbers = st.lists(st.integers(0, 4), max_size=25)
@@ -22,7 +22,7 @@ def test_stretches_are_merged_as_far_as_they_go(
     for copy in range(COPIES):
         own = [row for row in rows if row[-1] % COPIES == copy]
         found = own[: shown[copy]]
-        stretches.append(Stretch(found, place_of(found[-1]) if len(found) < len(own) else None))
+        stretches.append(FoundPage(found, place_of(found[-1]) if len(found) < len(own) else None))
     found, until = merged(order, stretches, limit)
     assert found == rows[: len(found)]
     assert len(found) <= limit
