@@ -52,7 +52,7 @@ from the beginning may have holes up to the cut: whatever was superseded there."
 START: dict[str, list[Any]] = {LOG: [-1, -1], BRANCHES: [-1, "", -1, -1]}
 
 
-class Asked(NamedTuple):
+class RowRequest(NamedTuple):
     """A page of rows. spans: (slot, after, until). after: the cursor."""
 
     of: str
@@ -85,7 +85,7 @@ class RowPage:
     following: list[Any] | None
 
 
-def asked_of(question: dict[str, Any]) -> Asked:
+def asked_of(question: dict[str, Any]) -> RowRequest:
     """Return what is asked, checked. Raises BadRequest."""
     of, after = question.get("of", LOG), question.get("after")
     if of not in START:
@@ -103,15 +103,15 @@ def asked_of(question: dict[str, Any]) -> Asked:
     spans = spans_of(question.get("ranges"), 3)
     if not spans:
         raise BadRequest("ranges names no slot")
-    return Asked(of, spans, after, rows)
+    return RowRequest(of, spans, after, rows)
 
 
-def page(reader: Reader, asked: Asked) -> RowPage:
+def page(reader: Reader, asked: RowRequest) -> RowPage:
     """Return the next rows. Raises Damaged."""
     return _of_log(reader, asked) if asked.of == LOG else _of_branches(reader, asked)
 
 
-def _of_log(reader: Reader, asked: Asked) -> RowPage:
+def _of_log(reader: Reader, asked: RowRequest) -> RowPage:
     found, is_end = _taken(reader, _LOG, asked)
     rows: dict[int, list[Row]] = {}
     for row, _ in found:
@@ -135,7 +135,7 @@ def _stretch(reader: Reader, record: SlotRecord, slot: int, rows: Sequence[Row])
     return LogChunk(slot, record.kept, record.floor, held, rows)
 
 
-def _of_branches(reader: Reader, asked: Asked) -> RowPage:
+def _of_branches(reader: Reader, asked: RowRequest) -> RowPage:
     found, is_end = _taken(reader, _BRANCHES, asked)
     branches = [Branch(row, standing) for row, [standing] in found]
     following = None
@@ -145,7 +145,7 @@ def _of_branches(reader: Reader, asked: Asked) -> RowPage:
     return RowPage(pack_block(Block(branches=branches)), len(found), following)
 
 
-def _taken(reader: Reader, sql: str, asked: Asked) -> tuple[list[tuple[Row, list[Any]]], bool]:
+def _taken(reader: Reader, sql: str, asked: RowRequest) -> tuple[list[tuple[Row, list[Any]]], bool]:
     """Return rows with what stands behind their checksums, and whether these are the last."""
     taken: list[tuple[Row, list[Any]]] = []
     size = 0
