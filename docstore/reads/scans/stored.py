@@ -61,7 +61,7 @@ class RowRequest(NamedTuple):
     rows: int
 
 
-class Damaged(Picklable):
+class DamagedSlot(Picklable):
     """A row or a record is not what was written."""
 
     def __init__(self, slot: int) -> None:
@@ -153,7 +153,7 @@ def _taken(reader: Reader, sql: str, asked: RowRequest) -> tuple[list[tuple[Row,
         for columns in lines:
             row = packing.row_of(columns[:COLUMNS])
             if row is None:
-                raise Damaged(columns[0])
+                raise DamagedSlot(columns[0])
             taken.append((row, list(columns[COLUMNS:])))
             size += len(row.state)
             if len(taken) >= asked.rows or size >= BYTES_MAX:
@@ -168,6 +168,6 @@ def _records(reader: Reader, first: int) -> Mapping[int, SlotRecord]:
         for columns in lines:
             record = packing.record_of(columns)
             if record is None:
-                raise Damaged(columns[0])
+                raise DamagedSlot(columns[0])
             records[record.slot] = record
     return records

@@ -189,7 +189,7 @@ class Pages:
                 page = stored.page(self._lines, asked)
         except Gone as gone:
             return gone.fields, b""
-        except stored.Damaged as damaged:
+        except stored.DamagedSlot as damaged:
             return {"error": "damaged", "slot": damaged.slot}, b""
         return {"rows": page.rows, "next": page.following}, page.block
 
