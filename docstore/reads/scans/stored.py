@@ -69,7 +69,7 @@ class DamagedSlot(Picklable):
         self.slot = slot
 
 
-class Reader(Protocol):
+class RowSource(Protocol):
     """A connection to the file, whose table `spans` says which slots are asked for."""
 
     def each(self, sql: str, parameters: Sequence[Any]) -> Generator[tuple[Any, ...], None, None]:
@@ -106,12 +106,12 @@ def asked_of(question: dict[str, Any]) -> RowRequest:
     return RowRequest(of, spans, after, rows)
 
 
-def page(reader: Reader, asked: RowRequest) -> RowPage:
+def page(reader: RowSource, asked: RowRequest) -> RowPage:
     """Return the next rows. Raises Damaged."""
     return _of_log(reader, asked) if asked.of == LOG else _of_branches(reader, asked)
 
 
-def _of_log(reader: Reader, asked: RowRequest) -> RowPage:
+def _of_log(reader: RowSource, asked: RowRequest) -> RowPage:
     found, is_end = _taken(reader, _LOG, asked)
     rows: dict[int, list[Row]] = {}
     for row, _ in found:
@@ -127,7 +127,7 @@ def _of_log(reader: Reader, asked: RowRequest) -> RowPage:
     return RowPage(pack_block(Block(log=stretches)), len(found), following)
 
 
-def _stretch(reader: Reader, record: SlotRecord, slot: int, rows: Sequence[Row]) -> LogChunk:
+def _stretch(reader: RowSource, record: SlotRecord, slot: int, rows: Sequence[Row]) -> LogChunk:
     held = 0
     if record.kept:
         with closing(reader.each(_HELD, [slot, record.kept])) as lines:
@@ -135,7 +135,7 @@ def _stretch(reader: Reader, record: SlotRecord, slot: int, rows: Sequence[Row])
     return LogChunk(slot, record.kept, record.floor, held, rows)
 
 
-def _of_branches(reader: Reader, asked: RowRequest) -> RowPage:
+def _of_branches(reader: RowSource, asked: RowRequest) -> RowPage:
     found, is_end = _taken(reader, _BRANCHES, asked)
     branches = [Branch(row, standing) for row, [standing] in found]
     following = None
@@ -145,7 +145,9 @@ def _of_branches(reader: Reader, asked: RowRequest) -> RowPage:
     return RowPage(pack_block(Block(branches=branches)), len(found), following)
 
 
-def _taken(reader: Reader, sql: str, asked: RowRequest) -> tuple[list[tuple[Row, list[Any]]], bool]:
+def _taken(
+    reader: RowSource, sql: str, asked: RowRequest
+) -> tuple[list[tuple[Row, list[Any]]], bool]:
     """Return rows with what stands behind their checksums, and whether these are the last."""
     taken: list[tuple[Row, list[Any]]] = []
     size = 0
@@ -161,7 +163,7 @@ def _taken(reader: Reader, sql: str, asked: RowRequest) -> tuple[list[tuple[Row,
     return taken, True
 
 
-def _records(reader: Reader, first: int) -> Mapping[int, SlotRecord]:
+def _records(reader: RowSource, first: int) -> Mapping[int, SlotRecord]:
     """Return slot -> its record, that of a new one where there is none yet."""
     records: defaultdict[int, SlotRecord] = defaultdict(lambda: SlotRecord(-1))
     with closing(reader.each(_RECORDS, [first])) as lines:
