@@ -43,7 +43,7 @@ def schema_of(columns: Sequence[str]) -> pa.Schema:
     )
 
 
-class Batches:
+class ArrowReader:
     """One connection that answers in record batches.
 
     segments: where slots at rest are kept; None: nowhere.

@@ -209,12 +209,12 @@ class Pages:
             return self._lines
         if self._batches is None:
             # Only here: there may be no pyarrow.
-            from docstore.reads.scans.batches import Batches  # noqa: PLC0415
+            from docstore.reads.scans.batches import ArrowReader  # noqa: PLC0415
             from docstore.reads.scans.segments import Segments  # noqa: PLC0415
 
             directory, bytes_max = self._segments_at
             self._segments = Segments(directory, bytes_max) if bytes_max else None
-            self._batches = Batches(self._path, self._segments)
+            self._batches = ArrowReader(self._path, self._segments)
             self._batches.execute(statements.SPANS)
         return self._batches
 
