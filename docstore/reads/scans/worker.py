@@ -50,7 +50,7 @@ class Gone(Picklable):
         self.fields = {"error": code, **fields}
 
 
-class Lines:
+class LineReader:
     """Answers in NDJSON, by the standard library's SQLite: for nodes without pyarrow."""
 
     def __init__(self, path: str) -> None:
@@ -131,7 +131,7 @@ class Pages:
     """Answers questions, one after the other."""
 
     def __init__(self, path: str, segments: str = "", segments_bytes: int = 0) -> None:
-        self._lines = Lines(path)
+        self._lines = LineReader(path)
         self._lines.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         self._lines.execute(statements.SPANS)
         self._batches: Any = None
