@@ -127,7 +127,7 @@ def _named(columns: Sequence[str], row: tuple[Any, ...]) -> dict[str, Any]:
     return found
 
 
-class Pages:
+class PageServer:
     """Answers questions, one after the other."""
 
     def __init__(self, path: str, segments: str = "", segments_bytes: int = 0) -> None:
@@ -266,13 +266,13 @@ def _insist_none_gone(reader: Any, gone: str) -> None:
         raise Gone("trimmed", slot=slot, kept=kept, firstTimeMicros=first_us)
 
 
-def serve(pages: Pages, source: BinaryIO, sink: BinaryIO) -> None:
+def serve(pages: PageServer, source: BinaryIO, sink: BinaryIO) -> None:
     """Answer until the questions end."""
     with closing(pages):
         _answer_all(pages, source, sink)
 
 
-def _answer_all(pages: Pages, source: BinaryIO, sink: BinaryIO) -> None:
+def _answer_all(pages: PageServer, source: BinaryIO, sink: BinaryIO) -> None:
     for line in source:
         try:
             fields, payload = pages.answer(orjson.loads(line))
@@ -291,4 +291,4 @@ if __name__ == "__main__":
     os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # For the node; this process ends with its input.
     file, segments, segments_bytes = sys.argv[1:]
-    serve(Pages(file, segments, int(segments_bytes)), sys.stdin.buffer, sys.stdout.buffer)
+    serve(PageServer(file, segments, int(segments_bytes)), sys.stdin.buffer, sys.stdout.buffer)

@@ -9,7 +9,7 @@ from typing import Any
 
 from docstore.model.document import Row, chain_digest
 from docstore.model.slots import slot_of
-from docstore.reads.scans.worker import Pages
+from docstore.reads.scans.worker import PageServer
 from docstore.storage.database_threads import PRAGMAS
 from docstore.storage.store import Append, Purge, SaveSlot, SlotRecord, Trim
 from docstore.storage.writing import Writer
@@ -37,7 +37,7 @@ class Copy:
         self._writer = Writer(self._connection, Path(f"{path}-wal"))
         self._writer.prepare("store")
         self.path = path
-        self.pages = Pages(str(path))
+        self.pages = PageServer(str(path))
         self.now_us: Callable[[], int] = lambda: len(self.rows) + 1
         self.state: Callable[[random.Random], dict[str, Any]] = any_state
         """Makes the body of each version."""

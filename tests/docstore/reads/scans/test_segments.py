@@ -13,7 +13,7 @@ import pytest
 
 from docstore.errors import Unavailable
 from docstore.reads.scans.pool import ScanPool, has_arrow
-from docstore.reads.scans.worker import Pages
+from docstore.reads.scans.worker import PageServer
 from tests.docstore.reads.scans.copies import Copy
 
 if not has_arrow():
@@ -42,7 +42,7 @@ def copy(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Copy]:
 def anew(copy: Copy, segments_bytes: int = PLENTY) -> None:
     """Read by a new process, as it were, that may keep segments."""
     copy.pages.close()
-    copy.pages = Pages(str(copy.path), str(directory(copy)), segments_bytes)
+    copy.pages = PageServer(str(copy.path), str(directory(copy)), segments_bytes)
 
 
 def directory(copy: Copy) -> Path:

@@ -11,7 +11,7 @@ from docstore.errors import BadRequest
 from docstore.model.document import Row
 from docstore.reads.blocks import Block, Branch, Coverage, unpack_block
 from docstore.reads.scans import stored
-from docstore.reads.scans.worker import Pages
+from docstore.reads.scans.worker import PageServer
 from docstore.storage.replication_log import Arrive, BranchStatus
 from docstore.storage.store import Append, Base, Purge, SaveSlot, SlotRecord, Trim
 from tests.docstore.storage.logs import Author
@@ -40,7 +40,7 @@ async def rows(path: Path) -> list[Row]:
 
 def answer(path: Path, **question: Any) -> tuple[dict[str, Any], bytes]:
     """Return what a scanning process answers."""
-    with closing(Pages(str(path))) as pages:
+    with closing(PageServer(str(path))) as pages:
         fields, block = pages.answer(question)
     return fields, bytes(block)
 
