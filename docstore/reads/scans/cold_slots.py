@@ -16,7 +16,7 @@ import pyarrow as pa
 from docstore.model import document_members
 from docstore.query.request import EVERYTHING, Scan
 from docstore.query.statements import Cursor
-from docstore.reads.scans.segments import Key, Segments
+from docstore.reads.scans.segments import SegmentKey, Segments
 
 COLUMNS = (*document_members.COLUMN_NAMES, "slot", "seq", "body")
 """Of a segment: those of a table unless somebody says otherwise."""
@@ -97,7 +97,7 @@ class ColdSlots:
 
     def _kept(self, scan: Scan, span: Span) -> pa.RecordBatch | None:
         slot, until = span
-        return self._segments.get(Key(slot, scan.prefix, until))
+        return self._segments.get(SegmentKey(slot, scan.prefix, until))
 
     def _may_read(self, scan: Scan, slot: int) -> bool:
         """Say whether a slot is to be read as a whole, by a scan that wants about all of it."""
@@ -116,7 +116,7 @@ class ColdSlots:
             run.append((slot, until))
         read = self._slots.whole(scan, run, rows) if run else {}
         for slot, until in run[: len(read)]:
-            self._segments.put(Key(slot, scan.prefix, until), read[slot])
+            self._segments.put(SegmentKey(slot, scan.prefix, until), read[slot])
         return read
 
 

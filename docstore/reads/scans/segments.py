@@ -40,7 +40,7 @@ FULL_S = 30.0
 """How long nobody tries to write after there was no room."""
 
 
-class Key(NamedTuple):
+class SegmentKey(NamedTuple):
     """Which documents: of one factory, in one slot, as of a row of its log."""
 
     slot: int
@@ -62,7 +62,7 @@ class Segments:
         self._unkept: tuple[bytes, pa.RecordBatch] | None = None
         """What was read last and found no room: the next page is cut out of it as well."""
 
-    def get(self, key: Key) -> pa.RecordBatch | None:
+    def get(self, key: SegmentKey) -> pa.RecordBatch | None:
         """Return a segment, None if there is none, or none that is whole."""
         place, head = (key.slot, key.prefix), self._head(key)
         if self._unkept is not None and self._unkept[0] == head:
@@ -78,7 +78,7 @@ class Segments:
         self._mapped.move_to_end(place)
         return mapped[1]
 
-    def put(self, key: Key, batch: pa.RecordBatch) -> None:
+    def put(self, key: SegmentKey, batch: pa.RecordBatch) -> None:
         """Keep a segment in the place of the one before it, if there is room."""
         head = self._head(key)
         try:
@@ -106,15 +106,15 @@ class Segments:
         finally:
             partial.unlink(missing_ok=True)
 
-    def _file(self, key: Key) -> Path:
+    def _file(self, key: SegmentKey) -> Path:
         return self._directory / f"{key.slot}-{zlib.crc32(key.prefix.encode()):08x}.arrow"
 
-    def _head(self, key: Key) -> bytes:
+    def _head(self, key: SegmentKey) -> bytes:
         """Return what a file begins with; its length is a multiple of 64, for the columns."""
         head = MARK + json.dump([self.damages, *key])
         return head + b" " * (-len(head) % 64)
 
-    def _opened(self, key: Key, head: bytes) -> pa.RecordBatch | None:
+    def _opened(self, key: SegmentKey, head: bytes) -> pa.RecordBatch | None:
         try:
             with self._file(key).open("rb") as file:
                 mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
