@@ -16,7 +16,7 @@ from docstore.reads.availability import Availability
 from docstore.reads.listings import Listed, Listings
 from docstore.reads.pages import NodePages
 from docstore.reads.scans.feed import Feed
-from docstore.reads.scans.queries import Queries
+from docstore.reads.scans.queries import GroupQueries
 from docstore.reads.scans.scanner import Scans
 from docstore.runtime.backend import SessionBackend
 from docstore.runtime.streams_backend import StreamBackend
@@ -49,7 +49,7 @@ class Inside(Protocol):
     availability: Availability
     feed: Feed
     listings: Listings
-    queries: Queries
+    queries: GroupQueries
     resync: Resync
     scans: Scans
     session_backend: SessionBackend

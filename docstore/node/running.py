@@ -31,7 +31,7 @@ from docstore.reads.local import declarations
 from docstore.reads.owners import Owners
 from docstore.reads.positions import Positions
 from docstore.reads.scans.feed import Feed
-from docstore.reads.scans.queries import Queries
+from docstore.reads.scans.queries import GroupQueries
 from docstore.reads.scans.scanner import Scans
 from docstore.reads.scans.searches import Searches
 from docstore.runtime.backend import SessionBackend
@@ -89,7 +89,7 @@ class RunningNode:
         self.searches = Searches(
             rpc, store, self.scans, lambda slot: driver.feed(SlotCorrupted(slot))
         )
-        self.queries = Queries(driver.view, rpc)
+        self.queries = GroupQueries(driver.view, rpc)
         scans, rng = self.scans, random.Random()
         self.feed = Feed(driver.view, rpc, scans.page, scans.shown, scans.batch_end, rng)
         owners = Owners(driver.view, rpc)

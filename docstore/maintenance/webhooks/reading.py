@@ -18,7 +18,7 @@ from docstore.query.cut import Cut, unpack_part
 from docstore.reads.listings import Listings
 from docstore.reads.positions import Positions
 from docstore.reads.scans.feed import ChangeFilter, Feed
-from docstore.reads.scans.queries import Queries
+from docstore.reads.scans.queries import GroupQueries
 from docstore.reads.scans.scanner import Scans
 from docstore.services.registry import FACTORIES, Registry
 from docstore.services.subscriptions import Mark, Replay, SubscriptionState
@@ -34,7 +34,7 @@ class Reading:
         self,
         feed: Feed,
         scans: Scans,
-        queries: Queries,
+        queries: GroupQueries,
         listings: Listings,
         registry: Registry,
         positions: Positions,

@@ -36,7 +36,7 @@ from docstore.wire.requests import (
 AGAIN_S = 0.1
 
 
-class Queries:
+class GroupQueries:
     """The node that is asked. Who has the documents: `searches.py`."""
 
     def __init__(self, view: ReplicaView, rpc: Rpc) -> None:

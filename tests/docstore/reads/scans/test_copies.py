@@ -8,7 +8,7 @@ import pytest
 from docstore.errors import SnapshotGone, Unavailable
 from docstore.model.document import Row
 from docstore.query.cut import Cut
-from docstore.reads.scans.queries import Queries
+from docstore.reads.scans.queries import GroupQueries
 from docstore.wire.requests import FromCopy, ReadVersions, ToCopy
 
 HERE = {
@@ -34,7 +34,7 @@ class Copies:
         return self.says[node, asked.spans[0][0]]
 
 
-def queries(says: dict[tuple[str, int], FromCopy | None]) -> Queries:
+def queries(says: dict[tuple[str, int], FromCopy | None]) -> GroupQueries:
     members = SimpleNamespace(
         placement=SimpleNamespace(replicas=lambda slot: ["a", "b"] if slot == 0 else ["b", "c"]),
         lacks_quorum=False,
@@ -43,7 +43,7 @@ def queries(says: dict[tuple[str, int], FromCopy | None]) -> Queries:
     owners = SimpleNamespace(owner_of=lambda slot: "")
     view: Any = SimpleNamespace(members=members, owners=owners)
     rpc: Any = Copies(says)
-    return Queries(view, rpc)
+    return GroupQueries(view, rpc)
 
 
 async def read(says: dict[tuple[str, int], FromCopy | None]) -> list[Row]:

@@ -11,7 +11,7 @@ from docstore.errors import BadRequest
 from docstore.model.operation import Operation
 from docstore.query.aggregates import Totals, grouping_of
 from docstore.reads.scans import searches
-from docstore.reads.scans.queries import Queries
+from docstore.reads.scans.queries import GroupQueries
 from docstore.reads.scans.scanner import Scans
 from docstore.reads.scans.searches import VERSIONS_AT_ONCE, Searches, insist_on_few
 from docstore.runtime.driver import Driver
@@ -50,7 +50,7 @@ async def test_versions_are_answered_as_far_as_they_fit(
 ) -> None:
     cut = await node.scans.cut("latest", 5.0)
     wanted = [(node.driver.view.slot_of(link), link, 0) for link in LINKS]
-    queries = Queries(node.driver.view, node.rpc)
+    queries = GroupQueries(node.driver.view, node.rpc)
     assert [row.link for row in await queries.read(wanted, cut, 5.0)] == LINKS
     monkeypatch.setattr(searches, "BYTES_MAX", 1)
     spans = [(slot, cut.by_slot()[slot][1]) for slot in range(SLOTS)]
