@@ -17,7 +17,7 @@ ANSWER_S = 2.0
 """A page is made at once, of what is in memory: who has not answered by then is not waited for."""
 
 
-class Pages(NamedTuple):
+class MemberPages(NamedTuple):
     """What the members of a group say. failures: id -> why there is no page."""
 
     pages: Mapping[str, Any]
@@ -42,7 +42,7 @@ class NodePages:
             raise NotAMember(f"the group has no member {member[:60]}")
         return await self._rpc.call(member, ReadPage(path), min(timeout_s, ANSWER_S))
 
-    async def of_all(self, path: str, timeout_s: float) -> Pages:
+    async def of_all(self, path: str, timeout_s: float) -> MemberPages:
         """Return the pages of all members, as far as they answer in time."""
         failures: dict[str, str] = {}
 
@@ -54,7 +54,7 @@ class NodePages:
 
         members = self._members()
         found = zip(members, await asyncio.gather(*map(ask, members)), strict=True)
-        return Pages({name: page for name, page in found if name not in failures}, failures)
+        return MemberPages({name: page for name, page in found if name not in failures}, failures)
 
     async def _page_here(self, asked: ReadPage) -> Page | None:
         return self._own(asked.path)

@@ -17,7 +17,7 @@ from docstore.model.operation import Answer, Operation
 from docstore.model.service import WITHOUT_AUTHOR, Service
 from docstore.query.cut import Cut
 from docstore.reads.listings import Listed
-from docstore.reads.pages import Pages
+from docstore.reads.pages import MemberPages
 from docstore.reads.refusals import TooFewMembers
 from docstore.runtime.backend import SessionBackend
 from docstore.runtime.streams_backend import StreamBackend
@@ -190,10 +190,10 @@ class SingleNode:
             return {"id": member, "entries": {}}
         return self.management() | {"path": path}
 
-    async def of_all(self, path: str, timeout_s: float) -> Pages:
+    async def of_all(self, path: str, timeout_s: float) -> MemberPages:
         if path.endswith("/synchronization"):
-            return Pages({self.node_id: None}, {"n2": "node n2 is not connected"})
-        return Pages(
+            return MemberPages({self.node_id: None}, {"n2": "node n2 is not connected"})
+        return MemberPages(
             {self.node_id: await self.at(self.node_id, path, timeout_s)},
             {"n2": "node n2 is not connected"},
         )
