@@ -33,7 +33,7 @@ Place = Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SortKey:
     """One of the values by which documents are ordered: its rank among types, and itself."""
 
     rank: str
@@ -48,7 +48,7 @@ class Key:
 class Order:
     """An order of documents."""
 
-    keys: tuple[Key, ...] = ()
+    keys: tuple[SortKey, ...] = ()
 
     @property
     def is_by_link(self) -> bool:
@@ -138,7 +138,7 @@ def parse_order(text: str, known: Members = None) -> Order:
     return Order(tuple(keys))
 
 
-def _key(tokens: Tokens) -> Key:
+def _key(tokens: Tokens) -> SortKey:
     operand = operand_of(tokens, "/.")
     descending = tokens.word("desc")
     if not descending:
@@ -148,15 +148,15 @@ def _key(tokens: Tokens) -> Key:
     return _of_member(operand, descending)
 
 
-def _of_column(column: Column, descending: bool) -> Key:
+def _of_column(column: Column, descending: bool) -> SortKey:
     if column.nullable:
         rank = f"CASE WHEN {column.sql} IS NULL THEN {MISSING} ELSE {NUMBER_RANK} END"
-        return Key(rank, f"coalesce({column.sql}, 0)", descending=descending)
+        return SortKey(rank, f"coalesce({column.sql}, 0)", descending=descending)
     among = TEXT_RANK if column.kind == TEXT else TRUE if column.kind == FLAG else NUMBER_RANK
-    return Key(str(among), column.sql, descending=descending, is_link=column.is_link)
+    return SortKey(str(among), column.sql, descending=descending, is_link=column.is_link)
 
 
-def _of_member(member: Member, descending: bool) -> Key:
+def _of_member(member: Member, descending: bool) -> SortKey:
     kind, found, parameters = member.kind, member.value, member.parameters
     rank = (
         f"CASE coalesce({kind}, 'null') WHEN 'null' THEN {MISSING} WHEN 'false' THEN {FALSE}"
@@ -167,4 +167,4 @@ def _of_member(member: Member, descending: bool) -> Key:
         f"CASE {kind} WHEN 'integer' THEN {found} WHEN 'real' THEN {found}"
         f" WHEN 'text' THEN substr({found}, 1, {TEXT_CHARACTERS}) ELSE 0 END"
     )
-    return Key(rank, value, parameters, parameters * 4, descending)
+    return SortKey(rank, value, parameters, parameters * 4, descending)
