@@ -10,7 +10,7 @@ TEXT, NUMBER, FLAG = "text", "number", "flag"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ScanColumn:
     """One column.
 
     sql: never NULL, since the driver takes a column's type from what it sees first.
@@ -31,18 +31,18 @@ _BEFORE = (
 
 COLUMNS = {
     **{
-        each.name: Column(f"h.{each.column}", TEXT if each.type is Type.TEXT else NUMBER)
+        each.name: ScanColumn(f"h.{each.column}", TEXT if each.type is Type.TEXT else NUMBER)
         for each in document_members.COLUMNS
     },
-    EXPIRY: Column(
+    EXPIRY: ScanColumn(
         f"coalesce(json_extract(CAST(h.state AS TEXT), '$.{EXPIRY}'), 0)",
         NUMBER, empty_is_null=True,
     ),
-    "slot": Column("h.slot", NUMBER),
-    "seq": Column("h.n", NUMBER),
-    "deleted": Column("h.deleted", FLAG),
-    "digest": Column("hex(h.digest)", TEXT),
-    "body": Column(_BODY, TEXT, empty_is_null=True),
-    "before": Column(_BEFORE, TEXT, empty_is_null=True),
+    "slot": ScanColumn("h.slot", NUMBER),
+    "seq": ScanColumn("h.n", NUMBER),
+    "deleted": ScanColumn("h.deleted", FLAG),
+    "digest": ScanColumn("hex(h.digest)", TEXT),
+    "body": ScanColumn(_BODY, TEXT, empty_is_null=True),
+    "before": ScanColumn(_BEFORE, TEXT, empty_is_null=True),
 }  # fmt: skip
 """`seq` is the row's number in its slot's log; `before` the version that this one replaced."""

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from docstore.query import statements
 from docstore.query.page import Form, Page
 from docstore.query.request import EVERYTHING, Scan
-from docstore.query.scans_columns import COLUMNS, FLAG, NUMBER, TEXT, Column
+from docstore.query.scans_columns import COLUMNS, FLAG, NUMBER, TEXT, ScanColumn
 from docstore.query.statements import SLOT_MAX, Cursor, Statement
 from docstore.reads.scans.cold_slots import COLUMNS as OF_SEGMENTS
 from docstore.reads.scans.cold_slots import ColdSlots, Span, behind_slot, is_of_segments
@@ -213,7 +213,7 @@ def _whole(found: pa.ChunkedArray) -> pa.Array:
     return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
 
 
-def _column(found: pa.ChunkedArray, column: Column) -> pa.Array:
+def _column(found: pa.ChunkedArray, column: ScanColumn) -> pa.Array:
     array = _whole(found)
     if array.type != TYPES[column.type]:
         array = array.cast(TYPES[column.type])
