@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from docstore.query.columns import FLAG, NUMBER, TEXT, Column
-from docstore.query.members import Member
+from docstore.query.members import MemberPath
 from docstore.query.operands import Operand, operand_of
 from docstore.query.tokens import Tokens
 
@@ -285,7 +285,7 @@ def _of_column(tokens: Tokens, name: str, column: Column, type_: str) -> Value:
             raise tokens.refusal(f"{name}: what is a {own} cannot be a {type_}")
 
 
-def _of_member(name: str, member: Member, type_: str) -> Value:
+def _of_member(name: str, member: MemberPath, type_: str) -> Value:
     kind, found = member.kind, member.value
     match type_:
         case "bigint":

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from docstore.query import predicates
 from docstore.query.condition import Condition, Literal, Unfit
-from docstore.query.members import Member
+from docstore.query.members import MemberPath
 from docstore.query.operands import Operand, operand_of
 from docstore.query.predicates import known, opposite
 from docstore.query.tokens import Members, Token, Tokens
@@ -145,7 +145,7 @@ class _Parser:
             raise self._tokens.unexpected(sign, "eq, gt, ge, lt or le")
         literal = self._tokens.literal()
         self._tokens.expect(")")
-        if not isinstance(operand, Member):
+        if not isinstance(operand, MemberPath):
             raise Unfit("any is for members that are arrays")
         if word == "eq" and isinstance(literal, str):
             pieces = _pieces(literal)

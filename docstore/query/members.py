@@ -19,7 +19,7 @@ _PLAIN = re.compile(r"[^\x00-\x1f\x7f-\U0010ffff\"\\/<>&']+\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberPath:
     """One of the document's own. kind, value: its type and itself, both of the same parameters."""
 
     kind: str
@@ -50,11 +50,11 @@ class Member:
         return Condition(sql, (*self.parameters * 2, literal))
 
 
-def member_at(steps: Sequence[str | int]) -> Member:
+def member_at(steps: Sequence[str | int]) -> MemberPath:
     """Return the member behind some names and positions."""
     inside, path = STATE, "$"
     parameters: tuple[str, ...] = ()
-    found: Member | None = None
+    found: MemberPath | None = None
     for step in steps:
         if found is not None:  # Behind a name that was looked up, the rest is a document's own.
             inside = f"CASE WHEN {found.kind} IN ('object', 'array') THEN {found.value} END"
@@ -67,7 +67,7 @@ def member_at(steps: Sequence[str | int]) -> Member:
             found = _among(inside, (*parameters, path, step))
     if found is not None:
         return found
-    return Member(f"json_type({inside}, ?)", f"json_extract({inside}, ?)", (*parameters, path))
+    return MemberPath(f"json_type({inside}, ?)", f"json_extract({inside}, ?)", (*parameters, path))
 
 
 def odd_names(steps: Sequence[str | int]) -> int:
@@ -75,9 +75,9 @@ def odd_names(steps: Sequence[str | int]) -> int:
     return sum(isinstance(step, str) and not _PLAIN.match(step) for step in steps)
 
 
-def _among(inside: str, parameters: tuple[str, ...]) -> Member:
+def _among(inside: str, parameters: tuple[str, ...]) -> MemberPath:
     chosen = "(SELECT m.{} FROM json_each({}, ?) m WHERE m.key = ? LIMIT 1)"
-    return Member(chosen.format("type", inside), chosen.format("value", inside), parameters)
+    return MemberPath(chosen.format("type", inside), chosen.format("value", inside), parameters)
 
 
 def _json_types(literal: Literal) -> str:

@@ -7,7 +7,7 @@ any character, and is a member even where the store has a column that is called 
 
 from docstore.model.document_members import STORE_SET
 from docstore.query.columns import COLUMNS, WHOLE, Column
-from docstore.query.members import Member, member_at, odd_names
+from docstore.query.members import MemberPath, member_at, odd_names
 from docstore.query.tokens import Tokens
 
 RESERVED = frozenset("and or not in is null like between contains true false".split())
@@ -16,7 +16,7 @@ POSITION_MAX = 999_999
 ODD_NAMES_MAX = 3
 """In one path; each takes a look-up inside the one before."""
 
-Operand = Column | Member
+Operand = Column | MemberPath
 
 
 def operand_of(tokens: Tokens, separators: str = ".") -> Operand:

@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Any
 
 from docstore.query.columns import FLAG, TEXT, Column
-from docstore.query.members import Member
+from docstore.query.members import MemberPath
 from docstore.query.operands import operand_of
 from docstore.query.tokens import Members, Tokens
 
@@ -156,7 +156,7 @@ def _of_column(column: Column, descending: bool) -> SortKey:
     return SortKey(str(among), column.sql, descending=descending, is_link=column.is_link)
 
 
-def _of_member(member: Member, descending: bool) -> SortKey:
+def _of_member(member: MemberPath, descending: bool) -> SortKey:
     kind, found, parameters = member.kind, member.value, member.parameters
     rank = (
         f"CASE coalesce({kind}, 'null') WHEN 'null' THEN {MISSING} WHEN 'false' THEN {FALSE}"
