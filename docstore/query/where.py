@@ -31,14 +31,14 @@ _COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", ">": ">",
 def parse(text: str) -> Condition:
     """Return the condition that a text says. Raises BadRequest with where and why."""
     tokens = Tokens(text, "where")
-    condition = _Parser(tokens).either(0)
+    condition = _WhereParser(tokens).either(0)
     tokens.expect_end("and, or,")
     if why := excess(condition):
         raise tokens.refusal(why)
     return condition
 
 
-class _Parser:
+class _WhereParser:
     """The grammar, from the loosest to the tightest."""
 
     def __init__(self, tokens: Tokens) -> None:
