@@ -44,14 +44,14 @@ def parse_filter(text: str, known: Members = None) -> Condition:
     known: see `Tokens`.
     """
     tokens = Tokens(text, "$filter", known)
-    condition = _Parser(tokens).either(0)
+    condition = _FilterParser(tokens).either(0)
     tokens.expect_end("and, or,")
     if why := predicates.excess(condition):
         raise tokens.refusal(why)
     return condition
 
 
-class _Parser:
+class _FilterParser:
     """The grammar, from the loosest to the tightest."""
 
     def __init__(self, tokens: Tokens) -> None:
