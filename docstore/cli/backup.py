@@ -21,7 +21,7 @@ from docstore.cli.terminal import (
 from docstore.model.words import count
 
 if TYPE_CHECKING:
-    from docstore.maintenance.backup.manifest import Manifest, Part
+    from docstore.maintenance.backup.manifest import BackupFile, Manifest
 
 PANEL = "Nodes"
 DAY_S = 86_400.0
@@ -104,7 +104,7 @@ def page_of(manifest: "Manifest") -> dict[str, Any]:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[["Part"], None]]:
+def progress() -> Iterator[Callable[["BackupFile"], None]]:
     """Show progress on a terminal; yield the function to call with each file that is done."""
     from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
@@ -115,7 +115,7 @@ def progress() -> Iterator[Callable[["Part"], None]]:
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as shown:
         task = shown.add_task("starting", total=None)
 
-        def tell(part: "Part") -> None:
+        def tell(part: "BackupFile") -> None:
             nonlocal rows, files
             rows, files = rows + part.rows, files + 1
             shown.update(task, description=f"{files} files, {rows} rows")

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from docstore.maintenance.backup.manifest import Manifest, Part, unpack_manifest
+from docstore.maintenance.backup.manifest import BackupFile, Manifest, unpack_manifest
 from docstore.reads.blocks import BadBackup
 
 MANIFEST, PLAN, LOCK = "manifest.json", "plan.json", ".lock"
@@ -196,7 +196,7 @@ class PartReader:
         """Return the sum of what was read."""
         return self._sum.hexdigest()
 
-    def insist_on(self, part: Part) -> None:
+    def insist_on(self, part: BackupFile) -> None:
         """Raise BadBackup unless what was read is what was written."""
         if (self.length, self.sha256) != (part.length, part.sha256):
             raise BadBackup(f"{self._file} is not what was written: its sum is another one")

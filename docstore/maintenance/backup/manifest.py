@@ -16,7 +16,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BackupFile:
     """A file: some slots' rows. length: in bytes. sha256: in hex."""
 
     name: str
@@ -51,7 +51,7 @@ class Manifest:
     """What protocols up to this one have added to rows, there may be: see rule M7."""
     docstore: str
     """Which version took it."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[BackupFile, ...] = ()
     format: int = FORMAT
 
     @property
@@ -64,7 +64,7 @@ class Manifest:
         """Return how many bytes its files have."""
         return sum(part.length for part in self.parts)
 
-    def with_parts(self, parts: Sequence[Part]) -> "Manifest":
+    def with_parts(self, parts: Sequence[BackupFile]) -> "Manifest":
         """Return the manifest of a backup of which this was the plan."""
         return replace(self, parts=tuple(sorted(parts, key=lambda part: part.first_slot)))
 
@@ -82,7 +82,7 @@ def unpack_manifest(packed: bytes, name: str) -> Manifest:
             raise BadBackup(f"{name} has format {said['format']}; this version reads {FORMAT}")
         del said["sha256"]
         said["ends"] = tuple(said["ends"])
-        said["parts"] = tuple(Part(**part) for part in said["parts"])
+        said["parts"] = tuple(BackupFile(**part) for part in said["parts"])
         found = Manifest(**said)
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         raise BadBackup(f"{name} is no manifest of a backup") from None

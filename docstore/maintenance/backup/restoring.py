@@ -20,7 +20,7 @@ from docstore.config import database_in
 from docstore.errors import BadConfig
 from docstore.maintenance.backup.anew import begun_anew, is_of_records, next_row
 from docstore.maintenance.backup.directory import make, sync
-from docstore.maintenance.backup.manifest import Manifest, Part
+from docstore.maintenance.backup.manifest import BackupFile, Manifest
 from docstore.maintenance.backup.verifying import blocks_of, chain_in
 from docstore.maintenance.restored import Restored, forget, unfinished_in
 from docstore.model.document import Ballot, Ballots, Row, ballot_added
@@ -41,7 +41,7 @@ CACHE_KIB = 64 << 10
 HARMLESS = frozenset({"lost+found"})
 """What a directory has that is a disk of its own."""
 
-Tell = Callable[[Manifest, Part], None]
+Tell = Callable[[Manifest, BackupFile], None]
 """Told of each file that has been taken in."""
 
 

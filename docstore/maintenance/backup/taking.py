@@ -23,7 +23,7 @@ from docstore.client import Client, ClientError, RequestFailed, Unreachable
 from docstore.client.requests import JSON
 from docstore.maintenance.backup import directory as places
 from docstore.maintenance.backup.directory import PartReader, PartWriter
-from docstore.maintenance.backup.manifest import Manifest, Part, insist_on_chain
+from docstore.maintenance.backup.manifest import BackupFile, Manifest, insist_on_chain
 from docstore.maintenance.backup.verifying import PartCheck
 from docstore.reads.blocks import BadBackup, unpack_block
 
@@ -40,7 +40,7 @@ KINDS = ("log", "branches")
 ELSEWHERE = (421, 425, 429)
 """Statuses of a node that cannot answer now or for these slots: another node can."""
 
-Tell = Callable[[Part], None]
+Tell = Callable[[BackupFile], None]
 """Told of each file that is there, those of an earlier run as well."""
 
 
@@ -181,9 +181,9 @@ class _Taking:
         self._layout: Mapping[str, Any] = {}
         self._unreachable: set[str] = set()
         """URLs where nobody took a connection: not tried for each file anew."""
-        self._parts: list[Part] = []
+        self._parts: list[BackupFile] = []
 
-    async def run(self) -> list[Part]:
+    async def run(self) -> list[BackupFile]:
         """Return the parts, all of which are there then."""
         await self._look_around()
         size = -(-self._plan.slots // PARTS)
@@ -210,7 +210,7 @@ class _Taking:
         if found != group:
             raise BackupFailed(f"this is group {found}, and {self._path} is of {group}")
 
-    async def _part(self, first: int, slots: int) -> Part:
+    async def _part(self, first: int, slots: int) -> BackupFile:
         """Return a file: one that was there, or a new one, from whoever can give it."""
         file = self._path / places.part_name(first, first + slots - 1)
         if file.exists():
@@ -235,7 +235,7 @@ class _Taking:
             await self._look_around()
         raise BackupFailed(f"slots {first} to {first + slots - 1} cannot be read: {last}")
 
-    def _found(self, file: Path, first: int, slots: int) -> Part:
+    def _found(self, file: Path, first: int, slots: int) -> BackupFile:
         """Return what an earlier run has written. Raises BadBackup."""
         reader, check, rows = PartReader(file), self._check(first, slots), 0
         for packed in reader:
@@ -243,12 +243,12 @@ class _Taking:
             check.add(block)
             rows += block.rows
         check.end()
-        return Part(file.name, first, slots, rows, reader.length, reader.sha256)
+        return BackupFile(file.name, first, slots, rows, reader.length, reader.sha256)
 
     def _check(self, first: int, slots: int) -> PartCheck:
         return PartCheck(first, slots, self._plan.ends, self._after)
 
-    async def _written(self, file: Path, first: int, slots: int, attempt: int) -> Part:
+    async def _written(self, file: Path, first: int, slots: int, attempt: int) -> BackupFile:
         check, rows = self._check(first, slots), 0
         with PartWriter(file) as writer:
             for url, its in self._by_holder(range(first, first + slots), attempt).items():
@@ -260,7 +260,7 @@ class _Taking:
                     rows += await self._read(url, ranges, kind, writer, check)
             check.end()
             writer.finish()
-        return Part(file.name, first, slots, rows, writer.length, writer.sha256)
+        return BackupFile(file.name, first, slots, rows, writer.length, writer.sha256)
 
     async def _read(
         self,

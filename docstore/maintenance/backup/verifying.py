@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from docstore.maintenance.backup.directory import PartReader, manifests_in, place_of
-from docstore.maintenance.backup.manifest import Manifest, Part, insist_on_chain
+from docstore.maintenance.backup.manifest import BackupFile, Manifest, insist_on_chain
 from docstore.reads.blocks import BadBackup, Block, Coverage, unpack_block
 
-Tell = Callable[[Manifest, Part], None]
+Tell = Callable[[Manifest, BackupFile], None]
 """Told of each file that was read."""
 
 
@@ -32,7 +32,7 @@ def verify(directory: Path, tell: Tell = lambda manifest, part: None) -> list[Ma
 
 
 def blocks_of(
-    directory: Path, manifest: Manifest, part: Part, before: Manifest | None
+    directory: Path, manifest: Manifest, part: BackupFile, before: Manifest | None
 ) -> Iterator[Block]:
     """Yield what is in a file; at its end all of it is known to be whole. Raises BadBackup.
 

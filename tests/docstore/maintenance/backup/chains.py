@@ -12,7 +12,7 @@ from docstore.maintenance.backup.directory import (
     put,
     unfinished,
 )
-from docstore.maintenance.backup.manifest import Manifest, Part
+from docstore.maintenance.backup.manifest import BackupFile, Manifest
 from docstore.model.document import Row
 from docstore.reads.blocks import Block, Branch, LogChunk, pack_block
 
@@ -66,7 +66,7 @@ class Chain:
         rows: Sequence[Row],
         kept: Mapping[int, tuple[int, int]],
         branches: Sequence[Branch],
-    ) -> Part:
+    ) -> BackupFile:
         slots = range(first, first + SLOTS_A_PART)
         name = part_name(first, slots[-1])
         stretches = [
@@ -80,7 +80,7 @@ class Chain:
                 writer.add(pack_block(block))
             writer.finish()
         count = sum(block.rows for block in blocks)
-        return Part(name, first, SLOTS_A_PART, count, writer.length, writer.sha256)
+        return BackupFile(name, first, SLOTS_A_PART, count, writer.length, writer.sha256)
 
 
 def stretch(slot: int, kept: int, floor: int, rows: Sequence[Row]) -> LogChunk:

@@ -20,7 +20,7 @@ from docstore.client import Client, ClientError
 from docstore.client.local import LocalCluster
 from docstore.documents.parts import span_of
 from docstore.maintenance.backup.directory import manifest_in, manifests_in, unfinished
-from docstore.maintenance.backup.manifest import Manifest, Part
+from docstore.maintenance.backup.manifest import BackupFile, Manifest
 from docstore.maintenance.backup.taking import BackupFailed, Wanted, take
 from docstore.maintenance.backup.verifying import blocks_of, verify
 from docstore.model.document import Row
@@ -161,7 +161,7 @@ async def every_version(urls: list[str], links: set[str]) -> dict[str, list[dict
     return found
 
 
-def nothing(part: Part) -> None:
+def nothing(part: BackupFile) -> None:
     """Be told of a part, and do nothing."""
 
 
@@ -246,7 +246,7 @@ def test_a_node_may_die_meanwhile(group: LocalCluster, tmp_path: Path) -> None:
     killed: list[int] = []
 
     async def work() -> Manifest:
-        def kill(part: Part) -> None:
+        def kill(part: BackupFile) -> None:
             killed.append(part.first_slot)
             if len(killed) == 8:
                 group.kill(group.nodes[1])
