@@ -50,10 +50,10 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Back up a group: fully the first time, then the changes since the last backup in DIR."""
-    from docstore.maintenance.backup.taking import BackupFailed, Wanted, take
+    from docstore.maintenance.backup.taking import BackupFailed, BackupRequest, take
     from docstore.reads.blocks import BadBackup
 
-    wanted = Wanted(as_of=as_of, rows_per_second=rows_per_second, hold_s=hold_days * DAY_S)
+    wanted = BackupRequest(as_of=as_of, rows_per_second=rows_per_second, hold_s=hold_days * DAY_S)
     try:
         with progress() as tell:
             taken = talk(url, lambda client: take(client, directory, wanted, tell))

@@ -49,7 +49,7 @@ class BackupFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class BackupRequest:
     """How a backup is to be taken.
 
     as_of: a barrier, latest, or a time. rows_per_second: 0 for as fast as it goes. hold_s: for so
@@ -61,7 +61,7 @@ class Wanted:
     hold_s: float = 8 * 86_400.0
 
 
-async def take(client: Client, directory: Path, wanted: Wanted, tell: Tell) -> Manifest:
+async def take(client: Client, directory: Path, wanted: BackupRequest, tell: Tell) -> Manifest:
     """Add a backup to a directory; return its manifest.
 
     Raises BackupFailed, BadBackup, ClientError, OSError; whatever happens, what is not whole does
@@ -84,7 +84,7 @@ async def take(client: Client, directory: Path, wanted: Wanted, tell: Tell) -> M
 
 
 async def _planned(
-    client: Client, directory: Path, wanted: Wanted, before: Manifest | None
+    client: Client, directory: Path, wanted: BackupRequest, before: Manifest | None
 ) -> Manifest:
     """Return the plan of an unfinished backup, or a new one, at a cut of now."""
     number = before.number + 1 if before else 1
@@ -167,7 +167,7 @@ class _Taking:
         self,
         client: Client,
         directory: Path,
-        wanted: Wanted,
+        wanted: BackupRequest,
         plan: Manifest,
         before: Manifest | None,
         tell: Tell,

@@ -21,7 +21,7 @@ from docstore.client.local import LocalCluster
 from docstore.documents.parts import span_of
 from docstore.maintenance.backup.directory import manifest_in, manifests_in, unfinished
 from docstore.maintenance.backup.manifest import BackupFile, Manifest
-from docstore.maintenance.backup.taking import BackupFailed, Wanted, take
+from docstore.maintenance.backup.taking import BackupFailed, BackupRequest, take
 from docstore.maintenance.backup.verifying import blocks_of, verify
 from docstore.model.document import Row
 from tests.docstore.maintenance.backup.groups import restored_group, rows_of
@@ -174,7 +174,7 @@ def test_a_chain_under_writers_is_the_group_at_its_cut(group: LocalCluster, tmp_
             for _ in range(3):
                 await some_more(writers)
                 began = time.time()
-                await take(store, backups, Wanted(), nothing)
+                await take(store, backups, BackupRequest(), nothing)
                 moments.append((began, time.time()))
             await some_more(writers)
         return writers, moments
@@ -225,7 +225,7 @@ def test_nothing_is_newer_than_a_time(group: LocalCluster, tmp_path: Path) -> No
             moment = time.time()
             await some_more(writers)
             as_of = datetime.fromtimestamp(moment, UTC).isoformat()
-            await take(store, backups, Wanted(as_of=as_of), nothing)
+            await take(store, backups, BackupRequest(as_of=as_of), nothing)
         return writers, moment
 
     writers, moment = asyncio.run(work())
@@ -253,7 +253,7 @@ def test_a_node_may_die_meanwhile(group: LocalCluster, tmp_path: Path) -> None:
 
         async with writing(group) as writers, Client(group.urls) as store:
             await some_more(writers)
-            slowly = Wanted(rows_per_second=4_000)
+            slowly = BackupRequest(rows_per_second=4_000)
             return await take(store, backups, slowly, kill)
 
     taken = asyncio.run(work())
@@ -277,7 +277,7 @@ def test_a_backup_that_is_killed_goes_on_at_its_cut(group: LocalCluster, tmp_pat
     async def go_on() -> Manifest:
         async with writing(group) as writers, Client(group.urls) as store:
             await some_more(writers)
-            return await take(store, backups, Wanted(), nothing)
+            return await take(store, backups, BackupRequest(), nothing)
 
     taken = asyncio.run(go_on())
     assert taken.with_parts([]) == plan
@@ -295,7 +295,7 @@ def test_history_is_let_go_of_behind_what_backups_need(group: LocalCluster, tmp_
         async with writing(group) as writers:
             await some_more(writers, 200)
         async with Client(group.urls) as store:
-            return await take(store, directory, Wanted(hold_s=hold_s), nothing)
+            return await take(store, directory, BackupRequest(hold_s=hold_s), nothing)
 
     asyncio.run(nothing_is_held(group))
     asyncio.run(backed_up(loose))
@@ -344,7 +344,7 @@ def test_one_founder_is_enough_and_others_join(group: LocalCluster, tmp_path: Pa
 
     async def work() -> Manifest:
         async with Client(group.urls) as store:
-            return await take(store, backups, Wanted(), nothing)
+            return await take(store, backups, BackupRequest(), nothing)
 
     taken = asyncio.run(work())
     with restored_group(backups, tmp_path / "anew", 1, SLOTS) as anew:
@@ -368,7 +368,7 @@ def test_founders_hold_their_share(group: LocalCluster, tmp_path: Path) -> None:
 
     async def work() -> Manifest:
         async with Client(group.urls) as store:
-            return await take(store, backups, Wanted(), nothing)
+            return await take(store, backups, BackupRequest(), nothing)
 
     taken = asyncio.run(work())
     share = ("--replication-factor", "3")
@@ -376,7 +376,7 @@ def test_founders_hold_their_share(group: LocalCluster, tmp_path: Path) -> None:
 
         async def again() -> Manifest:
             async with Client(anew.urls) as store:
-                return await take(store, tmp_path / "again", Wanted(), nothing)
+                return await take(store, tmp_path / "again", BackupRequest(), nothing)
 
         second = asyncio.run(again())
         assert second.group != taken.group

@@ -16,7 +16,7 @@ from docstore.cli.app import app
 from docstore.client import Client, RequestFailed
 from docstore.client.local import LocalCluster
 from docstore.maintenance.backup.directory import manifest_in, manifests_in, place_of, unfinished
-from docstore.maintenance.backup.taking import Wanted, take
+from docstore.maintenance.backup.taking import BackupRequest, take
 from docstore.model.document import Row
 from tests.docstore.maintenance.backup.groups import restored_group, rows_of
 from tests.docstore.watching import until
@@ -143,7 +143,7 @@ def test_the_groups_history_is_held_for_the_next_backup_only(
         async with Client(group.urls) as store:
             taken = []
             for hold_s, holds in ((3600.0, 1), (3600.0, 1), (0.0, 0)):
-                wanted = Wanted(hold_s=hold_s)
+                wanted = BackupRequest(hold_s=hold_s)
                 taken.append(await take(store, tmp_path / "b", wanted, lambda part: None))
                 new = await held() - before
                 assert new == {f"/core/snapshots/backup-{taken[-1].id}"} if holds else not new
