@@ -46,7 +46,7 @@ Tell = Callable[[Manifest, BackupFile], None]
 
 
 @dataclass(slots=True)
-class _Log:
+class _RestoredLog:
     """What is known of a slot so far."""
 
     kept: int = 0
@@ -88,7 +88,7 @@ class _Log:
 class _Group:
     """What is known of all slots so far."""
 
-    logs: dict[int, _Log] = field(default_factory=dict)
+    logs: dict[int, _RestoredLog] = field(default_factory=dict)
     of_records: dict[str, Row] = field(default_factory=dict)
     """The newest rows of documents that begin anew."""
     branches: int = 0
@@ -98,7 +98,7 @@ class _Group:
         rows = [row for stretch in block.log for row in stretch.rows]
         for stretch in block.log:
             is_first = before is None or before.ends[stretch.slot] == 0
-            self.logs.setdefault(stretch.slot, _Log()).extend(stretch, is_first=is_first)
+            self.logs.setdefault(stretch.slot, _RestoredLog()).extend(stretch, is_first=is_first)
         self.of_records.update((row.link, row) for row in rows if is_of_records(row.link))
         # What has no log is in each backup as a whole.
         branches = block.branches if is_last else ()
@@ -120,7 +120,7 @@ class _Group:
                 log.end, log.updated_us = n, now_us
                 yield Append([added])
         for slot, end in enumerate(last.ends):
-            yield SaveSlot(self.logs.get(slot, _Log()).record(slot, ballot, end))
+            yield SaveSlot(self.logs.get(slot, _RestoredLog()).record(slot, ballot, end))
 
 
 def restore(
