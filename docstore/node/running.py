@@ -19,7 +19,7 @@ from docstore.maintenance.upkeep.needs import PinsReader
 from docstore.maintenance.upkeep.repair import Repair
 from docstore.maintenance.upkeep.resync import Resync
 from docstore.maintenance.webhooks.deliverer import Deliverer
-from docstore.maintenance.webhooks.reading import Reading
+from docstore.maintenance.webhooks.reading import ChangeReader
 from docstore.model.document import Row
 from docstore.node.members.group import GroupConfiguration
 from docstore.node.parts import Parts
@@ -111,7 +111,7 @@ class RunningNode:
         parts = self._parts
         if parts.caller is None:
             return None
-        reading = Reading(
+        reading = ChangeReader(
             self.feed, self.scans, self.queries, self.listings, parts.registry,
             Positions(self.driver.submit),
         )  # fmt: skip

@@ -24,7 +24,7 @@ from docstore.errors import DocstoreError, Unavailable
 from docstore.machines.events import Tick, TurnEnded
 from docstore.maintenance.upkeep.background import Background
 from docstore.maintenance.webhooks.calling import CALLS_AT_ONCE, Caller
-from docstore.maintenance.webhooks.reading import Reading
+from docstore.maintenance.webhooks.reading import ChangeReader
 from docstore.model import json
 from docstore.model.document import Row, tag_of
 from docstore.model.operation import Answer, Conditions, Operation
@@ -84,7 +84,7 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
         store: Store,
         submit: Callable[[Operation, float], "asyncio.Future[Answer]"],
         feed: Feed,
-        reading: Reading,
+        reading: ChangeReader,
         caller: Caller,
         may_read: MayRead,
         *,

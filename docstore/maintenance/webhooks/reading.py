@@ -27,7 +27,7 @@ from docstore.subscriptions.events import Came, HistoryGone
 TIMEOUT_S = 10.0
 
 
-class Reading:
+class ChangeReader:
     """Reads for all subscriptions of a node."""
 
     def __init__(

@@ -14,7 +14,7 @@ from docstore.documents.view import GroupView
 from docstore.maintenance.webhooks import deliverer as module
 from docstore.maintenance.webhooks.calling import Caller
 from docstore.maintenance.webhooks.deliverer import Deliverer
-from docstore.maintenance.webhooks.reading import Reading
+from docstore.maintenance.webhooks.reading import ChangeReader
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
@@ -104,7 +104,7 @@ class Alone:
         self.is_full = False
         self.deliverer = Deliverer(
             self.node.node_id, cast("GroupView", beside), cast("Store", beside), self._carry,
-            cast("Feed", beside), cast("Reading", beside), self.caller, lambda user, path: True,
+            cast("Feed", beside), cast("ChangeReader", beside), self.caller, lambda user, path: True,
             retry_s=0.01, rng=Random(1),
         )  # fmt: skip
 

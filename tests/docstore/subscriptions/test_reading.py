@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from docstore.maintenance.webhooks.reading import Reading
+from docstore.maintenance.webhooks.reading import ChangeReader
 from docstore.query.cut import SEALED, Cut
 from docstore.reads.positions import Positions
 from docstore.reads.scans.feed import ChangeFilter, ChangePage
@@ -25,12 +25,12 @@ async def read(wanted: ChangeFilter, since: Cut, rows: int) -> ChangePage:
     return ChangePage(b"", 0, since, 0)
 
 
-def reading() -> Reading:
+def reading() -> ChangeReader:
     feed = SimpleNamespace(read=read)
     scans = SimpleNamespace(cluster="here", earliest=earliest)
     unasked: Any = None
     positions = Positions(SingleNode().submit)
-    return Reading(cast("Any", feed), cast("Any", scans), unasked, unasked, unasked, positions)
+    return ChangeReader(cast("Any", feed), cast("Any", scans), unasked, unasked, unasked, positions)
 
 
 @pytest.mark.parametrize("replay", [None, Replay()])
