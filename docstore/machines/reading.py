@@ -12,7 +12,7 @@ from docstore.model.operation import Answer
 AT_ONCE = 64
 
 
-class Reading:
+class PagedReads:
     """The documents of one kind that are still to be read."""
 
     def __init__(self, view: View, updates: Updates, learn: Callable[[Row], None]) -> None:

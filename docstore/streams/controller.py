@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from docstore.machines.core import NEVER
 from docstore.machines.effects import Survey
-from docstore.machines.reading import Reading
+from docstore.machines.reading import PagedReads
 from docstore.machines.updates import Updates, tag_of
 from docstore.model.document import Row
 from docstore.ownership.by_lag import LED
@@ -51,7 +51,7 @@ class Controller:
         self._terms_opened = -1
         self._survey = self._surveyed = 0
         """Numbers of the newest listing of our slots, and of the one that was answered last."""
-        self._reading = Reading(core.view, updates, updates.learn)  # Which tells us, and others.
+        self._reading = PagedReads(core.view, updates, updates.learn)  # Which tells us, and others.
 
     # Versions of documents
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from docstore.machines.reading import Reading
+from docstore.machines.reading import PagedReads
 from docstore.machines.updates import Tag, Updates, tag_of
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation
@@ -66,7 +66,7 @@ class Provisioning:
         self._updates = updates
         self._jobs: dict[str, Job] = {}
         self._under_way = 0
-        self._reading = Reading(core.view, updates, self.learn)
+        self._reading = PagedReads(core.view, updates, self.learn)
 
     # Versions of documents
 
