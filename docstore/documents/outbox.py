@@ -8,7 +8,7 @@ from docstore.documents.log import SlotLog
 from docstore.documents.logs import Logs
 from docstore.documents.peers import Peers
 from docstore.machines.core import Outlet
-from docstore.machines.disk import Batch, MachineDisk
+from docstore.machines.disk import DiskBatch, MachineDisk
 from docstore.machines.effects import Read, Send
 from docstore.model.document import Row
 from docstore.model.published import is_published
@@ -42,7 +42,7 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
 
     def reset(self) -> None:
         """Forget what has not come back from the disk."""
-        self.batch = Batch(self.next_token())
+        self.batch = DiskBatch(self.next_token())
         self.unfinished.clear()
         self._reads.clear()
 
@@ -129,7 +129,7 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
     def _records(self, logs: Iterable[SlotLog]) -> Iterable[Write]:
         return [SaveSlot(log.record()) for log in logs]
 
-    def _release(self, batch: Batch[SlotLog, Row, Write]) -> None:
+    def _release(self, batch: DiskBatch[SlotLog, Row, Write]) -> None:
         for log, cuts, end in batch.ends.values():
             if log.cuts == cuts and log is self._logs.get(log.slot):
                 log.durable = max(log.durable, end)

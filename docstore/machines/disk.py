@@ -22,7 +22,7 @@ W = TypeVar("W")
 
 
 @dataclass(slots=True)
-class Batch(Generic[L, A, W]):
+class DiskBatch(Generic[L, A, W]):
     """The writes of one turn, and what the machine may say once they are durable."""
 
     token: int
@@ -46,8 +46,8 @@ class MachineDisk(ABC, Generic[L, A, W, Q, R]):
         self._outlet = outlet
         self._append = append
         self._reads: dict[int, Callable[[R], None]] = {}
-        self.batch: Batch[L, A, W] = Batch(outlet.next_token())
-        self.unfinished: deque[Batch[L, A, W]] = deque()
+        self.batch: DiskBatch[L, A, W] = DiskBatch(outlet.next_token())
+        self.unfinished: deque[DiskBatch[L, A, W]] = deque()
 
     def store(self, write: W) -> None:
         """Put another write into the batch, after what was appended before it."""
@@ -80,7 +80,7 @@ class MachineDisk(ABC, Generic[L, A, W, Q, R]):
         elif not (batch.accepted or batch.then or batch.ends):
             return
         self.unfinished.append(batch)
-        self.batch = Batch(self._outlet.next_token())
+        self.batch = DiskBatch(self._outlet.next_token())
         if len(self.unfinished) == 1 and not batch.writes:
             self.persisted(batch.token)
 
@@ -100,7 +100,7 @@ class MachineDisk(ABC, Generic[L, A, W, Q, R]):
         """Return the writes that store the records of logs."""
 
     @abstractmethod
-    def _release(self, batch: Batch[L, A, W]) -> None:
+    def _release(self, batch: DiskBatch[L, A, W]) -> None:
         """Note how far logs are durable now, and send the acknowledgements of a batch."""
 
     # Queries

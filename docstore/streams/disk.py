@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from docstore.machines.disk import Batch, MachineDisk
+from docstore.machines.disk import DiskBatch, MachineDisk
 from docstore.storage.partitions import (
     AppendBatches,
     CutPartition,
@@ -67,7 +67,7 @@ class Disk(MachineDisk[PartitionLog, Appended, PartitionWrite, PartitionQuery, P
     def _records(self, logs: Iterable[PartitionLog]) -> Iterable[PartitionWrite]:
         return [SavePartition(log.record()) for log in logs if log.name in self._logs]
 
-    def _release(self, batch: Batch[PartitionLog, Appended, PartitionWrite]) -> None:
+    def _release(self, batch: DiskBatch[PartitionLog, Appended, PartitionWrite]) -> None:
         self._persisted_at = self._core.now
         for log, cuts, end in batch.ends.values():
             if log.cuts == cuts and end > log.durable:
