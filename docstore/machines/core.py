@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Generic, TypeVar
 
 from docstore.machines.effects import Ask, Give, Send
-from docstore.machines.view import View
+from docstore.machines.view import MachineView
 from docstore.model.operation import Answer, Operation
 
 E = TypeVar("E")
@@ -44,7 +44,7 @@ class MachineCore(Outlet[F], Generic[F, M]):
         self,
         me: str,
         *,
-        view: View,
+        view: MachineView,
         rng: Random,
         now: float,
         ask_timeout_s: float,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from docstore.machines.updates import Updates
-from docstore.machines.view import View
+from docstore.machines.view import MachineView
 from docstore.model.document import Row
 from docstore.model.operation import Answer
 
@@ -15,7 +15,7 @@ AT_ONCE = 64
 class PagedReads:
     """The documents of one kind that are still to be read."""
 
-    def __init__(self, view: View, updates: Updates, learn: Callable[[Row], None]) -> None:
+    def __init__(self, view: MachineView, updates: Updates, learn: Callable[[Row], None]) -> None:
         """learn: told of what a document says; one that could not be read is read again."""
         self._view = view
         self._updates = updates

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 
-class View(Protocol):
+class MachineView(Protocol):
     """The group, as this node sees it. Nothing of it is ever counted."""
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from docstore.machines.view import View
+from docstore.machines.view import MachineView
 from docstore.runtime.sessions_driver import SessionsDriver
 from docstore.runtime.stepping import clock
 from docstore.services.leases import LEASES
@@ -38,7 +38,7 @@ class KeptAlive:
 class SessionBackend:
     """The sessions of the group, as the HTTP pages of one node use them."""
 
-    def __init__(self, driver: SessionsDriver, view: View) -> None:
+    def __init__(self, driver: SessionsDriver, view: MachineView) -> None:
         self._driver = driver
         self._view = view
         self._ends: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from docstore.errors import Unavailable
-from docstore.machines.view import View
+from docstore.machines.view import MachineView
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
@@ -58,7 +58,7 @@ class StreamBackend:
         self,
         me: str,
         driver: StreamsDriver,
-        view: View,
+        view: MachineView,
         rpc: Rpc,
         submit: Callable[[Operation, float], Awaitable[Answer]],
     ) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from docstore.machines.core import MachineCore
-from docstore.machines.view import View
+from docstore.machines.view import MachineView
 from docstore.sessions.effects import Confirm, SessionEffect
 from docstore.sessions.timing import SessionsConfig
 from docstore.wire.sessions_messages import Calling
@@ -17,7 +17,7 @@ class Core(MachineCore[SessionEffect, Calling]):
     """The shared state of the sessions of one node; deadlines are counted in its `heard_s`."""
 
     def __init__(
-        self, me: str, *, view: View, rng: Random, config: SessionsConfig, now: float
+        self, me: str, *, view: MachineView, rng: Random, config: SessionsConfig, now: float
     ) -> None:
         super().__init__(
             me,

@@ -12,7 +12,7 @@ from typing import assert_never
 from docstore.machines.core import ClientMachine
 from docstore.machines.events import LinkLost, Noticed, Received, Surveyed, Tick, Told, TurnEnded
 from docstore.machines.updates import Updates
-from docstore.machines.view import View
+from docstore.machines.view import MachineView
 from docstore.model.document import Row
 from docstore.services.sessions_groups import GROUPS, ROLES
 from docstore.services.turns import ELECTIONS, LOCKS
@@ -39,7 +39,7 @@ class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling]):
         self,
         node_id: str,
         *,
-        view: View,
+        view: MachineView,
         rng: Random,
         config: SessionsConfig | None = None,
         now: float = 0.0,

@@ -5,7 +5,7 @@ from typing import Any
 
 from docstore.machines.core import MachineCore
 from docstore.machines.effects import Alarm
-from docstore.machines.view import View
+from docstore.machines.view import MachineView
 from docstore.streams.effects import StreamEffect
 from docstore.streams.timing import StreamsConfig
 from docstore.wire.streams_messages import Streaming
@@ -15,7 +15,7 @@ class Core(MachineCore[StreamEffect, Streaming]):
     """The shared state of the partitions of one node; the parts are written around it."""
 
     def __init__(
-        self, me: str, *, view: View, rng: Random, config: StreamsConfig, now: float
+        self, me: str, *, view: MachineView, rng: Random, config: StreamsConfig, now: float
     ) -> None:
         super().__init__(
             me,

@@ -26,7 +26,7 @@ from docstore.machines.events import (
     TurnEnded,
 )
 from docstore.machines.updates import Updates, tag_of
-from docstore.machines.view import View
+from docstore.machines.view import MachineView
 from docstore.model.document import Row
 from docstore.storage.partitions import StreamsRecovered
 from docstore.streams.acknowledgements import Acknowledgements
@@ -105,7 +105,7 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, Streaming]):
         node_id: str,
         recovered: StreamsRecovered,
         *,
-        view: View,
+        view: MachineView,
         rng: Random,
         config: StreamsConfig | None = None,
         now: float = 0.0,

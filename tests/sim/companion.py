@@ -21,7 +21,7 @@ from docstore.machines.events import (
     Told,
     TurnEnded,
 )
-from docstore.machines.view import View
+from docstore.machines.view import MachineView
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.storage.partitions import (
@@ -63,7 +63,7 @@ class Documents(Protocol):
         self, node: str, operation: Operation, timeout_s: float, told: Callable[[Answer], None]
     ) -> None: ...
     def survey(self, node: str) -> Sequence[Row]: ...
-    def view(self, node: str) -> View: ...
+    def view(self, node: str) -> MachineView: ...
 
 
 class Streamer:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from docstore.machines.view import View
+from docstore.machines.view import MachineView
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service, ServiceOptions
@@ -285,7 +285,7 @@ class RegisterBench(Bench):
         """Return the documents of a node's own slots."""
         return self.register.survey(node)
 
-    def view(self, node: str) -> View:
+    def view(self, node: str) -> MachineView:
         """Return what a node knows of the group."""
         return RegisterView(node, self.hosts, self.register)
 

@@ -7,7 +7,7 @@ from docstore.documents.events import ReadIndexAsked, Requested
 from docstore.documents.term import Phase
 from docstore.documents.timing import LeadershipTimes, ReplicaConfig
 from docstore.machines.events import DrainAsked
-from docstore.machines.view import View
+from docstore.machines.view import MachineView
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.sessions.core import Owners
@@ -80,7 +80,7 @@ class ReplicaBench(Bench):
         found = [process.disk.below(f"{path}/", owned) for path in keeper.sessions.paths]
         return [row for rows in found for row in rows]
 
-    def view(self, node: str) -> View:
+    def view(self, node: str) -> MachineView:
         """Return what a node knows of the group."""
         return ReplicaView(self._process(node).replica)
 

@@ -7,7 +7,7 @@ from docstore.documents.events import Requested
 from docstore.documents.term import Phase
 from docstore.documents.timing import LeadershipTimes, ReplicaConfig
 from docstore.machines.events import DrainAsked
-from docstore.machines.view import View
+from docstore.machines.view import MachineView
 from docstore.model.document import Row
 from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation
 from docstore.model.service import Service
@@ -156,7 +156,7 @@ class RegisterBench(Bench):
         """Return the documents of a node's own slots."""
         return self.register.survey(node)
 
-    def view(self, node: str) -> View:
+    def view(self, node: str) -> MachineView:
         """Return what a node knows of the group."""
         return RegisterView(node, self.hosts, self.register)
 
@@ -250,7 +250,7 @@ class ReplicaBench(Bench):
         found: Sequence[Row] = process.disk.below(f"{STREAMS}/", owned)
         return found
 
-    def view(self, node: str) -> View:
+    def view(self, node: str) -> MachineView:
         """Return what a node knows of the group."""
         return ReplicaView(self.node(node).replica)
 
