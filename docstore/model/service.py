@@ -106,7 +106,7 @@ class Service(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UpdateRequest:
     """An update on its way to an author's handlers.
 
     method: that was sent. version: that it makes. now_us: says what time it is, in microseconds
@@ -132,7 +132,7 @@ class WithAuthor:
     """The methods that `make` is asked about."""
 
     @abstractmethod
-    def make(self, asked: Asked, before: State | None, body: Any) -> State | None:
+    def make(self, asked: UpdateRequest, before: State | None, body: Any) -> State | None:
         """Return the next state; None for "nothing changed". Raises Refusal.
 
         before: None when the document comes into being; then there is a next state. body: {} of a

@@ -15,11 +15,11 @@ from docstore.model import json
 from docstore.model.document import EXPIRY, LEASE
 from docstore.model.service import (
     METHODS,
-    Asked,
     Method,
     Refusal,
     ServiceOptions,
     State,
+    UpdateRequest,
     WithAuthor,
 )
 from docstore.service import STATUSES, Request, Service, Unchanged, merged
@@ -139,7 +139,7 @@ class AuthoredService(WithAuthor):
         after = merged(state, change)
         return None if isinstance(after, Unchanged) else after
 
-    def make(self, asked: Asked, before: State | None, body: Any) -> State | None:
+    def make(self, asked: UpdateRequest, before: State | None, body: Any) -> State | None:
         """Have the author's handler make the next state."""
         if asked.method not in self.options.methods:
             raise _not_taken(f"{asked.method} is not for documents of {self.options.path}")
@@ -167,7 +167,7 @@ class AuthoredService(WithAuthor):
         made: T = self._call(self.options.path, asked)
         return made
 
-    def _made(self, asked: Asked, before: State | None, body: State) -> State | None:
+    def _made(self, asked: UpdateRequest, before: State | None, body: State) -> State | None:
         """Return what a handler makes, if that is a state. Raises whatever the handler raises."""
         author, method = self._author, asked.method
         now_us = asked.now_us()
@@ -262,7 +262,7 @@ class MissingService(WithAuthor):
     def __init__(self, options: ServiceOptions) -> None:
         self.options = options
 
-    def make(self, asked: Asked, before: State | None, body: Any) -> State:
+    def make(self, asked: UpdateRequest, before: State | None, body: Any) -> State:
         """Refuse it: what another handler would make of it is not known here."""
         raise self._refusal()
 

@@ -15,11 +15,11 @@ from docstore.model.service import (
     LEVELS,
     LINEARIZABLE,
     METHODS,
-    Asked,
     Method,
     Refusal,
     ServiceOptions,
     State,
+    UpdateRequest,
     WithAuthor,
     level_of,
 )
@@ -226,7 +226,7 @@ class FactoryService(WithAuthor):
     options = ServiceOptions(path="/core/factories", kind="docstore:Factory", put_creates=False)
     handled = ("PUT",)
 
-    def make(self, asked: Asked, before: State | None, body: State) -> State:
+    def make(self, asked: UpdateRequest, before: State | None, body: State) -> State:
         """Take another declaration in the place of one."""
         _check_plain(before)
         return body

@@ -23,12 +23,12 @@ from docstore.model.document_members import STORE_SET
 from docstore.model.fences import SCOPES_MAX, Fence, TooLow, TooMany, fences_of, passed
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.model.service import (
-    Asked,
     Method,
     Refusal,
     Service,
     ServiceOptions,
     State,
+    UpdateRequest,
     WithAuthor,
 )
 
@@ -231,7 +231,7 @@ def _by_author(
     now_us: Callable[[], int],
 ) -> Outcome:
     """Let the author's handler compute the next state."""
-    asked = Asked(operation.verb, operation.link, version, operation.media, now_us)
+    asked = UpdateRequest(operation.verb, operation.link, version, operation.media, now_us)
     before = None if live is None else json.load(live.state)
     after = _of_author(service.make, asked, before, json.parse(operation.body))
     if after is None:
@@ -318,7 +318,7 @@ def _delete(
     if live is None:
         return _refuse(404, "not-found", "there is nothing to delete", head)
     if isinstance(service, WithAuthor) and "DELETE" in service.handled:
-        asked = Asked("DELETE", live.link, live.version + 1, operation.media, now_us)
+        asked = UpdateRequest("DELETE", live.link, live.version + 1, operation.media, now_us)
         _of_author(service.make, asked, json.load(live.state), {})
     return New(live.state, live.version + 1, "DELETE", True, DELETED_SIGNATURE)
 
