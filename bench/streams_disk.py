@@ -25,7 +25,7 @@ from typing import Any
 from bench import machine
 from bench.report import RESULTS
 from docstore.model.document import Row
-from docstore.model.streams_batch import Header, place_of, seal
+from docstore.model.streams_batch import BatchHeader, place_of, seal
 from docstore.storage.partitions import AppendBatches, PartitionRecord, SavePartition
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import Append
@@ -69,7 +69,7 @@ class Writer:
         base = self.ends.get(name, 0)
         self.ends[name] = base + self.records
         body = pack(Record(b"key-%09d" % base, b"v" * 190)) * self.records
-        header = Header(base, self.records, 1, 0, 0, "", 0, 0, 0, 0)
+        header = BatchHeader(base, self.records, 1, 0, 0, "", 0, 0, 0, 0)
         return seal(place_of(name), header, body)
 
 

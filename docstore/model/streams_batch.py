@@ -24,7 +24,7 @@ _PRODUCER_AT = _PLACE_AT + 16
 """Where the length of the producer's id stands, one byte."""
 
 
-class Header(NamedTuple):
+class BatchHeader(NamedTuple):
     """Header of a batch.
 
     base, records: offset of its first record, and how many there are. epoch: under which it was
@@ -56,7 +56,7 @@ def place_of(name: str) -> bytes:
     return hashlib.blake2b(name.encode(), digest_size=16).digest()
 
 
-def seal(place: bytes, header: Header, body: bytes) -> bytes:
+def seal(place: bytes, header: BatchHeader, body: bytes) -> bytes:
     """Return the batch of these records; the header's size is not looked at."""
     producer = header.producer.encode()
     fixed = _FIXED.pack(
@@ -72,7 +72,7 @@ def head_of(raw: bytes) -> bytes:
     return raw[: _FIXED.size + raw[_PRODUCER_AT]]
 
 
-def header_from(head: bytes) -> Header:
+def header_from(head: bytes) -> BatchHeader:
     """Return what the head of a batch says. Raises ValueError when it is none."""
     try:
         fields = _FIXED.unpack_from(head)
@@ -82,10 +82,10 @@ def header_from(head: bytes) -> Header:
     if fields[:2] != (MAGIC, VERSION) or len(head) != _FIXED.size + fields[8]:
         raise ValueError("not a batch")
     size = len(head) + fields[12] + _CRC.size
-    return Header._make((*fields[2:7], producer, *fields[9:12], size))
+    return BatchHeader._make((*fields[2:7], producer, *fields[9:12], size))
 
 
-def header_of(raw: bytes) -> Header:
+def header_of(raw: bytes) -> BatchHeader:
     """Return the header of a batch. Raises ValueError when it is none."""
     if len(raw) < _FIXED.size:
         raise ValueError("not a batch: too short")
@@ -105,7 +105,7 @@ def body_of(raw: bytes) -> bytes:
     return raw[_FIXED.size + raw[_PRODUCER_AT] : -_CRC.size]
 
 
-def verified(raw: bytes, place: bytes) -> Header:
+def verified(raw: bytes, place: bytes) -> BatchHeader:
     """Return the header of a batch of this partition. Raises ValueError when it is damaged."""
     header = header_of(raw)
     if zlib.crc32(memoryview(raw)[: -_CRC.size]) != _CRC.unpack_from(raw, len(raw) - _CRC.size)[0]:

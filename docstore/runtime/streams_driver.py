@@ -16,7 +16,7 @@ import structlog
 
 from docstore.errors import DiskFull
 from docstore.machines.events import Room
-from docstore.model.streams_batch import Header
+from docstore.model.streams_batch import BatchHeader
 from docstore.runtime.disk import DiskIO
 from docstore.runtime.document_client import DocumentClient, GroupDocuments
 from docstore.runtime.links.peers import PeerLinks
@@ -149,7 +149,7 @@ class StreamsDriver(Stepping[StreamEvent, Never]):
         [found] = await self._store.read([Oldest(write.name, write.limit + 1)])
         if isinstance(found, CorruptPartition):
             return
-        headers = [each for each in found if isinstance(each, Header)]
+        headers = [each for each in found if isinstance(each, BatchHeader)]
         if len(headers) > 1:
             start = min(write.start, headers[-1].base)
             await self._store.commit([TrimPartition(write.name, start, write.limit)])

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from docstore.errors import StoreBroken
-from docstore.model.streams_batch import Header, header_from, is_of, place_of, verified
+from docstore.model.streams_batch import BatchHeader, header_from, is_of, place_of, verified
 from docstore.storage import partition_tables as tables
 from docstore.storage.partition_packing import FileLine, Tail, record_of
 from docstore.storage.partitions import (
@@ -109,10 +109,10 @@ def _batches(connection: sqlite3.Connection, query: Batches, tail: Tail) -> list
     return found
 
 
-def _at(connection: sqlite3.Connection, us: int, tail: Tail) -> list[Header]:
+def _at(connection: sqlite3.Connection, us: int, tail: Tail) -> list[BatchHeader]:
     """Find it by halving the offsets, since times never go back."""
     first, end = tail.first, tail.end
-    found: list[Header] = []
+    found: list[BatchHeader] = []
     while first < end:
         header = head_at(connection, tail, (first + end) // 2)
         if header.last_us >= us:
@@ -122,7 +122,7 @@ def _at(connection: sqlite3.Connection, us: int, tail: Tail) -> list[Header]:
     return found
 
 
-def head_at(connection: sqlite3.Connection, tail: Tail, offset: int) -> Header:
+def head_at(connection: sqlite3.Connection, tail: Tail, offset: int) -> BatchHeader:
     """Return the header of the batch that holds `offset`. Raises Damaged."""
     columns = connection.execute(tables.HEAD_AT, (tail.id_of(offset),)).fetchone()
     _insist(columns is not None)
@@ -131,7 +131,9 @@ def head_at(connection: sqlite3.Connection, tail: Tail, offset: int) -> Header:
     return header
 
 
-def _heads(connection: sqlite3.Connection, tail: Tail, base: int, limit: int) -> Iterator[Header]:
+def _heads(
+    connection: sqlite3.Connection, tail: Tail, base: int, limit: int
+) -> Iterator[BatchHeader]:
     """Yield up to `limit` headers from the batch at `base` on, none missing."""
     place, end, number = place_of(tail.name), base, 0
     keys = (tail.id_of(base), tail.beyond, limit)
@@ -143,7 +145,7 @@ def _heads(connection: sqlite3.Connection, tail: Tail, base: int, limit: int) ->
     _insist(number == limit or end == tail.end)
 
 
-def _header(tail: Tail, place: bytes, columns: tuple[int, bytes, int]) -> Header:
+def _header(tail: Tail, place: bytes, columns: tuple[int, bytes, int]) -> BatchHeader:
     """Return the header that lies on disk as `columns`, once it is known to be whole."""
     key, head, checksum = columns
     _insist(type(head) is bytes and zlib.crc32(head) == checksum and is_of(head, place))
@@ -177,7 +179,7 @@ def _recovered(
         return PartitionRecovered(replace(record, status=Status.FAULTY), record.start, 0, 0)
     if not tail.size:
         return PartitionRecovered(record, record.start, 0, 0)
-    headers: tuple[Header, ...] = ()
+    headers: tuple[BatchHeader, ...] = ()
     try:
         head_at(connection, tail, tail.end - 1)
         if record.copy and record.producers_at < tail.end:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from docstore.model.document import NO_BALLOT, Ballot, Ballots
-from docstore.model.streams_batch import Header
+from docstore.model.streams_batch import BatchHeader
 from docstore.storage.store import Status
 
 
@@ -162,7 +162,7 @@ class CorruptPartition:
     name: str
 
 
-PartitionResult = list[bytes] | list[Header] | list[int] | CorruptPartition
+PartitionResult = list[bytes] | list[BatchHeader] | list[int] | CorruptPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class PartitionRecovered:
     end: int
     last_us: int
     size: int
-    headers: Sequence[Header] = ()
+    headers: Sequence[BatchHeader] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ One sealed batch per partition and turn, and a batch of its own for each request
 producer. It goes to the followers while this node's own disk is at it.
 """
 
-from docstore.model.streams_batch import Header, header_of, seal
+from docstore.model.streams_batch import BatchHeader, header_of, seal
 from docstore.streams.catchup import CatchUp
 from docstore.streams.confirming import Confirming
 from docstore.streams.core import Core
@@ -141,7 +141,7 @@ class Appending:
         for pending in group:
             pending.base = base + records
             records += pending.records
-        header = Header(
+        header = BatchHeader(
             base, records, leading.epoch, now_us, now_us, name, epoch, sequence, group[0].flags, 0
         )
         raw = seal(log.place, header, b"".join([pending.body for pending in group]))

@@ -9,7 +9,7 @@ bound on.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from docstore.model.streams_batch import Header, header_of
+from docstore.model.streams_batch import BatchHeader, header_of
 from docstore.storage.partitions import At, Batches, CorruptPartition, PartitionResult
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
@@ -97,7 +97,7 @@ class Fetching:
         if isinstance(found, CorruptPartition):
             self._damaged(log, reader)
             return
-        headers = [each for each in found if isinstance(each, Header)]
+        headers = [each for each in found if isinstance(each, BatchHeader)]
         # Nothing on the disk is that young: what is only in memory is.
         young = [head for head, _ in log.tail if head.last_us >= reader.event.origin[1]]
         first = min([head.base for head in (*headers, *young)], default=log.end)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from docstore.machines.core import NEVER
 from docstore.model.document import NO_BALLOT, Ballot, Ballots, ballots_until
-from docstore.model.streams_batch import Header, verified
+from docstore.model.streams_batch import BatchHeader, verified
 from docstore.storage.partitions import (
     CorruptPartition,
     ErasePartition,
@@ -185,7 +185,7 @@ class Follower:
                 log.full = False
                 self._disk.save(log)
             else:
-                log.relearn_producers([each for each in found if isinstance(each, Header)])
+                log.relearn_producers([each for each in found if isinstance(each, BatchHeader)])
             self.seek(log)
 
         self._disk.save(log)
@@ -274,9 +274,9 @@ class Follower:
 
     def _following_batches(
         self, log: PartitionLog, first: int, batches: Sequence[bytes]
-    ) -> list[tuple[Header, bytes]] | None:
+    ) -> list[tuple[BatchHeader, bytes]] | None:
         """Return those that are new here; None when one is damaged or they leave a hole."""
-        news: list[tuple[Header, bytes]] = []
+        news: list[tuple[BatchHeader, bytes]] = []
         end, offset = log.end, first
         for raw in batches:
             try:

@@ -19,7 +19,7 @@ from docstore.model.document import (
     ballots_until,
     common_end,
 )
-from docstore.model.streams_batch import Header, place_of
+from docstore.model.streams_batch import BatchHeader, place_of
 from docstore.storage.partitions import PartitionRecord, PartitionRecovered
 from docstore.storage.store import Status
 from docstore.streams.producer_state import ProducerState
@@ -51,7 +51,7 @@ class PartitionLog:
     """Batches since producer state was saved."""
     cuts: int = 0
     """Number of truncations: an answer of the disk from before one is void."""
-    tail: deque[tuple[Header, bytes]] = field(default_factory=deque)
+    tail: deque[tuple[BatchHeader, bytes]] = field(default_factory=deque)
     """The newest batches, without a hole up to `end`; at least what is not durable yet."""
     tail_bytes: int = 0
     tail_accounted: int = 0
@@ -110,7 +110,7 @@ class PartitionLog:
         """Begin to append under `ballot`."""
         self.ballots = ballot_added(self.ballots, ballot, self.end + 1)
 
-    def extend(self, batches: Sequence[tuple[Header, bytes]]) -> None:
+    def extend(self, batches: Sequence[tuple[BatchHeader, bytes]]) -> None:
         """Append batches that follow `end`; their terms are the caller's."""
         for header, raw in batches:
             assert header.base == self.end
@@ -141,7 +141,7 @@ class PartitionLog:
         known.cut(self.start)
         self.saved_producers, self.saved_producers_at = known.pack(self.start), self.start
 
-    def relearn_producers(self, headers: Sequence[Header]) -> None:
+    def relearn_producers(self, headers: Sequence[BatchHeader]) -> None:
         """Restore producer state from the saved state, these headers, and later batches in memory.
 
         There are no batches between the saved state and the first header.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgpack
 
-from docstore.model.streams_batch import Header
+from docstore.model.streams_batch import BatchHeader
 
 REMEMBERED = 5
 """Newest batches of a producer that a retry is recognised among, as in Kafka."""
@@ -43,7 +43,7 @@ class ProducerState:
     def __init__(self) -> None:
         self._entries: dict[str, list[ProducerEntry]] = {}
 
-    def note(self, header: Header, high: int) -> None:
+    def note(self, header: BatchHeader, high: int) -> None:
         """Learn of a batch that has joined the log."""
         if not header.producer:
             return

@@ -7,7 +7,7 @@ to the start that it tells. It deletes whole batches below the high watermark, a
 import heapq
 from functools import partial
 
-from docstore.model.streams_batch import Header
+from docstore.model.streams_batch import BatchHeader
 from docstore.storage.partitions import CorruptPartition, Oldest, PartitionResult, Size
 from docstore.storage.partitions import TrimPartition as Trim
 from docstore.streams.catchup import CatchUp
@@ -71,7 +71,7 @@ class Retention:
         if isinstance(found, CorruptPartition) or isinstance(size, CorruptPartition):
             self._plan(leading, core.config.upkeep.retention_s)
             return
-        headers = [each for each in found if isinstance(each, Header)]
+        headers = [each for each in found if isinstance(each, BatchHeader)]
         left = sum(each for each in size if isinstance(each, int))
         before_us = core.view.past_us() - topic.retention_ms * 1000
         start = log.start

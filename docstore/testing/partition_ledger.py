@@ -15,7 +15,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import assert_never
 
-from docstore.model.streams_batch import Header, header_of, is_of, place_of, verified
+from docstore.model.streams_batch import BatchHeader, header_of, is_of, place_of, verified
 from docstore.storage.partitions import (
     AppendBatches,
     At,
@@ -49,7 +49,7 @@ class _PartitionLog:
 
     def __init__(self, place: bytes) -> None:
         self.place = place
-        self.headers: list[Header] = []
+        self.headers: list[BatchHeader] = []
         self.batches: list[bytes] = []
 
     def copy(self) -> "_PartitionLog":

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
-from docstore.model.streams_batch import Header
+from docstore.model.streams_batch import BatchHeader
 from docstore.storage import partition_reading
 from docstore.storage.partition_tables import metadata
 from docstore.storage.partition_writing import PartitionWriter
@@ -78,10 +78,10 @@ def _is_living(ledger: PartitionLedger, name: str) -> bool:
     return found is not None and bool(found.record.copy)
 
 
-def _headers(ledger: PartitionLedger, name: str) -> list[Header]:
+def _headers(ledger: PartitionLedger, name: str) -> list[BatchHeader]:
     found = ledger.answer(Oldest(name, 1 << 40))
     assert isinstance(found, list)
-    return [each for each in found if isinstance(each, Header)]
+    return [each for each in found if isinstance(each, BatchHeader)]
 
 
 def _appended(

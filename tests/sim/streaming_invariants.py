@@ -8,7 +8,7 @@ from typing import Any
 
 from docstore.machines.effects import Send
 from docstore.model.document import Ballot
-from docstore.model.streams_batch import Header, body_of, header_of
+from docstore.model.streams_batch import BatchHeader, body_of, header_of
 from docstore.storage.partitions import Batches
 from docstore.streams.leading import Leading
 from docstore.streams.log import PartitionLog
@@ -141,7 +141,7 @@ class StreamInvariants:
         self, key: tuple[str, str], book: Book, log: PartitionLog, fresh: int
     ) -> None:
         """RI4: one content for (epoch, offset), wherever it is; RI18: the order of a log."""
-        later: Header | None = None
+        later: BatchHeader | None = None
         for header, raw in reversed(log.tail):
             self.checked["RI18"] += 1
             expected = log.end if later is None else later.base
@@ -157,7 +157,7 @@ class StreamInvariants:
                 raise Violation(f"RI18: {key} has {header.epoch} at {header.base}, not {epoch}")
             self._note(key, book, header, raw)
 
-    def _note(self, key: tuple[str, str], book: Book, header: Header, raw: bytes) -> None:
+    def _note(self, key: tuple[str, str], book: Book, header: BatchHeader, raw: bytes) -> None:
         crc = zlib.crc32(raw)
         known = book.contents.get((header.epoch, header.base))
         self.checked["RI4"] += 1
@@ -181,7 +181,7 @@ class StreamInvariants:
 
     def batches(
         self, streamer: Streamer, log: PartitionLog, first: int, until: int
-    ) -> Iterator[tuple[Header, bytes]]:
+    ) -> Iterator[tuple[BatchHeader, bytes]]:
         """Yield the batches with records in first..until-1, as disk and memory have them."""
         edge = min(until, log.tail[0][0].base) if log.tail else until
         if first < edge:
@@ -297,7 +297,7 @@ class StreamInvariants:
         if log.high > len(book.committed):
             raise Violation(f"RI15: {streamer.name} has not all below {log.high} of {log.name}")
 
-    def _check_sequence(self, book: Book, name: str, header: Header) -> None:
+    def _check_sequence(self, book: Book, name: str, header: BatchHeader) -> None:
         """RI6: the batches of a producer one after the other, each once."""
         epoch, sequence = book.sequences.get(header.producer, (-1, -1))
         goes_on = header.producer_epoch == epoch and header.sequence == sequence + 1

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from docstore.client import Client, RequestFailed
-from docstore.model.streams_batch import Header, seal
+from docstore.model.streams_batch import BatchHeader, seal
 from docstore.streams.records import Record, pack
 
 TOPIC = {"batchBytesMax": 1 << 20, "partitions": [{"partition": 0, "leader": "gone"}]}
@@ -176,7 +176,7 @@ class NewLeader(Node):
         if self.reads == 1:
             return _position(0, 0), b""
         body = b"".join(pack(Record(None, value, [])) for value in (b"1", b"2"))
-        raw = seal(bytes(16), Header(0, 2, 1, 0, 0, "", 0, 0, 0, len(body)), body)
+        raw = seal(bytes(16), BatchHeader(0, 2, 1, 0, 0, "", 0, 0, 0, len(body)), body)
         return _position(0, 2), len(raw).to_bytes(4, "big") + raw
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from docstore.model.streams_batch import Header, place_of, seal
+from docstore.model.streams_batch import BatchHeader, place_of, seal
 from docstore.storage.partitions import (
     AppendBatches,
     PartitionRecord,
@@ -24,7 +24,7 @@ def begun(*names: str, copy: str = "copy") -> list[SavePartition]:
 def batch(name: str, base: int, records: int = 1, *, last_us: int = 0, size: int = 10) -> bytes:
     """Return a batch whose records have values of `size` bytes each."""
     body = b"".join(pack(Record(None, b"%d" % n * size)) for n in range(records))
-    return seal(place_of(name), Header(base, records, 1, 0, last_us, "", 0, 0, 0, 0), body)
+    return seal(place_of(name), BatchHeader(base, records, 1, 0, last_us, "", 0, 0, 0, 0), body)
 
 
 async def recovered(path: Path) -> StreamsRecovered:

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docstore.model.streams_batch import Header
+from docstore.model.streams_batch import BatchHeader
 from docstore.storage.partitions import (
     AppendBatches,
     At,
@@ -52,10 +52,10 @@ BEGIN: list[Change] = [
 ]
 
 
-def headers(ledger: PartitionLedger, name: str) -> list[Header]:
+def headers(ledger: PartitionLedger, name: str) -> list[BatchHeader]:
     found = ledger.answer(Oldest(name, 999))
     assert isinstance(found, list)
-    return [each for each in found if isinstance(each, Header)]
+    return [each for each in found if isinstance(each, BatchHeader)]
 
 
 def record(name: str, number: int) -> PartitionRecord:

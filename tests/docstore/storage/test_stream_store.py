@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docstore.model.document import NO_BALLOT
-from docstore.model.streams_batch import Header, header_of
+from docstore.model.streams_batch import BatchHeader, header_of
 from docstore.storage.partitions import (
     AppendBatches,
     At,
@@ -76,7 +76,7 @@ async def bases(store: StreamStore, query: At | Oldest) -> list[int]:
     """Return where the batches begin whose headers are found."""
     [headers] = await store.read([query])
     assert isinstance(headers, list)
-    return [header.base for header in headers if isinstance(header, Header)]
+    return [header.base for header in headers if isinstance(header, BatchHeader)]
 
 
 async def test_an_empty_store_has_nothing(disk: Disk) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from docstore.model.streams_batch import (
     JSON,
-    Header,
+    BatchHeader,
     body_of,
     framed,
     head_of,
@@ -23,7 +23,7 @@ NAME = "flights/0@018f"
 PLACE = place_of(NAME)
 offsets, times = st.integers(0, (1 << 44) - 1), st.integers(0, (1 << 62))
 HEADERS = st.builds(
-    Header,
+    BatchHeader,
     base=offsets,
     records=st.integers(1, (1 << 32) - 1),
     epoch=st.integers(0, 1 << 62),
@@ -35,11 +35,11 @@ HEADERS = st.builds(
     flags=st.integers(0, 255),
     size=st.just(0),
 )
-ONE = seal(PLACE, Header(7, 2, 3, 10, 20, "é", 1, 5, JSON, 0), b"two records")
+ONE = seal(PLACE, BatchHeader(7, 2, 3, 10, 20, "é", 1, 5, JSON, 0), b"two records")
 
 
 @given(HEADERS, st.binary(max_size=300))
-def test_a_batch_comes_back_as_it_was_sealed(header: Header, body: bytes) -> None:
+def test_a_batch_comes_back_as_it_was_sealed(header: BatchHeader, body: bytes) -> None:
     raw = seal(PLACE, header, body)
     found = header_of(raw)
     assert found == header._replace(size=len(raw))

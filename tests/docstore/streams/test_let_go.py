@@ -1,6 +1,6 @@
 """What is let go of at the start of a log, and what must still be known of it."""
 
-from docstore.model.streams_batch import Header
+from docstore.model.streams_batch import BatchHeader
 from docstore.streams.log import PartitionLog, common_offset
 from docstore.streams.producer_state import REMEMBERED, ProducerState
 from docstore.streams.topic import Topic
@@ -20,7 +20,7 @@ def keep_little(group: Group) -> None:
 def test_what_is_known_of_a_producer_is_enough_after_a_cut() -> None:
     state, wanted = ProducerState(), ProducerState()
     for sequence in range(7):
-        header = Header(sequence, 1, 1, 5, 5, "p", 0, sequence, 0, 80)
+        header = BatchHeader(sequence, 1, 1, 5, 5, "p", 0, sequence, 0, 80)
         state.note(header, high=6)
         if sequence < 6:
             wanted.note(header, high=6)

@@ -4,17 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.model.streams_batch import Header
+from docstore.model.streams_batch import BatchHeader
 from docstore.streams.producer_state import REMEMBERED, ProducerState
 
 LONG_AGO = -1
 
 
-def batch(base: int, sequence: int, *, epoch: int = 0, records: int = 2, us: int = 10) -> Header:
-    return Header(base, records, 1, us, us, "p", epoch, sequence, 0, 100)
+def batch(
+    base: int, sequence: int, *, epoch: int = 0, records: int = 2, us: int = 10
+) -> BatchHeader:
+    return BatchHeader(base, records, 1, us, us, "p", epoch, sequence, 0, 100)
 
 
-def state_of(*headers: Header, high: int = 0) -> ProducerState:
+def state_of(*headers: BatchHeader, high: int = 0) -> ProducerState:
     state = ProducerState()
     for header in headers:
         state.note(header, high)
