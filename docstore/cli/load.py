@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from docstore.cli.terminal import CommandFailed
 from docstore.client import Client
-from docstore.model.ingest import Record, id_of_fields, is_array, of_array, of_lines, of_table
+from docstore.model.ingest import SourceRow, id_of_fields, is_array, of_array, of_lines, of_table
 from docstore.model.paths import id_of
 from docstore.model.words import count
 
@@ -73,7 +73,7 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
     return [_good(file, record) for record in found]
 
 
-def _good(file: Path, record: Record) -> dict[str, Any]:
+def _good(file: Path, record: SourceRow) -> dict[str, Any]:
     if record.wrong:
         raise BadFile(f"{file}: line {record.line}: {record.wrong}")
     return record.value

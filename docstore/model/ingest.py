@@ -21,7 +21,7 @@ _BETWEEN = re.compile(r"[ \t\r\n]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class SourceRow:
     """One row of a file, or why there is none."""
 
     line: int
@@ -33,15 +33,15 @@ class Record:
     """The rest of the file cannot be parsed after this error: it must not be skipped."""
 
 
-def record_of(line: int, raw: bytes) -> Record:
+def record_of(line: int, raw: bytes) -> SourceRow:
     """Return the row of a JSON object, which is all that `raw` has."""
     try:
-        return Record(line, raw, json.parse_object(raw))
+        return SourceRow(line, raw, json.parse_object(raw))
     except BadRequest as error:
-        return Record(line, raw, wrong=str(error))
+        return SourceRow(line, raw, wrong=str(error))
 
 
-def of_lines(lines: Iterable[bytes]) -> Iterator[Record]:
+def of_lines(lines: Iterable[bytes]) -> Iterator[SourceRow]:
     """Yield a row for each line that is not empty."""
     for number, raw in enumerate(lines, 1):
         text = (raw.removeprefix(BOM) if number == 1 else raw).strip()
@@ -54,13 +54,13 @@ def is_array(raw: bytes) -> bool:
     return raw.removeprefix(BOM).lstrip()[:1] == b"["
 
 
-def of_array(raw: bytes) -> Iterator[Record]:
+def of_array(raw: bytes) -> Iterator[SourceRow]:
     """Yield the members of one JSON array."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        yield Record(line, raw[error.start :][:80], wrong="not UTF-8", is_end=True)
+        yield SourceRow(line, raw[error.start :][:80], wrong="not UTF-8", is_end=True)
         return
     place = _Place(text)
     try:
@@ -76,7 +76,7 @@ def of_array(raw: bytes) -> Iterator[Record]:
     except (RecursionError, ValueError) as error:
         rest = text[place.at :][:80].encode("utf-8", "surrogatepass")
         wrong = error.msg if isinstance(error, standard.JSONDecodeError) else str(error)
-        yield Record(place.line, rest, wrong=f"not JSON: {wrong}", is_end=True)
+        yield SourceRow(place.line, rest, wrong=f"not JSON: {wrong}", is_end=True)
 
 
 class _Place:
@@ -102,7 +102,7 @@ class _Place:
         if not self.takes(sign):
             raise ValueError(otherwise)
 
-    def member(self) -> Record:
+    def member(self) -> SourceRow:
         """Pass the next member and return it. Raises ValueError, RecursionError."""
         line, start = self.line, self.at
         try:
@@ -121,7 +121,7 @@ class _Place:
         self.at = end
 
 
-def of_table(lines: Iterable[bytes]) -> Iterator[Record]:
+def of_table(lines: Iterable[bytes]) -> Iterator[SourceRow]:
     """Yield the rows of a CSV with a header, all of whose values are texts."""
     reader = csv.reader(_texts(lines), strict=True)
     line, names = 1, None
@@ -136,17 +136,17 @@ def of_table(lines: Iterable[bytes]) -> Iterator[Record]:
                 yield _row(line, names, values)
             line = reader.line_num + 1
     except csv.Error as error:
-        yield Record(line, b"", wrong=f"not CSV: {error}", is_end=True)
+        yield SourceRow(line, b"", wrong=f"not CSV: {error}", is_end=True)
     except UnicodeDecodeError:
-        yield Record(reader.line_num + 1, b"", wrong="not UTF-8", is_end=True)
+        yield SourceRow(reader.line_num + 1, b"", wrong="not UTF-8", is_end=True)
 
 
-def _row(line: int, names: Sequence[str], values: Sequence[str]) -> Record:
+def _row(line: int, names: Sequence[str], values: Sequence[str]) -> SourceRow:
     if len(values) == len(names):
         value: dict[str, Any] = dict(zip(names, values, strict=True))
-        return Record(line, json.dump(value), value)
+        return SourceRow(line, json.dump(value), value)
     raw = json.dump(list(values))
-    return Record(line, raw, wrong=f"{len(values)} fields, and the header has {len(names)}")
+    return SourceRow(line, raw, wrong=f"{len(values)} fields, and the header has {len(names)}")
 
 
 def _texts(lines: Iterable[bytes]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
-from docstore.model.ingest import BOM, Record, is_array, of_array, of_table
+from docstore.model.ingest import BOM, SourceRow, is_array, of_array, of_table
 from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.jobs.work import Work
 from docstore.pipeline.kinds import check_members
@@ -110,11 +110,11 @@ def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             part = (file, block)
             text = (raw.removeprefix(BOM) if line == 1 else raw).strip()
             if text:
-                rows.append((file, block, Record(line, text)))
+                rows.append((file, block, SourceRow(line, text)))
         yield _batch(rows)
 
 
-def _split(work: Work, source: str, parse: Callable[[IO[bytes]], Iterable[Record]]) -> DataFrame:
+def _split(work: Work, source: str, parse: Callable[[IO[bytes]], Iterable[SourceRow]]) -> DataFrame:
     """Return the rows of files, each of which one task parses as a whole."""
     files = work.spark.read.format("binaryFile").load(source)
     is_local = urlsplit(source).scheme in ("", "file")
@@ -125,7 +125,7 @@ def _split(work: Work, source: str, parse: Callable[[IO[bytes]], Iterable[Record
 
 
 def _whole(
-    batches: Iterable[pa.RecordBatch], *, parse: Callable[[IO[bytes]], Iterable[Record]]
+    batches: Iterable[pa.RecordBatch], *, parse: Callable[[IO[bytes]], Iterable[SourceRow]]
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for file, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -135,11 +135,11 @@ def _whole(
                     yield _batch(rows)
 
 
-def _array(opened: IO[bytes]) -> Iterable[Record]:
+def _array(opened: IO[bytes]) -> Iterable[SourceRow]:
     return of_array(opened.read())
 
 
-def _batch(rows: list[tuple[str, int, Record]]) -> pa.RecordBatch:
+def _batch(rows: list[tuple[str, int, SourceRow]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [
             pa.array([file for file, _, _ in rows], pa.string()),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.model.ingest import Record, is_array, of_array, of_lines, of_table
+from docstore.model.ingest import SourceRow, is_array, of_array, of_lines, of_table
 
 ROW = st.dictionaries(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=4),
@@ -25,7 +25,7 @@ ROW = st.dictionaries(
 )
 
 
-def lines(raw: bytes) -> list[Record]:
+def lines(raw: bytes) -> list[SourceRow]:
     return list(of_lines(io.BytesIO(raw)))
 
 
