@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docstore.model.document import Row
-from docstore.model.identity import Identity, fingerprint
+from docstore.model.identity import OperationIdentity, fingerprint
 from docstore.model.operation import Answer, Operation
 
 DISK_FULL = Answer(503, "disk-full", "this node has no room; nothing was stored")
@@ -33,12 +33,12 @@ class Inflight:
     arrived_at: float | None = None
     """When it came here, if it is measured (`measures.py`)."""
 
-    def identity(self, version: int, fences: Sequence[Any] = ()) -> Identity:
+    def identity(self, version: int, fences: Sequence[Any] = ()) -> OperationIdentity:
         """Return what the row of this version remembers of the operation that makes it."""
         operation = self.operation
         mark = fingerprint(operation) if operation.key or operation.writer else 0
         created = bool(self.created) and version > 0
-        return Identity(
+        return OperationIdentity(
             self.entry, self.boot, self.seq, self.oldest, operation.key, mark,
             tuple(operation.writer), created, fences, (), operation.principal,
         )  # fmt: skip

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from docstore.model.document import Row
-from docstore.model.identity import Identity, unpack_identity
+from docstore.model.identity import OperationIdentity, unpack_identity
 
 Origin = tuple[str, int]
 """(entry node, its boot count)."""
@@ -80,7 +80,7 @@ class Operations:
             if len(self._unread) >= UNREAD_MAX:
                 self._read()
 
-    def note_identity(self, identity: Identity, row: Row) -> None:
+    def note_identity(self, identity: OperationIdentity, row: Row) -> None:
         """Remember the operation of an appended row, with its unpacked identity."""
         if self._unread:
             self._read()
@@ -124,7 +124,7 @@ class Operations:
         count = before.rows + len(rows)
         self._recalled[link] = Recalled(count, last.version, last.updated_us, last.version == 0)
 
-    def _note_older(self, identity: Identity, row: Row) -> None:
+    def _note_older(self, identity: OperationIdentity, row: Row) -> None:
         """Remember an older operation if it may be retried; a key's later use wins."""
         origin = (identity.entry, identity.boot)
         if identity.seq >= self._oldest.get(origin, 0):
@@ -195,7 +195,7 @@ class Operations:
         for link, key in cut:
             self._drop_key(link, key)
 
-    def _note_key(self, identity: Identity, n: int, link: str, updated_us: int) -> None:
+    def _note_key(self, identity: OperationIdentity, n: int, link: str, updated_us: int) -> None:
         use = KeyUse(n, identity.fingerprint, updated_us)
         self._keys.setdefault(link, {})[identity.key] = use
         self._uses.append((link, identity.key, use))

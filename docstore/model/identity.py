@@ -18,7 +18,7 @@ _pack = msgpack.Packer().pack
 """One for all: to make a packer costs more than to pack an identity."""
 
 
-class Identity(NamedTuple):
+class OperationIdentity(NamedTuple):
     """An operation, as its row carries it.
 
     fingerprint: of the request body, to tell a retry from another use of the same key.
@@ -50,9 +50,9 @@ class Identity(NamedTuple):
         return packed
 
 
-def unpack_identity(packed: bytes) -> Identity:
+def unpack_identity(packed: bytes) -> OperationIdentity:
     """Return the identity from a row's bytes."""
-    return Identity(*msgpack.unpackb(packed))
+    return OperationIdentity(*msgpack.unpackb(packed))
 
 
 def fingerprint(operation: Operation) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from docstore.documents.write_path.handle import New, Refused, Unchanged, handle
 from docstore.model.document import Row
 from docstore.model.fences import Fence
-from docstore.model.identity import Identity
+from docstore.model.identity import OperationIdentity
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
 from tests.sim.hosts import Host, Hosts
@@ -241,7 +241,7 @@ class Register:
 
 def _identity(key: str, fences: Sequence[Fence]) -> bytes:
     """Return what a row remembers of its operation, of all that is looked at here."""
-    return Identity("", 0, 0, 0, key, fences=fences).pack() if fences else b""
+    return OperationIdentity("", 0, 0, 0, key, fences=fences).pack() if fences else b""
 
 
 class RegisterView:

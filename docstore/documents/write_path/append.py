@@ -12,7 +12,7 @@ from docstore.documents.owners import first_alive
 from docstore.documents.term import Term
 from docstore.documents.write_path.handle import New
 from docstore.model.document import Row, chain_digest
-from docstore.model.identity import Identity
+from docstore.model.identity import OperationIdentity
 from docstore.ownership.quorum import is_quorum
 
 
@@ -56,7 +56,7 @@ class Appender:
         cached: CachedDocument,
         link: str,
         new: New,
-        identity: Identity,
+        identity: OperationIdentity,
     ) -> Row:
         """Put a new version at the end of the log, under the time that the log has now."""
         before = cached.newest

@@ -11,7 +11,7 @@ from docstore.documents.write_path.handle import New, Refused, handle
 from docstore.errors import BadRequest
 from docstore.model.document import Row
 from docstore.model.fences import SCOPES_MAX, Fence, fences_of
-from docstore.model.identity import Identity, unpack_identity
+from docstore.model.identity import OperationIdentity, unpack_identity
 from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.model.service import Refusal, ServiceOptions
 from docstore.services.declared import DeclaredService, options_of
@@ -42,7 +42,7 @@ class History:
         if not isinstance(outcome, New):
             assert isinstance(outcome, Refused)
             return outcome.answer.status, outcome.answer.code
-        identity = Identity("n1", 1, len(self.rows), 0, fences=outcome.fences)
+        identity = OperationIdentity("n1", 1, len(self.rows), 0, fences=outcome.fences)
         row = Row(
             0, len(self.rows) + 1, 1, "n1", LINK, outcome.version, outcome.action, 1,
             outcome.deleted, outcome.signature, identity.pack(), b"", outcome.state,
@@ -139,7 +139,7 @@ def test_i18_along_a_document_tokens_of_a_scope_never_fall(script: list[tuple[st
 def test_an_identity_comes_back_as_it_was(
     fences: list[tuple[str, int]], created: bool, writer: tuple[Any, ...]
 ) -> None:
-    identity = Identity("n1", 1, 2, 3, "key", 5, writer, created, fences)
+    identity = OperationIdentity("n1", 1, 2, 3, "key", 5, writer, created, fences)
     packed = identity.pack()
     back = unpack_identity(packed)
     assert tuple(back.writer) == writer

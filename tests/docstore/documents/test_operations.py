@@ -16,7 +16,7 @@ from docstore.documents.operations import (
     Operations,
 )
 from docstore.model.document import Row
-from docstore.model.identity import Identity
+from docstore.model.identity import OperationIdentity
 from docstore.model.operation import ANY_TOMBSTONE, Operation
 from tests.docstore.documents.trio import NAMES, Trio
 
@@ -25,7 +25,7 @@ MINUTE_US = 60 * 1_000_000
 
 
 def row(n: int, key: str, *, link: str = "/t/a", at_us: int = 0, seq: int | None = None) -> Row:
-    identity = Identity(*ORIGIN, n if seq is None else seq, 0, key, 7)
+    identity = OperationIdentity(*ORIGIN, n if seq is None else seq, 0, key, 7)
     return Row(
         0, n, 1, "n1", link, n, "PUT", at_us, False, b"", identity.pack(), b"", b"{}"
     )  # fmt: skip
@@ -177,7 +177,7 @@ def test_when_rows_are_read_makes_no_difference(seed: int) -> None:
             end += 1
             entry, seq = rng.choice(NAMES), rng.randrange(end, end + 5)
             oldest, key = max(0, seq - rng.randrange(1, 8)), rng.choice(("", "", "k", "l"))
-            made = Identity(entry, 9, seq, oldest, key, 7)
+            made = OperationIdentity(entry, 9, seq, oldest, key, 7)
             one = row(end, "", link=rng.choice(("/t/a", "/t/b")))._replace(operation=made.pack())
             for each in (late, at_once):
                 each.note(one)

@@ -18,7 +18,7 @@ from docstore.machines.effects import Read
 from docstore.machines.events import QueriesAnswered, Received, TurnEnded
 from docstore.model.batch import BYTES_MAX, CURRENT_BYTES_MAX, batch_of
 from docstore.model.document import Row
-from docstore.model.identity import Identity, has_created
+from docstore.model.identity import OperationIdentity, has_created
 from docstore.model.operation import ANY_TOMBSTONE, Answer, Conditions, Operation
 from docstore.storage.store import Corrupt, Newest, NewestOfMany
 from docstore.testing.simulation.world import World
@@ -308,7 +308,7 @@ def test_documents_of_several_slots_are_no_batch() -> None:
 
 
 def row(n: int, part: Sequence[int], size: int) -> Row:
-    identity = Identity("n1", 1, n, 0, part=part).pack()
+    identity = OperationIdentity("n1", 1, n, 0, part=part).pack()
     return Row(0, n, 1, "n1", "/t:/k", n, "PUT", 1, False, b"", identity, b"", b"x" * size)
 
 
@@ -327,7 +327,7 @@ def test_no_page_ends_within_a_batch(batches: list[tuple[int, int]]) -> None:
 
 
 def test_a_part_of_a_batch_remembers_what_others_do() -> None:
-    identity = Identity("n1", 1, 2, 0, created=True, part=(1, 3))
+    identity = OperationIdentity("n1", 1, 2, 0, created=True, part=(1, 3))
     made = row(7, (1, 3), 0)._replace(operation=identity.pack(), version=3)
     assert has_created(made)
     assert parts.part_of(made) == (1, 3)

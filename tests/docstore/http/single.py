@@ -12,7 +12,7 @@ from docstore.errors import BadRequest, NotFound, Unavailable
 from docstore.maintenance.webhooks.calling import Caller
 from docstore.model.document import Row, chain_digest
 from docstore.model.fences import is_of_the_store
-from docstore.model.identity import Identity
+from docstore.model.identity import OperationIdentity
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import WITHOUT_AUTHOR, Service
 from docstore.query.cut import Cut
@@ -120,7 +120,7 @@ class SingleNode:
         digest = chain_digest(
             before, operation.link, outcome.version, outcome.deleted, outcome.state
         )
-        identity = Identity(
+        identity = OperationIdentity(
             self.node_id, 1, len(rows), 0, fences=outcome.fences, principal=operation.principal
         ).pack()
         row = Row(

@@ -11,13 +11,13 @@ from docstore.http.representation import document_json
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.fences import Fence, fences_of
-from docstore.model.identity import Identity, has_created, unpack_identity
+from docstore.model.identity import OperationIdentity, has_created, unpack_identity
 from docstore.model.principals import USERS
 
 MEMBER = "documentAuthPrincipalLink"
 
 
-def row(identity: Identity) -> Row:
+def row(identity: OperationIdentity) -> Row:
     return Row(0, 7, 1, "n1", "/a/b", 3, "PUT", 1, False, b"", identity.pack(), b"", b'{"n":1}')
 
 
@@ -31,7 +31,7 @@ def row(identity: Identity) -> Row:
 def test_each_thing_that_a_row_remembers_is_found_beside_all_others(
     principal: str, created: bool, fences: Any, part: Any, writer: Any
 ) -> None:
-    identity = Identity("n1", 1, 2, 0, "key", 5, writer, created, fences, part, principal)
+    identity = OperationIdentity("n1", 1, 2, 0, "key", 5, writer, created, fences, part, principal)
     made = row(identity)
     back = unpack_identity(made.operation)
     assert back.principal == principal
@@ -51,5 +51,5 @@ def test_each_thing_that_a_row_remembers_is_found_beside_all_others(
     ],
 )
 def test_who_it_was_is_a_link(name: str, link: str) -> None:
-    document = json.load(document_json(row(Identity("n1", 1, 2, 0, principal=name)), "k"))
+    document = json.load(document_json(row(OperationIdentity("n1", 1, 2, 0, principal=name)), "k"))
     assert document[MEMBER] == f"{USERS}/{link}"
