@@ -21,7 +21,7 @@ class SealedByAnother(DocstoreError):
     """None of this node's keys has sealed this secret, or it is another subscription's."""
 
 
-class Seal:
+class SecretSeal:
     """The keys of a node."""
 
     def __init__(self, keys: MultiFernet) -> None:
@@ -42,13 +42,13 @@ class Seal:
         return secret
 
 
-def seal_in(path: str) -> Seal:
+def seal_in(path: str) -> SecretSeal:
     """Return the keys in a file: base64, one a line. Raises BadConfig."""
     try:
         lines = Path(path).read_text("ascii").split()
         if not lines:
             raise BadConfig(f"callback_key_file: {path}: there is no key in it")
-        return Seal(MultiFernet([Fernet(line) for line in lines]))
+        return SecretSeal(MultiFernet([Fernet(line) for line in lines]))
     except OSError as error:
         raise BadConfig(f"callback_key_file: {path}: {error.strerror}") from None
     except (ValueError, binascii.Error):

@@ -27,7 +27,7 @@ from docstore import SERVER
 from docstore.errors import DocstoreError, Unavailable
 from docstore.maintenance.webhooks.lookups import LookUps
 from docstore.subscriptions.events import Called
-from docstore.subscriptions.sealing import Seal, seal_in
+from docstore.subscriptions.sealing import SecretSeal, seal_in
 from docstore.subscriptions.settings import CallbackSettings
 from docstore.subscriptions.signing import message_id, signed
 from docstore.subscriptions.targets import CallbackRefused, Targets
@@ -58,7 +58,7 @@ class Caller:
     def __init__(
         self,
         targets: Targets,
-        seal: Seal,
+        seal: SecretSeal,
         *,
         resolver: AbstractResolver | None = None,
         tls: ssl.SSLContext | None = None,

@@ -6,7 +6,7 @@ from cryptography.fernet import Fernet, MultiFernet
 
 from docstore.http import subscriptions
 from docstore.maintenance.webhooks.calling import Caller
-from docstore.subscriptions.sealing import Seal
+from docstore.subscriptions.sealing import SecretSeal
 from docstore.subscriptions.settings import callback_settings
 from docstore.subscriptions.targets import Targets
 from tests.docstore.http.problem import problem_of
@@ -25,7 +25,9 @@ async def test_a_group_has_so_many(
     client: aiohttp.ClientSession, node: SingleNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = callback_settings({"callback_hosts": "*", "callback_key_file": "keys"})
-    node.caller = Caller(Targets(settings), Seal(MultiFernet([Fernet(Fernet.generate_key())])))
+    node.caller = Caller(
+        Targets(settings), SecretSeal(MultiFernet([Fernet(Fernet.generate_key())]))
+    )
     monkeypatch.setattr(subscriptions, "SUBSCRIPTIONS_MAX", 0)
     async with client.post(PATH, json=HOOK) as response:
         assert (await problem_of(response, 429))["errorCode"] == "too-many-subscriptions"

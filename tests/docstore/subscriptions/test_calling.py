@@ -18,7 +18,7 @@ from docstore.maintenance.webhooks.calling import (
     Caller,
     TooManyChallenges,
 )
-from docstore.subscriptions.sealing import Seal
+from docstore.subscriptions.sealing import SecretSeal
 from docstore.subscriptions.settings import callback_settings
 from docstore.subscriptions.signing import secret_of
 from docstore.subscriptions.targets import Targets
@@ -70,7 +70,7 @@ async def slow() -> AsyncIterator[Slow]:
 async def caller() -> AsyncIterator[Caller]:
     said = {"callback_hosts": "http://*", "callback_networks": "127.0.0.0/8"}
     targets = Targets(callback_settings({**said, "callback_key_file": "k"}))
-    caller = Caller(targets, Seal(MultiFernet([Fernet(Fernet.generate_key())])))
+    caller = Caller(targets, SecretSeal(MultiFernet([Fernet(Fernet.generate_key())])))
     yield caller
     await caller.stop()
 

@@ -30,7 +30,7 @@ from docstore.storage.store import Store
 from docstore.subscriptions import delivery
 from docstore.subscriptions.delivery import FAILURES_MAX, KEPT_BYTES_MAX
 from docstore.subscriptions.events import Came
-from docstore.subscriptions.sealing import Seal
+from docstore.subscriptions.sealing import SecretSeal
 from docstore.subscriptions.settings import callback_settings
 from docstore.subscriptions.signing import secret_of
 from docstore.subscriptions.targets import Targets
@@ -98,7 +98,7 @@ class Alone:
     def __init__(self) -> None:
         said = {"callback_hosts": "http://127.0.0.1", "callback_networks": "127.0.0.0/8"}
         targets = Targets(callback_settings({**said, "callback_key_file": "k"}))
-        self.caller = Caller(targets, Seal(MultiFernet([Fernet(Fernet.generate_key())])))
+        self.caller = Caller(targets, SecretSeal(MultiFernet([Fernet(Fernet.generate_key())])))
         self.node = SingleNode()
         self.beside = beside = Beside(self.node)
         self.is_full = False

@@ -17,7 +17,7 @@ from docstore.errors import BadConfig
 from docstore.maintenance.webhooks import calling
 from docstore.maintenance.webhooks.calling import Caller
 from docstore.runtime.tls.authority import make_authority, make_certificate
-from docstore.subscriptions.sealing import Seal
+from docstore.subscriptions.sealing import SecretSeal
 from docstore.subscriptions.settings import CallbackSettings, callback_settings
 from docstore.subscriptions.signing import secret_of
 from docstore.subscriptions.targets import CallbackRefused, Targets
@@ -102,7 +102,7 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def caller(*networks: str, names: Names | None = None, tls: ssl.SSLContext | None = None) -> Caller:
     said = {"callback_hosts": ANYBODY, "callback_networks": networks, "callback_key_file": "k"}
-    seal = Seal(MultiFernet([Fernet(Fernet.generate_key())]))
+    seal = SecretSeal(MultiFernet([Fernet(Fernet.generate_key())]))
     return Caller(Targets(callback_settings(said)), seal, resolver=names, tls=tls or SYSTEM)
 
 

@@ -10,7 +10,7 @@ from cryptography.fernet import Fernet, MultiFernet
 
 from docstore.http import subscriptions
 from docstore.maintenance.webhooks.calling import Caller
-from docstore.subscriptions.sealing import Seal
+from docstore.subscriptions.sealing import SecretSeal
 from docstore.subscriptions.settings import callback_settings
 from docstore.subscriptions.signing import secret_of
 from docstore.subscriptions.targets import Targets
@@ -26,7 +26,7 @@ SECRET, OTHER = secret_of(bytes(32)), secret_of(bytes(24))
 async def receiver(node: SingleNode) -> AsyncIterator[Receiver]:
     said = {"callback_hosts": "http://127.0.0.1", "callback_networks": "127.0.0.0/8"}
     targets = Targets(callback_settings({**said, "callback_key_file": "keys"}))
-    node.caller = Caller(targets, Seal(MultiFernet([Fernet(Fernet.generate_key())])))
+    node.caller = Caller(targets, SecretSeal(MultiFernet([Fernet(Fernet.generate_key())])))
     async with receiving() as receiver:
         yield receiver
     await node.caller.stop()
