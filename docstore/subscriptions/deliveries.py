@@ -21,7 +21,7 @@ class Happened:
 
 
 @dataclass(slots=True)
-class Wanted:
+class DeliveryEffect:
     """A subscription (its link) wants this done; answered by Happened, Leave by none."""
 
     to: str
@@ -39,7 +39,7 @@ class Deliveries:
         self._retry_s = retry_s
         self._rng = rng
 
-    def step(self, event: Happened | Tick | TurnEnded, now: float) -> list[Wanted]:
+    def step(self, event: Happened | Tick | TurnEnded, now: float) -> list[DeliveryEffect]:
         """Return the next effect for the subscription of an event."""
         if not isinstance(event, Happened):
             return []
@@ -49,4 +49,4 @@ class Deliveries:
         effect = self.active[link].step(event.message, now)
         if isinstance(effect, Leave):
             del self.active[link]
-        return [Wanted(link, effect)]
+        return [DeliveryEffect(link, effect)]

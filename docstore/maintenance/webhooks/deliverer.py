@@ -40,7 +40,7 @@ from docstore.services.subscriptions import (
     read_subscription,
 )
 from docstore.storage.store import Store
-from docstore.subscriptions.deliveries import Deliveries, Happened, Wanted
+from docstore.subscriptions.deliveries import Deliveries, DeliveryEffect, Happened
 from docstore.subscriptions.effects import Call, Confirm, Leave, Read, Save, Wait
 from docstore.subscriptions.events import (
     Began,
@@ -74,7 +74,7 @@ MayRead = Callable[[str, str], bool]
 log = structlog.get_logger("docstore.subscriptions")
 
 
-class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
+class Deliverer(Stepping[Happened | Tick | TurnEnded, DeliveryEffect]):
     """Everything that a node delivers."""
 
     def __init__(
@@ -251,7 +251,7 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, Wanted]):
             effect, run.wanted = run.wanted, None
             await self._carry_out(run, run.about, effect)
 
-    def perform(self, effect: Wanted) -> None:
+    def perform(self, effect: DeliveryEffect) -> None:
         """Hand an effect to the task of its subscription, which feeds the answer."""
         run = self._running[effect.to]
         if isinstance(effect.message, Leave):
