@@ -13,7 +13,7 @@ from docstore.subscriptions.events import Began, Event
 
 
 @dataclass(slots=True)
-class Happened:
+class DeliveryEvent:
     """An effect of a subscription (its link) was performed, or the node began to deliver it."""
 
     sender: str
@@ -39,9 +39,9 @@ class Deliveries:
         self._retry_s = retry_s
         self._rng = rng
 
-    def step(self, event: Happened | Tick | TurnEnded, now: float) -> list[DeliveryEffect]:
+    def step(self, event: DeliveryEvent | Tick | TurnEnded, now: float) -> list[DeliveryEffect]:
         """Return the next effect for the subscription of an event."""
-        if not isinstance(event, Happened):
+        if not isinstance(event, DeliveryEvent):
             return []
         link = event.sender
         if isinstance(event.message, Began):

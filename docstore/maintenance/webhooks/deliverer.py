@@ -40,7 +40,7 @@ from docstore.services.subscriptions import (
     read_subscription,
 )
 from docstore.storage.store import Store
-from docstore.subscriptions.deliveries import Deliveries, DeliveryEffect, Happened
+from docstore.subscriptions.deliveries import Deliveries, DeliveryEffect, DeliveryEvent
 from docstore.subscriptions.effects import Call, Confirm, Leave, Read, Save, Wait
 from docstore.subscriptions.events import (
     Began,
@@ -74,7 +74,7 @@ MayRead = Callable[[str, str], bool]
 log = structlog.get_logger("docstore.subscriptions")
 
 
-class Deliverer(Stepping[Happened | Tick | TurnEnded, DeliveryEffect]):
+class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
     """Everything that a node delivers."""
 
     def __init__(
@@ -246,7 +246,7 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, DeliveryEffect]):
             return
         run.about, run.tag = found
         run.is_wanted |= run.about.phase is SubscriptionPhase.ACTIVE
-        self.feed(Happened(run.link, Began(run.about)))
+        self.feed(DeliveryEvent(run.link, Began(run.about)))
         while run.wanted is not None:
             effect, run.wanted = run.wanted, None
             await self._carry_out(run, run.about, effect)
@@ -277,7 +277,7 @@ class Deliverer(Stepping[Happened | Tick | TurnEnded, DeliveryEffect]):
             event = await self._answer(run, about, effect)
         if isinstance(effect, Call):
             self._release(run)
-        self.feed(Happened(run.link, event))
+        self.feed(DeliveryEvent(run.link, event))
 
     async def _answer(
         self, run: "_Run", about: SubscriptionState, effect: "Read | Confirm | Call | Save | Wait"

@@ -100,7 +100,7 @@ def _save(effect: webhook_effects.Save) -> Brief:
 
 WEBHOOKS: Table = {
     events.Tick: facts("Tick", REPEATED),
-    deliveries.Happened: None,
+    deliveries.DeliveryEvent: None,
     deliveries.DeliveryEffect: None,
     webhook_events.Began: facts("Began", TURN, "subscription.path", names="path"),
     webhook_events.Came: facts("Came", ROUTINE, "rows"),

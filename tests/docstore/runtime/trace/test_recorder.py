@@ -20,7 +20,7 @@ from docstore.storage.store import Append
 from docstore.streams.effects import StreamEffect
 from docstore.streams.events import ProduceAsked, StreamEvent
 from docstore.subscriptions import events as subscriptions
-from docstore.subscriptions.deliveries import DeliveryEffect, Happened
+from docstore.subscriptions.deliveries import DeliveryEffect, DeliveryEvent
 from docstore.subscriptions.effects import Effect as SubscriptionEffect
 from docstore.wire import link_messages as wire
 from docstore.wire import streams_messages as streaming
@@ -78,7 +78,7 @@ def test_whatever_reaches_a_machine_or_leaves_it_can_be_kept() -> None:
     assert types_in(Event, Effect) <= of_documents.TABLE.keys()
     assert types_in(StreamEvent, StreamEffect, streaming.Streaming) <= of_streams.TABLE.keys()
     assert types_in(SessionEvent, SessionEffect, Calling) <= of_machines.SESSIONS.keys()
-    webhooks = {Happened, DeliveryEffect} | types_in(subscriptions.Event, SubscriptionEffect)
+    webhooks = {DeliveryEvent, DeliveryEffect} | types_in(subscriptions.Event, SubscriptionEffect)
     assert webhooks <= of_machines.WEBHOOKS.keys()
     known = of_documents.TABLE.keys() | of_streams.TABLE.keys() | of_machines.SESSIONS.keys()
     assert set(get_args(wire.Message)) - known == {wire.Ask, wire.Told}
