@@ -28,15 +28,15 @@ from docstore.services.subscriptions import (
 )
 from docstore.subscriptions.effects import Call, Confirm, Effect, Leave, Read, Save, Wait
 from docstore.subscriptions.events import (
+    BatchReceived,
     Began,
     Called,
-    Came,
     Confirmed,
     Event,
     HistoryGone,
+    ReadFailed,
     Saved,
     Unchanged,
-    Unread,
     Unsaved,
     Woken,
 )
@@ -69,7 +69,7 @@ class Delivery:
         self._saved_at = 0.0
         self._delivered = self._saved_delivered = 0
         self._rows = ROWS_MAX
-        self._batch: Came | None = None
+        self._batch: BatchReceived | None = None
         """Changes to be delivered next, None while they are to be read."""
         self._failures = 0
         self._leaves = False
@@ -82,9 +82,9 @@ class Delivery:
         match event:
             case Began():
                 return self._begin(event, now)
-            case Came():
+            case BatchReceived():
                 return self._came(event, now)
-            case Unread():
+            case ReadFailed():
                 self._lag(now)
                 return self._wait(now + READ_AGAIN_S)
             case HistoryGone():  # WH7
@@ -119,7 +119,7 @@ class Delivery:
     def _read(self) -> Effect:
         return Read(self._mark, self._rows)
 
-    def _came(self, event: Came, now: float) -> Effect:
+    def _came(self, event: BatchReceived, now: float) -> Effect:
         if not event.rows:
             return self._passed_over(event.until, now)
         if len(event.lines) > BYTES_MAX and self._rows > 1:  # WH8

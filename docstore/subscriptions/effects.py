@@ -11,7 +11,7 @@ from docstore.services.subscriptions import Mark
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read up to `rows` changes after a mark; answered by Came, Unread or HistoryGone."""
+    """Read up to `rows` changes after a mark; answered by BatchReceived, ReadFailed or HistoryGone."""
 
     mark: Mark
     rows: int
@@ -19,7 +19,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """Read the document as a majority confirms it; answered by Confirmed, or Unread."""
+    """Read the document as a majority confirms it; answered by Confirmed, or ReadFailed."""
 
 
 @dataclass(frozen=True, slots=True)

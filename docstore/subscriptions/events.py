@@ -13,7 +13,7 @@ class Began:
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class BatchReceived:
     """Changes to deliver: lines of JSON, in their order; none for nothing new.
 
     until: the mark once they are taken.
@@ -25,7 +25,7 @@ class Came:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class ReadFailed:
     """The changes could not be read for now."""
 
     why: str
@@ -80,5 +80,14 @@ class Woken:
 
 
 Event = (
-    Began | Came | Unread | HistoryGone | Confirmed | Called | Saved | Unsaved | Unchanged | Woken
+    Began
+    | BatchReceived
+    | ReadFailed
+    | HistoryGone
+    | Confirmed
+    | Called
+    | Saved
+    | Unsaved
+    | Unchanged
+    | Woken
 )

@@ -43,15 +43,15 @@ from docstore.storage.store import Store
 from docstore.subscriptions.deliveries import Deliveries, DeliveryEffect, DeliveryEvent
 from docstore.subscriptions.effects import Call, Confirm, Leave, Read, Save, Wait
 from docstore.subscriptions.events import (
+    BatchReceived,
     Began,
     Called,
-    Came,
     Confirmed,
     Event,
     HistoryGone,
+    ReadFailed,
     Saved,
     Unchanged,
-    Unread,
     Unsaved,
     Woken,
 )
@@ -289,7 +289,7 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
                     async with self._reads:
                         return await self._read(about, effect)
                 except DocstoreError as error:
-                    return Unread(str(error))
+                    return ReadFailed(str(error))
             case Confirm():
                 return await self._confirmed(run, about)
             case Call():
@@ -301,10 +301,12 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
             case _:
                 assert_never(effect)
 
-    async def _read(self, about: SubscriptionState, effect: Read) -> Came | HistoryGone:
+    async def _read(self, about: SubscriptionState, effect: Read) -> BatchReceived | HistoryGone:
         began = clock()
         found = await self._reading.read(about, effect.mark, effect.rows)
-        if isinstance(found, Came) and not found.rows:  # Looking in vain costs a third of a core.
+        if (
+            isinstance(found, BatchReceived) and not found.rows
+        ):  # Looking in vain costs a third of a core.
             await asyncio.sleep(RESTS * (clock() - began))
         return found
 
@@ -326,7 +328,7 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         try:
             found = await self._document(run.link)
         except DocstoreError as error:
-            return Unread(str(error))
+            return ReadFailed(str(error))
         is_over = 0 < about.expires_us <= self._view.past_us()
         is_same = found is not None and found[1] == run.tag and not is_over
         return Confirmed(is_same, self._may_read(about.user, about.path))

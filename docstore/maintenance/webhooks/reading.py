@@ -22,7 +22,7 @@ from docstore.reads.scans.queries import GroupQueries
 from docstore.reads.scans.scanner import Scans
 from docstore.services.registry import FACTORIES, Registry
 from docstore.services.subscriptions import Mark, Replay, SubscriptionState
-from docstore.subscriptions.events import Came, HistoryGone
+from docstore.subscriptions.events import BatchReceived, HistoryGone
 
 TIMEOUT_S = 10.0
 
@@ -46,7 +46,9 @@ class ChangeReader:
         self._registry = registry
         self._positions = positions
 
-    async def read(self, about: SubscriptionState, mark: Mark, rows: int) -> Came | HistoryGone:
+    async def read(
+        self, about: SubscriptionState, mark: Mark, rows: int
+    ) -> BatchReceived | HistoryGone:
         """Return what stands behind a mark. Raises DocstoreError: Unavailable, most of all."""
         cut = unpack_part(await self._positions.opened(mark.position, TIMEOUT_S))
         pack = await self._positions.packing(TIMEOUT_S, reads_all=not about.user)
@@ -60,14 +62,14 @@ class ChangeReader:
         except SnapshotGone as error:
             return await self._gone(str(error), pack)
         until = Mark(pack(stretch.until) if stretch.until != cut else mark.position)
-        return Came(stretch.lines, stretch.rows, until)
+        return BatchReceived(stretch.lines, stretch.rows, until)
 
     async def _gone(self, why: str, pack: Callable[[Cut], str]) -> HistoryGone:
         return HistoryGone(why, pack(await self._scans.earliest(TIMEOUT_S)))
 
     async def _documents(
         self, about: SubscriptionState, cut: Cut, mark: Mark, replay: Replay, rows: int
-    ) -> Came:
+    ) -> BatchReceived:
         """Return some documents of a cut, behind one of them."""
         path = about.path
         if not replay.factory:
@@ -89,7 +91,7 @@ class ChangeReader:
             until: Replay | None = Replay(replay.factory, *place)
         else:
             until = _behind(replay.factory, await self._factories(path))
-        return Came(b"".join(map(_line, read)), len(read), Mark(mark.position, until))
+        return BatchReceived(b"".join(map(_line, read)), len(read), Mark(mark.position, until))
 
     async def _factories(self, path: str) -> list[str]:
         """Return the factory of what is at a path, and those below it whose documents have logs."""

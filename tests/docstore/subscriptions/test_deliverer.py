@@ -29,7 +29,7 @@ from docstore.services.subscriptions import (
 from docstore.storage.store import Store
 from docstore.subscriptions import delivery
 from docstore.subscriptions.delivery import FAILURES_MAX, KEPT_BYTES_MAX
-from docstore.subscriptions.events import Came
+from docstore.subscriptions.events import BatchReceived
 from docstore.subscriptions.sealing import SecretSeal
 from docstore.subscriptions.settings import callback_settings
 from docstore.subscriptions.signing import secret_of
@@ -85,11 +85,11 @@ class Beside:
                 await asyncio.Event().wait()
         return False
 
-    async def read(self, about: SubscriptionState, mark: Mark, rows: int) -> Came:
+    async def read(self, about: SubscriptionState, mark: Mark, rows: int) -> BatchReceived:
         n = int(mark.position)
         if n == self.end:
-            return Came(b"", 0, mark)
-        return Came(Lines(b'{"n": %d%b}\n' % (n, self.said)), 1, Mark(str(n + 1)))
+            return BatchReceived(b"", 0, mark)
+        return BatchReceived(Lines(b'{"n": %d%b}\n' % (n, self.said)), 1, Mark(str(n + 1)))
 
 
 class Alone:
@@ -179,7 +179,7 @@ async def test_its_trace_shows_what_each_subscription_wants_and_no_change(
     about = [step for step in steps if is_about(step, TraceFilter(link=LINK))]
     seen = [line(step) for step in about]
     assert seen[0] == f"from {LINK} Began path=/a => to {LINK} Read rows=100"
-    assert f"from {LINK} Came rows=1 => to {LINK} Confirm" in seen
+    assert f"from {LINK} BatchReceived rows=1 => to {LINK} Confirm" in seen
     assert f"from {LINK} Confirmed is_same=True may_read=True => to {LINK} Call bytes=9" in seen
     assert any(step.startswith(f"from {LINK} Called status=") for step in seen)
     assert 4 <= len(about) < len(steps)

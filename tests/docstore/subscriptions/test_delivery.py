@@ -12,15 +12,15 @@ from docstore.subscriptions import delivery
 from docstore.subscriptions.delivery import Delivery
 from docstore.subscriptions.effects import Call, Confirm, Effect, Leave, Read, Save, Wait
 from docstore.subscriptions.events import (
+    BatchReceived,
     Began,
     Called,
-    Came,
     Confirmed,
     Event,
     HistoryGone,
+    ReadFailed,
     Saved,
     Unchanged,
-    Unread,
     Unsaved,
     Woken,
 )
@@ -46,7 +46,7 @@ class Talk:
     def bring(self, *lines: str, until: str) -> Effect:
         """Tell it of lines, up to its call."""
         text = "".join(f"{line}\n" for line in lines).encode()
-        assert self.tell(Came(text, len(lines), Mark(until))) == Confirm()
+        assert self.tell(BatchReceived(text, len(lines), Mark(until))) == Confirm()
         return self.tell(GOOD)
 
 
@@ -77,7 +77,7 @@ def test_wh1_what_failed_is_sent_again_as_it_was() -> None:
 
 def test_wh2_nobody_is_called_for_a_document_that_has_changed() -> None:
     talk = Talk()
-    talk.tell(Came(b"x\n", 1, Mark("1")))
+    talk.tell(BatchReceived(b"x\n", 1, Mark("1")))
     assert talk.tell(Confirmed(is_same=False, may_read=True)) == Leave()
 
 
@@ -85,7 +85,7 @@ def test_wh2_what_was_taken_is_said_before_leaving() -> None:
     talk = Talk()
     talk.bring("x", until="1")
     talk.tell(TAKEN)
-    talk.tell(Came(b"y\n", 1, Mark("2")))
+    talk.tell(BatchReceived(b"y\n", 1, Mark("2")))
     save = talk.tell(Confirmed(is_same=False, may_read=True))
     assert isinstance(save, Save)
     assert (save.change["kind"], save.change["position"]) == ("AdvanceRequest", "1")
@@ -101,7 +101,7 @@ def test_wh2_each_try_is_confirmed() -> None:
 
 def test_wh3_whoever_may_not_read_is_told_nothing() -> None:
     talk = Talk()
-    talk.tell(Came(b"x\n", 1, Mark("1")))
+    talk.tell(BatchReceived(b"x\n", 1, Mark("1")))
     save = talk.tell(Confirmed(is_same=True, may_read=False))
     assert isinstance(save, Save)
     assert (save.change["kind"], save.change["position"]) == ("PauseRequest", "0")
@@ -130,20 +130,20 @@ def test_wh5_so_it_is_where_nothing_more_comes() -> None:
     talk = Talk()
     talk.bring("x", until="1")
     talk.tell(TAKEN)
-    wait = talk.tell(Came(b"", 0, Mark("1")))
+    wait = talk.tell(BatchReceived(b"", 0, Mark("1")))
     assert wait == Wait(100 + delivery.SAVE_S, for_news=True)
     talk.tell(Woken(), after_s=delivery.SAVE_S)
-    assert isinstance(talk.tell(Came(b"", 0, Mark("1"))), Save)
+    assert isinstance(talk.tell(BatchReceived(b"", 0, Mark("1"))), Save)
 
 
 def test_wh5_what_concerns_nobody_is_saved_seldom() -> None:
     talk = Talk()
-    wait = talk.tell(Came(b"", 0, Mark("1")))
+    wait = talk.tell(BatchReceived(b"", 0, Mark("1")))
     assert wait == Wait(100 + delivery.SAVE_IDLE_S, for_news=True)
     talk.tell(Woken(), after_s=delivery.SAVE_IDLE_S - 1)
-    assert isinstance(talk.tell(Came(b"", 0, Mark("2"))), Wait)
+    assert isinstance(talk.tell(BatchReceived(b"", 0, Mark("2"))), Wait)
     talk.tell(Woken(), after_s=1)
-    save = talk.tell(Came(b"", 0, Mark("3")))
+    save = talk.tell(BatchReceived(b"", 0, Mark("3")))
     assert isinstance(save, Save)
     assert save.change["position"] == "3"
 
@@ -160,9 +160,11 @@ def test_wh5_what_was_taken_is_known_while_nothing_can_be_saved() -> None:
     talk.bring("x", until="1")
     assert isinstance(talk.tell(TAKEN, after_s=delivery.SAVE_S), Save)
     assert talk.tell(Unchanged()) == Read(Mark("1"), delivery.ROWS_MAX)
-    assert talk.tell(Came(b"", 0, Mark("1"))) == Wait(talk.now + delivery.SAVE_S, for_news=True)
+    assert talk.tell(BatchReceived(b"", 0, Mark("1"))) == Wait(
+        talk.now + delivery.SAVE_S, for_news=True
+    )
     talk.tell(Woken(), after_s=delivery.SAVE_S)
-    save = talk.tell(Came(b"", 0, Mark("1")))
+    save = talk.tell(BatchReceived(b"", 0, Mark("1")))
     assert isinstance(save, Save)
     assert (save.change["position"], save.change["delivered"]) == ("1", 1)
 
@@ -171,7 +173,7 @@ def test_wh5_who_leaves_does_not_wait_until_it_can_be_saved() -> None:
     talk = Talk()
     talk.bring("x", until="1")
     talk.tell(TAKEN)
-    talk.tell(Came(b"y\n", 1, Mark("2")))
+    talk.tell(BatchReceived(b"y\n", 1, Mark("2")))
     assert isinstance(talk.tell(Confirmed(is_same=False, may_read=True)), Save)
     assert talk.tell(Unchanged()) == Leave()
 
@@ -221,7 +223,7 @@ def test_wh6_a_receiver_that_takes_something_has_not_failed() -> None:
 def test_wh6_a_group_in_trouble_is_not_the_receivers_fault() -> None:
     talk = Talk()
     for _ in range(2 * delivery.FAILURES_MAX):
-        assert talk.tell(Unread("no quorum")) == Wait(talk.now + delivery.READ_AGAIN_S)
+        assert talk.tell(ReadFailed("no quorum")) == Wait(talk.now + delivery.READ_AGAIN_S)
         assert isinstance(talk.tell(Woken()), Read)
 
 
@@ -243,7 +245,7 @@ def test_wh7_history_that_is_gone_ends_it() -> None:
 
 def test_wh8_less_is_read_where_it_is_too_much() -> None:
     talk = Talk()
-    large = Came(b"x" * (delivery.BYTES_MAX + 1), 100, Mark("100"))
+    large = BatchReceived(b"x" * (delivery.BYTES_MAX + 1), 100, Mark("100"))
     rows = [talk.last.rows] if isinstance(talk.last, Read) else []
     while isinstance(read := talk.tell(large), Read):
         assert read.mark == Mark("0")
@@ -254,10 +256,10 @@ def test_wh8_less_is_read_where_it_is_too_much() -> None:
     assert talk.tell(TAKEN) == Read(Mark("100"), 2), "and then more again"
 
 
-@pytest.mark.parametrize("trouble", [FAILED, Unread("no quorum")])
+@pytest.mark.parametrize("trouble", [FAILED, ReadFailed("no quorum")])
 def test_wh9_what_is_large_is_read_again(trouble: Event) -> None:
     talk = Talk()
-    talk.tell(Came(b"x" * (delivery.KEPT_BYTES_MAX + 1), 2, Mark("2")))
+    talk.tell(BatchReceived(b"x" * (delivery.KEPT_BYTES_MAX + 1), 2, Mark("2")))
     if trouble == FAILED:
         talk.tell(GOOD)
     assert isinstance(talk.tell(trouble), Wait)
@@ -267,10 +269,10 @@ def test_wh9_what_is_large_is_read_again(trouble: Event) -> None:
 
 def test_documents_are_told_to_the_end_and_the_mark_saved_there() -> None:
     talk = Talk(mark=Mark("7", Replay()))
-    assert talk.tell(Came(b"", 0, Mark("7", Replay("/a/b")))) == Read(
+    assert talk.tell(BatchReceived(b"", 0, Mark("7", Replay("/a/b")))) == Read(
         Mark("7", Replay("/a/b")), delivery.ROWS_MAX
     )
-    save = talk.tell(Came(b"", 0, Mark("7")))
+    save = talk.tell(BatchReceived(b"", 0, Mark("7")))
     assert isinstance(save, Save)
     assert save.change["replay"] is None
     assert talk.tell(Saved()) == Read(Mark("7"), delivery.ROWS_MAX)
@@ -284,17 +286,17 @@ def test_it_lags_until_what_there_is_was_taken() -> None:
     talk.tell(Woken())
     talk.tell(GOOD)
     talk.tell(TAKEN)
-    talk.tell(Came(b"", 0, Mark("1")))
+    talk.tell(BatchReceived(b"", 0, Mark("1")))
     assert talk.delivery.behind_since is None
 
 
 def test_what_cannot_be_read_lags() -> None:
     talk = Talk()
-    talk.tell(Unread("no quorum"))
+    talk.tell(ReadFailed("no quorum"))
     talk.tell(Woken(), after_s=60)
-    talk.tell(Unread("no quorum"))
+    talk.tell(ReadFailed("no quorum"))
     assert talk.delivery.behind_since == 100
-    talk.tell(Came(b"", 0, Mark("0")))
+    talk.tell(BatchReceived(b"", 0, Mark("0")))
     assert talk.delivery.behind_since is None
 
 
@@ -313,7 +315,7 @@ def test_nothing_is_missing_by_seed(seed: int) -> None:
 @pytest.mark.usefixtures("a_little_is_kept")
 def test_nothing_is_missing_by_many_seeds() -> None:
     seen = sum((play(seed) for seed in range(6, 100)), Counter[str]())
-    assert min(seen[each] for each in ("Unread", "Saved", "Unsaved", "Unchanged")) > 10
+    assert min(seen[each] for each in ("ReadFailed", "Saved", "Unsaved", "Unchanged")) > 10
 
 
 def play(seed: int) -> Counter[str]:

@@ -10,7 +10,7 @@ from docstore.query.cut import SEALED, Cut
 from docstore.reads.positions import Positions
 from docstore.reads.scans.feed import ChangeFilter, ChangePage
 from docstore.services.subscriptions import Mark, Replay
-from docstore.subscriptions.events import Came, HistoryGone
+from docstore.subscriptions.events import BatchReceived, HistoryGone
 from tests.docstore.http.single import SingleNode
 from tests.docstore.subscriptions.world import subscription
 
@@ -47,7 +47,7 @@ async def test_wh7_a_mark_of_the_group_that_was_backed_up_is_no_place_here(
 
 async def test_a_mark_of_this_group_is_read_from() -> None:
     mark = Mark(Cut("here", ((1, 9),) * 2).pack())
-    assert await reading().read(subscription(), mark, 100) == Came(b"", 0, mark)
+    assert await reading().read(subscription(), mark, 100) == BatchReceived(b"", 0, mark)
 
 
 async def test_where_users_are_known_no_token_counts_rows() -> None:

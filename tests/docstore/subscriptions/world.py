@@ -17,15 +17,15 @@ from docstore.services.subscriptions import (
 from docstore.subscriptions.delivery import FAILURES_MAX, Delivery
 from docstore.subscriptions.effects import Call, Confirm, Effect, Leave, Read, Save, Wait
 from docstore.subscriptions.events import (
+    BatchReceived,
     Began,
     Called,
-    Came,
     Confirmed,
     Event,
     HistoryGone,
+    ReadFailed,
     Saved,
     Unchanged,
-    Unread,
     Unsaved,
     Woken,
 )
@@ -140,13 +140,13 @@ class World:
 
     def _read(self, after: int, rows: int) -> Event:
         if self.rng.random() < 0.05:
-            return Unread("nobody answers")
+            return ReadFailed("nobody answers")
         if after < self.kept:
             return HistoryGone("gone", str(self.kept))
         found = self.log[after : after + rows]
         odd = [n for n in found if n % 2]  # Half of all rows are wanted.
         lines = b"".join(b"%d\n" % n for n in odd)
-        return Came(lines, len(odd), Mark(str(after + len(found))))
+        return BatchReceived(lines, len(odd), Mark(str(after + len(found))))
 
     # Whoever is called
 
