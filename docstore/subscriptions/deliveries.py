@@ -22,7 +22,7 @@ class DeliveryEvent:
 
 @dataclass(slots=True)
 class DeliveryEffect:
-    """A subscription (its link) wants this done; answered by Happened, Leave by none."""
+    """A subscription (its link) wants this done; answered by DeliveryEvent, Leave by none."""
 
     to: str
     message: Effect

@@ -107,7 +107,7 @@ def asked_of(question: dict[str, Any]) -> RowRequest:
 
 
 def page(reader: RowSource, asked: RowRequest) -> RowPage:
-    """Return the next rows. Raises Damaged."""
+    """Return the next rows. Raises DamagedSlot."""
     return _of_log(reader, asked) if asked.of == LOG else _of_branches(reader, asked)
 
 
