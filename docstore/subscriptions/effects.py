@@ -11,7 +11,10 @@ from docstore.services.subscriptions import Mark
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read up to `rows` changes after a mark; answered by BatchReceived, ReadFailed or HistoryGone."""
+    """Read up to `rows` changes after a mark.
+
+    Answered by BatchReceived, ReadFailed or HistoryGone.
+    """
 
     mark: Mark
     rows: int

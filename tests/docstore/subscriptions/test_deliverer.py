@@ -104,7 +104,8 @@ class Alone:
         self.is_full = False
         self.deliverer = Deliverer(
             self.node.node_id, cast("GroupView", beside), cast("Store", beside), self._carry,
-            cast("Feed", beside), cast("ChangeReader", beside), self.caller, lambda user, path: True,
+            cast("Feed", beside), cast("ChangeReader", beside), self.caller,
+            lambda user, path: True,
             retry_s=0.01, rng=Random(1),
         )  # fmt: skip
 
