@@ -14,7 +14,6 @@ LARGER = {
     "docstore/documents/eventual/spread.py::Spreader": (29, 8),
     "docstore/documents/view.py::GroupView": (27, 4),
     "docstore/http/connection.py::Connection": (29, 19),
-    "docstore/reads/scans/scanner.py::Scans": (26, 9),
     "docstore/storage/journalling.py::Journalling": (29, 22),
     "gossip/agent.py::Agent": (24, 19),
     "gossip/config.py::Config": (5, 36),

@@ -104,7 +104,7 @@ class ScanPages:
 
     async def _high(self, patience_s: float) -> dict[str, Any]:
         scans = self._backend.inside().scans
-        positions = await scans.positions(None, patience_s)
+        positions = await scans.positions.of_all(None, patience_s)
         stand = [positions[slot] for slot in range(len(positions))]
         return {
             "clusterId": scans.cluster,

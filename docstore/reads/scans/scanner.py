@@ -15,26 +15,23 @@ from typing import Any
 from docstore.documents.events import SlotCorrupted
 from docstore.documents.parts import span_of
 from docstore.documents.view import LogView
-from docstore.errors import BadRequest, Conflict, NoQuorum, NotFound, SnapshotGone, Unavailable
+from docstore.errors import BadRequest, Conflict, NotFound, SnapshotGone, Unavailable
 from docstore.model import json
-from docstore.model.document import ballot_at
 from docstore.model.operation import Operation
-from docstore.model.slots import from_bitmap
 from docstore.query.cut import Cut, cut_of, is_token, unpack_cut, unpack_part
 from docstore.query.names import moment_of
 from docstore.query.request import Scan
 from docstore.reads.scans.barrier import Barrier
 from docstore.reads.scans.pool import PROCESSES, ScanPool
+from docstore.reads.scans.slot_positions import SlotPositions
 from docstore.runtime.driver import Driver
 from docstore.runtime.links.rpc import Rpc
 from docstore.services.registry import SNAPSHOTS
-from docstore.storage.store import After, Corrupt, LastBefore, Rows, Store
-from docstore.wire.requests import FindPositions, SlotPosition
+from docstore.storage.store import Corrupt, Rows, Store
 
 POLL_S = 0.02
 FOLLOW_S = 2.0
 """So long the node's file may take to have what is durable; it does not lie behind by more."""
-ASK_AGAIN_S = 0.1
 
 
 class Scans:
@@ -47,11 +44,10 @@ class Scans:
         self._view = driver.view
         self._members, self._owners = driver.view.members, driver.view.owners
         self._store = store
-        self._rpc = rpc
         self._pool = ScanPool(file, PROCESSES, segments_bytes)
         self.counters: Counter[str] = Counter()
         self._barrier = Barrier(driver, rpc, self._confirmed)
-        rpc.serve(FindPositions, self._positions_here)
+        self.positions = SlotPositions(driver, store, rpc)
 
     @property
     def slots(self) -> int:
@@ -87,7 +83,7 @@ class Scans:
         at_us = None if as_of == "latest" else moment_of(as_of)
         if at_us is None and as_of != "latest":
             return await self._named(as_of, timeout_s)
-        positions = await self.positions(at_us, timeout_s)
+        positions = await self.positions.of_all(at_us, timeout_s)
         gone = {slot: each.first_us for slot, each in positions.items() if each.n < each.kept}
         if gone:  # Of all of them the one that says from when on there is a cut.
             slot = max(gone, key=gone.__getitem__)
@@ -97,7 +93,7 @@ class Scans:
 
     async def earliest(self, timeout_s: float) -> Cut:
         """Return from where each slot has history, as a feed begins there. Raises Unavailable."""
-        positions = await self.positions(None, timeout_s)
+        positions = await self.positions.of_all(None, timeout_s)
         kept = {slot: (each.epoch, each.kept) for slot, each in positions.items()}
         return cut_of(self.cluster, self.slots, kept)
 
@@ -113,88 +109,10 @@ class Scans:
         self._check(cut)
         return cut
 
-    async def positions(self, at_us: int | None, timeout_s: float) -> dict[int, SlotPosition]:
-        """Return where every slot stands, as its owner says. Raises Unavailable by the deadline.
-
-        NoQuorum at once: nobody's word would be confirmed.
-        at_us: where it stood at that moment.
-        """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
-        found: dict[int, SlotPosition] = {}
-        while len(found) < self.slots:
-            if self._members.lacks_quorum:
-                raise NoQuorum("this node does not hear a majority of the members")
-            asked = self._owners.owners_of([n for n in range(self.slots) if n not in found])
-            left_s = deadline - loop.time()
-            if left_s <= 0:
-                missing = self.slots - len(found)
-                raise Unavailable(f"{missing} of {self.slots} slots have no owner that answers")
-            answers = await asyncio.gather(
-                *(self._ask(owner, slots, at_us, left_s) for owner, slots in asked.items())
-            )
-            before = len(found)
-            for answer in answers:
-                found.update({each.slot: each for each in answer})
-            if len(found) == before:
-                await asyncio.sleep(min(ASK_AGAIN_S, max(0.0, left_s)))
-        return found
-
-    async def _ask(
-        self, owner: str, slots: Sequence[int], at_us: int | None, timeout_s: float
-    ) -> list[SlotPosition]:
-        asked = FindPositions(self._view.bitmap(slots), at_us, timeout_s)
-        try:
-            return await self._rpc.call(owner, asked, timeout_s)
-        except Unavailable:
-            return []
-
-    async def _positions_here(self, asked: FindPositions) -> list[SlotPosition]:
-        """Answer for the slots that are ours, after a read that a quorum has confirmed."""
-        slots, at_us = list(from_bitmap(asked.slots)), asked.at_us
-        index = await self._driver.read_index(slots, asked.timeout_s, at_us or 0)
-        ends = {slot: n for slot, (_, n) in index.items() if slot in self._view.logs}
-        epochs = {slot: ballot_at(self._view.logs[slot].ballots, n)[0] for slot, n in ends.items()}
-        if at_us is not None:
-            ends = await self._back(ends, at_us)
-        firsts = await self._first_times(list(ends))
-        # A slot may have left this node meanwhile: then it is asked for elsewhere.
-        return [
-            SlotPosition(slot, epochs[slot], end, log.kept, firsts.get(slot, 0))
-            for slot, end in ends.items()
-            if (log := self._view.logs.get(slot)) is not None
-        ]
-
     async def _confirmed(self, slots: Sequence[int], timeout_s: float) -> list[int]:
         """Return those that are ours, as a quorum has confirmed after this was called."""
         index = await self._driver.read_index(slots, timeout_s)
         return [slot for slot in index if self._owners.owns(slot)]
-
-    async def _back(self, ends: Mapping[int, int], at_us: int) -> dict[int, int]:
-        """Return the last row of each slot that is not younger than a moment."""
-        await self._driver.stored()
-        queries = [LastBefore(slot, at_us + 1, n) for slot, n in ends.items()]
-        results = await self._store.read(queries)
-        found: dict[int, int] = {}
-        for (slot, _), result in zip(ends.items(), results, strict=True):
-            if isinstance(result, Corrupt):
-                raise Unavailable(f"slot {slot} is damaged here, and is being repaired")
-            log = self._view.logs.get(slot)
-            if log is not None:
-                found[slot] = result[0].n if result else max(0, log.kept - 1)
-        return found
-
-    async def _first_times(self, slots: Sequence[int]) -> dict[int, int]:
-        """Return when the first row was written that is still there, for slots that lost some."""
-        logs = self._view.logs
-        slots = [slot for slot in slots if logs[slot].kept]
-        asked = [After(slot, logs[slot].kept, logs[slot].end, 1) for slot in slots]
-        results = await self._store.read(asked) if asked else []
-        return {
-            slot: result[0].updated_us
-            for slot, result in zip(slots, results, strict=True)
-            if isinstance(result, list) and result
-        }
 
     # Where everything is
 

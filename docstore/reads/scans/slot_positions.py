@@ -1,0 +1,105 @@
+"""Positions of all slots: how many rows their owners have decided, now or at a moment."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from docstore.errors import NoQuorum, Unavailable
+from docstore.model.document import ballot_at
+from docstore.model.slots import from_bitmap
+from docstore.runtime.driver import Driver
+from docstore.runtime.links.rpc import Rpc
+from docstore.storage.store import After, Corrupt, LastBefore, Store
+from docstore.wire.requests import FindPositions, SlotPosition
+
+AGAIN_S = 0.1
+
+
+class SlotPositions:
+    """Both sides: the node that asks, and the owners."""
+
+    def __init__(self, driver: Driver, store: Store, rpc: Rpc) -> None:
+        self._driver = driver
+        self._view = driver.view
+        self._members, self._owners = driver.view.members, driver.view.owners
+        self._store = store
+        self._rpc = rpc
+        rpc.serve(FindPositions, self._answer)
+
+    async def of_all(self, at_us: int | None, timeout_s: float) -> dict[int, SlotPosition]:
+        """Return where every slot stands, as its owner says. Raises Unavailable by the deadline.
+
+        NoQuorum at once: nobody's word would be confirmed.
+        at_us: where it stood at that moment.
+        """
+        slots = self._members.slots
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        found: dict[int, SlotPosition] = {}
+        while len(found) < slots:
+            if self._members.lacks_quorum:
+                raise NoQuorum("this node does not hear a majority of the members")
+            asked = self._owners.owners_of([n for n in range(slots) if n not in found])
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                missing = slots - len(found)
+                raise Unavailable(f"{missing} of {slots} slots have no owner that answers")
+            answers = await asyncio.gather(
+                *(self._ask(owner, owned, at_us, left_s) for owner, owned in asked.items())
+            )
+            before = len(found)
+            for answer in answers:
+                found.update({each.slot: each for each in answer})
+            if len(found) == before:
+                await asyncio.sleep(min(AGAIN_S, max(0.0, left_s)))
+        return found
+
+    async def _ask(
+        self, owner: str, slots: Sequence[int], at_us: int | None, timeout_s: float
+    ) -> list[SlotPosition]:
+        asked = FindPositions(self._view.bitmap(slots), at_us, timeout_s)
+        try:
+            return await self._rpc.call(owner, asked, timeout_s)
+        except Unavailable:
+            return []
+
+    async def _answer(self, asked: FindPositions) -> list[SlotPosition]:
+        """Answer for the slots that are ours, after a read that a quorum has confirmed."""
+        slots, at_us = list(from_bitmap(asked.slots)), asked.at_us
+        index = await self._driver.read_index(slots, asked.timeout_s, at_us or 0)
+        ends = {slot: n for slot, (_, n) in index.items() if slot in self._view.logs}
+        epochs = {slot: ballot_at(self._view.logs[slot].ballots, n)[0] for slot, n in ends.items()}
+        if at_us is not None:
+            ends = await self._back(ends, at_us)
+        firsts = await self._first_times(list(ends))
+        # A slot may have left this node meanwhile: then it is asked for elsewhere.
+        return [
+            SlotPosition(slot, epochs[slot], end, log.kept, firsts.get(slot, 0))
+            for slot, end in ends.items()
+            if (log := self._view.logs.get(slot)) is not None
+        ]
+
+    async def _back(self, ends: Mapping[int, int], at_us: int) -> dict[int, int]:
+        """Return the last row of each slot that is not younger than a moment."""
+        await self._driver.stored()
+        queries = [LastBefore(slot, at_us + 1, n) for slot, n in ends.items()]
+        results = await self._store.read(queries)
+        found: dict[int, int] = {}
+        for (slot, _), result in zip(ends.items(), results, strict=True):
+            if isinstance(result, Corrupt):
+                raise Unavailable(f"slot {slot} is damaged here, and is being repaired")
+            log = self._view.logs.get(slot)
+            if log is not None:
+                found[slot] = result[0].n if result else max(0, log.kept - 1)
+        return found
+
+    async def _first_times(self, slots: Sequence[int]) -> dict[int, int]:
+        """Return when the first row was written that is still there, for slots that lost some."""
+        logs = self._view.logs
+        slots = [slot for slot in slots if logs[slot].kept]
+        asked = [After(slot, logs[slot].kept, logs[slot].end, 1) for slot in slots]
+        results = await self._store.read(asked) if asked else []
+        return {
+            slot: result[0].updated_us
+            for slot, result in zip(slots, results, strict=True)
+            if isinstance(result, list) and result
+        }
