@@ -64,6 +64,21 @@ class Cursor(NamedTuple):
     """The version in a snapshot of all versions, n in a log."""
 
 
+class Form(NamedTuple):
+    """Format of the rows of a page. compression: zstd, lz4 or "" (Arrow only)."""
+
+    columns: Sequence[str]
+    compression: str = ""
+
+
+class Page(NamedTuple):
+    """Rows of a page. following: the cursor of the next page, None for no more rows."""
+
+    rows: int
+    following: Cursor | None
+    payload: bytes | memoryview = b""
+
+
 class Statement(NamedTuple):
     """SQL with question marks and what they stand for."""
 

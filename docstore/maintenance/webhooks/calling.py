@@ -15,17 +15,17 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping
-from functools import cached_property
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
 from typing import Any
 
 import aiohttp
 import orjson
-from aiohttp.abc import AbstractResolver
+from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from docstore import SERVER
 from docstore.errors import DocstoreError, Unavailable
-from docstore.maintenance.webhooks.lookups import LookUps
 from docstore.subscriptions.events import Called
 from docstore.subscriptions.sealing import SecretSeal, seal_in
 from docstore.subscriptions.settings import CallbackSettings
@@ -50,6 +50,38 @@ class TooManyChallenges(Unavailable):
     """As many subscriptions are being made as this node challenges receivers for."""
 
     code = "too-many-waiting"
+
+
+class LookUps(AbstractResolver):
+    """Resolves names of receivers by the system, in threads of its own.
+
+    A look-up blocks its thread for as long as a silent name server does, and cannot be cancelled:
+    it must not block a thread in which the rest of the node works.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="callback names")
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Return the addresses of a name. Raises OSError."""
+        ask = partial(
+            socket.getaddrinfo, host, port, family=family, type=socket.SOCK_STREAM,
+            flags=socket.AI_ADDRCONFIG,
+        )  # fmt: skip
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+        return [
+            ResolveResult(
+                hostname=host, host=str(address[0]), port=int(address[1]), family=kind,
+                proto=protocol, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for kind, _, protocol, _, address in found
+        ]  # fmt: skip
+
+    async def close(self) -> None:
+        """Cancel the look-ups that have not begun."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class Caller:

@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from docstore.query import statements
-from docstore.query.page import Form, Page
 from docstore.query.request import EVERYTHING, Scan
 from docstore.query.scans_columns import COLUMNS, FLAG, NUMBER, TEXT, ScanColumn
-from docstore.query.statements import SLOT_MAX, Cursor, Statement
+from docstore.query.statements import SLOT_MAX, Cursor, Form, Page, Statement
 from docstore.reads.scans.cold_slots import COLUMNS as OF_SEGMENTS
 from docstore.reads.scans.cold_slots import ColdSlots, Span, behind_slot, is_of_segments
 from docstore.reads.scans.segments import Segments

@@ -30,10 +30,9 @@ import orjson
 from docstore.errors import BadRequest, DocstoreError, Picklable
 from docstore.query import statements
 from docstore.query.ordering import Place
-from docstore.query.page import Form, Page
 from docstore.query.request import INT_MAX, Scan, Spans, scan_of
 from docstore.query.scans_columns import COLUMNS, FLAG
-from docstore.query.statements import Cursor
+from docstore.query.statements import Cursor, Form, Page
 from docstore.reads.scans import stored
 from docstore.reads.scans.pool import has_arrow
 
