@@ -110,7 +110,7 @@ class NodeBackend:
         self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
     ) -> Listed:
         """Return live documents under a factory, and how far they reach."""
-        return await self.inside().listings.stretch(
+        return await self.inside().listings.page(
             factory, after=after, limit=limit, expand=expand, level=self._level(factory),
             timeout_s=timeout_s,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Whether every slot can be served now: its owner says so, and a quorum confirms that."""
+"""Availability of all slots: each has an owner, and a quorum confirms it."""
 
 import asyncio
 
@@ -8,12 +8,12 @@ from docstore.runtime.links.rpc import Rpc
 from docstore.wire.requests import ConfirmTerms
 
 PATIENCE_S = 1.0
-"""A slot that is handed over has its next owner by then; whoever asks is not to wait for longer."""
+"""Longest wait for owners, in seconds: enough for the handover of a slot."""
 AGAIN_S = 0.05
 
 
 class Availability:
-    """Asks the owners of all slots. What serves that is in `reads/scans/barrier.py`."""
+    """Asks the owners of all slots; `reads/scans/barrier.py` answers for an owner."""
 
     def __init__(self, view: ReplicaView, rpc: Rpc) -> None:
         self._view = view
@@ -21,12 +21,12 @@ class Availability:
         self._rpc = rpc
 
     async def insist(self, level: int, timeout_s: float) -> None:
-        """Return if documents of a level can be served, all of them. Raises Unavailable."""
+        """Return if all documents of a level can be served. Raises Unavailable, NoQuorum."""
         slots = range(self._members.slots)
         if level < 3:
-            nobody = sum(self._owners.executes(slot, level) is None for slot in slots)
-            if nobody:
-                raise Unavailable(f"{nobody} of {len(slots)} slots have no replica that is reached")
+            lost = sum(self._owners.executes(slot, level) is None for slot in slots)
+            if lost:
+                raise Unavailable(f"{lost} of {len(slots)} slots have no reachable replica")
             return
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(timeout_s, PATIENCE_S)
@@ -36,8 +36,9 @@ class Availability:
                 raise NoQuorum("this node does not hear a majority of the members")
             left_s = deadline - loop.time()
             if left_s <= 0:
-                many = f"{len(missing)} of {len(slots)} slots"
-                raise Unavailable(f"{many} have no owner that a quorum confirms")
+                raise Unavailable(
+                    f"{len(missing)} of {len(slots)} slots have no owner that a quorum confirms"
+                )
             owners = self._owners.owners_of(missing)
             asks = (self._confirmed(owner, owned, left_s) for owner, owned in owners.items())
             found = {slot for each in await asyncio.gather(*asks) for slot in each}

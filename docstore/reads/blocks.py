@@ -1,7 +1,7 @@
-"""Rows of a backup, on their way from a node and in a file: some of some slots, deflated. Pure.
+"""Blocks of a backup, deflated: consecutive rows of logs, or versions of levels 1 and 2. Pure.
 
-A block holds a stretch of the logs, or versions of levels 1 and 2, which have no log. Rows are as
-they lie on disk, all their fields; a sum over the file vouches for them there.
+Nodes send blocks and backup files hold them. A row has all fields that it has on disk; the file's
+checksum covers them.
 """
 
 import zlib
@@ -13,18 +13,19 @@ import msgpack
 from docstore.model.document import Row
 
 DEFLATED = 1
-"""The quickest: a third of the bytes for a tenth of the time that the slowest would take."""
+"""Fastest level of zlib: a third of the bytes, in a tenth of the time of the slowest level."""
 
 
 class BadBackup(Exception):
-    """Files are not what was written, or do not belong together; one line says which, and why."""
+    """Files of a backup are damaged, or do not belong together; the message is one line."""
 
 
 class LogChunk(NamedTuple):
-    """Rows of a slot that follow on each other, as one replica has them.
+    """Consecutive rows of a slot, read from one replica.
 
-    Up to `kept` there are holes: `held` rows are left there. An absent link counts as having had
-    the version `floor`. They mean something only where a slot is read from its beginning.
+    kept: history was compacted up to this row; `held` rows are left up to it.
+    floor: version that a link without a row counts as having had.
+    The three matter only where a slot is read from its beginning.
     """
 
     slot: int
@@ -35,32 +36,29 @@ class LogChunk(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """A version of a document of level 1 or 2, and what it is to its document."""
+    """A version of a document of level 1 or 2. standing: as `storage/arrivals.py` numbers it."""
 
     row: Row
     standing: int
 
 
 class Block(NamedTuple):
-    """What is in a block: of a log, or branches."""
+    """Content of a block: chunks of logs, or branches."""
 
     log: Sequence[LogChunk] = ()
     branches: Sequence[Branch] = ()
 
     @property
     def rows(self) -> int:
-        """Return how many rows it has."""
         return len(self.branches) + sum(len(each.rows) for each in self.log)
 
 
 def pack_block(block: Block) -> bytes:
-    """Return the bytes of a block."""
     packed: bytes = msgpack.packb((block.log, block.branches))
     return zlib.compress(packed, DEFLATED)
 
 
 def unpack_block(packed: bytes) -> Block:
-    """Return what a block holds. Raises BadBackup."""
     try:
         log, branches = msgpack.unpackb(zlib.decompress(packed))
         return Block(
@@ -71,7 +69,7 @@ def unpack_block(packed: bytes) -> Block:
             [Branch(Row(*row), standing) for row, standing in branches],
         )
     except (ValueError, TypeError, zlib.error, msgpack.UnpackException) as error:
-        raise BadBackup(f"a block is not what was written: {error}") from None
+        raise BadBackup(f"a block is damaged: {error}") from None
 
 
 def _rows(found: Iterable[Sequence[Any]]) -> list[Row]:
@@ -79,12 +77,12 @@ def _rows(found: Iterable[Sequence[Any]]) -> list[Row]:
 
 
 class Coverage:
-    """Holds stretches of a slot's log against what is asked for: row after row, without a hole.
-
-    Where holes may be, the rows are counted. A tombstone that is let go of between two pages need
-    move neither `kept` nor `floor`, and the version that it stands on may have been in the first.
+    """Checks that chunks of a slot's log hold every row up to `until`, in order, without a hole.
 
     after: rows up to that one are in an earlier backup; 0: the slot is read from its beginning.
+
+    Up to `kept` rows may be missing, so they are counted there: evicting a tombstone between two
+    pages may change neither `kept` nor `floor`, after its earlier version was in the first page.
     """
 
     def __init__(self, slot: int, after: int, until: int) -> None:
@@ -96,11 +94,11 @@ class Coverage:
         self._held = 0
 
     def add(self, stretch: LogChunk) -> None:
-        """Take the next rows. Raises BadBackup."""
+        """Check the next rows. Raises BadBackup."""
         if self._after == 0:
             marks = (stretch.kept, stretch.floor, stretch.held)
             if self._marks not in (None, marks):
-                raise BadBackup(f"{self._name}: history was let go of while it was read")
+                raise BadBackup(f"{self._name}: history was compacted while it was read")
             self._marks = marks
         kept = stretch.kept if self._after == 0 else self._after
         for row in stretch.rows:

@@ -1,13 +1,12 @@
-"""A factory as a collection: each owner lists what it holds, and the entry node merges.
+"""Listings and counts of a factory: each owner lists its slots, and the entry node merges.
 
-Every slot is answered for by its owner, whose term a quorum confirms after the question came (R1),
-as of the rows that were decided then: a listing and a count are as true as a GET. An owner says
-with its entries how far they reach, its *horizon*; what the entry node merges is complete up to the
-least of them, and the next stretch goes on from there. A slot that changed hands meanwhile is left
-out of the answer, and asked for again.
+A quorum confirms each owner after the request arrived (rule R1), so a listing is as consistent as a
+GET. An owner returns its entries and a *horizon*: the link up to which they are complete. The
+merged page ends at the smallest horizon, where the next page begins. A slot that changes its owner
+meanwhile is left out of the answer and asked for again.
 
-At levels 1 and 2 there is nobody to confirm anything: whoever would execute an operation on a
-document lists it, as it is on that disk.
+At levels 1 and 2 no quorum confirms anything: the node that would execute an operation on a
+document lists it from its disk.
 """
 
 import asyncio
@@ -27,15 +26,15 @@ from docstore.storage.store import UNBOUNDED, Bounds, Corrupt, Newest, Store
 from docstore.wire.requests import Answered, CountDocuments, ListDocuments
 
 FIRST_ROWS, BYTES_MAX = 32, 4 << 20
-"""An owner's answer ends soon after so many bytes of documents."""
+"""Bytes of documents after which an owner ends its answer."""
 ALL_AT_ONCE = 1000
 
 Entry = tuple[str, int, Row | None]
-"""Link, newest version, and its row if it was asked for."""
+"""Link, newest version, and its row if the caller asked for it."""
 
 
 class Listed(NamedTuple):
-    """Live documents by link. horizon: up to where this is all; "" when nothing is beyond."""
+    """Live documents by link. horizon: link up to which they are complete; "": to the end."""
 
     entries: list[Entry]
     horizon: str
@@ -63,7 +62,7 @@ class Listings:
         listed = Listed([], "")
         found: list[Entry] = []
         while True:
-            listed = await self.stretch(
+            listed = await self.page(
                 factory, after=listed.horizon, limit=ALL_AT_ONCE, expand=expand, level=level,
                 timeout_s=deadline - loop.time(),
             )  # fmt: skip
@@ -71,13 +70,10 @@ class Listings:
             if not listed.horizon:
                 return found
 
-    async def stretch(
+    async def page(
         self, factory: str, *, after: str, limit: int, expand: bool, level: int, timeout_s: float
     ) -> Listed:
-        """Return up to `limit` live documents behind `after`, over all owners.
-
-        Raises Unavailable, NoQuorum.
-        """
+        """Return up to `limit` live documents after a link. Raises Unavailable, NoQuorum."""
         request = partial(ListDocuments, factory, after, limit, expand)
         parts = await self._owners.ask(request, level, timeout_s)
         horizon = min((reached for reached, _ in parts if reached), default="")
@@ -89,7 +85,7 @@ class Listings:
         return Listed(entries, horizon)
 
     async def count(self, factory: str, *, level: int, timeout_s: float) -> int:
-        """Return the number of live documents under a factory. Raises Unavailable, NoQuorum."""
+        """Count the live documents under a factory. Raises Unavailable, NoQuorum."""
         return sum(await self._owners.ask(partial(CountDocuments, factory), level, timeout_s))
 
     # The owners
@@ -119,10 +115,7 @@ class Listings:
         return Answered(self._view.bitmap(answered), count)
 
     async def _bounds(self, bitmap: bytes, level: int, timeout_s: float) -> Bounds:
-        """Return up to where the slots are looked at that this node may answer for.
-
-        What others have decided this node's disk may still lack: it is waited for.
-        """
+        """Return slot -> row up to which this node may answer; wait until its disk has that row."""
         slots = list(from_bitmap(bitmap))
         if level < 3:
             behind = self._view.owners.is_behind(level)
@@ -132,10 +125,10 @@ class Listings:
         return {slot: n for slot, (_, n) in index.items()}
 
     def _watch(self, until: Bounds) -> Callable[[], set[int]]:
-        """Return what tells, after a look at the disk, in which slots it has missed nothing.
+        """Return a function that returns the slots from which a read of the disk missed nothing.
 
-        It may have where the slot has left this node or been filled anew, or has let go of versions
-        up to beyond where it was looked at.
+        A read misses rows where the slot left this node or was refilled meanwhile, or was
+        compacted beyond the row up to which it was read.
         """
         logs = self._view.logs
         before = [(log, log.cuts) for slot in until if (log := logs.get(slot)) is not None]
@@ -152,7 +145,7 @@ class Listings:
     async def _expanded(
         self, found: Sequence[tuple[int, str, int]], until: Bounds, level: int
     ) -> tuple[list[tuple[int, Any]], set[int], str]:
-        """Return (slot, entry with its row), slots that are damaged, and where this had to end."""
+        """Return (slot, entry with its row), damaged slots, and the horizon if it stopped early."""
         shown: list[tuple[int, Any]] = []
         damaged: set[int] = set()
         done, at_once, size = 0, FIRST_ROWS, 0
@@ -169,13 +162,12 @@ class Listings:
                     shown.append((slot, (link, row.version, tuple(row))))
                     size += len(row.state)
             done += len(part)
-            # The next are about as large as these were.
+            # The next documents are expected to have the average size of these.
             at_once = max(1, (BYTES_MAX - size) * done // (size + 1))
         self._report(damaged, level)
         return shown, damaged, found[done - 1][1] if done < len(found) else ""
 
     def _report(self, damaged: Iterable[int], level: int) -> None:
-        """Have slots repaired in which a read met a wrong checksum."""
         for slot in damaged if level == 3 else ():
             self._driver.feed(SlotCorrupted(slot))
 
@@ -185,6 +177,6 @@ def _below(factory: str) -> str:
 
 
 def _shown(rows: Sequence[Row], level: int) -> Row | None:
-    """Return the version that a listing shows of a document, None if it has gone meanwhile."""
+    """Return the version that a listing shows, None if the document was deleted meanwhile."""
     row = Branches.of(rows).winner if level < 3 else next(iter(rows), None)
     return row if row is not None and not row.deleted else None

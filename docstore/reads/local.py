@@ -1,7 +1,7 @@
-"""Reads that this node answers from its own replica: what it knows to be decided, and how old.
+"""Reads that this node answers from its own replica, with their staleness (rule R3).
 
-For `committed` and `stale` reads (rule R3), which ask nobody else and may lag behind; and for the
-node itself, which wants to know its factories when it starts.
+They serve `committed` and `stale` reads, which ask no other node and may lag behind, and the node
+itself, which reads its factories when it starts.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ async def read_here(
     min_version: int | None,
     timeout_s: float,
 ) -> tuple[Answer, int | None] | None:
-    """Return the answer and its staleness in ms; None where this copy is not whole.
+    """Return the answer and its staleness in ms; None where this replica is incomplete.
 
-    service: of the document, as far as this node knows it. The staleness is None where it cannot be
-    told: nobody is known to own the slot. Waits for `min_version` to arrive here; 503 when it does
-    not.
+    service: of the document, as far as this node knows it.
+    min_version: version to wait for; the answer is 503 if it does not arrive in time.
+    The staleness is None where this node knows no owner of the slot.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
@@ -55,20 +55,20 @@ async def read_here(
         if answer is None:
             return None
         if log.cuts != cuts:
-            return None  # What is missing is missing here: it leaves this node, or is filled anew.
+            return None  # The slot is leaving this node, or is being refilled.
         version = answer.row.version if answer.row else -1
         if min_version is None or version >= min_version:
             owner = view.owners.owner_of(slot) or ""
             return answer._replace(owner=owner), _staleness_ms(view, slot, owner)
         if loop.time() >= deadline:
-            detail = f"version {min_version} has not arrived here in time"
+            detail = f"version {min_version} did not arrive at this node in time: ask again"
             return Answer(503, "version-not-here", detail), 0
         await asyncio.sleep(POLL_S)
     return None
 
 
 async def _newest(view: ReplicaView, slot: int, store: Store, link: str) -> Answer | None:
-    """Return a document as it is known to be, None if that is damaged."""
+    """Return the newest decided version, None if it is damaged."""
     row = view.decided_row(slot, link)
     if row is not None:
         return past_answer(CURRENT, [row], 0)
@@ -79,7 +79,7 @@ async def _newest(view: ReplicaView, slot: int, store: Store, link: str) -> Answ
 async def _older(
     log: LogView, store: Store, operation: Operation, until: int, service: Service | None
 ) -> Answer | None:
-    """Return an older version, or many, as of row `until`; None if that is damaged."""
+    """Return older versions as of row `until`; None if one of them is damaged."""
     asked = past_query(log.slot, operation, until)
     rows, newest = await store.read([asked, Newest(log.slot, operation.link, until)])
     if isinstance(rows, Corrupt) or isinstance(newest, Corrupt):
@@ -95,16 +95,16 @@ async def _older(
 
 
 def _staleness_ms(view: ReplicaView, slot: int, owner: str) -> int | None:
-    """Return for how long the owner may have decided more than is known here."""
+    """Return for how many ms the owner may have decided rows that this node does not know."""
     if view.owners.owns(slot):
         return 0
     return view.members.silent_ms(owner) if owner not in ("", view.members.me) else None
 
 
 async def declarations(store: Store, slots: Iterable[int]) -> list[Row]:
-    """Return the factories that this disk knows; what is decided otherwise replaces them later.
+    """Return the declarations on this disk; decided ones replace them later.
 
-    A node that starts alone cannot know what is decided, and serves levels 1 and 2 all the same.
+    A node that starts alone knows nothing decided, but must serve levels 1 and 2.
     """
     until = dict.fromkeys(slots, UNBOUNDED)
     found = await store.links(DECLARATIONS, "", DECLARATIONS_MAX, until)

@@ -1,7 +1,7 @@
-"""Requests to the owners of all slots: each slot is answered for once, by who owns it.
+"""Requests to the owners of all slots: each slot is answered once, by its owner.
 
-Whoever is asked answers for the slots that it is sure of, at level 3 because a quorum has confirmed
-its term since; the others are asked for again, until each has found its owner.
+A node answers for the slots that it is sure to own: at level 3 a quorum has confirmed it since the
+request came. The entry node asks for the other slots again until each has an answer.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from docstore.runtime.links.rpc import Rpc
 from docstore.wire.requests import Answered, ToOwner
 
 AGAIN_S = 0.05
-"""Between two attempts to find owners for slots that have none."""
+"""Seconds between two attempts to find owners of slots that have none."""
 
 
 class Owners:
@@ -32,11 +32,10 @@ class Owners:
     async def ask(
         self, request: Callable[[int, bytes, float], ToOwner], level: int, timeout_s: float
     ) -> list[Any]:
-        """Return what the owners answer. request: makes it of level, slots and seconds left.
+        """Return the answers of the owners. request: takes level, bitmap of slots, seconds left.
 
-        Slots that nobody answers for are asked for again, elsewhere if they have another owner
-        then, until the time is over or they have had none for as long as a GET would wait. Raises
-        Unavailable, NoQuorum.
+        Slots without an answer are asked for again, at their new owner if they have one, until the
+        deadline, or until they had none for as long as a GET waits. Raises Unavailable, NoQuorum.
         """
         loop = asyncio.get_running_loop()
         began = progress_at = loop.time()
@@ -66,7 +65,7 @@ class Owners:
         return answers
 
     def _known(self, level: int) -> dict[str, list[int]]:
-        """Return who owned all slots a moment ago: good enough to begin with, since they say so."""
+        """Return the owners of the last tick: a wrong one does not answer, and is asked again."""
         key = (level, self._view.ticked_at)
         if self._as_of != key:
             self._as_of = key
@@ -86,10 +85,9 @@ class Owners:
     async def _ask(
         self, owner: str, request: ToOwner, level: int, left_s: float
     ) -> Answered | None:
-        """Return what an owner answers; None as soon as there will be no answer."""
+        """Return the answer of an owner; None as soon as none can come."""
         is_lost = partial(self._is_lost, owner, level)
         return await self._rpc.call_while(owner, request, left_s, is_lost=is_lost)
 
     def _is_lost(self, owner: str, level: int) -> bool:
-        """Say whether an answer is not to be waited for any more."""
         return (level == 3 and self._members.lacks_quorum) or not self._members.is_alive(owner)

@@ -1,7 +1,7 @@
-"""The pages that nodes show each other: what a node says of itself, by path, and nothing else.
+"""Pages in which a member describes itself, by path: one node reads them from the others.
 
-Who is asked about a group as a whole asks all of its members; a client may have one of them asked
-(`http/selectors.py`). A node answers for itself and asks nobody, so no request goes on for ever.
+A client may also have one member asked (`http/selectors.py`). The member asks no other node, so a
+request cannot circulate.
 """
 
 import asyncio
@@ -14,18 +14,18 @@ from docstore.runtime.links.rpc import Rpc
 from docstore.wire.requests import Page, ReadPage
 
 ANSWER_S = 2.0
-"""A page is made at once, of what is in memory: who has not answered by then is not waited for."""
+"""Seconds to wait for a page, which a member makes at once from memory."""
 
 
 class MemberPages(NamedTuple):
-    """What the members of a group say. failures: id -> why there is no page."""
+    """Pages of the members of a group. failures: member -> why it has no page."""
 
     pages: Mapping[str, Any]
     failures: Mapping[str, str]
 
 
 class NodePages:
-    """Both sides: who asks a member, and the member."""
+    """Both sides: the node that asks, and the member."""
 
     def __init__(
         self, rpc: Rpc, members: Callable[[], Sequence[str]], own: Callable[[str], Page | None]
@@ -37,13 +37,12 @@ class NodePages:
         rpc.serve(ReadPage, self._page_here)
 
     async def at(self, member: str, path: str, timeout_s: float) -> Any:
-        """Return the page of one member. Raises NotAMember, Unavailable; asks no other one."""
+        """Return the page of one member. Raises NotAMember, Unavailable."""
         if member not in self._members():
             raise NotAMember(f"the group has no member {member[:60]}")
         return await self._rpc.call(member, ReadPage(path), min(timeout_s, ANSWER_S))
 
     async def of_all(self, path: str, timeout_s: float) -> MemberPages:
-        """Return the pages of all members, as far as they answer in time."""
         failures: dict[str, str] = {}
 
         async def ask(member: str) -> Any:

@@ -26,10 +26,9 @@ LINK = f"{FEED_KEYS}/first"
 
 
 class Positions:
-    """Gives tokens of cuts to readers, and takes them back."""
+    """Encrypts and decrypts tokens of cuts. submit: carries an operation to its owner."""
 
     def __init__(self, submit: Callable[[Operation, float], Awaitable[Answer]]) -> None:
-        """submit: carries an operation to its owner."""
         self._submit = submit
         self._sealing: AESGCM | None = None
 
@@ -63,11 +62,11 @@ class Positions:
             raw = base64.b64decode(sealed + "=" * (-len(sealed) % 4), b"-_", validate=True)
             plain = sealing.decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], None)
         except (ValueError, InvalidTag):
-            raise BadRequest("this is no token of this group") from None
+            raise BadRequest("the token is damaged, or is not one of this group") from None
         return plain.decode().rstrip()
 
     async def _key(self, timeout_s: float) -> AESGCM:
-        """Return the group's key; make it, unless it is there."""
+        """Return the group's key; create it if there is none."""
         if self._sealing is None:
             row = await self._asked(Operation(verb="GET", link=LINK), timeout_s)
             if row is None:
@@ -81,7 +80,7 @@ class Positions:
                 await self._asked(post, timeout_s)
                 row = await self._asked(Operation(verb="GET", link=LINK), timeout_s)
             if row is None:
-                raise Unavailable("the key of feeds is not there yet: ask again")
+                raise Unavailable("the key of feeds has not been created yet: ask again")
             self._sealing = AESGCM(base64.b64decode(json.load(row.state)["key"]))
         return self._sealing
 

@@ -6,37 +6,37 @@ from docstore.errors import BadRequest, Conflict, DocstoreError, NotFound
 
 
 class NotAMember(NotFound):
-    """There is no such member."""
+    """The group has no such member."""
 
     code = "not-a-member"
 
 
 class ChangeInFlight(Conflict):
-    """Another change is under way."""
+    """Another change of the members is under way."""
 
     code = "change-in-flight"
 
 
 class NoChange(Conflict):
-    """There is no change to be cancelled."""
+    """No change is under way that could be cancelled."""
 
     code = "no-change"
 
 
 class AlreadyAMember(Conflict):
-    """The node, or its disk, is a member's."""
+    """The node, or its disk, belongs to a member."""
 
     code = "already-a-member"
 
 
 class AddressTaken(Conflict):
-    """The address is that of another member."""
+    """Another member has this address."""
 
     code = "address-taken"
 
 
 class TooFewMembers(Conflict):
-    """So few would remain that it must be forced."""
+    """Too few members would remain: the change must be forced."""
 
     code = "too-few-members"
 
@@ -51,5 +51,5 @@ _BY_CODE: Mapping[str, type[DocstoreError]] = {
 
 
 def refusal(code: str, detail: str) -> DocstoreError:
-    """Return the error that a leader's refusal is. Raises KeyError for a code that none has."""
+    """Return the error of a leader's refusal. Raises KeyError for an unknown code."""
     return _BY_CODE[code](detail)

@@ -1,17 +1,17 @@
-"""Scans: whole slots read in pages, by processes of their own, so that clients hardly notice.
+"""Scans read whole slots in pages, in processes of their own, so that clients hardly notice.
 
-| file | what |
+| file | content |
 |---|---|
-| `scanner.py` | where slots stand, what this copy can serve: the node's side of all scans |
-| `barrier.py` | one cut that no cause crosses |
+| `scanner.py`, `slot_positions.py` | cuts, and the node's side of all scans |
+| `barrier.py` | a causally consistent cut |
 | `feed.py` | changes beyond a cut |
-| `queries.py`, `searches.py` | queries over the whole group, and what each copy answers |
+| `queries.py`, `searches.py` | queries over the whole group, and the answers of each replica |
 | `pool.py`, `worker.py` | processes that read for the node |
-| `batches.py`, `cold_slots.py`, `segments.py` | pages as Arrow, and slots at rest kept as columns |
+| `batches.py`, `cold_slots.py`, `segments.py` | pages as Arrow; cold slots cached as columns |
 
-`query/` holds what scans need of no process: cuts and their names, requests, SQL statements, pages.
+`query/` holds the pure part: cuts and their names, requests, SQL statements, pages.
 
-A page is one short statement: consistency comes from the cut (row numbers that are decided never
-change), not from a transaction that stays open, so a slow reader keeps no snapshot alive and the
-log of the file stays short.
+A page is one short statement. Its consistency comes from the cut (decided row numbers never
+change), not from an open transaction, so a slow reader pins no snapshot and the file's WAL stays
+short.
 """

@@ -1,12 +1,11 @@
-"""One cut through all slots that no cause crosses (`asOf=barrier`).
+"""A causally consistent cut through all slots (`asOf=barrier`).
 
-Slots are logs of their own, and an ordinary cut takes each at a moment of its own: it may hold an
-update that somebody made because of another one, and not that other one. So all owners are asked to
-stand still, each says when nothing is under way any more and how far its slots have come, and if
-the last one has said so while the first still stood still, there was an instant between at which
-all of them did. What was answered before it is in the cut, and nothing else. Then every owner shows
-by a read of a quorum that it still was the owner; were it not, its successor may have answered
-updates meanwhile, and all is tried again.
+An ordinary cut takes the position of each slot at a moment of its own, so it may hold an update and
+lack the earlier update that caused it. For a barrier all owners pause their writes. Each reports
+the ends of its slots once no write is in flight. If the last report arrives while the first owner
+still pauses, there was an instant at which all paused: the cut is of that instant. Then a quorum
+confirms each owner. If one was deposed, its successor may have answered updates meanwhile, and the
+node starts over.
 """
 
 import asyncio
@@ -24,13 +23,13 @@ from docstore.wire.requests import ConfirmTerms, Request, SlotStanding, StandSti
 STILL_S = 0.05
 POLL_S = 0.002
 AGAIN_S = 0.25
-"""Between two attempts: updates must not wait more often than they are served."""
+"""Seconds between two attempts: owners must serve for longer than they pause."""
 
 T = TypeVar("T")
 
 
 class Barrier:
-    """Both sides. confirmed: those of some slots whose term a quorum confirms after the call."""
+    """Both sides. confirmed: returns the slots whose owner a quorum confirms after the call."""
 
     def __init__(
         self,
@@ -47,9 +46,9 @@ class Barrier:
         rpc.serve(ConfirmTerms, self._confirm)
 
     async def cut(self, slots: int, timeout_s: float) -> dict[int, SlotStanding]:
-        """Return where all slots stood at one instant. Raises Unavailable by the deadline.
+        """Return the ends of all slots at one instant.
 
-        NoQuorum at once: owners stand still for a majority.
+        Raises Unavailable at the deadline; NoQuorum at once, as owners pause for a majority only.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
@@ -64,14 +63,12 @@ class Barrier:
             if self._view.members.lacks_quorum:
                 raise NoQuorum("this node does not hear a majority of the members")
             if loop.time() + AGAIN_S >= deadline:
-                raise Unavailable("no instant was found at which all owners stood still")
+                raise Unavailable("no instant was found at which all owners paused: ask again")
             await asyncio.sleep(AGAIN_S * random.uniform(0.5, 1.5))
 
     async def _ask_all(
         self, request: Callable[[bytes, float], Request[Sequence[T]]], slots: int, timeout_s: float
     ) -> list[T]:
-        """Return what the owners say of their slots, those that say something."""
-
         async def ask(owner: str, its: Sequence[int]) -> Sequence[T]:
             asked = request(self._view.bitmap(its), timeout_s)
             try:
@@ -84,7 +81,7 @@ class Barrier:
         return [said for answer in answers for said in answer]
 
     async def _stand_still(self, asked: StandStill) -> list[SlotStanding]:
-        """Propose nothing more; once nothing is under way, say how far slots have come."""
+        """Pause proposals; return the ends of the slots that have none in flight any more."""
         loop = asyncio.get_running_loop()
         self._driver.feed(BarrierAsked(asked.seconds))
         until = loop.time() + asked.seconds
@@ -100,7 +97,7 @@ class Barrier:
         epoch = self._owners.own_epoch(slot)
         return SlotStanding(slot, epoch, log.last_ballot[0], log.end, log.kept)
 
-    async def _confirm(self, asked: ConfirmTerms) -> list[tuple[int, int]]:
-        """Answer with the epochs of terms that a quorum has confirmed since the request came."""
+    async def _confirm(self, asked: ConfirmReigns) -> list[tuple[int, int]]:
+        """Return (slot, epoch) of the slots whose owner a quorum confirmed since the request."""
         slots = await self._confirmed(list(from_bitmap(asked.slots)), asked.timeout_s)
         return [(slot, self._owners.own_epoch(slot)) for slot in slots]

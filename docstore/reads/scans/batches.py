@@ -1,7 +1,7 @@
 """Pages as Arrow record batches, by the ADBC driver: the columns never become Python values.
 
-Only in a process of its own: the driver brings its own SQLite, and two of them in one process
-would undo each other's locks on the file.
+It must run in a process of its own: the driver brings its own SQLite, and two SQLite libraries in
+one process drop each other's locks on the file.
 """
 
 import time
@@ -24,16 +24,15 @@ TYPES = {TEXT: pa.string(), NUMBER: pa.int64(), FLAG: pa.bool_()}
 MAPPED_BYTES = 1 << 30
 BATCH_ROWS = "adbc.sqlite.query.batch_rows"
 SWEPT_VERSIONS = 1.5
-"""Up to so many versions of a document, reading all is cheaper than looking the newest up."""
+"""Average versions of a document up to which reading all is cheaper than looking the newest up."""
 REST_US = 10_000_000
-"""A slot whose newest row is older is at rest."""
+"""Age of its newest row from which a slot is cold."""
 PAGES_AT_ONCE = 8
-"""A slot of more than so many pages is not read as a whole: it would take too much memory."""
+"""Most pages of a slot that is read as a whole: a larger one would take too much memory."""
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 def schema_of(columns: Sequence[str]) -> pa.Schema:
-    """Return the schema of a scan."""
     return pa.schema(
         [
             pa.field(name, TYPES[COLUMNS[name].type], nullable=COLUMNS[name].empty_is_null)
@@ -43,35 +42,29 @@ def schema_of(columns: Sequence[str]) -> pa.Schema:
 
 
 class ArrowReader:
-    """One connection that answers in record batches.
-
-    segments: where slots at rest are kept; None: nowhere.
-    """
+    """A connection that answers in record batches. segments: the cache, None for no cache."""
 
     def __init__(self, path: str, segments: Segments | None = None) -> None:
         self._resting = ColdSlots(segments, self) if segments is not None else None
         self._newest_us: tuple[Any, dict[int, int]] = (None, {})
         self._connection = adbc.connect(f"file:{path}?mode=ro", autocommit=True)
         self._cursor = self._connection.cursor()
-        # An error of the disk in mapped memory ends this process, and the node says: ask again.
+        # A disk error in mapped memory kills this process; the node answers "ask again".
         self.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
 
     def close(self) -> None:
-        """Close the file."""
         self._cursor.close()
         self._connection.close()
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement."""
         self._cursor.execute(sql, tuple(parameters) or None)
         return list(self._cursor.fetchall()) if self._cursor.description else []
 
     def head(self, columns: Sequence[str]) -> bytes:
-        """Return the schema as the message that stands before all batches."""
+        """Return the schema as the message before all batches."""
         return bytes(schema_of(columns).serialize())
 
     def read(self, scan: Scan, after: Cursor, rows: int, form: Form) -> Page:
-        """Return the next page of a scan."""
         if self._resting is None or not is_of_segments(scan):
             return self._from_file(scan, after, rows, form)
         cutting = self._resting.page(scan, after, rows, form.columns)
@@ -85,13 +78,11 @@ class ArrowReader:
         return page
 
     def is_at_rest(self, scan: Scan, slot: int) -> bool:
-        """Say whether nothing has been written to a slot lately, as far as a scan sees it."""
         if self._newest_us[0] is not scan.spans:
             self._newest_us = (scan.spans, dict(self.execute(statements.NEWEST_TIMES)))
         return self._newest_us[1][slot] < time.time_ns() // 1000 - REST_US
 
     def whole(self, scan: Scan, run: Sequence[Span], rows: int) -> dict[int, pa.RecordBatch]:
-        """Return by slot all that a scan sees; nothing if that are too many pages of `rows`."""
         first, last = run[0][0], run[-1][0]
         versions, links = self._extent(first)
         if versions > PAGES_AT_ONCE * rows:
@@ -112,7 +103,6 @@ class ArrowReader:
     def _from_file(
         self, scan: Scan, after: Cursor, rows: int, form: Form, last: int = SLOT_MAX
     ) -> Page:
-        """Return the next page of slots up to `last`."""
         columns = form.columns
         found = (
             self._sweep(scan, after, rows, columns, last) if self._is_swept(scan, after) else None
@@ -133,7 +123,7 @@ class ArrowReader:
         return self._cursor.fetch_arrow_table()
 
     def _is_swept(self, scan: Scan, after: Cursor) -> bool:
-        """Say whether most documents have one version, where the page begins."""
+        """Say whether most documents of the page's first slot have one version."""
         if scan.is_log or not scan.latest or scan.where is not EVERYTHING:
             return False
         slot = max(after.slot, min((slot for slot, _, _ in scan.spans), default=0))
@@ -141,14 +131,13 @@ class ArrowReader:
         return versions <= SWEPT_VERSIONS * links
 
     def _extent(self, slot: int) -> tuple[int, int]:
-        """Return how many rows a slot has, and how many documents."""
         [(versions, links)] = self.execute(statements.VERSIONS_AND_LINKS, [slot])
         return versions, links
 
     def _sweep(
         self, scan: Scan, after: Cursor, rows: int, columns: Sequence[str], last: int = SLOT_MAX
     ) -> tuple[pa.Table, Cursor | None] | None:
-        """Return the newest of the next rows, without tombstones; None if all have one link."""
+        """Return the newest versions of the next rows; None if all rows are of one link."""
         table = self._table(statements.sweep(scan, after, rows, columns, last))
         if not table.num_rows:
             return table, None
@@ -157,7 +146,7 @@ class ArrowReader:
         is_newest = pc.not_equal(links.slice(0, len(links) - 1), links.slice(1))
         following = None
         if table.num_rows == rows:
-            # Of the last document there may be more: the next page begins with it.
+            # The last document may have more versions: the next page begins with it.
             end = pc.max(pc.indices_nonzero(is_newest)).as_py()
             if end is None:
                 return None
@@ -173,14 +162,13 @@ class ArrowReader:
 
 
 def _payload(table: pa.Table, form: Form) -> memoryview | bytes:
-    """Return the first columns of a table as a batch in the form that was asked for."""
+    """Return the first columns of a table as a batch in the requested form."""
     if not table.num_rows or not form.columns:
         return b""
     return _serialized(_batch(table, form.columns), form.compression)
 
 
 def _joined(pieces: Sequence[pa.RecordBatch], form: Form) -> memoryview | bytes:
-    """Return pieces of a page as a batch in the form that was asked for."""
     if not form.columns:
         return b""
     [batch] = pa.Table.from_batches(pieces).combine_chunks().to_batches()
@@ -188,7 +176,7 @@ def _joined(pieces: Sequence[pa.RecordBatch], form: Form) -> memoryview | bytes:
 
 
 def _batch(table: pa.Table, columns: Sequence[str]) -> pa.RecordBatch:
-    """Return the first columns of a table, with the types that a scan promises."""
+    """Return the first columns of a table, with the types of the scan's schema."""
     schema = schema_of(columns)
     if not table.num_rows:
         return pa.RecordBatch.from_pylist([], schema=schema)

@@ -1,9 +1,8 @@
-"""Pages of snapshots cut out of segments: a slot that nobody writes to is read once, as a whole.
+"""Pages of snapshots cut out of segments: a cold slot is read once, as a whole.
 
-A slot is at rest when its newest row is not of the last seconds. Who asks for the bodies of its
-documents then is the one who reads it whole and keeps it; all later pages are cut out of that,
-whichever columns they want. A slot that is being written to is read page by page from the file, as
-its segment would be out of date before it had been of use.
+A slot is cold when its newest row is some seconds old. The first scan of it that wants bodies reads
+the whole slot and caches it as a segment; all later pages are cut out of that, for any columns. A
+slot with recent writes is read page by page from the file: its segment would soon be out of date.
 """
 
 from bisect import bisect_right
@@ -19,7 +18,7 @@ from docstore.query.statements import Cursor
 from docstore.reads.scans.segments import SegmentKey, Segments
 
 COLUMNS = (*document_members.COLUMN_NAMES, "slot", "seq", "body")
-"""Of a segment: those of a table unless somebody says otherwise."""
+"""Columns of a segment: the default ones of a table."""
 BEHIND = "\U0010ffff"
 """Greater than any link."""
 
@@ -28,25 +27,25 @@ Span = tuple[int, int]
 
 
 class Slots(Protocol):
-    """The file, slot by slot."""
+    """Reads whole slots from the file."""
 
     def is_at_rest(self, scan: Scan, slot: int) -> bool:
-        """Say whether nothing has been written to a slot lately, as far as a scan sees it."""
+        """Say whether the newest row of a slot that a scan sees is old."""
 
     def whole(self, scan: Scan, run: Sequence[Span], rows: int) -> dict[int, pa.RecordBatch]:
-        """Return by slot all that a scan sees, with COLUMNS; nothing if that is far over `rows`.
+        """Return slot -> all its rows of a scan, with COLUMNS; {} for far more than `rows`.
 
-        run: slots between which the scan has no other.
+        run: consecutive slots of the scan.
         """
 
 
 def behind_slot(slot: int) -> Cursor:
-    """Return the cursor behind all documents of a slot, whichever they are."""
+    """Return the cursor after all documents of a slot."""
     return Cursor(slot, BEHIND)
 
 
 class Cutting(NamedTuple):
-    """A page in pieces: how many rows, behind what the next page goes on, and the rows."""
+    """Page in pieces. rows: of all pieces. following: cursor of the next page, None for none."""
 
     rows: int
     following: Cursor | None
@@ -54,14 +53,14 @@ class Cutting(NamedTuple):
 
 
 class ColdSlots:
-    """The slots of a file that are at rest."""
+    """The cold slots of a file."""
 
     def __init__(self, segments: Segments, slots: Slots) -> None:
         self._segments = segments
         self._slots = slots
 
     def page(self, scan: Scan, after: Cursor, rows: int, columns: Sequence[str]) -> Cutting | None:
-        """Return the next rows, up to a slot that is not at rest; None if there are none before."""
+        """Return the next rows, up to a slot that is not cold; None if that is the first one."""
         pieces: list[pa.RecordBatch] = []
         read: dict[int, pa.RecordBatch] = {}
         found, following = 0, after
@@ -87,7 +86,7 @@ class ColdSlots:
         return Cutting(found, None, pieces)
 
     def last_written(self, scan: Scan, after: Cursor) -> int:
-        """Return the last of the slots to be read from the file before another one is at rest."""
+        """Return the last slot to read from the file before the next cold one."""
         first, *others = _left(scan, after)
         written = takewhile(lambda span: not self._has(scan, span), others)
         return [first, *written][-1][0]
@@ -100,13 +99,12 @@ class ColdSlots:
         return self._segments.get(SegmentKey(slot, scan.prefix, until))
 
     def _may_read(self, scan: Scan, slot: int) -> bool:
-        """Say whether a slot is to be read as a whole, by a scan that wants about all of it."""
         return "body" in scan.columns and self._slots.is_at_rest(scan, slot)
 
     def _read(
         self, scan: Scan, left: Sequence[Span], room: int, rows: int
     ) -> dict[int, pa.RecordBatch]:
-        """Read the next slots, as many as there is room for but one at least, and keep them."""
+        """Read the next slots and cache them: at least one, and up to `room` rows."""
         run: list[Span] = []
         for slot, until in left:
             room -= until
@@ -121,19 +119,17 @@ class ColdSlots:
 
 
 def is_of_segments(scan: Scan) -> bool:
-    """Say whether a scan is of what segments hold: newest versions, whole, and not by condition."""
+    """Say whether segments can answer a scan: newest versions, without a condition."""
     is_plain = scan.latest and not scan.is_log and not scan.deleted and not scan.direct
     return is_plain and scan.where is EVERYTHING and set(scan.columns) <= set(COLUMNS)
 
 
 def _left(scan: Scan, after: Cursor) -> list[Span]:
-    """Return the slots behind a cursor."""
     begun = after.slot + (after.link == BEHIND)
     return [(slot, until) for slot, _, until in scan.spans if slot >= begun]
 
 
 def _behind(documents: pa.RecordBatch, link: str) -> pa.RecordBatch:
-    """Return the documents behind a link."""
     links = documents.column(0)
     at = bisect_right(range(len(links)), link, key=lambda place: links[place].as_py())
     return documents.slice(at)

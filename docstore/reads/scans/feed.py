@@ -1,8 +1,8 @@
-"""Changes as anybody may read them, from any node: what all logs have beyond a cut.
+"""The change feed, from any node: the rows of all logs after a cut.
 
-A slot is read from this node's copy where there is one, else from its owner or another replica that
-is connected. Rows are what a majority has, so nothing is ever taken back; what a copy has not heard
-of yet comes later. Versions of one document come in their order, documents in none.
+A slot is read from this node's replica if it has one, else from its owner or another connected
+replica. The feed has only decided rows, so it never takes one back; a replica that lags returns
+them later. Versions of one document are in order; different documents are not.
 
 Source: MongoDB's change streams (resume tokens), CouchDB's `_changes` (long polls).
 """
@@ -27,12 +27,12 @@ COLUMNS = ("slot", "seq", *document_members.COLUMN_NAMES, "deleted", "body")
 LINK = ("documentSelfLink",)
 SLOTS_AT_ONCE, LINKS_AT_ONCE = 128, 1_000
 FIRST_ROWS, BYTES_MAX = 16, 4 << 20
-"""A first page is small, the next are judged by it; a stretch ends soon after so many bytes."""
+"""Rows of the first statement, whose bytes size the next ones; bytes after which a page ends."""
 POLL_S = 0.05
 ELSEWHERE_S = 0.25
-"""How often slots that are only on other nodes are asked for news."""
+"""Seconds between two requests for news of slots without a replica here."""
 ANSWER_S = 2.0
-"""Who does not answer by then is asked again with the next stretch."""
+"""Seconds to wait for another node: without an answer its slots come with the next page."""
 
 Pages = Callable[[dict[str, Any]], Awaitable[tuple[dict[str, Any], bytes]]]
 Span = tuple[int, int, int]
@@ -40,16 +40,16 @@ Span = tuple[int, int, int]
 
 
 class ChangeFilter(NamedTuple):
-    """Which changes: below which path, and on what condition."""
+    """Changes below a path that fulfil a condition."""
 
     prefix: str
     where: str = ""
 
 
 class ChangePage(NamedTuple):
-    """Some changes, a line of JSON for each.
+    """Changes, one line of JSON each.
 
-    until: where the next stretch begins. unheard: slots that nobody could be asked for.
+    until: the cut after which the next page begins. unheard: number of slots without an answer.
     """
 
     lines: bytes
@@ -59,7 +59,7 @@ class ChangePage(NamedTuple):
 
 
 class Feed:
-    """Reads stretches of all slots."""
+    """Reads pages of changes, over all slots."""
 
     def __init__(
         self,
@@ -70,10 +70,10 @@ class Feed:
         batch_end: Callable[[int, int], Awaitable[int]],
         rng: Random,
     ) -> None:
-        """shown: up to which row of a slot `pages` find what is decided.
+        """shown: returns the last decided row of a slot that `pages` can read.
 
-        batch_end: the last row of the atomic batch that a row is of, or the row itself.
-        rng: says who is first where not all are read, so that those with much starve none.
+        batch_end: returns the last row of the atomic batch of a row, or the row itself.
+        rng: picks the slots that are read first, so that busy slots do not starve the others.
         """
         self._view = view
         self._members = view.members
@@ -87,10 +87,9 @@ class Feed:
         rpc.serve(ReadChanges, self._answer)
 
     async def read(self, wanted: ChangeFilter, since: Cut, rows: int) -> ChangePage:
-        """Return up to `rows` beyond a cut, in the slots that it speaks of; none if there are none.
+        """Return up to `rows` changes after a cut, of its slots; more where a batch ends later.
 
-        There are more only where an atomic batch ends later.
-        Raises SnapshotGone; Unavailable where no majority is heard, since nothing new comes there.
+        Raises SnapshotGone; NoQuorum where no majority is heard, as this node would see no news.
         """
         if self._members.lacks_quorum:
             raise NoQuorum("this node does not hear a majority of the members: ask another")
@@ -98,11 +97,11 @@ class Feed:
         afters = {slot: n for slot, (_, n) in positions.items()}
         asked = self._by_holder(afters)
         unheard = len(asked.pop("", ()))
-        share = max(1, rows // max(1, len(asked)))  # Nobody's news wait for those of others.
+        share = max(1, rows // max(1, len(asked)))  # No node's changes may starve another's.
         holders = self._rng.sample(list(asked), len(asked))
         lines, count = [], 0
         reached: dict[int, Position] = {}
-        while holders and count < rows:  # All at once, unless fewer rows are wanted than they are.
+        while holders and count < rows:  # All nodes at once, unless they are more than rows.
             some, holders = holders[: rows - count], holders[rows - count :]
             answers = await asyncio.gather(
                 *(self._ask_until_kept(wanted, holder, asked[holder], share) for holder in some)
@@ -115,13 +114,12 @@ class Feed:
         return ChangePage(b"".join(lines), count, since.moved(reached), unheard)
 
     def slot_of(self, link: str) -> int:
-        """Return the slot in which the changes of a document are."""
         return self._view.slot_of(link)
 
     async def news(self, since: int, timeout_s: float) -> bool:
-        """Return when there may be changes after `seen()` was `since`, or the time is over.
+        """Wait until there may be changes after `seen()` was `since`; False after the timeout.
 
-        Whether there may be: where others have to be asked, they always may.
+        There may always be some in slots without a replica here.
         """
         loop = asyncio.get_running_loop()
         is_all_here = len(self._by_holder(dict.fromkeys(range(self._members.slots), 0))) == 1
@@ -131,18 +129,19 @@ class Feed:
         return not is_all_here or self.seen() != since
 
     def seen(self) -> int:
-        """Return a number that grows with what this node can show; a little late."""
+        """Return a number that grows with the rows that this node can show, POLL_S late at most."""
         now = asyncio.get_running_loop().time()
-        if now >= self._seen_at + POLL_S:  # However many wait, it is counted once.
+        if now >= self._seen_at + POLL_S:  # Counted once for all waiting readers.
             self._seen_at = now
             self._seen = sum(map(self._shown, self._view.logs))
         return self._seen
 
     async def touched(self, looked: dict[int, int]) -> set[str] | None:
-        """Return the links of new changes, each once; None where there may be others as well.
+        """Return the links of new changes; None where they are not all known.
 
-        looked: slot -> up to which row this was asked before; it is moved on. One look for all who
-        wait tells most of them that there is nothing for them. Raises Unavailable, SnapshotGone.
+        One call for all waiting readers shows most of them that they have no news.
+        looked: slot -> row up to which the call before has read; this call updates it.
+        Raises Unavailable, SnapshotGone.
         """
         ends = {slot: self._shown(slot) for slot, log in self._view.logs.items() if log.full}
         spans = [(s, looked[s], end) for s, end in sorted(ends.items()) if looked.get(s, end) < end]
@@ -160,12 +159,12 @@ class Feed:
             position = fields["next"]
         return links
 
-    # Who has what
+    # Choice of the nodes to ask
 
     def _by_holder(
         self, afters: Mapping[int, int], but: Collection[str] = ()
     ) -> dict[str, dict[int, int]]:
-        """Return node -> slots to be read there; "" for those that no node can be asked for."""
+        """Return node -> its slots with their first row; "": slots that no reachable node has."""
         holders: dict[str, dict[int, int]] = {}
         for slot, n in afters.items():
             holders.setdefault(self._holder(slot, but), {})[slot] = n
@@ -194,10 +193,10 @@ class Feed:
         rows: int,
         tried: Collection[str] = (),
     ) -> list[tuple[ChangeLines, int]]:
-        """Return the lines of a node, and the number of slots that no node answers for.
+        """Return the lines of a node, and the number of slots without an answer.
 
-        Each replica trims its log at its own time: what one has trimmed, another one may have.
-        Raises SnapshotGone where none has it.
+        Replicas compact their logs independently: another one may still have the rows.
+        Raises SnapshotGone where none has them.
         """
         answer = await self._ask(holder, wanted, after, rows)
         if answer is None:
@@ -217,7 +216,7 @@ class Feed:
     async def _ask(
         self, holder: str, wanted: ChangeFilter, after: Mapping[int, int], rows: int
     ) -> ChangeLines | str | None:
-        """Return what a node has, why it is gone, or None if there is no answer."""
+        """Return the lines of a node, the reason why they are gone, or None without an answer."""
         asked = ReadChanges(*wanted, list(after.items()), rows)
         try:
             return await self._rpc.call(holder, asked, ANSWER_S)
@@ -234,7 +233,6 @@ class Feed:
     async def _read_here(
         self, wanted: ChangeFilter, after: Mapping[int, int], rows: int
     ) -> ChangeLines:
-        """Read what this copy has."""
         shown = self._shown
         spans = [(s, n, shown(s)) for s, n in sorted(after.items()) if shown(s) > n]
         lines: list[bytes] = []
@@ -256,7 +254,7 @@ class Feed:
         return ChangeLines(b"".join(lines), rows - left, positions)
 
     def _parts(self, spans: Sequence[Span], rows: int) -> list[Sequence[Span]]:
-        """Return the slots in parts, any of them first if there may be more than so many rows."""
+        """Return the slots in parts; a random one is first if they may have more than `rows`."""
         is_much = sum(until - after for _, after, until in spans) > rows
         first = self._rng.randrange(len(spans)) if is_much else 0
         return [
@@ -268,7 +266,7 @@ class Feed:
     async def _read_spans(
         self, wanted: ChangeFilter, spans: Sequence[Span], rows: int, bytes_max: int
     ) -> tuple[bytes, int, dict[int, int]]:
-        """Return lines, how many, and slot -> n up to where."""
+        """Return lines, their number, and slot -> last row read."""
         lines = b""
         left, at_once = rows, FIRST_ROWS
         position: Sequence[Any] | None = (-1, "", -1)
@@ -279,7 +277,7 @@ class Feed:
             lines, left = lines + payload, left - count
             fitting = (bytes_max - len(lines)) * count // max(1, len(payload))
             at_once = max(1, min(2 * at_once, fitting))
-        if position is not None and position[0] >= 0:  # It does not end within a batch (rule A2).
+        if position is not None and position[0] >= 0:  # A page must not split a batch (rule A2).
             slot, _, n = position
             last = await self._batch_end(slot, n)
             if last > n:
@@ -297,7 +295,6 @@ def _question(
     rows: int,
     columns: Sequence[str] = COLUMNS,
 ) -> dict[str, Any]:
-    """Return the question for a page of changes."""
     return {
         "prefix": wanted.prefix, "where": wanted.where, "ranges": spans, "columns": columns,
         "nested": True, "format": "ndjson", "compression": "", "after": after, "rows": rows,
@@ -306,7 +303,7 @@ def _question(
 
 
 def _reached(spans: Sequence[Span], position: Sequence[Any] | None) -> dict[int, int]:
-    """Return slot -> n up to where a page's spans have been read."""
+    """Return slot -> last row read. position: of the last row of the page, None for all read."""
     if position is None:
         return {slot: until for slot, _, until in spans}
     slot_there, _, n_there = position

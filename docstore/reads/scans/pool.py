@@ -1,4 +1,4 @@
-"""The node's scanning processes: started when somebody scans, ended when nobody has for a while."""
+"""The node's scanning processes: started by a scan, ended when idle."""
 
 import asyncio
 import importlib.util
@@ -13,12 +13,11 @@ import orjson
 from docstore.errors import Unavailable
 
 PROCESSES = max(1, min(4, os.cpu_count() or 1))
-"""Of one node."""
 ANSWER_S = 120.0
-"""So long a process may take for an answer, far more than any page takes; then it is ended."""
+"""Seconds after which a process without an answer is killed: far more than any page takes."""
 IDLE_S = 60.0
 UNUSED_S = 86_400.0
-"""Segments that nobody has asked for in so long are deleted."""
+"""Seconds after the end of the processes until segments are deleted."""
 PIPE_BYTES = 1 << 20
 
 Answer = tuple[dict[str, Any], bytes]
@@ -27,19 +26,18 @@ _BROKEN = asyncio.IncompleteReadError | ConnectionError | TimeoutError | ValueEr
 
 
 def has_arrow() -> bool:
-    """Say whether this installation can answer in Arrow."""
     return all(importlib.util.find_spec(name) for name in ("pyarrow", "adbc_driver_sqlite"))
 
 
 class ScanPool:
-    """Up to `size` processes that each answer one question at a time, in the order of asking.
+    """Up to `size` processes, each with one question at a time; questions wait in their order.
 
-    segments_bytes: how much they may keep in the directory `segments` beside the file.
+    segments_bytes: most bytes that they may cache in the directory `segments` beside the file.
     """
 
     def __init__(self, path: Path, size: int, segments_bytes: int) -> None:
         self._segments = path.with_name("segments")
-        # Whatever may have happened to the file while nobody looked.
+        # Segments may be stale: the database may have been replaced while the node was down.
         _delete(self._segments)
         self._arguments = (str(path), str(self._segments), str(segments_bytes))
         self._free = asyncio.Semaphore(size)
@@ -50,16 +48,14 @@ class ScanPool:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def ask(self, question: dict[str, Any]) -> Answer:
-        """Return the fields and the bytes of an answer. Raises Unavailable."""
         async with self._free:
             task = asyncio.create_task(self._exchange(question))
             self._asking.add(task)
             task.add_done_callback(self._asking.discard)
-            # Who goes away half-way through leaves the process with an answer to be read.
+            # The answer must be read from the process even if the caller is cancelled.
             return await asyncio.shield(task)
 
     async def stop(self) -> None:
-        """End all processes."""
         if self._reaper is not None:
             self._reaper.cancel()
         for task in self._asking:
@@ -76,7 +72,7 @@ class ScanPool:
         except BaseException as error:
             await self._end(process)
             if isinstance(error, _BROKEN):
-                raise Unavailable("the process that scans has ended; ask again") from error
+                raise Unavailable("the scanning process has ended: ask again") from error
             raise
         self._idle.append(process)
         self._reap_later()
@@ -112,7 +108,7 @@ class ScanPool:
         self._reaper = asyncio.get_running_loop().call_later(UNUSED_S, self._forget)
 
     def _forget(self) -> None:
-        """Delete what is kept, beside the loop: there may be thousands of files."""
+        """Delete the segments in a thread: there may be thousands of files."""
         asyncio.get_running_loop().run_in_executor(None, _delete, self._segments)
 
 

@@ -1,12 +1,11 @@
-"""Queries over a whole group: who has what is asked, and their answers are put together.
+"""Queries over a whole group: the entry node asks replicas and merges their answers.
 
-A query is of a cut (`query/cut.py`), so that its pages fit together whatever is written meanwhile.
-Each slot is looked at once, where its owner is or on another copy that has come to the cut; a copy
-that does not answer is left for the next one, and what nobody looks at is an error: no answer is a
-part of one that looks whole.
+A query reads a cut (`query/cut.py`), so its pages are consistent despite concurrent writes. Each
+slot is searched once, by its owner or by another replica that has reached the cut. If a replica
+does not answer, the node asks the next one; if none does, the query fails: no answer is partial.
 
-A page first finds where documents stand, which is small, puts what copies have found in order, and
-then reads the documents that the page has room for.
+For a page the node first finds the places of documents, which are small, merges them in order, and
+then reads the documents that fit.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ AGAIN_S = 0.1
 
 
 class GroupQueries:
-    """The node that is asked. Who has the documents: `searches.py`."""
+    """The entry node's side of a query; `searches.py` is the side of the replicas."""
 
     def __init__(self, view: ReplicaView, rpc: Rpc) -> None:
         self._view = view
@@ -46,13 +45,12 @@ class GroupQueries:
 
     @property
     def group(self) -> str:
-        """Return the name of the group."""
         return self._members.configuration.cluster_id
 
     async def find(
         self, asked: Asked, cut: Cut, after: Place | None, limit: int, timeout_s: float
     ) -> FoundPage:
-        """Return where the next documents stand behind a place: up to `limit`, in order.
+        """Return the places of the next documents after a place: up to `limit`, in order.
 
         Raises SnapshotGone, Unavailable.
         """
@@ -65,7 +63,7 @@ class GroupQueries:
         return merged(order, [FoundPage(*answer) for answer in answers], limit)
 
     async def totals(self, totals: Totals, asked: Asked, cut: Cut, timeout_s: float) -> None:
-        """Add up aggregates of all documents. Raises BadRequest, SnapshotGone, Unavailable."""
+        """Add the aggregates of all replicas. Raises BadRequest, SnapshotGone, Unavailable."""
         answers = await self._from_copies(
             self._spans(asked, cut),
             lambda spans, left_s: TotalDocuments(asked, spans, left_s),
@@ -80,7 +78,7 @@ class GroupQueries:
     async def read(
         self, wanted: Sequence[tuple[int, str, int]], cut: Cut, timeout_s: float
     ) -> list[Row]:
-        """Return the first of these versions, (slot, link, version): one at least, in their order.
+        """Return the first of the wanted versions (slot, link, version): at least one, in order.
 
         Raises SnapshotGone, Unavailable.
         """
@@ -93,12 +91,12 @@ class GroupQueries:
 
         answers = await self._from_copies(spans, request, timeout_s)
         rows = {(row[4], row[5]): Row(*row) for answer in answers for row in answer}
-        # A copy has its first ones first, so that what has come is without a gap up to here.
+        # Each replica returns its first versions, so the page ends at the first missing one.
         came = takewhile(rows.__contains__, ((link, version) for _, link, version in wanted))
         return [rows[each] for each in came]
 
     def _spans(self, asked: Asked, cut: Cut) -> dict[int, int]:
-        """Return slot -> up to which row, of the slots in which there can be something."""
+        """Return slot -> row of the cut, of the slots that can hold a matching document."""
         ends = {slot: n for slot, (_, n) in cut.by_slot().items() if n > 0}
         links = condition_of(asked).links
         if links is None:
@@ -109,7 +107,10 @@ class GroupQueries:
     async def _from_copies(
         self, spans: Mapping[int, int], request: Callable[[Spans, float], ToCopy], timeout_s: float
     ) -> list[Any]:
-        """Return what copies answer, each slot once. Raises what they say, and Unavailable."""
+        """Return the answers of replicas, each slot once.
+
+        Raises BadRequest, SnapshotGone, Unavailable.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         left, answers = dict(spans), []
@@ -135,7 +136,7 @@ class GroupQueries:
                     tried[slot].add(copy)
                     if answer is not None:
                         gone[slot] = answer.answer
-            if left and not asked:  # Nobody is left to be asked: begin again.
+            if left and not asked:  # All replicas were asked: begin again.
                 if why := next((gone[slot] for slot in left if slot in gone), ""):
                     raise SnapshotGone(why)
                 tried.clear()
@@ -145,7 +146,7 @@ class GroupQueries:
     def _unanswered(self, slots: int) -> Unavailable:
         if self._members.lacks_quorum:
             return NoQuorum("this node does not hear a majority of the members")
-        return Unavailable(f"{slots} slots were not looked at in time: ask again, for less, or with"
+        return Unavailable(f"{slots} slots were not searched in time: ask again, for less, or with"
                            " more time")  # fmt: skip
 
     async def _ask(
@@ -158,7 +159,7 @@ class GroupQueries:
         )
 
     def _by_copy(self, slots: Iterable[int], tried: Mapping[int, set[str]]) -> dict[str, list[int]]:
-        """Return node -> slots to be looked at there; without those that nobody is left for."""
+        """Return node -> slots to ask it for, without the slots whose replicas were all tried."""
         copies: dict[str, list[int]] = {}
         for slot in slots:
             copy = self._copy_of(slot, tried.get(slot, frozenset()))
@@ -167,14 +168,14 @@ class GroupQueries:
         return copies
 
     def _copy_of(self, slot: int, tried: set[str] | frozenset[str]) -> str:
-        """Return who is asked for a slot: first the owner, who has come to any cut."""
+        """Return the next node to ask for a slot; the owner first, as it has reached any cut."""
         copies = [self._view.owners.owner_of(slot), *self._members.placement.replicas(slot)]
         fit = (each for each in copies if each and each not in tried and self._rpc.reaches(each))
         return next(fit, "")
 
 
 def merged(order: Order, stretches: Sequence[FoundPage], limit: int) -> FoundPage:
-    """Return what several have found, as far as none of them can have more in between."""
+    """Merge the pages of replicas, up to the first place where one of them may have more."""
     found = [row for each in stretches for row in each.found]
     ends = [(*each.until, -1) for each in stretches if each.until is not None]
     order.sort(ends)

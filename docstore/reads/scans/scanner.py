@@ -1,8 +1,8 @@
-"""Scans and feeds on this node: where slots stand, and whether this copy can serve them.
+"""Scans on this node: cuts of the group, and pages of this node's replica.
 
-A cut is made of what the owners have decided, each asked after a strong read in every slot of its
-own, so that whatever was acknowledged before is in it. Any replica serves a slot whose own disk
-has come to the cut; a read of it is the same rows everywhere.
+A cut has the rows that the owners have decided, after a linearizable read in each slot, so it holds
+every update acknowledged before. Any replica whose disk has reached the cut can serve a slot: the
+rows are the same on all.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from docstore.storage.store import Corrupt, Rows, Store
 
 POLL_S = 0.02
 FOLLOW_S = 2.0
-"""So long the node's file may take to have what is durable; it does not lie behind by more."""
+"""Seconds to wait until durable rows are in the node's file."""
 
 
 class Scans:
-    """Both sides of a cut, and the pages of a scan."""
+    """Cuts, and the pages of a scan."""
 
     def __init__(
         self, driver: Driver, store: Store, rpc: Rpc, file: Path, segments_bytes: int
@@ -51,26 +51,22 @@ class Scans:
 
     @property
     def slots(self) -> int:
-        """Return how many slots the group has."""
         return self._members.slots
 
     async def stop(self) -> None:
-        """End the scanning processes."""
         await self._pool.stop()
 
     # Cuts
 
     @property
     def cluster(self) -> str:
-        """Return the name of the group."""
         return self._members.configuration.cluster_id
 
     async def cut(self, as_of: str, timeout_s: float) -> Cut:
-        """Return the cut of "latest", of a "barrier", of a time (ISO 8601), or of a token.
+        """Return the cut of "latest", "barrier", a time (ISO 8601), a token, or a named snapshot.
 
-        Only the token of a feed gives one that is not whole.
-
-        Raises BadRequest, Conflict, SnapshotGone, Unavailable.
+        Only the token of a document's feed gives a cut that is not whole.
+        Raises BadRequest, Conflict, NotFound, SnapshotGone, Unavailable.
         """
         if is_token(as_of):
             cut = unpack_part(as_of)
@@ -85,24 +81,23 @@ class Scans:
             return await self._named(as_of, timeout_s)
         positions = await self.positions.of_all(at_us, timeout_s)
         gone = {slot: each.first_us for slot, each in positions.items() if each.n < each.kept}
-        if gone:  # Of all of them the one that says from when on there is a cut.
+        if gone:  # The latest of them is the first time that has a cut.
             slot = max(gone, key=gone.__getitem__)
             raise _gone(slot, gone[slot])
         found = {slot: (each.epoch, each.n) for slot, each in positions.items()}
         return cut_of(self.cluster, self.slots, found)
 
     async def earliest(self, timeout_s: float) -> Cut:
-        """Return from where each slot has history, as a feed begins there. Raises Unavailable."""
+        """Return the cut at which the history of each slot begins. Raises Unavailable."""
         positions = await self.positions.of_all(None, timeout_s)
         kept = {slot: (each.epoch, each.kept) for slot, each in positions.items()}
         return cut_of(self.cluster, self.slots, kept)
 
     async def _named(self, name: str, timeout_s: float) -> Cut:
-        """Return the cut of a named snapshot."""
         link = f"{SNAPSHOTS}/{name}"
         answer = await self._driver.submit(Operation(verb="GET", link=link), timeout_s)
         if answer.status == 404 or answer.row is None:
-            raise NotFound(f"{name[:80]!r} is no time, and there is no snapshot of this name")
+            raise NotFound(f"{name[:80]!r} is neither a time nor the name of a snapshot")
         if not answer.is_success:
             raise Unavailable(answer.detail)
         cut = unpack_cut(str(json.load(answer.row.state).get("cut", "")))
@@ -110,14 +105,12 @@ class Scans:
         return cut
 
     async def _confirmed(self, slots: Sequence[int], timeout_s: float) -> list[int]:
-        """Return those that are ours, as a quorum has confirmed after this was called."""
+        """Return the slots that this node owns, as a quorum confirms after the call."""
         index = await self._driver.read_index(slots, timeout_s)
         return [slot for slot in index if self._owners.owns(slot)]
 
-    # Where everything is
-
     def layout(self) -> dict[str, Any]:
-        """Return for each slot its owner and its replicas, by the numbers of nodes."""
+        """Return the owner and the replicas of each slot, as indices into `nodes`."""
         placement = self._members.placement
         names = list(self._members.configuration.names)
         numbers = {name: number for number, name in enumerate(names)}
@@ -134,13 +127,12 @@ class Scans:
             ],
         }
 
-    # This copy
+    # This node's replica
 
     async def arrived(self, scan: Scan, timeout_s: float) -> tuple[list[int], list[int]]:
-        """Wait until this copy has what a scan asks for.
+        """Wait until the rows of a scan are in this node's file, which scanning processes read.
 
-        Returns the slots that are not here at all, and those that did not arrive in time. What has
-        arrived is waited for until it is in the file, which the scanning processes read themselves.
+        Return the slots without a complete replica here, and those that did not arrive in time.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
@@ -156,7 +148,7 @@ class Scans:
             await asyncio.sleep(POLL_S)
 
     async def _not_in_file(self, scan: Scan) -> list[int]:  # Seam.
-        """Wait until the file has what a scan asks for; return the slots where it never came."""
+        """Wait until the file has the rows of a scan; return the slots that still lack some."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + FOLLOW_S
         behind = self._store.behind
@@ -168,23 +160,22 @@ class Scans:
             await asyncio.sleep(POLL_S)
 
     def shown(self, slot: int) -> int:
-        """Return up to which row of a slot scanning processes find what is decided here."""
+        """Return the last decided row of a slot that scanning processes can read."""
         until, behind = self._view.readable_until(slot), self._store.behind(slot)
         if until >= behind:
             self._store.hurry()
         return min(until, behind - 1)
 
     async def batch_end(self, slot: int, n: int) -> int:
-        """Return the last row of the atomic batch that a row is of, or the row itself."""
         [result] = await self._store.read([Rows(slot, n, n)])
         return n if isinstance(result, Corrupt) or not result else span_of(result[0])[1]
 
     async def page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Return one page of a scan, as `reads/scans/worker.py` answers it.
+        """Return a page of a scan: fields and payload, see `reads/scans/worker.py`.
 
         Raises BadRequest, SnapshotGone, Unavailable.
         """
-        # Each of them means that what was kept of slots may be wrong.
+        # Each damaged slot invalidates the segments cached before.
         damages = self._view.counters["faulty"]
         slots = _slots_of(question)
         fields, payload = await self._ask_process({**question, "damages": damages}, slots)
@@ -195,19 +186,11 @@ class Scans:
         return fields, payload
 
     async def look(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Return what a search finds, as `reads/scans/worker.py` answers it.
-
-        Raises BadRequest, SnapshotGone, Unavailable.
-        """
         found = await self._ask_process(question, _slots_of(question))
         self.counters["searches"] += 1
         return found
 
     async def stored(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Return a page of rows as they lie on disk, as `reads/scans/stored.py` has them.
-
-        Raises BadRequest, SnapshotGone, Unavailable.
-        """
         fields, payload = await self._ask_process(question, _slots_of(question))
         self.counters["stored_rows"] += fields["rows"]
         self.counters["stored_bytes"] += len(payload)
@@ -216,22 +199,22 @@ class Scans:
     async def _ask_process(
         self, question: dict[str, Any], slots: Sequence[int]
     ) -> tuple[dict[str, Any], bytes]:
-        """Return what a scanning process answers, if these slots are here all the while.
+        """Return the answer of a scanning process, if the slots stay here meanwhile.
 
-        It reads the file alone: rows that are taken from this copy meanwhile, since it leaves the
-        slot or is filled anew, would be missing from an answer that looks whole.
+        The process reads only the file: if a slot left this node, or was refilled, the answer
+        would lack rows unnoticed.
         """
         before = self._standing(slots)
         fields, payload = await self._pool.ask(question)
         if None in before or self._standing(slots) != before:
-            raise Unavailable("slots have left this copy: ask another one")
+            raise Unavailable("slots have left this node: ask another one")
         if fields.get("error") == "damaged":
             self._driver.feed(SlotCorrupted(fields["slot"]))
         _insist_found(fields)
         return fields, payload
 
     def _standing(self, slots: Sequence[int]) -> list[tuple[LogView, int] | None]:
-        """Return for each slot what changes when rows are taken from it; None: it is not here."""
+        """Return for each slot a value that changes when it loses rows; None: it is not here."""
         logs = self._view.logs
         return [(logs[slot], logs[slot].cuts) if self._is_here(slot) else None for slot in slots]
 
@@ -244,7 +227,7 @@ class Scans:
         return min(log.decided, log.durable) >= until
 
     def _check(self, cut: Cut) -> None:
-        """Refuse a cut of another group. Raises BadRequest, Conflict."""
+        """Reject a cut of another group. Raises BadRequest, Conflict."""
         if cut.cluster != self.cluster:
             raise Conflict("this cut is of another group")
         if cut.slots != self.slots:
@@ -256,7 +239,6 @@ def _slots_of(question: Mapping[str, Any]) -> list[int]:
 
 
 def _insist_found(fields: Mapping[str, Any]) -> None:
-    """Raise the error that a page's answer is, if it is one."""
     match fields.get("error"):
         case None:
             return
@@ -271,7 +253,7 @@ def _insist_found(fields: Mapping[str, Any]) -> None:
 
 
 def _gone(slot: int, first_us: int) -> SnapshotGone:
-    """Return the error for what was let go of. first_us: when the row behind it was written."""
+    """Return the error for compacted rows. first_us: time of the first row that is left."""
     if not first_us:
         return SnapshotGone(f"slot {slot} is kept from its newest row on")
     first = datetime.fromtimestamp(first_us / 1e6, UTC).isoformat()

@@ -1,7 +1,7 @@
-"""What a copy answers to a query: where its documents stand, totals of them, and they themselves.
+"""Answers of a replica to a query: places of its documents, totals, and documents.
 
-In the order of links a search looks at some at a time, and may say how far it has come instead of
-going on; in any other order it must look at everything.
+In the order of links a search reads some documents at a time, and may stop and return its progress.
+In any other order it must read all of them.
 """
 
 import asyncio
@@ -26,43 +26,42 @@ from docstore.wire.requests import (
 )
 
 FIRST_LINKS, LINKS_AT_ONCE = 256, 16_384
-"""Looked at in one go in the order of links: few at first, and never so many that others wait."""
+"""Links read by one statement, first and at most: a longer one would block other scans."""
 SLOTS_AT_ONCE = 128
-"""Bounds what one look may have to go through."""
+"""Slots read by one statement."""
 BYTES_MAX = 4 << 20
-"""Of what a copy finds, about: an answer has to fit into a frame of a link."""
+"""Approximate bytes of an answer, which must fit into a frame of a link."""
 LOOK_S = 4.0
-"""So long a copy looks for a page's rows in the order of links before it says how far it is."""
+"""Seconds after which a search in the order of links returns its progress."""
 CATCH_UP_S = 2.0
-"""So long a copy is waited for that has not come to the cut."""
+"""Seconds to wait until this replica has reached the cut."""
 GROUPS_MAX = 10_000
 VERSIONS_AT_ONCE = 16
-"""Read in one go: each may be as large as documents are."""
+"""Versions read at once: each may be as large as a document may be."""
 ROWS_AT_ONCE = 4_096
 
 Asked = Mapping[str, Any]
 """Members of a scan's request, without its slots."""
 Spans = Sequence[tuple[int, int]]
-"""(slot, up to which row)."""
+"""(slot, row of the cut)."""
 
 
 _Asked = FindDocuments | TotalDocuments | ReadVersions
 
 
 class FoundPage(NamedTuple):
-    """Where some documents stand. until: up to which place these are all; None: there is none."""
+    """Places of documents. until: place up to which they are complete; None: to the end."""
 
     found: list[Found]
     until: Place | None
 
 
 class Searches:
-    """The side of those that have the documents."""
+    """The replicas' side of a query. damaged: reports a slot with a damaged row."""
 
     def __init__(
         self, rpc: Rpc, store: Store, scans: Scans, damaged: Callable[[int], None]
     ) -> None:
-        """damaged: takes a slot in which a row is not what was written."""
         self._store = store
         self._scans = scans
         self._damaged = damaged
@@ -83,19 +82,19 @@ class Searches:
         return await self._answer(asked, lambda: self._read(asked))
 
     async def _answer(self, asked: _Asked, work: Callable[[], Awaitable[Any]]) -> FromCopy:
-        """Return an answer, or why there is none. Raises Unavailable: another copy may have it."""
+        """Return an answer, or a refusal. Raises Unavailable if another replica may have it."""
         spans = tuple((slot, 0, n) for slot, n in asked.spans)
         wait_s = min(CATCH_UP_S, asked.left_s)
         elsewhere, late = await self._scans.arrived(Scan("/", spans, ()), wait_s)
         if elsewhere or late:
-            raise Unavailable("this copy has not come so far")
+            raise Unavailable("this replica has not reached the cut")
         try:
             return FromCopy("", await work())
         except (BadRequest, SnapshotGone) as error:
             return FromCopy(error.code, str(error))
 
     async def _find_by_link(self, asked: FindDocuments) -> FoundPage:
-        """Look at more and more, until there are enough rows or it takes long."""
+        """Search more and more links, until there are enough rows or it takes too long."""
         loop = asyncio.get_running_loop()
         until = loop.time() + min(LOOK_S, asked.left_s / 2)
         found: list[Found] = []
@@ -111,7 +110,7 @@ class Searches:
                 return FoundPage(found, place)
 
     async def _find_in_order(self, asked: FindDocuments, order: Order) -> FoundPage:
-        """Look at everything, and keep the first rows of it."""
+        """Search all documents, and keep the first rows in the order."""
         found: list[Found] = []
         limit, is_all = asked.limit, True
         for part in _parts(asked):
@@ -126,7 +125,7 @@ class Searches:
     async def _look(
         self, asked: FindDocuments, spans: Spans, after: Place | None, rows: int, links: int = 0
     ) -> tuple[list[Found], Place | None, int]:
-        """Return rows, up to which place these are all, and how many bytes they have."""
+        """Return rows, the place up to which they are complete, and their bytes."""
         fields, payload = await self._scans.look(
             {**asked.asked, "cut": spans, "after": after, "rows": rows, "links": links}
         )
@@ -152,7 +151,7 @@ class Searches:
         return totals.documents, [(list(keys), found) for keys, found in totals.groups.items()]
 
     async def _read(self, asked: ReadVersions) -> list[tuple[Any, ...]]:
-        """Return the first of the wanted versions: one at least, and as many as fit."""
+        """Return the first of the wanted versions: at least one, and as many as fit."""
         ends = dict(asked.spans)
         wanted = [Version(slot, link, version, ends[slot]) for slot, link, version in asked.wanted]
         rows: list[tuple[Any, ...]] = []
@@ -166,12 +165,11 @@ class Searches:
         return rows
 
     def _row(self, version: Version, found: Result) -> Row:
-        """Return the row that the disk has found."""
         if isinstance(found, Corrupt):
             self._damaged(version.slot)
             raise Unavailable(f"slot {version.slot} is damaged here, and is being repaired")
         if not found:
-            raise SnapshotGone(f"version {version.version} of {version.link} was let go of")
+            raise SnapshotGone(f"version {version.version} of {version.link} was compacted")
         return found[0]
 
 
@@ -182,19 +180,18 @@ def _grouping(asked: Asked) -> Grouping:
 
 
 def insist_on_few(totals: Totals) -> None:
-    """Refuse more groups than an answer should have. Raises BadRequest."""
     if len(totals.groups) > GROUPS_MAX:
-        raise BadRequest(f"more than {GROUPS_MAX} groups: ask for some of them, by a condition")
+        raise BadRequest(f"more than {GROUPS_MAX} groups: narrow the condition")
     values = (each for keys, found in totals.groups.items() for each in (*keys, *found))
     if sum(len(each) for each in values if isinstance(each, str)) > BYTES_MAX:
-        raise BadRequest("the texts of all groups are too long: ask for some of them")
+        raise BadRequest("the texts of all groups are too long: narrow the condition")
 
 
 def _parts(asked: FindDocuments | TotalDocuments) -> Iterator[Spans]:
-    """Yield slots, some at a time. Raises Unavailable when the time is over."""
+    """Yield SLOTS_AT_ONCE slots at a time. Raises Unavailable after the deadline."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + asked.left_s
     for first in range(0, len(asked.spans), SLOTS_AT_ONCE):
         if loop.time() >= deadline:
-            raise Unavailable("the time is over")
+            raise Unavailable("the search took too long")
         yield asked.spans[first : first + SLOTS_AT_ONCE]

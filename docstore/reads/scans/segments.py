@@ -1,10 +1,10 @@
-"""Segments: the documents of slots at rest, kept as columns, so that nobody looks them up again.
+"""Segments: a cache of the documents of cold slots, as columns.
 
-A row of the log that is decided never changes; so what a factory's documents in a slot are up to
-row n never changes either, and once read may be kept. A segment is one record batch in a file of
-its own, with a checksum, which a process verifies when it opens it. It is no copy that counts:
-files are not synced, all are deleted when the node starts, and what nobody asks for when there are
-too many. What is in use stays: if all does not fit, a part of it is fast, and not none in turn.
+Decided rows never change, so the documents of a factory in a slot as of row n never change and may
+be cached. A segment is one record batch in a file of its own, with a checksum that a process
+verifies when it opens the file. Segments are not durable: files are not synced, the node deletes
+all of them at its start, and old ones to make room. A segment in use is never evicted: where not
+all fit, some stay fast, instead of each evicting the next.
 
 Source: the immutable sorted runs of log-structured merge trees (O'Neil et al., 1996), and the
 columnar segments beside row stores that HTAP systems keep.
@@ -27,21 +27,19 @@ from docstore.model import json
 MARK = b"docstore segment 1\n"
 CHECKSUM = struct.Struct(">I")
 MAPPED_MAX = 4096
-"""Files that one process has mapped at a time: addresses, not memory."""
-FREE_SHARE = 0.1
-"""Of the disk, which is left to others ..."""
-FREE_BYTES_MAX = 4 << 30
-"""... but no more than this: a tenth of a large disk is not scarce."""
+"""Most files that one process maps at a time: they take addresses, not memory."""
+FREE_SHARE, FREE_BYTES_MAX = 0.1, 4 << 30
+"""Share of the disk that segments leave free, and the most bytes of it."""
 COUNT_EVERY = 64
-"""Other processes write here as well: after so many writes the directory is looked through."""
+"""Writes after which the bytes in the directory are counted: other processes write there too."""
 IN_USE_S = 600.0
-"""What has been opened since is not deleted to make room."""
+"""Seconds since the last opening during which a segment is not evicted."""
 FULL_S = 30.0
-"""How long nobody tries to write after there was no room."""
+"""Seconds without writes after there was no room."""
 
 
 class SegmentKey(NamedTuple):
-    """Which documents: of one factory, in one slot, as of a row of its log."""
+    """Documents of one factory, in one slot, as of a row of its log."""
 
     slot: int
     prefix: str
@@ -49,21 +47,21 @@ class SegmentKey(NamedTuple):
 
 
 class Segments:
-    """The files of one node, as one of its processes sees them."""
+    """Segments of one node, as one of its processes sees them."""
 
     def __init__(self, directory: Path, bytes_max: int) -> None:
         self.damages = 0
-        """Changes when a slot of the node is found damaged: what was read before that may be."""
+        """Count of damaged slots found by the node: it invalidates all segments read before."""
         self._directory = directory
         self._bytes_max = bytes_max
         self._mapped: OrderedDict[tuple[int, str], tuple[bytes, pa.RecordBatch]] = OrderedDict()
         self._bytes, self._writes = 0, 0
         self._full_until = 0.0
         self._unkept: tuple[bytes, pa.RecordBatch] | None = None
-        """What was read last and found no room: the next page is cut out of it as well."""
+        """Last segment that found no room on disk: the next pages are cut out of it."""
 
     def get(self, key: SegmentKey) -> pa.RecordBatch | None:
-        """Return a segment, None if there is none, or none that is whole."""
+        """Return a segment; None if there is none, or its file is damaged."""
         place, head = (key.slot, key.prefix), self._head(key)
         if self._unkept is not None and self._unkept[0] == head:
             return self._unkept[1]
@@ -79,7 +77,7 @@ class Segments:
         return mapped[1]
 
     def put(self, key: SegmentKey, batch: pa.RecordBatch) -> None:
-        """Keep a segment in the place of the one before it, if there is room."""
+        """Cache a segment instead of the one before it, if there is room."""
         head = self._head(key)
         try:
             if time.monotonic() < self._full_until:
@@ -90,7 +88,7 @@ class Segments:
             self._unkept = (head, batch)
 
     def _write(self, file: Path, head: bytes, batch: pa.RecordBatch) -> None:
-        """Write a file, whole or not at all. Raises OSError."""
+        """Write a file atomically. Raises OSError."""
         sink = pa.BufferOutputStream()
         sink.write(head)
         with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -110,7 +108,7 @@ class Segments:
         return self._directory / f"{key.slot}-{zlib.crc32(key.prefix.encode()):08x}.arrow"
 
     def _head(self, key: SegmentKey) -> bytes:
-        """Return what a file begins with; its length is a multiple of 64, for the columns."""
+        """Return the head of a file, padded to a multiple of 64 to align the columns."""
         head = MARK + json.dump([self.damages, *key])
         return head + b" " * (-len(head) % 64)
 
@@ -118,7 +116,7 @@ class Segments:
         try:
             with self._file(key).open("rb") as file:
                 mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            os.utime(self._file(key))  # The oldest is what nobody has asked for.
+            os.utime(self._file(key))  # Eviction takes the oldest first.
         except (OSError, ValueError):  # ValueError: it is empty.
             return None
         body = mapped[: -CHECKSUM.size]
@@ -128,7 +126,7 @@ class Segments:
             return reader.read_next_batch()
 
     def _make_room(self, size: int) -> None:
-        """Delete what nobody uses while there is too much. Raises OSError if there is no room."""
+        """Evict unused segments while there are too many. Raises OSError if there is no room."""
         if size > self._bytes_max:
             raise OSError("larger than all that may be kept")
         self._directory.mkdir(exist_ok=True)
@@ -143,13 +141,13 @@ class Segments:
         self._bytes += size
 
     def _tidied(self, bytes_left: int) -> int:
-        """Return how many bytes there are, after what is not in use has made room."""
+        """Evict unused segments down to `bytes_left`, oldest first; return the bytes left."""
         found = []
         for entry in os.scandir(self._directory):
             try:
                 status = entry.stat()
             except FileNotFoundError:
-                continue  # Another process was faster.
+                continue  # Another process has evicted it.
             found.append((status.st_mtime, status.st_size, entry.path))
         total = sum(size for _, size, _ in found)
         unused = time.time() - IN_USE_S

@@ -26,10 +26,9 @@ class SlotPositions:
         rpc.serve(FindPositions, self._answer)
 
     async def of_all(self, at_us: int | None, timeout_s: float) -> dict[int, SlotPosition]:
-        """Return where every slot stands, as its owner says. Raises Unavailable by the deadline.
+        """Return the positions of all slots, from their owners. at_us: as of that moment.
 
-        NoQuorum at once: nobody's word would be confirmed.
-        at_us: where it stood at that moment.
+        Raises Unavailable at the deadline; NoQuorum at once, as no owner could be confirmed.
         """
         slots = self._members.slots
         loop = asyncio.get_running_loop()
@@ -63,7 +62,7 @@ class SlotPositions:
             return []
 
     async def _answer(self, asked: FindPositions) -> list[SlotPosition]:
-        """Answer for the slots that are ours, after a read that a quorum has confirmed."""
+        """Answer for the slots that this node owns, as a quorum confirms."""
         slots, at_us = list(from_bitmap(asked.slots)), asked.at_us
         index = await self._driver.read_index(slots, asked.timeout_s, at_us or 0)
         ends = {slot: n for slot, (_, n) in index.items() if slot in self._view.logs}
@@ -71,7 +70,7 @@ class SlotPositions:
         if at_us is not None:
             ends = await self._back(ends, at_us)
         firsts = await self._first_times(list(ends))
-        # A slot may have left this node meanwhile: then it is asked for elsewhere.
+        # A slot may have left this node meanwhile: the asking node finds its new owner.
         return [
             SlotPosition(slot, epochs[slot], end, log.kept, firsts.get(slot, 0))
             for slot, end in ends.items()
@@ -79,7 +78,7 @@ class SlotPositions:
         ]
 
     async def _back(self, ends: Mapping[int, int], at_us: int) -> dict[int, int]:
-        """Return the last row of each slot that is not younger than a moment."""
+        """Return the last row of each slot that was written up to a moment."""
         await self._driver.stored()
         queries = [LastBefore(slot, at_us + 1, n) for slot, n in ends.items()]
         results = await self._store.read(queries)
@@ -93,7 +92,7 @@ class SlotPositions:
         return found
 
     async def _first_times(self, slots: Sequence[int]) -> dict[int, int]:
-        """Return when the first row was written that is still there, for slots that lost some."""
+        """Return slot -> time of the first row that is left, for compacted slots."""
         logs = self._view.logs
         slots = [slot for slot in slots if logs[slot].kept]
         asked = [After(slot, logs[slot].kept, logs[slot].end, 1) for slot in slots]

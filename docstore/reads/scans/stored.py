@@ -1,7 +1,7 @@
-"""Rows as they lie on disk, each checked against its checksum: what a backup is made of.
+"""Pages of rows for a backup, with all their columns, each verified by its checksum.
 
-Of the log of some slots from a cursor on, in the order of (slot, n), or of the versions at levels 1
-and 2, in that of (slot, link, version, arrival).
+Rows come from the logs of some slots in the order of (slot, n), or are versions of levels 1 and 2
+in the order of (slot, link, version, arrival).
 """
 
 from collections import defaultdict
@@ -20,10 +20,10 @@ from docstore.storage.store import SlotRecord
 LOG, BRANCHES = "log", "branches"
 ROWS_MAX = 8192
 BYTES_MAX = 4 << 20
-"""A page ends behind the row that makes it longer."""
+"""Bytes of states after which a page ends."""
 
 COLUMNS = len(Row._fields) + 1
-"""Those of a row, and its checksum."""
+"""Number of the columns of a row and its checksum."""
 _FIELDS = ", ".join(Row._fields)
 _LOG = (
     f"SELECT {_FIELDS}, checksum FROM (SELECT h.* FROM temp.spans k"  # noqa: S608 - our own words
@@ -47,13 +47,13 @@ GONE = (
     " ON s.slot = k.slot WHERE s.kept > CASE k.after WHEN 0 THEN k.until ELSE k.after END"
     " AND k.until > k.after LIMIT 1"
 )
-"""A slot whose rows are let go of beyond what is asked, as in `query/statements.py`. What is read
-from the beginning may have holes up to the cut: whatever was superseded there."""
+"""A slot that was compacted beyond the requested rows, as in `query/statements.py`. A slot that is
+read from its beginning may lack the superseded rows up to the cut."""
 START: dict[str, list[Any]] = {LOG: [-1, -1], BRANCHES: [-1, "", -1, -1]}
 
 
 class RowRequest(NamedTuple):
-    """A page of rows. spans: (slot, after, until). after: the cursor."""
+    """Request of a page. spans: (slot, after, until). after: the cursor. of: LOG or BRANCHES."""
 
     of: str
     spans: Spans
@@ -62,7 +62,7 @@ class RowRequest(NamedTuple):
 
 
 class DamagedSlot(Picklable):
-    """A row or a record is not what was written."""
+    """A row or the record of a slot fails its checksum."""
 
     def __init__(self, slot: int) -> None:
         super().__init__(f"slot {slot}")
@@ -70,15 +70,15 @@ class DamagedSlot(Picklable):
 
 
 class RowSource(Protocol):
-    """A connection to the file, whose table `spans` says which slots are asked for."""
+    """A connection to the file, with the requested slots in its table `spans`."""
 
     def each(self, sql: str, parameters: Sequence[Any]) -> Generator[tuple[Any, ...], None, None]:
-        """Yield the rows of a statement, as they are read."""
+        """Yield the rows of a statement, one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowPage:
-    """Rows as a block, and behind which of them the next page begins; None behind the last."""
+    """Rows as a block. following: cursor of the next page, None for no more rows."""
 
     block: bytes
     rows: int
@@ -86,23 +86,22 @@ class RowPage:
 
 
 def asked_of(question: dict[str, Any]) -> RowRequest:
-    """Return what is asked, checked. Raises BadRequest."""
     of, after = question.get("of", LOG), question.get("after")
     if of not in START:
-        raise BadRequest(f"of is one of {', '.join(START)}")
+        raise BadRequest(f"of must be one of {', '.join(START)}")
     after = START[of] if after is None else after
     shapes = [type(each) for each in START[of]]
     if not isinstance(after, list) or [type(each) for each in after] != shapes:
-        raise BadRequest("after is what the page before has as next")
+        raise BadRequest("after must be the member next of the page before")
     rows = question.get("rows", ROWS_MAX)
     if type(rows) is not int or not 0 < rows <= ROWS_MAX:
-        raise BadRequest(f"rows is a whole number from 1 to {ROWS_MAX}")
+        raise BadRequest(f"rows must be a whole number from 1 to {ROWS_MAX}")
     unknown = sorted(question.keys() - {"of", "after", "rows", "ranges"})
     if unknown:
-        raise BadRequest(f"there is no member {unknown[0][:40]!r}")
+        raise BadRequest(f"there is no member {unknown[0][:40]!r}: use of, after, rows and ranges")
     spans = spans_of(question.get("ranges"), 3)
     if not spans:
-        raise BadRequest("ranges names no slot")
+        raise BadRequest("ranges must name at least one slot")
     return RowRequest(of, spans, after, rows)
 
 
@@ -148,7 +147,7 @@ def _of_branches(reader: RowSource, asked: RowRequest) -> RowPage:
 def _taken(
     reader: RowSource, sql: str, asked: RowRequest
 ) -> tuple[list[tuple[Row, list[Any]]], bool]:
-    """Return rows with what stands behind their checksums, and whether these are the last."""
+    """Return rows with the columns after their checksums, and whether these are the last."""
     taken: list[tuple[Row, list[Any]]] = []
     size = 0
     with closing(reader.each(sql, asked.after)) as lines:
@@ -164,7 +163,7 @@ def _taken(
 
 
 def _records(reader: RowSource, first: int) -> Mapping[int, SlotRecord]:
-    """Return slot -> its record, that of a new one where there is none yet."""
+    """Return slot -> its record; that of an empty slot where the disk has none."""
     records: defaultdict[int, SlotRecord] = defaultdict(lambda: SlotRecord(-1))
     with closing(reader.each(_RECORDS, [first])) as lines:
         for columns in lines:

@@ -1,19 +1,18 @@
-"""The process that reads pages: questions come on its standard input, answers leave on its output.
+"""The scanning process: it reads questions from standard input and writes answers to its output.
 
     python -m docstore.reads.scans.worker FILE DIRECTORY BYTES
 
-Slots at rest are kept as columns in the directory, if it may have any bytes (`cold_slots.py`).
+It caches cold slots as columns in the directory, up to that many bytes (`cold_slots.py`).
 
 A question is a line of JSON: a scan as in `request`, with `format` ("arrow" or "ndjson"),
 `compression`, `rows`, `after` (a cursor) and `damages` (see `segments.py`), or a search with
-`rows`, `after` (a place, or null) and `links` (how many to look at), or stored rows with `of` (see
+`rows`, `after` (a place, or null) and `links` (how many to search), or stored rows with `of` (see
 `stored.py`). An answer is two lengths (32 bits each, big endian), a JSON object of the first
-length, and bytes of the second: the record batch as an encapsulated message of Arrow's stream
-format, or lines, or of a search an array. Rows of scans are not checked against their checksums
-here, which would cost five times the rest: the node verifies all of them in its own time
-(`maintenance/upkeep/repair.py`).
+length, and a payload of the second: a record batch as an encapsulated message of Arrow's stream
+format, lines, or for a search an array. Checksums of rows are not verified here, which would take
+five times the rest: the node scrubs all rows in the background (`maintenance/upkeep/repair.py`).
 
-It ends when its input does, so that it does not outlive its node.
+The process ends with its input, so that it does not outlive its node.
 """
 
 import os
@@ -37,12 +36,12 @@ from docstore.reads.scans import stored
 from docstore.reads.scans.pool import has_arrow
 
 NICENESS = 10
-"""Clients come first."""
+"""The node's own process, which serves clients, has precedence."""
 CACHE_KIB = 16 << 10
 
 
 class Gone(Picklable):
-    """What is asked for is not there: (code, fields of the answer)."""
+    """The requested rows were compacted. fields: of the answer, with the error's code."""
 
     def __init__(self, code: str, **fields: Any) -> None:
         super().__init__(code)
@@ -56,24 +55,20 @@ class LineReader:
         self._connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement."""
         return self._connection.execute(sql, tuple(parameters)).fetchall()
 
     def each(self, sql: str, parameters: Sequence[Any]) -> Generator[tuple[Any, ...], None, None]:
-        """Yield the rows of a statement, as they are read."""
         with closing(self._connection.execute(sql, tuple(parameters))) as cursor:
             yield from cursor
 
     def head(self, columns: Sequence[str]) -> bytes:
-        """Return nothing: lines name their columns themselves."""
+        """Return b"": each line names its columns."""
         return b""
 
     def read(self, scan: Scan, after: Cursor, rows: int, form: Form) -> Page:
-        """Return the next page of a scan."""
         statement = statements.page(scan, after, rows, form.columns)
         found = self.execute(statement.sql, statement.parameters)
         at = statements.cursor_at(scan, form.columns)
@@ -86,9 +81,9 @@ class LineReader:
     def found(
         self, scan: Scan, after: Place | None, rows: int, links: int
     ) -> tuple[list[tuple[Any, ...]], Place | None]:
-        """Return where the next rows of a search stand, and up to where these are all, if not all.
+        """Return the next rows of a search, and the place up to which they are complete or None.
 
-        links: how many are looked at in the order of links; in another order all are.
+        links: number of links to search in the order of links; in another order all are searched.
         """
         assert scan.order is not None
         within, end = statements.bounds(scan), None
@@ -101,7 +96,6 @@ class LineReader:
         return found, found[-1][:-1] if len(found) == rows else end
 
     def grouped(self, scan: Scan, after: Cursor, page: Page) -> Page:
-        """Return a page's partial results, a line for each group."""
         assert scan.grouping is not None
         statement = statements.grouped(scan.grouping, scan, after, page.rows)
         try:
@@ -127,7 +121,7 @@ def _named(columns: Sequence[str], row: tuple[Any, ...]) -> dict[str, Any]:
 
 
 class PageServer:
-    """Answers questions, one after the other."""
+    """Answers questions, one at a time."""
 
     def __init__(self, path: str, segments: str = "", segments_bytes: int = 0) -> None:
         self._lines = LineReader(path)
@@ -140,10 +134,9 @@ class PageServer:
         self._asked: dict[str, Any] = {}
         self._scan: Scan | None = None
         self._filled: dict[Any, Any] = {}
-        """Reader -> the spans that its table holds: page after page asks for the same."""
+        """Reader -> the spans in its table, which all pages of a scan share."""
 
     def answer(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes | memoryview]:
-        """Return the fields and the bytes of an answer."""
         if "orderBy" in question:
             return self._found(question)
         if "of" in question:
@@ -169,7 +162,7 @@ class PageServer:
         return {"rows": page.rows, "next": following}, head + payload if head else payload
 
     def _found(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Answer a search: rows as `query/ordering.py` has them, in JSON."""
+        """Answer a search: rows as in `query/ordering.py`, in JSON."""
         rows, after, links = (question.pop(name) for name in ("rows", "after", "links"))
         scan = self._scan_of(question)
         try:
@@ -180,7 +173,6 @@ class PageServer:
         return {"rows": len(found), "until": until}, orjson.dumps(found)
 
     def _rows(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Answer with rows as they lie on disk, for a backup."""
         asked = stored.asked_of(question)
         try:
             with self._at_one_moment(self._lines, asked.spans):
@@ -198,7 +190,6 @@ class PageServer:
         return self._scan
 
     def close(self) -> None:
-        """Close the file."""
         self._lines.close()
         if self._batches is not None:
             self._batches.close()
@@ -207,7 +198,7 @@ class PageServer:
         if form != "arrow":
             return self._lines
         if self._batches is None:
-            # Only here: there may be no pyarrow.
+            # Imported late: pyarrow may not be installed.
             from docstore.reads.scans.batches import ArrowReader  # noqa: PLC0415
             from docstore.reads.scans.segments import Segments  # noqa: PLC0415
 
@@ -218,27 +209,26 @@ class PageServer:
         return self._batches
 
     def _page(self, reader: Any, scan: Scan, after: Cursor, rows: int, form: Form) -> Page:
-        """Return a page."""
         with self._moment(reader, scan, after):
             page: Page = reader.read(scan, after, rows, form)
             return page
 
     def _grouped(self, scan: Scan, after: Cursor, rows: int) -> Page:
-        """Return the partial results of a page, whose extent the faster reader finds."""
+        """Return the partial results of a page; the faster reader finds its extent."""
         page = self._page(self._reader("arrow" if has_arrow() else ""), scan, after, rows, Form(()))
         with self._moment(self._lines, scan, after):
             return self._lines.grouped(scan, after, page)
 
     @contextmanager
     def _moment(self, reader: Any, scan: Scan, after: Cursor) -> Iterator[None]:
-        """Show a reader the scan's slots at one moment, if all that is asked for is there."""
+        """Open a transaction on the scan's slots. Raises Gone if requested rows were compacted."""
         with self._at_one_moment(reader, scan.spans):
             _insist_there(reader, scan, after)
             yield
 
     @contextmanager
     def _at_one_moment(self, reader: Any, spans: Spans) -> Iterator[None]:
-        """Show a reader some slots, and the file as it is at one moment."""
+        """Open a read transaction, with these slots in the table `spans`."""
         if self._filled.get(reader) != spans:
             self._filled.pop(reader, None)
             reader.execute(statements.CLEAR_SPANS)
@@ -252,7 +242,6 @@ class PageServer:
 
 
 def _insist_there(reader: Any, scan: Scan, after: Cursor) -> None:
-    """Raise Gone unless all that is asked for is still kept."""
     gone = statements.GONE_FROM_LOG if scan.is_log else statements.GONE_FROM_SNAPSHOT
     _insist_none_gone(reader, gone)
     if scan.is_log and after.slot < 0:
@@ -266,7 +255,6 @@ def _insist_none_gone(reader: Any, gone: str) -> None:
 
 
 def serve(pages: PageServer, source: BinaryIO, sink: BinaryIO) -> None:
-    """Answer until the questions end."""
     with closing(pages):
         _answer_all(pages, source, sink)
 
@@ -277,7 +265,7 @@ def _answer_all(pages: PageServer, source: BinaryIO, sink: BinaryIO) -> None:
             fields, payload = pages.answer(orjson.loads(line))
         except DocstoreError as error:
             fields, payload = {"error": error.code, "detail": str(error)}, b""
-        except Exception as error:  # noqa: BLE001 - the node says so to whoever asked
+        except Exception as error:  # noqa: BLE001 - the node passes it on to the caller
             fields = {"error": "failed", "detail": f"{type(error).__name__}: {error}"}
             payload = b""
         head = orjson.dumps(fields)
@@ -288,6 +276,6 @@ def _answer_all(pages: PageServer, source: BinaryIO, sink: BinaryIO) -> None:
 
 if __name__ == "__main__":
     os.nice(NICENESS)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # For the node; this process ends with its input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The node handles it and closes the input.
     file, segments, segments_bytes = sys.argv[1:]
     serve(PageServer(file, segments, int(segments_bytes)), sys.stdin.buffer, sys.stdout.buffer)

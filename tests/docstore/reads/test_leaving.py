@@ -136,7 +136,7 @@ async def test_a_query_is_not_answered_without_what_has_left_meanwhile(
     node.leave()
     assert node.store.before is not None
     before.append(node.store.before)
-    with pytest.raises(Unavailable, match="have left this copy"):
+    with pytest.raises(Unavailable, match="have left this node"):
         await node.rpc.call("n1", asked, 5.0)
     await scans.stop()
 

@@ -195,7 +195,7 @@ def test_a_slot_is_covered_without_a_hole() -> None:
 
 
 def test_a_tombstone_that_goes_between_two_pages_is_missed() -> None:
-    with pytest.raises(BadBackup, match="history was let go of while it was read"):
+    with pytest.raises(BadBackup, match="history was compacted while it was read"):
         covered_of(0, 9, (7, 5, 3, [2]), (7, 5, 2, [6, 8, 9]))
     with pytest.raises(BadBackup, match="2 rows instead of 3 up to 7"):
         covered_of(0, 9, (7, 5, 3, [2]), (7, 5, 3, [6, 8, 9]))
@@ -212,7 +212,7 @@ def test_a_tombstone_that_goes_between_two_pages_is_missed() -> None:
         (0, 3, [(0, -1, [1, 2])], "rows end at 2 instead of 3"),
         (4, 6, [(6, 5, [5])], "rows end at 5 instead of 6"),
         (0, 9, [(7, 5, [2, 6, 9])], "row 9 follows on 6"),
-        (0, 9, [(3, 5, [2, 4]), (7, 6, [8, 9])], "history was let go of while it was read"),
+        (0, 9, [(3, 5, [2, 4]), (7, 6, [8, 9])], "history was compacted while it was read"),
     ],
 )
 def test_a_hole_is_noticed(
