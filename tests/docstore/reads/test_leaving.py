@@ -99,10 +99,10 @@ async def test_where_slots_stand_is_asked_elsewhere_when_they_have_left(
     at_us = time.time_ns() // 1000 if is_past else None
     node.log.kept = 1  # As if its history had been let go of: the disk is asked from when it is.
     try:
-        assert len(await scans.positions(at_us, 5.0)) == SLOTS
+        assert len(await scans.positions.of_all(at_us, 5.0)) == SLOTS
         node.leave()
         with pytest.raises(Unavailable, match="no owner that answers"):
-            await scans.positions(at_us, 0.5)
+            await scans.positions.of_all(at_us, 0.5)
     finally:
         await scans.stop()
 
