@@ -1,12 +1,11 @@
-"""A changed declaration is in force at every owner before its change is acknowledged. A shell.
+"""Announces a changed declaration: every owner follows it before the change is acknowledged.
 
-Whoever took the change in asks the owners of all slots. Each takes the declaration over, and then
-has a quorum confirm that it still owns what it answers for. So the terms that may execute updates
-are those that were told, and those that open later: their owners read the declaration first (see
-`ServiceFor`). Terms from before can decide nothing any more. A factory that is new needs none of
-this, since nobody knows an older declaration of it.
+The entry node sends the declaration to the owners of all slots. Each owner adopts it, and then a
+quorum confirms that it still owns the slots that it answers for. So updates are executed only by
+owners that have the declaration, or that begin later and read it first (see `ServiceFor`); deposed
+owners can decide nothing. A new factory needs no announcement: no node has an older declaration.
 
-Levels 1 and 2 know no terms: all members that are reached are told.
+Levels 1 and 2 have no owners: all reachable members get the declaration.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from docstore.services.registry import Registry
 from docstore.wire.requests import Answered, FollowDeclaration
 
 TELL_S = 1.0
-"""A member that is connected and silent is not waited for any longer, at levels 1 and 2."""
+"""Seconds to wait for a connected but silent member, at levels 1 and 2."""
 
 NOT_YET = Answer(
     504, "undecided", "it is stored, but not every owner is known to follow it", unknown=True
@@ -30,7 +29,7 @@ NOT_YET = Answer(
 
 
 class Announcing:
-    """Both sides."""
+    """Both sides: the entry node, and the owners."""
 
     def __init__(self, driver: Driver, registry: Registry, rpc: Rpc, owners: Owners) -> None:
         self._driver = driver
@@ -41,7 +40,7 @@ class Announcing:
         rpc.serve(FollowDeclaration, self._follow)
 
     async def announce(self, row: Row, timeout_s: float) -> None:
-        """Return once a declaration is in force everywhere. Raises Unavailable."""
+        """Return once every owner follows a declaration. Raises Unavailable."""
         asked = FollowDeclaration(tuple(row), 3, self._view.bitmap(()), TELL_S)
         others = [peer for peer in self._view.members.peers if self._rpc.reaches(peer)]
         tellings = (self._rpc.call(peer, asked, TELL_S) for peer in others)

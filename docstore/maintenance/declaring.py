@@ -1,11 +1,10 @@
-"""How this node learns of factories that are declared in slots of other nodes. A shell.
+"""Reads declarations of factories that are stored in slots of other nodes.
 
-A declaration is a document like any other: with fewer replicas than members it is not on every
-node, but every node may have to execute updates of the factory's documents. Those that hold it
-are told when it is decided. The others ask its owner: when the first operation on a document of
-an unknown factory comes in, and every few seconds for the factories that they know. A new owner
-asks for every factory again: while it was none, a change of it may have been acknowledged without
-its knowing (`announcing.py`).
+A declaration is a document: with fewer replicas than members not every node stores it, but every
+node may have to execute updates of the factory's documents. A node that stores it receives its
+decided rows. The others ask its owner: for the first operation on a document of an unknown factory,
+and every few seconds for known factories. A new owner asks for every factory again: a change may
+have been acknowledged while it was no owner (`announcing.py`).
 """
 
 import asyncio
@@ -26,7 +25,7 @@ log = structlog.get_logger("docstore.maintenance.declaring")
 
 
 class Declaring:
-    """Asks for declarations, each once at a time. submit: carries an operation to its owner."""
+    """Reads declarations, each once at a time. submit: carries an operation to its owner."""
 
     def __init__(
         self,
@@ -37,23 +36,22 @@ class Declaring:
         self._submit = submit
         self._asked: dict[str, asyncio.Task[None]] = {}
         self._refreshing: asyncio.Task[None] | None = None
-        # Path -> the `since` as of which it is known, see ServiceFor; what is built in is for ever.
+        # Path -> the `since` as of which it is known, see ServiceFor; built-in ones never change.
         self._known = dict.fromkeys((each.options.path for each in registry.built_in), inf)
 
     def start(self, view: ReplicaView) -> None:
-        """Begin to look for changes of what this node does not hold."""
+        """Begin to poll for changes of declarations that this node does not store."""
         loop = asyncio.get_running_loop()
         self._refreshing = loop.create_task(self._refresh(view))
 
     async def stop(self) -> None:
-        """Stop asking."""
         tasks = [*self._asked.values(), *([self._refreshing] if self._refreshing else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def service_for(self, link: str, since: int) -> Service | None:
-        """Return the service of a document, see ServiceFor; ask for it while it is not known."""
+        """Return the service of a document, see ServiceFor; ask for it if it is not known."""
         path = link.rpartition("/")[0]
         found = self._registry.service_at(path)
         if found is None or self._known.get(found.options.path, 0) < since:
@@ -77,7 +75,7 @@ class Declaring:
             return
         if answer.row is not None:
             self._registry.publish(answer.row)
-        else:  # Deleted so long ago that its tombstone has gone.
+        else:  # Its tombstone was compacted.
             self._registry.forget(link, before)
         self._known[path] = max(self._known.get(path, 0), since)
 

@@ -1,8 +1,8 @@
-"""A data directory that was made of a backup, and not started yet: what of, for who founds a group.
+"""Record in a data directory of the backup that it was restored from, for its first start.
 
-All founders must have the same: one that is empty would vouch for logs without rows, and most of
-them together would have the others cut theirs. So the group's identity is made of its founders and
-the backup (rule M8): those who differ do not speak with each other, nor with the group of before.
+All founders of a group must be restored from the same backup: a majority of empty founders would
+make the others truncate their logs. So the group's identity depends on its founders and the backup
+(rule M8), and founders that differ refuse to connect, as do nodes of the original group.
 """
 
 import json
@@ -18,9 +18,9 @@ FORMAT = 1
 
 
 class Restored(NamedTuple):
-    """backup: its id. group: of which it was made. cut: the token of up to where.
+    """Origin of a data directory. backup: its id. group: the original one. cut: its token.
 
-    stored_protocol: what the protocols up to that one have added to rows, there may be (rule M7).
+    stored_protocol: greatest protocol whose additions rows may have (rule M7).
     """
 
     backup: str
@@ -30,27 +30,27 @@ class Restored(NamedTuple):
     stored_protocol: int
 
     def write(self, data: Path) -> None:
-        """Leave it in a data directory, durably. Raises OSError."""
+        """Write it to a data directory durably. Raises OSError."""
         said = {"format": FORMAT, **self._asdict()}
         put(data / FILE, json.dumps(said, indent=2).encode() + b"\n")
 
 
 def unfinished_in(data: Path) -> Path:
-    """Return the file of documents of a data directory while it is restored."""
+    """Return the database of a data directory during a restore."""
     return database_in(data).with_suffix(".unfinished")
 
 
 def forget(data: Path) -> None:
-    """Take away what is said of a restore that came to no end: the last trace but the rows."""
+    """Delete the record of an unfinished restore."""
     for name in (FILE, f"{FILE}.new"):
         (data / name).unlink(missing_ok=True)
 
 
 def restored_in(data: Path) -> Restored | None:
-    """Return of what a data directory was made, None if of nothing. Raises BadConfig."""
+    """Return the origin of a data directory, None if it was not restored. Raises BadConfig."""
     if unfinished_in(data).exists():
-        raise BadConfig(f"data: a restore into {data} has not come to its end: restore it again")
-    if (data / FILE).exists() and not database_in(data).exists():  # It would vouch for nothing.
+        raise BadConfig(f"data: a restore into {data} did not finish: restore it again")
+    if (data / FILE).exists() and not database_in(data).exists():
         raise BadConfig(f"data: {data} was restored, and its documents are gone: restore it again")
     try:
         said = json.loads((data / FILE).read_bytes())
@@ -60,13 +60,13 @@ def restored_in(data: Path) -> Restored | None:
         return None
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
-    raise BadConfig(f"data: {data / FILE} is not what a restore of this version has written")
+    raise BadConfig(f"data: {data / FILE} was not written by a restore of this version")
 
 
 def insist_on_founding(config: Config, restored: Restored) -> None:
-    """Raise BadConfig unless a node is told to found a group that can have what was restored."""
+    """Raise BadConfig unless the settings found a group with as many slots as the backup."""
     if config.join or config.standby:
-        raise BadConfig("join: this data directory was restored: it founds a group, and joins none")
+        raise BadConfig("join: this data directory was restored: it must found a group")
     if config.slots != restored.slots:
         raise BadConfig(
             f"slots: this data directory was restored, of a group with {restored.slots} slots,"

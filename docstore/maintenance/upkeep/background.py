@@ -1,7 +1,6 @@
-"""Work of a node that goes on beside its clients, from its start to its end.
+"""A background task of a node, which runs turn after turn until the node stops.
 
-An error that a turn did not expect is logged, and the next turn comes: what is looked after in the
-background must not stop to be, without a word, because of one bad row.
+An unexpected error is logged, and the next turn follows: one bad row must not end the task.
 """
 
 import asyncio
@@ -10,13 +9,13 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 AGAIN_S = 5.0
-"""After an error that nobody expected."""
+"""Seconds to pause after an unexpected error."""
 
 log = structlog.get_logger("docstore.maintenance.upkeep.background")
 
 
 class Background:
-    """One task. `turn`: does a piece of the work, its own pauses included."""
+    """A background task. turn: does a piece of the work, including its pause."""
 
     def __init__(self, name: str, turn: Callable[[], Awaitable[None]]) -> None:
         self._name = name
@@ -24,12 +23,10 @@ class Background:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, unless that has been done."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Stop where it is."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

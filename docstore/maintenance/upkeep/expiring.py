@@ -1,9 +1,8 @@
-"""Documents whose time is over are deleted (rule D5).
+"""Deletes expired documents (rule D5).
 
-The owner of a slot looks once a second which of its documents have a `documentExpirationTimeMicros`
-that is past for sure, by the clocks of a majority (rule D6). It deletes them as
-any client would, on condition that they have not changed; so an expiry is a decided row like every
-other deletion, and replicas never have to agree about the time.
+Once a second the owner of a slot finds its documents with a `documentExpirationTimeMicros` that is
+past by the clocks of a majority (rule D6). It deletes them as a client does, on condition that they
+are unchanged. So an expiry is a decided row like any deletion, and replicas need no common clock.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from docstore.model.service import LINEARIZABLE, PRIMARY, Level
 from docstore.storage.store import Expired, Store
 
 Place = tuple[int, int, int]
-"""When a document's time is over, its slot, and the number of its row."""
+"""(expiration time of a document, its slot, the number of its row)."""
 BEGINNING: Place = (0, -1, -1)
 INTERVAL_S = 1.0
 ROWS_AT_ONCE = 256
@@ -32,7 +31,7 @@ log = structlog.get_logger("docstore.maintenance.upkeep.expiring")
 
 
 class Expiring:
-    """Looks for what is over, and deletes it."""
+    """Finds expired documents and deletes them."""
 
     def __init__(
         self,
@@ -45,16 +44,14 @@ class Expiring:
         self._store = store
         self._submit = submit
         self._seen = {LINEARIZABLE: BEGINNING, PRIMARY: BEGINNING}
-        """How far everything has been tried once, in the order of their times."""
+        """Level -> place up to which all expired documents were tried once."""
         self._again = self._seen.copy()
         self._background = Background("expiring", self._turn)
 
     def start(self) -> None:
-        """Begin to look."""
         self._background.start()
 
     async def stop(self) -> None:
-        """Stop where it is."""
         await self._background.stop()
 
     async def _turn(self) -> None:
@@ -63,29 +60,31 @@ class Expiring:
             for level in (LINEARIZABLE, PRIMARY):
                 if self._seen[level] != BEGINNING:
                     await self._look_back(level)
-                # At once again while there is more than one look can take.
+                # Without a pause while there are more than one page.
                 while after := await self._look(level, self._seen[level]):
                     self._seen[level] = after
         except DocstoreError as error:
             log.warning("looking for what has expired failed", error=str(error))
 
     async def _look_back(self, level: Level) -> None:
-        """Try again what was seen before, a page at a time.
+        """Retry the documents that were tried before, a page at a time.
 
-        Some cannot be deleted for now, as those of a slot without a quorum, and must not keep the
-        others waiting.
+        Some cannot be deleted now, as those of a slot without a quorum, and must not delay others.
         """
         began = self._again[level]
         self._again[level] = await self._look(level, began) or BEGINNING
-        if began == self._again[level]:  # All that is over is on one page.
+        if began == self._again[level]:  # All expired documents are on one page.
             self._seen[level] = BEGINNING
 
     async def _look(self, level: Level, after: Place) -> Place | None:
-        """Delete a page of documents; return where there may be more. PRIMARY: or EVENTUAL."""
+        """Delete a page of documents; return its end if there may be more.
+
+        level: PRIMARY stands for EVENTUAL too.
+        """
         past_us = self._view.past_us()
         [result] = await self._store.read([Expired(past_us, ROWS_AT_ONCE, level, after=after)])
         if not isinstance(result, list):
-            return None  # Damaged: its readers get an error, and it is repaired.
+            return None  # Damaged: repair refills the slot.
         ours = [row for row in result if self._is_ours(row, level)]
         answers = await asyncio.gather(*(self._delete(row, level) for row in ours))
         self.expired += sum(answer.is_success for answer in answers)

@@ -1,4 +1,4 @@
-"""What is needed of the past, as this node knows it: read again and again, for whoever lets go."""
+"""Reads the retention requirements of the group again and again, for the compactor."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -28,53 +28,51 @@ log = structlog.get_logger("docstore.maintenance.upkeep.needs")
 
 
 class PinsReader:
-    """Looks at all named snapshots and declarations of the group, and tells what they need."""
+    """Reads all named snapshots and declarations, and feeds their requirements to the driver."""
 
     def __init__(self, driver: Driver, listings: Listings) -> None:
         self._driver = driver
         self._listings = listings
         self._background = Background("needs", self._turn)
         self._declared: Mapping[str, int] = {}
-        """Link -> the version of the declarations that `_counted` is of."""
+        """Link -> version of the declarations from which `_counted` was made."""
         self._counted: Mapping[str, int] = {}
-        driver.feed(PinsRead(Pins(-inf, {})))  # There may be some: nothing is known of any yet.
+        driver.feed(PinsRead(Pins(-inf, {})))  # None is known yet: nothing may be compacted.
 
     def start(self) -> None:
-        """Begin to look, unless that has begun."""
         self._background.start()
 
     async def stop(self) -> None:
-        """Stop looking."""
         await self._background.stop()
 
     async def _turn(self) -> None:
         try:
             await self.look()
         except DocstoreError as error:
-            log.info("it is not known what is needed", error=str(error))
+            log.info("retention requirements could not be read, retrying", error=str(error))
         await asyncio.sleep(INTERVAL_S)
 
     async def look(self) -> None:
-        """Read all of them. Raises Unavailable."""
+        """Read the requirements once. Raises Unavailable."""
         asked_at = clock()
         needs = Pins(asked_at, await self._cuts(), await self._versions())
         self._driver.feed(PinsRead(needs))
 
     async def _cuts(self) -> Mapping[int, int]:
-        """Return slot -> the smallest cut of a snapshot."""
+        """Return slot -> the smallest position of a snapshot's cut."""
         cuts: dict[int, int] = {}
         for row in await self._rows(SNAPSHOTS):
             try:
                 positions = unpack_cut(str(json.load(row.state).get("cut", ""))).positions
             except BadRequest:
-                log.warning("a snapshot that cannot be read keeps nothing", link=row.link)
+                log.warning("a snapshot has no valid cut and keeps no history", link=row.link)
                 continue
             for slot, (_, n) in enumerate(positions):
                 cuts[slot] = min(n, cuts.get(slot, n))
         return cuts
 
     async def _versions(self) -> Mapping[str, int]:
-        """Return factory -> how many versions its documents keep; read again if one has changed."""
+        """Return factory -> versions its documents keep; read again after a change."""
         found = await self._listings.all(FACTORIES, level=3, timeout_s=TIMEOUT_S, expand=False)
         if {link: version for link, version, _ in found} != self._declared:
             rows = await self._rows(FACTORIES)
@@ -88,15 +86,15 @@ class PinsReader:
 
 
 def counted_by(declarations: Iterable[Row]) -> dict[str, int]:
-    """Return factory -> how many versions its documents keep, of those that say so.
+    """Return factory -> versions its documents keep, of declarations that limit them.
 
-    One that a later version has written, and that is not understood here, keeps all of them.
+    A declaration that a later version wrote, and that this one cannot read, keeps all versions.
     """
     counted = {}
     for row in declarations:
         options = declared_in(row)
         if options is None:
-            log.warning("a declaration that is not understood keeps all versions", link=row.link)
+            log.warning("an unreadable declaration keeps all versions", link=row.link)
             with suppress(Refusal):
                 counted[path_of(json.load(row.state))] = VERSIONS_MAX
         elif options.versions:

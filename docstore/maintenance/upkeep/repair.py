@@ -1,11 +1,10 @@
-"""Repair in the background: what nobody reads is looked at as well.
+"""Background scrubbing: finds silent disk errors in rows that no client reads.
 
-Disks lose bits without a word. So every node goes through all slots that it holds, once in each
-interval, in small steps: it reads every row, whose checksum is verified on the way, and it compares
-the slots that it owns with their other replicas. Where something is wrong the slot is corrupted:
-its replica abstains from then on and is filled anew by the owner.
+Once per interval, in small steps, a node reads every row of its slots, which verifies its checksum,
+and compares the slots that it owns with their other replicas, as a resynchronisation does. A
+damaged replica abstains from then on, and the owner refills it.
 
-Source: scrubbing as in ZFS; the comparison is the one that a resynchronisation makes.
+Source: scrubbing as in ZFS.
 """
 
 import asyncio
@@ -25,14 +24,14 @@ log = structlog.get_logger("docstore.maintenance.upkeep.repair")
 
 ROWS_AT_ONCE = 256
 PAUSE_S = 0.01
-"""Between two pages of rows, so that clients hardly notice."""
+"""Seconds between two pages of rows, so that clients hardly notice."""
 
 Compare = Callable[[Sequence[int]], Awaitable[int]]
-"""Compares slots that we own with their other replicas; returns how many replicas differed."""
+"""Compares slots of this owner with their other replicas; returns how many replicas differed."""
 
 
 class Repair:
-    """Goes through this node's slots, again and again."""
+    """Scrubs this node's slots, again and again."""
 
     def __init__(
         self,
@@ -51,16 +50,15 @@ class Repair:
         self._background = Background("repair", self._pass)
 
     def start(self) -> None:
-        """Begin, unless the interval says never."""
+        """Begin, unless the interval is 0."""
         if self._interval_s > 0:
             self._background.start()
 
     async def stop(self) -> None:
-        """Stop where it is; the next start begins at the first slot."""
         await self._background.stop()
 
     async def _pass(self) -> None:
-        # A node that holds nothing, an observer say, has one empty part to wait for.
+        # A node without slots, such as an observer, waits for one empty part.
         parts = list(batched(sorted(self._view.logs), SLOTS_AT_ONCE)) or [()]
         for part in parts:
             await asyncio.sleep(self._interval_s / len(parts))
@@ -68,12 +66,12 @@ class Repair:
                 await self._look(part)
             except DocstoreError as error:
                 self.counters["interrupted"] += 1
-                log.info("a look at some slots was interrupted", error=str(error))
+                log.info("scrubbing of some slots was interrupted", error=str(error))
         self.counters["passes"] += 1
 
     async def _look(self, slots: Sequence[int]) -> None:
         for slot in slots:
-            held = self._view.logs.get(slot)  # It may have gone to another node meanwhile.
+            held = self._view.logs.get(slot)  # The slot may have left this node meanwhile.
             if held is not None:
                 await self._scrub(held)
         owned = [slot for slot in slots if self._view.owners.owns(slot)]
@@ -82,7 +80,7 @@ class Repair:
             self.counters["differed"] += await self._compare(owned)
 
     async def _scrub(self, held: LogView) -> None:
-        """Read all rows of a slot; the store verifies the checksum of each."""
+        """Read all rows of a slot: the store verifies the checksum of each."""
         n = 1
         while held.full and n <= held.durable:
             last = min(n + ROWS_AT_ONCE - 1, held.durable)

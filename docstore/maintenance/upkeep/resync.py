@@ -1,10 +1,10 @@
-"""Resynchronisation: every slot's owner brings its replicas to its log, then all compare.
+"""Resynchronisation: the owner of each slot brings its replicas up to date, then all compare.
 
-A run belongs to the node that was asked first; its id begins with that node's, so that any node
-can find it. An identical running request is joined. It goes through the slots in small parts, so
-that its page shows how far it is, and it can be slowed down, paused and cancelled between two of
-them. Owners do the work; this module asks them, compares the digests that the replicas give at
-equal ends, and has the odd one out refilled.
+A run belongs to the node that started it; its id begins with that node's id, so that any node can
+find it. A second request for the same slots joins the run. It takes the slots in small parts, so
+that its page shows progress, and it can be throttled, paused and cancelled between two parts. The
+owners do the work: this module asks them, compares the digests of replicas with equal ends, and
+has a replica refilled that differs from a majority.
 """
 
 import asyncio
@@ -38,14 +38,13 @@ POLL_S = 0.01
 
 
 def batched(slots: Sequence[int], count: int) -> Iterator[Sequence[int]]:
-    """Yield the slots in parts of `count`."""
     for first in range(0, len(slots), count):
         yield slots[first : first + count]
 
 
 @dataclass(slots=True)
 class Run:
-    """One resynchronisation, as its status page shows it."""
+    """State of one resynchronisation."""
 
     id: str
     link: str | None
@@ -60,12 +59,12 @@ class Run:
     finished_us: int = 0
     errors: list[str] = field(default_factory=list)
     part: Sequence[int] = ()
-    """Slots whose owners are at it."""
+    """Slots whose owners are working now."""
     going: asyncio.Event = field(default_factory=asyncio.Event)
     """Cleared while it is paused."""
 
     def page(self, waits_for: str = "") -> dict[str, Any]:
-        """Return the status as JSON. waits_for: what keeps it from going on."""
+        """Return the status as JSON. waits_for: the reason why it cannot continue."""
         return {
             "kind": "SynchronizeStatus",
             "id": self.id,
@@ -86,7 +85,7 @@ class Run:
 
 
 class Resync:
-    """Starts runs, answers for them, and does this node's share of others'."""
+    """Runs that began on this node, and its share of other nodes' runs."""
 
     def __init__(
         self,
@@ -110,9 +109,9 @@ class Resync:
         rpc.serve(RefillSlot, self._refill_here)
 
     def start(self, link: str | None, slots: Sequence[int], slots_per_second: float = 0.0) -> str:
-        """Start a run over the slots, or join the one that does the same; return its id.
+        """Start a run over the slots, or join a running one; return its id.
 
-        slots_per_second: not faster than this; 0 for as fast as it goes.
+        slots_per_second: its greatest speed; 0 for no limit.
         """
         for run in self._runs.values():
             if run.state in UNDER_WAY and run.link == link:
@@ -130,33 +129,32 @@ class Resync:
         return run.id
 
     def last_of(self, link: str) -> dict[str, Any] | None:
-        """Return the page of the last run of a factory or a document that began here."""
+        """Return the page of the last run of a factory or a document that began on this node."""
         runs = [run for run in self._runs.values() if run.link == link]
         return self._page(runs[-1]) if runs else None
 
     def _page(self, run: Run) -> dict[str, Any]:
-        """Return a run's page; slots that nobody owns are waited for when they have their turn."""
+        """Return a run's page; it waits for slots of its current part that have no owner."""
         owners = self._view.owners
         if not owners.vacant_among(run.part):
             return run.page()
         return run.page(f"{owners.vacant_among(run.slots)} slots have no owner now")
 
     async def status(self, run_id: str | None, timeout_s: float) -> dict[str, Any]:
-        """Return the status of a run, wherever it runs. Raises NotFound."""
-        home = self._me if run_id is None else run_id.rpartition(".")[0]
-        if home != self._me and home not in self._members.peers:
-            raise NotFound(f"there is no synchronisation {run_id}")
-        page = await self._rpc.call(home, ReadResync(run_id), timeout_s)
-        if page is None:
-            raise NotFound(f"there is no synchronisation {run_id}")
-        return dict(page)
+        """Return the status of a run, from the node where it runs. Raises NotFound."""
+        return await self._ask(run_id, ReadResync(run_id), timeout_s)
 
     async def control(self, run_id: str, action: str, timeout_s: float) -> dict[str, Any]:
-        """Pause, resume or cancel a run, wherever it is; return its page. Raises NotFound."""
-        home = run_id.rpartition(".")[0]
-        if home != self._me and home not in self._members.peers:
-            raise NotFound(f"there is no synchronisation {run_id}")
-        page = await self._rpc.call(home, ControlResync(run_id, action), timeout_s)
+        """Pause, resume or cancel a run on the node where it runs. Raises NotFound."""
+        return await self._ask(run_id, ControlResync(run_id, action), timeout_s)
+
+    async def _ask(
+        self, run_id: str | None, request: ReadResync | ControlResync, timeout_s: float
+    ) -> dict[str, Any]:
+        home = self._me if run_id is None else run_id.rpartition(".")[0]
+        page = None
+        if home == self._me or home in self._members.peers:
+            page = await self._rpc.call(home, request, timeout_s)
         if page is None:
             raise NotFound(f"there is no synchronisation {run_id}")
         return dict(page)
@@ -179,20 +177,19 @@ class Resync:
         return self._page(run)
 
     async def wait(self, run_id: str, timeout_s: float) -> None:
-        """Return when the run is over, or the time is."""
+        """Wait for the end of a run, or for the timeout."""
         task = self._tasks.get(run_id)
         if task is not None:
             await asyncio.wait([task], timeout=timeout_s)
 
     async def stop(self) -> None:
-        """Cancel what runs."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def compare(self, slots: Sequence[int]) -> int:
-        """Compare slots that we own with their other replicas; return how many differed."""
+        """Compare slots of this owner with their other replicas; return how many differed."""
         return (await self._own_share(slots)).settled
 
     async def _run(self, run: Run) -> None:
@@ -212,7 +209,7 @@ class Resync:
             run.part, run.finished_us = (), time.time_ns() // 1000
 
     async def _part(self, run: Run, slots: Sequence[int]) -> None:
-        """Have the owners of some slots do their shares, all at the same time."""
+        """Have the owners of some slots do their shares concurrently."""
         shares = self._view.owners.owners_of(slots)
         lost = len(slots) - sum(map(len, shares.values()))
         if lost:
@@ -235,7 +232,7 @@ class Resync:
         return await self._own_share(asked.slots)
 
     async def _own_share(self, slots: Sequence[int]) -> Share:
-        """Bring the replicas of slots that we own to our logs, and compare."""
+        """Bring the replicas of this owner's slots up to date, and compare them."""
         lacking = sum(map(self._view.replication.lacking, slots))
         self._feed(ResyncAsked(slots))
         deadline = time.monotonic() + OWNER_TIMEOUT_S
@@ -251,11 +248,11 @@ class Resync:
         return Share(settled, compared, lacking, differed, errors)
 
     def _behind(self, slots: Sequence[int]) -> Counter[str]:
-        """Return connected replica -> number of slots in which it is not at our log's end."""
+        """Return connected replica -> number of slots in which it lags behind this owner."""
         return Counter(peer for slot in slots for peer in self._view.replication.behind(slot))
 
     async def _compare(self, slots: Sequence[int]) -> tuple[int, int]:
-        """Compare digests at equal ends; return documents compared and replicas that differed."""
+        """Compare digests; return the numbers of documents compared and replicas that differed."""
         members: set[str] = set()
         for slot in slots:
             members.update(self._members.placement.replicas(slot))
@@ -275,7 +272,7 @@ class Resync:
     async def _refill_the_odd_one(
         self, slot: int, found: dict[str, dict[int, tuple[int, int, str]]]
     ) -> int:
-        """Have a replica that differs from a majority at the same end refilled."""
+        """Have each replica refilled that differs from a majority with the same end."""
         votes = Counter(each[slot] for each in found.values() if slot in each)
         if len(votes) < 2:
             return 0

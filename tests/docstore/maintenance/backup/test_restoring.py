@@ -235,7 +235,7 @@ def test_a_restore_that_was_killed_begins_anew(
         (data / name).write_bytes(b"{}")
     for end in ("", "-wal", "-shm"):
         Path(f"{unfinished_in(data)}{end}").write_bytes(b"half")
-    with pytest.raises(BadConfig, match="has not come to its end"):
+    with pytest.raises(BadConfig, match="did not finish"):
         restored_in(data)
     assert restore(chain.directory, data)[0] == restored_in(data)
     assert sorted(each.name for each in data.iterdir()) == ["docstore.db", "restored.json"]
@@ -250,5 +250,5 @@ def test_a_note_that_is_not_understood_ends_the_start(tmp_path: Path, content: b
     with pytest.raises(BadConfig, match="its documents are gone"):
         restored_in(tmp_path)  # Whoever founded a group with it would vouch for nothing.
     (tmp_path / "docstore.db").touch()
-    with pytest.raises(BadConfig, match="is not what a restore of this version has written"):
+    with pytest.raises(BadConfig, match="was not written by a restore of this version"):
         restored_in(tmp_path)

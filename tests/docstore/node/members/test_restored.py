@@ -88,8 +88,8 @@ async def test_slots_that_others_hold_go_at_the_founding(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"join": ("http://h:9",), "bootstrap": ()}, "it founds a group, and joins none"),
-        ({"standby": True, "bootstrap": ()}, "it founds a group, and joins none"),
+        ({"join": ("http://h:9",), "bootstrap": ()}, "it must found a group"),
+        ({"standby": True, "bootstrap": ()}, "it must found a group"),
         ({"slots": 16}, "of a group with 8 slots, not 16"),
     ],
 )
