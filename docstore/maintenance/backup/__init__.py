@@ -1,14 +1,14 @@
-"""Backups of a group: its logs up to a cut, in files, and the disks of a new group made of them.
+"""Backups: the logs of a group up to a cut, in files, from which a new group can be made.
 
-    manifest.py     what belongs to a backup, and which one it goes on from
+    manifest.py     content of a backup, and its predecessor in the chain
     directory.py    a chain of backups on disk: written durably, read in order
-    taking.py       from the nodes of a group that runs into a directory
-    verifying.py    is all of it there, and as it was written
-    anew.py         what a new group may not take over as it stands
-    restoring.py    from a directory into the data directory of a node that was never started
+    taking.py       reads a backup from a running group into a directory
+    verifying.py    checks that a chain is complete and undamaged
+    anew.py         documents that a new group must reset: topics and offsets
+    restoring.py    makes the data directory of a founder from a chain
 
 `reads/blocks.py` is the format of rows in a file.
 
-A backup holds rows, and a cut says up to which (decision 61). The first of a directory has all that
-is kept of each slot; the next ones have what came since.
+The first backup of a directory has all rows that the group keeps up to its cut; each next one has
+the rows since the one before (decision 61).
 """

@@ -1,8 +1,8 @@
-"""What a new group may not take over as it is: topics and offsets, whose records it lacks. Pure.
+"""Documents that a restored group must reset: topics and offsets, whose records it lacks. Pure.
 
-Records are in no backup. A topic gets another incarnation, which is how a topic that was made again
-under its name is told from the one before: its partitions are made anew, and begin empty. How far a
-group has read is forgotten with them; the tokens of those who may commit go on.
+A backup has no records. A topic gets a new incarnation, as if it was deleted and created again: its
+partitions are created anew and begin empty. The committed offsets of consumer groups are reset, but
+their fencing tokens continue.
 """
 
 import hashlib
@@ -18,15 +18,14 @@ INCARNATION_CHARACTERS = 32
 
 
 def is_of_records(link: str) -> bool:
-    """Say whether a document speaks of records, so that a new group begins it anew."""
+    """Say whether a new group must reset a document: it refers to records."""
     return is_topic(link) or is_of_offsets(link.rpartition("/")[0])
 
 
 def begun_anew(row: Row, origin: str) -> bytes | None:
-    """Return the state with which a document begins in a new group; None: as it is.
+    """Return the state of a document in a new group; None: unchanged.
 
-    row: its newest, of a link that `is_of_records`. origin: the id of the backup, so that all
-    founders write the same.
+    row: its newest one. origin: the id of the backup, so that all founders write the same.
     """
     if row.deleted:
         return None
@@ -42,9 +41,9 @@ def begun_anew(row: Row, origin: str) -> bytes | None:
 
 
 def next_row(row: Row, state: bytes, *, n: int, epoch: int, owner: str, updated_us: int) -> Row:
-    """Return the version that follows a row, under another term.
+    """Return the version after a row, under another ballot.
 
-    Whose operation it was stays: that is where a document remembers its fences.
+    It keeps the row's operation, in which a document remembers its fences.
     """
     version = row.version + 1
     return row._replace(

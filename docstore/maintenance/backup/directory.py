@@ -1,11 +1,11 @@
-"""A chain of backups in a directory: 000001, 000002, ... and one that may be unfinished.
+"""A chain of backups in a directory: 000001, 000002, ... and perhaps an unfinished one.
 
-    000001/manifest.json                 what is in it, written last
-    000001/slots-00000-00015             blocks, each behind its length in four bytes
-    000002.unfinished/plan.json          what is being written
+    000001/manifest.json                 its content, written last
+    000001/slots-00000-00015             blocks, each after its length in four bytes
+    000002.unfinished/plan.json          the manifest of an unfinished backup
 
-Whatever stands under its last name is whole and durable: files are written under another one,
-synced, and renamed, and so is the directory of a backup.
+A file or directory under its final name is complete and durable: it is written under another name,
+synced, and renamed.
 """
 
 import fcntl
@@ -27,7 +27,7 @@ BLOCK_BYTES_MAX = 1 << 28
 
 
 def numbered(directory: Path) -> list[tuple[int, Path]]:
-    """Return the whole backups of a directory, in order."""
+    """Return the finished backups of a directory, in order."""
     found = [
         each
         for each in directory.iterdir()
@@ -37,7 +37,7 @@ def numbered(directory: Path) -> list[tuple[int, Path]]:
 
 
 def manifests_in(directory: Path) -> list[Manifest]:
-    """Return what the whole backups of a directory say of themselves. Raises BadBackup, OSError."""
+    """Return the manifests of the finished backups of a directory. Raises BadBackup, OSError."""
     manifests = []
     for number, path in numbered(directory):
         manifest = manifest_in(path / MANIFEST)
@@ -52,26 +52,25 @@ def manifest_in(file: Path) -> Manifest:
     try:
         return unpack_manifest(file.read_bytes(), str(file))
     except FileNotFoundError:
-        raise BadBackup(f"{file} is missing: this backup is not whole") from None
+        raise BadBackup(f"{file} is missing: this backup is incomplete") from None
 
 
 def place_of(directory: Path, number: int) -> Path:
-    """Return where a backup lies once it is whole."""
+    """Return the directory of a finished backup."""
     return directory / f"{number:06}"
 
 
 def unfinished(directory: Path, number: int) -> Path:
-    """Return where a backup lies while it is written."""
+    """Return the directory of an unfinished backup."""
     return directory / f"{number:06}{UNFINISHED}"
 
 
 def part_name(first: int, last: int) -> str:
-    """Return the name of the file of some slots."""
     return f"slots-{first:05}-{last:05}"
 
 
 def make(path: Path) -> None:
-    """Make a directory whose name is durable; those above it as well. Raises OSError."""
+    """Create a directory and its parents durably. Raises OSError."""
     if not path.is_dir():
         make(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
@@ -79,7 +78,7 @@ def make(path: Path) -> None:
 
 
 def put(file: Path, content: bytes) -> None:
-    """Write a small file, or replace it: the old content or the new one is there."""
+    """Write or replace a small file atomically and durably."""
     new = file.with_name(file.name + NEW)
     with new.open("wb") as opened:
         opened.write(content)
@@ -90,7 +89,7 @@ def put(file: Path, content: bytes) -> None:
 
 
 def finish(directory: Path, manifest: Manifest) -> Path:
-    """Make an unfinished backup a whole one, now that all its parts are; return where it lies."""
+    """Finish a backup whose files are complete; return its directory."""
     path, place = unfinished(directory, manifest.number), place_of(directory, manifest.number)
     put(path / MANIFEST, manifest.pack())
     (path / PLAN).unlink(missing_ok=True)
@@ -100,7 +99,7 @@ def finish(directory: Path, manifest: Manifest) -> Path:
 
 
 def sync(directory: Path) -> None:
-    """Make names in a directory durable."""
+    """Make the names in a directory durable."""
     opened = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(opened)
@@ -110,17 +109,17 @@ def sync(directory: Path) -> None:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Keep a second one from writing to a directory. Raises BadBackup."""
+    """Lock a directory against other writers. Raises BadBackup."""
     with (directory / LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BadBackup(f"{directory} is being written to by another backup") from None
+            raise BadBackup(f"{directory} is in use by another backup: wait for its end") from None
         yield
 
 
 class PartWriter:
-    """A file of blocks, under its last name once `finish` has returned; gone if it is not."""
+    """A file of blocks. It has its final name once `finish` has returned; else it is deleted."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -130,7 +129,6 @@ class PartWriter:
         self.length = 0
 
     def __enter__(self) -> Self:
-        """Open it. Raises OSError."""
         self._opened = self._new.open("wb")
         return self
 
@@ -143,7 +141,6 @@ class PartWriter:
 
     @property
     def sha256(self) -> str:
-        """Return the sum of what was written."""
         return self._sum.hexdigest()
 
     def finish(self) -> None:
@@ -159,14 +156,13 @@ class PartWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it, and take back what is not finished."""
-        with suppress(OSError):  # What could not be flushed has been told of.
+        with suppress(OSError):  # A failed flush was reported by `add` or `finish`.
             self._opened.close()
         self._new.unlink(missing_ok=True)
 
 
 class PartReader:
-    """The blocks of a file, whose sum and length are known once all were read."""
+    """Reads the blocks of a file; its checksum and length are known once all were read."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -183,20 +179,19 @@ class PartReader:
             while head := opened.read(LENGTH):
                 length = int.from_bytes(head, "big")
                 if len(head) < LENGTH or length > BLOCK_BYTES_MAX:
-                    raise BadBackup(f"{self._file} is not what was written, or is cut off")
+                    raise BadBackup(f"{self._file} is damaged or truncated")
                 block = opened.read(length)
                 if len(block) < length:
-                    raise BadBackup(f"{self._file} is cut off")
+                    raise BadBackup(f"{self._file} is truncated")
                 self._sum.update(head + block)
                 self.length += LENGTH + length
                 yield block
 
     @property
     def sha256(self) -> str:
-        """Return the sum of what was read."""
         return self._sum.hexdigest()
 
     def insist_on(self, part: BackupFile) -> None:
-        """Raise BadBackup unless what was read is what was written."""
+        """Raise BadBackup unless length and checksum are those of the manifest."""
         if (self.length, self.sha256) != (part.length, part.sha256):
-            raise BadBackup(f"{self._file} is not what was written: its sum is another one")
+            raise BadBackup(f"{self._file} is damaged: its checksum is wrong")

@@ -1,6 +1,6 @@
-"""What a backup says of itself: of which group and up to where, in which files, after which one.
+"""The manifest of a backup: its group, cut, files, and predecessor.
 
-It is written last, so that a backup with a manifest is whole, and vouches for itself by a sum.
+It is written last, so a backup with a manifest is complete. It has a checksum of its own.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class BackupFile:
-    """A file: some slots' rows. length: in bytes. sha256: in hex."""
+    """File with the rows of some slots. length: in bytes. sha256: in hex."""
 
     name: str
     first_slot: int
@@ -29,53 +29,52 @@ class BackupFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One backup of a chain. Before its parts are known it is the plan of one."""
+    """Manifest of one backup of a chain; without parts it is the plan of one."""
 
     id: str
     number: int
-    """Its place in the chain, from 1 on."""
+    """Place in the chain, from 1 on."""
     previous: str = ""
-    """The id of the one before, which has the rows that this one goes on from."""
+    """Id of the backup before; "" for the first."""
     group: str
-    """The id of the group that it is of."""
+    """Id of the group."""
     slots: int
     cut: str
-    """The token that nodes understand; `ends` says the same."""
+    """Token of the cut, whose positions are `ends`."""
     ends: tuple[int, ...]
-    """By slot: rows up to this one are in the chain."""
+    """Last row in the chain, by slot."""
     epoch: int
-    """No row was written under a greater one."""
+    """Greatest epoch of a row."""
     as_of: str
     began_us: int
     stored_protocol: int
-    """What protocols up to this one have added to rows, there may be: see rule M7."""
+    """Greatest protocol whose additions rows may have (rule M7)."""
     docstore: str
-    """Which version took it."""
+    """Version of docstore that took the backup."""
     parts: tuple[BackupFile, ...] = ()
     format: int = FORMAT
 
     @property
     def rows(self) -> int:
-        """Return how many rows its files have."""
+        """Return the number of rows in its files."""
         return sum(part.rows for part in self.parts)
 
     @property
     def length(self) -> int:
-        """Return how many bytes its files have."""
+        """Return the bytes of its files."""
         return sum(part.length for part in self.parts)
 
     def with_parts(self, parts: Sequence[BackupFile]) -> "Manifest":
-        """Return the manifest of a backup of which this was the plan."""
+        """Return the manifest of a finished backup from this plan."""
         return replace(self, parts=tuple(sorted(parts, key=lambda part: part.first_slot)))
 
     def pack(self) -> bytes:
-        """Return it as a file holds it."""
         said = asdict(self)
         return orjson.dumps({**said, "sha256": _sum(said)}, option=orjson.OPT_INDENT_2) + b"\n"
 
 
 def unpack_manifest(packed: bytes, name: str) -> Manifest:
-    """Return the manifest of a file. name: of the file, for errors. Raises BadBackup."""
+    """Parse a manifest. name: of its file, for errors. Raises BadBackup."""
     try:
         said: dict[str, Any] = orjson.loads(packed)
         if said["format"] != FORMAT:
@@ -87,19 +86,19 @@ def unpack_manifest(packed: bytes, name: str) -> Manifest:
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         raise BadBackup(f"{name} is no manifest of a backup") from None
     if found.pack() != packed:
-        raise BadBackup(f"{name} is not what was written")
+        raise BadBackup(f"{name} is damaged: its checksum is wrong")
     return found
 
 
 def insist_on_chain(manifests: Sequence[Manifest]) -> None:
-    """Raise BadBackup unless these go on from each other, from the first one on."""
+    """Raise BadBackup unless each backup continues the one before it, from the first on."""
     before: Manifest | None = None
     for number, each in enumerate(manifests, 1):
         name = f"backup {each.number}"
         if each.number != number:
-            raise BadBackup(f"{name} stands where number {number} should: one is missing")
+            raise BadBackup(f"{name} is where number {number} should be: one is missing")
         if each.previous != (before.id if before else ""):
-            raise BadBackup(f"{name} does not go on from the one before it")
+            raise BadBackup(f"{name} does not continue the one before it")
         if before and (each.group, each.slots) != (before.group, before.slots):
             raise BadBackup(f"{name} is of another group than the one before it")
         if before and any(now < then for now, then in zip(each.ends, before.ends, strict=True)):

@@ -1,11 +1,11 @@
-"""The data directory of a founder, made of a chain of backups: for a node that was never started.
+"""Makes the data directory of a founder from a chain of backups.
 
-Each slot's log is as it was at the last cut, row by row, with the numbers that it had. On top lies
-a term that no node has had, under an epoch that the old group will not come to: whoever goes on
-writes under a greater one. The disk has a name of its own, and the group that it founds as well
-(`maintenance/restored.py`), so neither is ever taken for what the backup was made of.
+Each slot's log has the rows of the last cut, with their numbers. At its end a ballot is recorded
+that no node ever had, under an epoch that the old group will not reach: owners of the new group
+write under greater ones. The disk and the new group get new ids (`maintenance/restored.py`), so
+neither is mistaken for the original.
 
-The file gets its name last. Until then no node starts here, and a restore begins anew.
+The file gets its final name last. Until then no node starts here, and a restore begins anew.
 """
 
 import os
@@ -34,20 +34,20 @@ from docstore.storage.writing import Writer, node_line
 from docstore.wire.link_messages import PROTOCOL
 
 RESTORE = "restore"
-"""Owner of the last term of each log. A node may have this name too: its epoch is another one."""
+"""Owner in the last ballot of each log. A node may have this name, but never this epoch."""
 JUMP = 1_000_000
-"""Added to the greatest epoch of a backup: so many terms the old group has left after it."""
+"""Number added to the greatest epoch of a backup: epochs that the old group may still use."""
 CACHE_KIB = 64 << 10
 HARMLESS = frozenset({"lost+found"})
-"""What a directory has that is a disk of its own."""
+"""Names that an empty file system has in its root."""
 
 Tell = Callable[[Manifest, BackupFile], None]
-"""Told of each file that has been taken in."""
+"""Called after each restored file."""
 
 
 @dataclass(slots=True)
 class _RestoredLog:
-    """What is known of a slot so far."""
+    """State of a slot from the chunks read so far."""
 
     kept: int = 0
     floor: int = -1
@@ -56,9 +56,9 @@ class _RestoredLog:
     ballots: Ballots = ()
 
     def extend(self, stretch: LogChunk, *, is_first: bool) -> None:
-        """Take the next rows; they have been held against each other already.
+        """Add the next rows, which were verified before.
 
-        is_first: the slot is read from its beginning, which says what had been let go of.
+        is_first: the slot is read from its beginning, so the chunk says what was compacted.
         """
         if is_first:
             self.kept, self.floor = stretch.kept, stretch.floor
@@ -66,13 +66,12 @@ class _RestoredLog:
             self.add(row)
 
     def add(self, row: Row) -> None:
-        """Take the next row."""
         if not self.ballots or self.ballots[-1][0] != row.ballot:
             self.ballots = ballot_added(self.ballots, row.ballot, row.n)
         self.end, self.updated_us = row.n, row.updated_us
 
     def record(self, slot: int, ballot: Ballot, end: int) -> SlotRecord:
-        """Return what the disk keeps of the slot. end: up to where rows are of the old group."""
+        """Return the record of the slot. end: the last row of the old group."""
         return SlotRecord(
             slot,
             promised=ballot,
@@ -86,21 +85,21 @@ class _RestoredLog:
 
 @dataclass(slots=True)
 class _Group:
-    """What is known of all slots so far."""
+    """State of all slots from the blocks read so far."""
 
     logs: dict[int, _RestoredLog] = field(default_factory=dict)
     of_records: dict[str, Row] = field(default_factory=dict)
-    """The newest rows of documents that begin anew."""
+    """Newest rows of documents that must be reset."""
     branches: int = 0
 
     def take(self, block: Block, before: Manifest | None, *, is_last: bool) -> list[Write]:
-        """Return what is to be written of a block. before: the backup before its own."""
+        """Return the writes of a block. before: the backup before the block's own."""
         rows = [row for stretch in block.log for row in stretch.rows]
         for stretch in block.log:
             is_first = before is None or before.ends[stretch.slot] == 0
             self.logs.setdefault(stretch.slot, _RestoredLog()).extend(stretch, is_first=is_first)
         self.of_records.update((row.link, row) for row in rows if is_of_records(row.link))
-        # What has no log is in each backup as a whole.
+        # Each backup has all branches.
         branches = block.branches if is_last else ()
         return [*([Append(rows)] if rows else []), *map(self._arrive, branches)]
 
@@ -109,7 +108,7 @@ class _Group:
         return Arrive(branch.row._replace(n=self.branches), BranchStatus(branch.standing))
 
     def finish(self, last: Manifest, ballot: Ballot) -> Iterator[Write]:
-        """Yield what is to be written at the end: what begins anew, and the slots' records."""
+        """Yield the last writes: the documents that are reset, and the records of slots."""
         epoch, owner = ballot
         for row in self.of_records.values():
             state = begun_anew(row, last.id)
@@ -126,10 +125,9 @@ class _Group:
 def restore(
     directory: Path, data: Path, tell: Tell = lambda manifest, part: None
 ) -> tuple[Restored, int]:
-    """Make a data directory of the backups in a directory; return of what, and how many rows.
+    """Restore a chain of backups into a data directory; return its origin, and the rows written.
 
-    Raises BadBackup, BadConfig, DiskFull, StoreBroken, OSError; then the directory is as empty as
-    it was.
+    Raises BadBackup, BadConfig, DiskFull, StoreBroken, OSError, after emptying the data directory.
     """
     chain = chain_in(directory)
     last = chain[-1]
@@ -137,7 +135,7 @@ def restore(
     _insist_on_empty(data)
     if last.stored_protocol > PROTOCOL:
         raise BadBackup(
-            f"{directory} has what protocol {last.stored_protocol} has added, and this version"
+            f"{directory} has additions of protocol {last.stored_protocol}, and this version"
             f" reads up to {PROTOCOL}: restore it with the version that wrote it, or a later one"
         )
     restored = Restored(last.id, last.group, last.slots, last.cut, last.stored_protocol)
@@ -157,8 +155,8 @@ def restore(
 
 
 def _insist_on_empty(data: Path) -> None:
-    """Raise BadConfig if there is anything but a restore that came to no end."""
-    if unfinished_in(data).exists():  # It may have come as far as to say what it is of.
+    """Raise BadConfig if the directory has more than an unfinished restore, which is deleted."""
+    if unfinished_in(data).exists():
         forget(data)
         _remove(unfinished_in(data))
     there = sorted({each.name for each in data.iterdir()} - HARMLESS)
@@ -167,12 +165,12 @@ def _insist_on_empty(data: Path) -> None:
 
 
 def _written(file: Path, directory: Path, chain: Sequence[Manifest], tell: Tell) -> int:
-    """Fill the file; return how many rows it has of the group."""
+    """Fill the file; return the number of its rows."""
     ballot = (max(each.epoch for each in chain) + JUMP, RESTORE)
     group, rows = _Group(), 0
     os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with translating(), closing(sqlite3.connect(file, isolation_level=None)) as connection:
-        configure(connection, CACHE_KIB, "OFF", writes=True)  # It is synced once it is whole.
+        configure(connection, CACHE_KIB, "OFF", writes=True)  # Synced once, at the end.
         writer = Writer(connection, Path(f"{file}-wal"))
         writer.prepare(uuid.uuid4().hex)
         for before, manifest in zip([None, *chain], chain, strict=False):

@@ -1,8 +1,8 @@
-"""A backup of a group that runs: its slots up to a cut, read from whichever replicas answer.
+"""Takes a backup of a running group: its slots up to a cut, read from any replicas.
 
-Rows up to a cut never change, so each page may come from another replica, and what was interrupted
-goes on at the same cut. A named snapshot keeps the nodes from letting go of what is still to be
-read; it stays for the next backup, which reads on from this cut.
+Rows up to a cut never change, so each page may come from another replica, and an interrupted backup
+continues at the same cut. A named snapshot keeps the nodes from compacting rows that are not read
+yet; it stays for the next backup, which reads the rows after this cut.
 """
 
 import asyncio
@@ -29,31 +29,31 @@ from docstore.reads.blocks import BadBackup, unpack_block
 
 ROWS, SNAPSHOTS = "/core/backup/rows", "/core/snapshots"
 PARTS = 64
-"""Files of a backup: what an interrupted one loses at the most is one of them."""
+"""Number of files of a backup: an interrupted one reads at most IN_FLIGHT of them again."""
 IN_FLIGHT = 4
 ATTEMPTS = 8
 PAUSE_S = 0.25
 CUT_TIMEOUT_S, PAGE_TIMEOUT_S = 30.0, 60.0
 HOLD_S_MIN = 86_400.0
-"""For so long a snapshot is kept while a backup runs."""
+"""Least seconds for which the snapshot of a running backup is kept."""
 KINDS = ("log", "branches")
 ELSEWHERE = (421, 425, 429)
 """Statuses of a node that cannot answer now or for these slots: another node can."""
 
 Tell = Callable[[BackupFile], None]
-"""Told of each file that is there, those of an earlier run as well."""
+"""Called for each file, those of an earlier run included."""
 
 
 class BackupFailed(Exception):
-    """A backup cannot be taken, or not go on; what there is of it is not whole."""
+    """A backup cannot be taken or continued; it stays unfinished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupRequest:
-    """How a backup is to be taken.
+    """Options of a backup.
 
-    as_of: a barrier, latest, or a time. rows_per_second: 0 for as fast as it goes. hold_s: for so
-    long the group keeps the history that the next backup needs; 0: there will be none.
+    as_of: "barrier", "latest", or a time. rows_per_second: greatest speed, 0 for no limit.
+    hold_s: seconds for which the group keeps the history for the next backup; 0: none is planned.
     """
 
     as_of: str = "barrier"
@@ -64,8 +64,8 @@ class BackupRequest:
 async def take(client: Client, directory: Path, wanted: BackupRequest, tell: Tell) -> Manifest:
     """Add a backup to a directory; return its manifest.
 
-    Raises BackupFailed, BadBackup, ClientError, OSError; whatever happens, what is not whole does
-    not look as if it were, and the next call goes on from it.
+    Raises BackupFailed, BadBackup, ClientError, OSError: then the backup stays unfinished, and the
+    next call continues it.
     """
     places.make(directory)
     with places.locked(directory):
@@ -86,7 +86,7 @@ async def take(client: Client, directory: Path, wanted: BackupRequest, tell: Tel
 async def _planned(
     client: Client, directory: Path, wanted: BackupRequest, before: Manifest | None
 ) -> Manifest:
-    """Return the plan of an unfinished backup, or a new one, at a cut of now."""
+    """Return the plan of the unfinished backup, or a new one at the current cut."""
     number = before.number + 1 if before else 1
     unfinished = places.unfinished(directory, number)
     if (unfinished / places.PLAN).exists():
@@ -114,7 +114,7 @@ async def _planned(
 
 
 async def _cut(client: Client, as_of: str) -> dict[str, Any]:
-    """Return a cut, and where each slot stands at it. A barrier may take some attempts."""
+    """Return the page of a cut, with the position of each slot."""
     path = f"/core/spark/plan?asOf={quote(as_of, safe='')}"
     patience = {"Docstore-Timeout-Ms": f"{CUT_TIMEOUT_S * 1000:.0f}"}
     _, _, content = await client.request("GET", path, headers=patience, wait_s=CUT_TIMEOUT_S)
@@ -123,7 +123,7 @@ async def _cut(client: Client, as_of: str) -> dict[str, Any]:
 
 
 async def _stored_protocol(client: Client) -> int:
-    """Return which forms rows may have that were written before this is asked."""
+    """Return the greatest protocol whose additions rows may have (rule M7)."""
     page = await client.json("GET", "/core/node-groups/default")
     return int(page["configuration"]["storedProtocol"])
 
@@ -136,7 +136,7 @@ def _snapshot_of(manifest: Manifest) -> str:
 
 
 async def _hold(client: Client, plan: Manifest, seconds: float) -> None:
-    """Have the group keep what this cut needs, for so long from now."""
+    """Have the group keep the history of this cut for some seconds from now."""
     until = int((time.time() + seconds) * 1e6)
     page = {"cut": plan.cut, "documentExpirationTimeMicros": until}
     await client.json("PUT", _snapshot_of(plan), page)
@@ -145,7 +145,7 @@ async def _hold(client: Client, plan: Manifest, seconds: float) -> None:
 async def _let_go(client: Client, taken: Manifest, before: Manifest | None, hold_s: float) -> None:
     """Keep the history from this cut on for the next backup, and none before it.
 
-    The backup is whole by now; what nobody can be told ends when its time is over.
+    The backup is finished: a snapshot that cannot be deleted expires.
     """
     with suppress(ClientError):
         if hold_s:
@@ -161,7 +161,7 @@ async def _let_go(client: Client, taken: Manifest, before: Manifest | None, hold
 
 
 class _Taking:
-    """Reads the slots of a plan, some files at a time."""
+    """Reads the slots of a plan, IN_FLIGHT files at a time."""
 
     def __init__(
         self,
@@ -180,11 +180,11 @@ class _Taking:
         self._tell = tell
         self._layout: Mapping[str, Any] = {}
         self._unreachable: set[str] = set()
-        """URLs where nobody took a connection: not tried for each file anew."""
+        """URLs that refused a connection: they are not tried again for each file."""
         self._parts: list[BackupFile] = []
 
     async def run(self) -> list[BackupFile]:
-        """Return the parts, all of which are there then."""
+        """Write all files; return them."""
         await self._look_around()
         size = -(-self._plan.slots // PARTS)
         firsts = iter(range(0, self._plan.slots, size))
@@ -200,21 +200,21 @@ class _Taking:
                 for _ in range(IN_FLIGHT):
                     group.create_task(work())
         except ExceptionGroup as errors:
-            raise errors.exceptions[0] from None  # The first has ended the others.
+            raise errors.exceptions[0] from None  # The first one cancelled the others.
         return self._parts
 
     async def _look_around(self) -> None:
-        """Learn who holds which slots. Raises BackupFailed if this is another group."""
+        """Read the replicas of the slots. Raises BackupFailed if this is another group."""
         self._layout = await self._client.json("GET", "/core/spark/layout")
         found, group = self._layout["clusterId"], self._plan.group
         if found != group:
             raise BackupFailed(f"this is group {found}, and {self._path} is of {group}")
 
     async def _part(self, first: int, slots: int) -> BackupFile:
-        """Return a file: one that was there, or a new one, from whoever can give it."""
+        """Return the file of an earlier run, or write it, from any replica that answers."""
         file = self._path / places.part_name(first, first + slots - 1)
         if file.exists():
-            with suppress(BadBackup):  # Then it is written anew.
+            with suppress(BadBackup):  # A damaged file is written anew.
                 return self._found(file, first, slots)
         last: Exception
         for attempt in range(ATTEMPTS):
@@ -223,8 +223,8 @@ class _Taking:
             except RequestFailed as error:
                 if error.status == 410:
                     raise BackupFailed(
-                        f"{error.problem.get('detail')}: history that this backup needs was let"
-                        " go of; begin anew in an empty directory"
+                        f"{error.problem.get('detail')}: history that this backup needs was"
+                        " compacted; begin anew in an empty directory"
                     ) from None
                 if error.status < 500 and error.status not in ELSEWHERE:
                     raise
@@ -236,7 +236,7 @@ class _Taking:
         raise BackupFailed(f"slots {first} to {first + slots - 1} cannot be read: {last}")
 
     def _found(self, file: Path, first: int, slots: int) -> BackupFile:
-        """Return what an earlier run has written. Raises BadBackup."""
+        """Return the file of an earlier run. Raises BadBackup."""
         reader, check, rows = PartReader(file), self._check(first, slots), 0
         for packed in reader:
             block = unpack_block(packed)
@@ -270,7 +270,7 @@ class _Taking:
         writer: PartWriter,
         check: PartCheck,
     ) -> int:
-        """Write what a node has of some slots; return how many rows."""
+        """Write the rows of some slots from one node; return their number."""
         asked: dict[str, Any] = {"ranges": ranges, "of": kind, "job": f"backup-{self._plan.id}"}
         if self._rate:
             asked["rowsPerSecond"] = self._rate / min(IN_FLIGHT, len(self._layout["nodes"]))
@@ -287,7 +287,7 @@ class _Taking:
                 return rows
 
     async def _page(self, url: str, body: bytes) -> dict[str, Any]:
-        """Return what a node answers. Raises ClientError."""
+        """Return a page from a node. Raises ClientError."""
         try:
             _, _, content = await self._client.once(
                 url, "POST", ROWS, body, JSON, timeout_s=PAGE_TIMEOUT_S
@@ -299,9 +299,9 @@ class _Taking:
         return page
 
     def _by_holder(self, slots: Sequence[int], attempt: int) -> dict[str, list[int]]:
-        """Return the URL of a node -> the slots to be read there, others with each attempt.
+        """Return URL of a node -> slots to read there; another node with each attempt.
 
-        In the end those are asked that the user has named, should the others not be reached.
+        The last attempts ask the nodes that the user named, in case the others are unreachable.
         """
         nodes, replicas = self._layout["nodes"], self._layout["replicas"]
         turn = slots[0] // len(slots) + attempt

@@ -1,4 +1,4 @@
-"""Is all of a directory's backups there, and as it was written? Without a node."""
+"""Checks that the backups of a directory are complete and undamaged, without a node."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -8,14 +8,14 @@ from docstore.maintenance.backup.manifest import BackupFile, Manifest, insist_on
 from docstore.reads.blocks import BadBackup, Block, Coverage, unpack_block
 
 Tell = Callable[[Manifest, BackupFile], None]
-"""Told of each file that was read."""
+"""Called after each verified file."""
 
 
 def chain_in(directory: Path) -> list[Manifest]:
-    """Return the backups of a directory, which go on from each other. Raises BadBackup, OSError."""
+    """Return the backups of a directory, which form a chain. Raises BadBackup, OSError."""
     manifests = manifests_in(directory) if directory.is_dir() else []
     if not manifests:
-        raise BadBackup(f"{directory} holds no whole backup")
+        raise BadBackup(f"{directory} holds no finished backup")
     insist_on_chain(manifests)
     return manifests
 
@@ -34,9 +34,9 @@ def verify(directory: Path, tell: Tell = lambda manifest, part: None) -> list[Ma
 def blocks_of(
     directory: Path, manifest: Manifest, part: BackupFile, before: Manifest | None
 ) -> Iterator[Block]:
-    """Yield what is in a file; at its end all of it is known to be whole. Raises BadBackup.
+    """Yield the blocks of a file, verified once all were read. Raises BadBackup.
 
-    before: the backup that this one goes on from.
+    before: the backup before this one in the chain.
     """
     file = place_of(directory, manifest.number) / part.name
     reader = PartReader(file)
@@ -57,30 +57,29 @@ def blocks_of(
 
 
 class PartCheck:
-    """Holds the blocks of a file against the slots that it is to have."""
+    """Checks the blocks of a file against the slots and rows that it must have."""
 
     def __init__(
         self, first: int, slots: int, ends: Sequence[int], after: Sequence[int] = ()
     ) -> None:
-        """ends, after: by slot, up to where its rows are here, and in earlier backups."""
+        """ends, after: last row in this backup, and in the one before, by slot."""
         self._slots = {
             slot: Coverage(slot, after[slot] if after else 0, ends[slot])
             for slot in range(first, first + slots)
         }
 
     def add(self, block: Block) -> None:
-        """Take a block. Raises BadBackup."""
         for stretch in block.log:
             self._of(stretch.slot).add(stretch)
         for branch in block.branches:
             self._of(branch.row.slot)
 
     def end(self) -> None:
-        """Raise BadBackup unless all rows have come."""
+        """Raise BadBackup unless all rows were added."""
         for coverage in self._slots.values():
             coverage.end()
 
     def _of(self, slot: int) -> Coverage:
         if slot not in self._slots:
-            raise BadBackup(f"slot {slot} is not of this file")
+            raise BadBackup(f"slot {slot} does not belong to this file")
         return self._slots[slot]

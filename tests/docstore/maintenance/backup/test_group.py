@@ -301,7 +301,7 @@ def test_history_is_let_go_of_behind_what_backups_need(group: LocalCluster, tmp_
     asyncio.run(backed_up(loose))
     asyncio.run(backed_up(held, 3_600.0))
     asyncio.run(compacted(group))
-    with pytest.raises(BackupFailed, match="was let go of; begin anew in an empty directory"):
+    with pytest.raises(BackupFailed, match="was compacted; begin anew in an empty directory"):
         asyncio.run(backed_up(loose))
     taken = asyncio.run(backed_up(held))
     assert verify(held)[-1] == taken

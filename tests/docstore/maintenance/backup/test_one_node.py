@@ -121,14 +121,14 @@ def test_commands_say_what_is_wrong_in_one_line(group: LocalCluster, tmp_path: P
 
     early = ("backup", "create", str(backups), "--url", url, "--as-of", "2020-01-01T00:00:00Z")
     assert "is before the last backup" in told(*early)
-    assert "holds no whole backup" in told("backup", "verify", str(tmp_path / "nowhere"))
-    assert "holds no whole backup" in told("restore", str(tmp_path), "--data", str(tmp_path / "d"))
+    assert "no finished backup" in told("backup", "verify", str(tmp_path / "nowhere"))
+    assert "no finished backup" in told("restore", str(tmp_path), "--data", str(tmp_path / "d"))
     with LocalCluster(1, tmp_path / "other", ["--slots", str(SLOTS)]) as other:
         assert "this is group" in told("backup", "create", str(backups), "--url", other.urls[0])
     assert "is not empty" in told("restore", str(backups), "--data", str(group.nodes[0].data))
     part = next(place_of(backups, 1).glob("slots-*"))
     part.write_bytes(part.read_bytes()[:-2])
-    assert f"{part} is cut off" in told("backup", "verify", str(backups))
+    assert f"{part} is truncated" in told("backup", "verify", str(backups))
 
 
 def test_the_groups_history_is_held_for_the_next_backup_only(
@@ -168,7 +168,7 @@ def test_a_full_disk_ends_a_backup_that_goes_on_later(
     assert "No space left" in errors
     assert [each.name for each in backups.iterdir() if each.is_dir()] == ["000001.unfinished"]
     assert not list(backups.glob("*/*.new"))
-    assert "holds no whole backup" in run("backup", "verify", str(backups))[2]
+    assert "no finished backup" in run("backup", "verify", str(backups))[2]
     shutil.copytree(backups, tmp_path / "wider")
     begun = manifest_in(unfinished(tmp_path / "wider", 1) / "plan.json")
     some = next(unfinished(tmp_path / "wider", 1).glob("slots-*"))

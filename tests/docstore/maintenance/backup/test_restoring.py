@@ -199,7 +199,7 @@ def test_a_damaged_backup_leaves_nothing(chain: Chain, tmp_path: Path) -> None:
     file = place_of(chain.directory, 2) / "slots-00004-00007"
     whole = file.read_bytes()
     file.write_bytes(whole[:-1])
-    with pytest.raises(BadBackup, match="cut off"):
+    with pytest.raises(BadBackup, match="truncated"):
         restore(chain.directory, tmp_path / "data")
     assert list((tmp_path / "data").iterdir()) == []
     file.write_bytes(whole)

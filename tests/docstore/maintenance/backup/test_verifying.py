@@ -91,7 +91,7 @@ def test_a_block_that_is_there_twice_is_noticed(chain: Chain) -> None:
 
 def test_no_backup_may_be_missing_between_two(chain: Chain) -> None:
     place_of(chain.directory, 2).rename(chain.directory / "elsewhere")
-    assert "backup 3 stands where number 2 should" in told(chain.directory)
+    assert "backup 3 is where number 2 should be" in told(chain.directory)
 
 
 def test_later_backups_may_be_left_out(chain: Chain) -> None:
@@ -113,7 +113,7 @@ def test_a_manifest_may_not_be_edited(chain: Chain) -> None:
     page = json.loads(file.read_bytes())
     page["previous"] = "0" * 32
     file.write_text(json.dumps(page))
-    assert f"{file} is not what was written" in told(chain.directory)
+    assert f"{file} is damaged: its checksum is wrong" in told(chain.directory)
 
 
 def test_a_format_of_a_later_version_is_named(chain: Chain) -> None:
@@ -126,8 +126,8 @@ def test_a_format_of_a_later_version_is_named(chain: Chain) -> None:
 def test_what_is_not_whole_is_none(tmp_path: Path, left: list[str]) -> None:
     for name in left:
         (tmp_path / f"000001.{name}").mkdir()
-    assert "holds no whole backup" in told(tmp_path)
-    assert "holds no whole backup" in told(tmp_path / "nowhere")
+    assert "holds no finished backup" in told(tmp_path)
+    assert "holds no finished backup" in told(tmp_path / "nowhere")
 
 
 def test_a_backup_may_not_lie_under_anothers_number(chain: Chain) -> None:
@@ -202,7 +202,7 @@ def test_a_tombstone_that_goes_between_two_pages_is_missed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "until", "stretches", "why"),
+    ("after", "until", "chunks", "why"),
     [
         (0, 3, [(0, -1, [1, 3])], "row 3 follows on 1"),
         (0, 3, [(0, -1, [2, 3])], "row 2 follows on 0"),
@@ -216,7 +216,7 @@ def test_a_tombstone_that_goes_between_two_pages_is_missed() -> None:
     ],
 )
 def test_a_hole_is_noticed(
-    after: int, until: int, stretches: list[tuple[int, int, list[int]]], why: str
+    after: int, until: int, chunks: list[tuple[int, int, list[int]]], why: str
 ) -> None:
     with pytest.raises(BadBackup, match=f"slot 0: {why}"):
-        covered(after, until, *stretches)
+        covered(after, until, *chunks)
