@@ -44,7 +44,6 @@ LIMITS = {
     "docstore/client": 10,
     "docstore/config.py": 11,
     "docstore/documents": 126,
-    "docstore/maintenance": 47,
     "docstore/model": 9,
     "docstore/node": 53,
     "docstore/ownership": 15,

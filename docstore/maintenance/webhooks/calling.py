@@ -1,12 +1,11 @@
-"""One call of somebody else's server: where it may go, for how long, and how much it may answer.
+"""Calls of receivers: checks their addresses, and limits the time and size of answers.
 
-The socket is made here, for an address that the name has led to in that very moment: it is the one
-that is looked at and the one that is connected to, so that a name which leads elsewhere the next
-time gains nothing. No redirect is followed, no proxy asked, no cookie kept, nothing unpacked; the
-certificate has to be that of the URL's host.
+The socket is created here for a resolved address, and the check and the connection use the same
+address, so a name that resolves differently the next time gains nothing (DNS rebinding). Redirects,
+proxies, cookies and compressed answers are ignored, and the certificate must be of the URL's host.
 
-Challenges are made for whoever asks, and deliveries are owed: so each has connections, and threads
-for names, that the other one cannot take.
+Any client can cause challenges, but deliveries are promised: each has its own connections and
+threads for names.
 """
 
 import asyncio
@@ -35,19 +34,19 @@ from docstore.subscriptions.targets import CallbackRefused, Targets
 TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 64 << 10
 CALLS_AT_ONCE = 16
-"""Of a node; others wait."""
+"""Concurrent deliveries of a node; others wait."""
 CHALLENGES_AT_ONCE, CHALLENGES_WAITING = 4, 8
-"""Beside them, and how many wait for their turn; whoever comes then is told to come later."""
+"""Concurrent challenges of a node, and those that may wait; more are refused."""
 CHALLENGE_BYTES = 24
 JSON = "application/json"
 
 
 class NotAllowedError(OSError):
-    """An address that must not be called."""
+    """The settings do not allow this address."""
 
 
 class TooManyChallenges(Unavailable):
-    """As many subscriptions are being made as this node challenges receivers for."""
+    """Too many subscriptions wait for the challenge of their receivers."""
 
     code = "too-many-waiting"
 
@@ -95,10 +94,7 @@ class Caller:
         resolver: AbstractResolver | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """seal: of the secrets of subscriptions.
-
-        resolver: of names; None: that of the system. tls: whom to believe; None: whom that does.
-        """
+        """resolver, tls: of names, and trusted authorities; None: those of the system."""
         self._targets = targets
         self.seal = seal
         self._resolver = resolver
@@ -106,21 +102,20 @@ class Caller:
         self._opened: list[aiohttp.ClientSession | LookUps] = []
         self._challenges = asyncio.Semaphore(CHALLENGES_AT_ONCE)
         self._challenged = 0
-        """Receivers that are, or wait for that."""
+        """Challenges under way, or waiting."""
 
     async def stop(self) -> None:
-        """End all calls."""
         for each in self._opened:
             await each.close()
 
     async def prove(self, link: str, callback: str, secret: str) -> None:
-        """Have a receiver prove that it wants to be called: it is to answer with what it was sent.
+        """Challenge a receiver: it must echo a random text to show that it expects calls.
 
         Raises CallbackRefused, TooManyChallenges.
         """
         url = self._targets.url(callback)
         if self._challenged >= CHALLENGES_AT_ONCE + CHALLENGES_WAITING:
-            raise TooManyChallenges("this node challenges as many receivers as it may")
+            raise TooManyChallenges("this node challenges as many receivers as it may: ask later")
         self._challenged += 1
         try:
             async with self._challenges:
@@ -136,10 +131,10 @@ class Caller:
             why = f"it answers {status}" if status else why
             raise CallbackRefused(f"callback: it was challenged, and {why}")
         if _challenge_in(answer) != challenge:
-            raise CallbackRefused("callback: it was challenged, and does not answer with that")
+            raise CallbackRefused("callback: it does not answer a challenge with the same text")
 
     async def deliver(self, link: str, callback: str, sealed: str, body: bytes) -> Called:
-        """Send a receiver something; return what it has answered. sealed: the secret of `link`."""
+        """POST a body to a receiver. sealed: the encrypted secret of the subscription `link`."""
         try:
             url, secret = self._targets.url(callback), self.seal.open(link, sealed)
         except DocstoreError as error:
@@ -177,7 +172,7 @@ class Caller:
         return session
 
     def _socket(self, found: tuple[Any, ...]) -> socket.socket:
-        """Return what a connection to an address is made with. Raises NotAllowedError."""
+        """Create the socket of a connection. Raises NotAllowedError."""
         family, kind, protocol, _, address = found
         if not self._targets.allow(address[0]):
             raise NotAllowedError("its address is not allowed: see callback_networks")
@@ -185,7 +180,7 @@ class Caller:
 
 
 def caller_of(settings: CallbackSettings) -> Caller | None:
-    """Return what calls by these settings, None if nobody is called. Raises BadConfig."""
+    """Return the caller for these settings, None if they allow no host. Raises BadConfig."""
     return Caller(Targets(settings), seal_in(settings.key_file)) if settings.hosts else None
 
 
@@ -195,10 +190,7 @@ _HEADERS: Mapping[str, str] = {"Content-Type": JSON, "Accept": JSON, "User-Agent
 async def _post(
     session: aiohttp.ClientSession, url: URL, body: bytes, secret: str
 ) -> tuple[int, bytes, str]:
-    """Return status and body of the answer, or 0 and why there is none.
-
-    An answer that is too long has no body.
-    """
+    """Return (status, body, "") of an answer, or (0, b"", reason) without one."""
     head = signed(secret, message_id(body), int(time.time()), body)
     try:
         async with session.post(url, data=body, headers=head, allow_redirects=False) as response:
@@ -210,7 +202,7 @@ async def _post(
 
 
 async def _bounded(content: aiohttp.StreamReader) -> bytes:
-    """Return a body; nothing of one that is too long."""
+    """Return a body; b"" for one that is too long."""
     body = b""
     while chunk := await content.readany():
         body += chunk
@@ -228,10 +220,10 @@ def _challenge_in(answer: bytes) -> object:
 
 
 def _told(error: Exception) -> str:
-    """Return why there is no answer, without anything of the URL's path."""
+    """Return why there is no answer, without a part of the URL's path."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, NotAllowedError):
         return str(cause)
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return "its certificate is not believed"
+        return "its certificate is not trusted"
     return f"there is no connection ({type(error).__name__})"

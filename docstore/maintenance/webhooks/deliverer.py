@@ -1,11 +1,11 @@
 """Delivers the changes of all subscriptions whose documents this node owns.
 
 This is the driver of the machine of webhooks (`docstore/subscriptions/deliveries.py`). Each
-subscription is at one effect at a time, in a task. A subscription that has a turn reads, and calls
-with what it has read: as many have a turn as a node may call (`calling.py`), and one of these
-reads. The others wait, so that however many there are costs the node's clients little, and its
-memory holds no more than what is being taken (and what WH9 lets each keep). News wake only those
-whose path they are at.
+subscription performs one effect at a time, in a task. It needs a permit to read changes and to call
+its receiver. There are as many permits as concurrent calls (`calling.py`), and one subscription
+reads at a time: so any number of subscriptions costs the node's clients little, and memory holds
+only the batches that are being delivered (and those of rule WH9). A change wakes only the
+subscriptions of its path.
 """
 
 import asyncio
@@ -58,24 +58,24 @@ from docstore.subscriptions.events import (
 
 BELOW = f"{SUBSCRIPTIONS}/"
 LOOK_S = 0.5
-"""Between two looks for subscriptions that no node delivers yet."""
+"""Seconds between two searches for subscriptions to deliver."""
 DELIVERED_AT_ONCE = 1_000
 READS_AT_ONCE = 1
 RESTS = 2
-"""After a read that found nothing no subscription reads for twice the time that it took."""
+"""Pause after a read that found nothing, as a multiple of its time."""
 TIMEOUT_S = 5.0
 NEWS_S = 1.0
 
 Tag = tuple[int, int]
-"""A version of a document: epoch and number."""
+"""(epoch, version) of a document."""
 MayRead = Callable[[str, str], bool]
-"""(user, path) -> whether he may read all of it now."""
+"""(user, path) -> whether the user may read all of it now."""
 
 log = structlog.get_logger("docstore.subscriptions")
 
 
 class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
-    """Everything that a node delivers."""
+    """All subscriptions that a node delivers."""
 
     def __init__(
         self,
@@ -111,19 +111,18 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         self._looked: dict[int, int] = {}
         self._terms_opened = -1
         self._fresh: set[str] = set()
-        """Links of subscriptions that may have to be delivered."""
+        """Links of subscriptions that this node may have to deliver."""
         self._running: dict[str, _Run] = {}
         self._looking = Background("subscriptions", self._look)
         self._listening = Background("news of subscriptions", self._listen)
 
     def start(self) -> None:
-        """Begin to look for what is to be delivered."""
         super().start()
         self._looking.start()
         self._listening.start()
 
     def noticed(self, row: Row) -> None:
-        """Hear of a decided row of a subscription."""
+        """Handle a decided row of a subscription."""
         about = None if row.deleted else read_subscription(row.state)
         is_active = about is not None and about.phase is SubscriptionPhase.ACTIVE
         run = self._running.get(row.link)
@@ -136,13 +135,12 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
             run.leave()
 
     def drain(self) -> None:
-        """Take up no more, and say how far each has come once its call is over."""
+        """Take no more subscriptions; save the mark of each once its call has ended."""
         self._leaves = True
         for run in self._running.values():
             run.leave()
 
     async def stop(self) -> None:
-        """End all of it where it is."""
         self.drain()
         self.end()
         await self._looking.stop()
@@ -154,7 +152,6 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         await self._caller.stop()
 
     def metrics(self) -> dict[str, float]:
-        """Return gauges: how many are delivered, and for how long the slowest lags."""
         since = [each.behind_since for each in self.machine.active.values()]
         lags_s = [clock() - each for each in since if each is not None]
         return {
@@ -162,7 +159,7 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
             "docstore_subscriptions_lag_seconds": max(lags_s, default=0.0),
         }
 
-    # Which subscriptions there are
+    # The search for subscriptions
 
     async def _look(self) -> None:
         await asyncio.sleep(LOOK_S)
@@ -177,7 +174,7 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         fresh, self._fresh = self._fresh, set()
         for link in fresh:
             run = self._running.get(link)
-            if run is not None:  # Which may be ending, for the slot was another node's meanwhile.
+            if run is not None:  # It may be ending: another node owned the slot meanwhile.
                 run.is_wanted = True
             elif not self._view.owns(link) or self._leaves:
                 continue
@@ -187,7 +184,7 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
                 self._fresh.add(link)
 
     async def _listen(self) -> None:
-        """Wake those that wait for news, whenever there may be some."""
+        """Wake the subscriptions that wait for changes, when there may be some."""
         if not self._running:
             await asyncio.sleep(LOOK_S)
         elif await self._feed.news(self._seen, NEWS_S):
@@ -198,7 +195,7 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
                     run.hear()
 
     async def _touched(self) -> set[str] | None:
-        """Return the paths at or below which there is something new, None if it is not known."""
+        """Return the paths at or below which something changed, None if unknown."""
         try:
             links = await self._feed.touched(self._looked)
         except DocstoreError:
@@ -211,7 +208,7 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         run.task.add_done_callback(partial(self._done, run))
 
     def _done(self, run: "_Run", task: "asyncio.Task[None]") -> None:
-        """End a subscription after an unexpected error; it is taken up again."""
+        """End a subscription after an unexpected error; the next search restarts it."""
         if task.cancelled() or (error := task.exception()) is None:
             return
         log.error("delivering failed", subscription=run.link, exc_info=error)
@@ -223,16 +220,16 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         self._release(run)
         if self._running.get(run.link) is run:
             del self._running[run.link]
-        if run.is_wanted:  # Perhaps there is more to do: the document says it.
+        if run.is_wanted:  # The next search reads the document.
             self._fresh.add(run.link)
 
     def _release(self, run: "_Run") -> None:
-        """Let another subscription have the turn."""
+        """Return the permit of a subscription."""
         if run.has_turn:
             run.has_turn = False
             self._turns.release()
 
-    # One of them
+    # One subscription
 
     async def _deliver(self, run: "_Run") -> None:
         try:
@@ -262,9 +259,9 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
     async def _carry_out(
         self, run: "_Run", about: SubscriptionState, effect: "Read | Confirm | Call | Save | Wait"
     ) -> None:
-        """Perform one effect. A subscription has a turn from Read or Confirm to the end of Call.
+        """Perform one effect. A subscription has a permit from Read or Confirm to the end of Call.
 
-        It calls with what there is, confirmed only then: what was before a long wait is old.
+        The document is confirmed with the permit: before a long wait it would get out of date.
         """
         if not isinstance(effect, Read | Confirm | Call):
             self._release(run)
@@ -304,14 +301,13 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
     async def _read(self, about: SubscriptionState, effect: Read) -> BatchReceived | HistoryGone:
         began = clock()
         found = await self._reading.read(about, effect.mark, effect.rows)
-        if (
-            isinstance(found, BatchReceived) and not found.rows
-        ):  # Looking in vain costs a third of a core.
+        # Without a pause, reads that find nothing cost a third of a core.
+        if isinstance(found, BatchReceived) and not found.rows:
             await asyncio.sleep(RESTS * (clock() - began))
         return found
 
     async def _document(self, link: str) -> tuple[SubscriptionState, Tag] | None:
-        """Return what the document says, None if it is gone, or another node's.
+        """Return the subscription and its version, None if it is gone, or has another owner.
 
         Raises Unavailable when no node answers.
         """
@@ -350,17 +346,17 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         if not answer.is_success or answer.row is None:
             found = read_subscription(answer.row.state) if answer.row is not None else None
             if answer.row is not None and found is not None and found.mark == effect.since:
-                # Paused, or resumed: what was taken is to be said all the same.
+                # A user paused or resumed it: the accepted changes must still be saved.
                 await self._change(run.link, effect.change, tag_of(answer.row, LINEARIZABLE))
             return Unsaved()
         run.tag = tag_of(answer.row, LINEARIZABLE)
         if effect.change["kind"] != "AdvanceRequest":
-            log.warning("nothing is delivered any more", subscription=run.link,
+            log.warning("a subscription was paused or ended", subscription=run.link,
                         why=effect.change["why"])  # fmt: skip
         return Saved()
 
     async def _change(self, link: str, change: State, tag: Tag) -> Answer:
-        """Change a document, on condition that it is of this version."""
+        """Change a document, on condition that it has this version."""
         operation = Operation(
             verb="PATCH", link=link, body=json.dump(change), media="handler",
             conditions=Conditions(match=[tag]),
@@ -379,10 +375,10 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """One subscription that is being delivered. tag: of the version of the document as known.
+    """A subscription that is being delivered. tag: known version of its document.
 
-    is_wanted: it was active, or its slot came to this node, since this has begun; or it is unknown.
-    has_heard: there may be something that the last read did not see.
+    is_wanted: it may be active when the task ends, so that the next search must read it.
+    has_heard: there may be changes since the last read.
     """
 
     link: str
@@ -398,26 +394,26 @@ class _Run:
     bell: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hear(self) -> None:
-        """Note that there may be news, and go on if that is what it waits for."""
+        """Note that there may be changes; wake the task if it waits for them."""
         self.has_heard = True
         if self.wants_news:
             self.bell.set()
 
     def leave(self) -> None:
-        """Go on, to say how far it has come and end."""
+        """Wake the task, so that it saves its mark and ends."""
         self.leaves = True
         self.bell.set()
 
 
 def _up_from(link: str) -> Iterator[str]:
-    """Yield a path and those above it."""
+    """Yield a path and its parents."""
     while link:
         yield link
         link = link.rpartition("/")[0]
 
 
 def _body(link: str, call: Call) -> bytes:
-    """Return what is sent. next: where a feed goes on behind it."""
+    """Return the body of a call. next: the position for a feed that continues after it."""
     kind = "changes" if call.mark.replay is None else "documents"
     said = {"type": kind, "subscription": link, "next": call.until.position}
     lines = b",".join(call.lines.splitlines())

@@ -1,8 +1,7 @@
-"""What a subscription is to tell: first the documents as they are, if asked for, then changes.
+"""Reads the batches of a subscription: first the current documents, if wanted, then changes.
 
-The documents are those of a cut (`reads/scans/queries.py`), read page by page whatever is written
-meanwhile, and what comes behind that cut is the feed of the same path. So a receiver has first the
-state, and then each change to it, none of them missing and none twice.
+The documents are those of a cut, read in pages (`reads/scans/queries.py`), and the changes are the
+feed of the same path after the cut. So a receiver gets the state, and then each change once.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,11 +48,11 @@ class ChangeReader:
     async def read(
         self, about: SubscriptionState, mark: Mark, rows: int
     ) -> BatchReceived | HistoryGone:
-        """Return what stands behind a mark. Raises DocstoreError: Unavailable, most of all."""
+        """Return the next batch after a mark. Raises DocstoreError, mostly Unavailable."""
         cut = unpack_part(await self._positions.opened(mark.position, TIMEOUT_S))
         pack = await self._positions.packing(TIMEOUT_S, reads_all=not about.user)
-        if cut.cluster != self._scans.cluster:  # The same numbers are of other rows here.
-            why = "its position is of the group whose backup this one is made of"
+        if cut.cluster != self._scans.cluster:  # Row numbers mean other rows in this group.
+            why = "its position is of the group from whose backup this group was restored"
             return await self._gone(why, pack)
         try:
             if mark.replay is not None:
@@ -70,7 +69,7 @@ class ChangeReader:
     async def _documents(
         self, about: SubscriptionState, cut: Cut, mark: Mark, replay: Replay, rows: int
     ) -> BatchReceived:
-        """Return some documents of a cut, behind one of them."""
+        """Return documents of a cut after a replay position."""
         path = about.path
         if not replay.factory:
             replay = Replay((await self._factories(path))[0])
@@ -94,7 +93,7 @@ class ChangeReader:
         return BatchReceived(b"".join(map(_line, read)), len(read), Mark(mark.position, until))
 
     async def _factories(self, path: str) -> list[str]:
-        """Return the factory of what is at a path, and those below it whose documents have logs."""
+        """Return the factory at or above a path, and the level 3 factories below it."""
         declared = await self._listings.all(FACTORIES, level=LINEARIZABLE, timeout_s=TIMEOUT_S)
         for _, _, row in declared:
             if row is not None:
@@ -111,14 +110,14 @@ class ChangeReader:
 
 
 def _behind(factory: str, factories: Sequence[str]) -> Replay | None:
-    """Return the beginning of the factory that comes next, None behind the last one."""
+    """Return the beginning of the next factory, None after the last one."""
     first, *below = factories
     left = below if factory == first else [each for each in below if each > factory]
     return Replay(left[0]) if left else None
 
 
 def _line(row: Row) -> bytes:
-    """Return a document as its last change would be in a feed."""
+    """Return a document in the format of a feed's line."""
     said: dict[str, Any] = {"slot": row.slot, "seq": row.n}
     said |= {each.name: getattr(row, each.column) for each in document_members.COLUMNS}
     said |= {"deleted": row.deleted, "body": orjson.Fragment(row.state)}
