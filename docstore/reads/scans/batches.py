@@ -45,7 +45,7 @@ class ArrowReader:
     """A connection that answers in record batches. segments: the cache, None for no cache."""
 
     def __init__(self, path: str, segments: Segments | None = None) -> None:
-        self._resting = ColdSlots(segments, self) if segments is not None else None
+        self._cold_slots = ColdSlots(segments, self) if segments is not None else None
         self._newest_us: tuple[Any, dict[int, int]] = (None, {})
         self._connection = adbc.connect(f"file:{path}?mode=ro", autocommit=True)
         self._cursor = self._connection.cursor()
@@ -65,13 +65,13 @@ class ArrowReader:
         return bytes(schema_of(columns).serialize())
 
     def read(self, scan: Scan, after: Cursor, rows: int, form: Form) -> Page:
-        if self._resting is None or not is_of_segments(scan):
+        if self._cold_slots is None or not is_of_segments(scan):
             return self._from_file(scan, after, rows, form)
-        cutting = self._resting.page(scan, after, rows, form.columns)
+        cutting = self._cold_slots.page(scan, after, rows, form.columns)
         if cutting is not None:
             payload = _joined(cutting.pieces, form) if cutting.rows else b""
             return Page(cutting.rows, cutting.following, payload)
-        last = self._resting.last_written(scan, after)
+        last = self._cold_slots.last_written(scan, after)
         page = self._from_file(scan, after, rows, form, last)
         if page.following is None and last < scan.spans[-1][0]:
             return page._replace(following=behind_slot(last))

@@ -27,13 +27,13 @@ from docstore.model.document_members import STORE_SET
 from docstore.pipeline import bulk_lines, columns as on_spark
 from docstore.pipeline.jobs import exporting
 from docstore.query import columns as of_conditions, scans_columns as of_scans
-from docstore.reads.scans import feed, resting
+from docstore.reads.scans import cold_slots, feed
 
 row = Row(0, 1, 1, "n1", "/notes/a", 1, "PUT", 7, False, b"", b"", b"", b"{}")
 print(json.dumps({
     "a document": list(json.loads(document_json(row, "notes"))),
     "ignored from clients": list(STORE_SET),
-    "scans": list(of_scans.COLUMNS), "segments": resting.COLUMNS, "feeds": feed.COLUMNS,
+    "scans": list(of_scans.COLUMNS), "segments": cold_slots.COLUMNS, "feeds": feed.COLUMNS,
     "conditions": list(of_conditions.COLUMNS),
     "Spark": list(on_spark.ENVELOPE), "a table": on_spark.TABLE, "exports": exporting.COLUMNS,
     "not written back": list(bulk_lines.SET_BY_STORE),
