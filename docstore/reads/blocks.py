@@ -36,7 +36,7 @@ class LogChunk(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """A version of a document of level 1 or 2. standing: as `storage/replication_log.py` numbers it."""
+    """A version of a document of level 1 or 2. standing: a BranchStatus."""
 
     row: Row
     standing: int

@@ -97,7 +97,7 @@ class Barrier:
         epoch = self._owners.own_epoch(slot)
         return SlotStanding(slot, epoch, log.last_ballot[0], log.end, log.kept)
 
-    async def _confirm(self, asked: ConfirmReigns) -> list[tuple[int, int]]:
+    async def _confirm(self, asked: ConfirmTerms) -> list[tuple[int, int]]:
         """Return (slot, epoch) of the slots whose owner a quorum confirmed since the request."""
         slots = await self._confirmed(list(from_bitmap(asked.slots)), asked.timeout_s)
         return [(slot, self._owners.own_epoch(slot)) for slot in slots]
