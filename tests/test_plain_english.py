@@ -47,10 +47,9 @@ LIMITS = {
     "docstore/model": 9,
     "docstore/node": 53,
     "docstore/ownership": 15,
-    "docstore/query": 26,
-    "docstore/reads": 73,
+    "docstore/query": 25,
     "docstore/service.py": 7,
-    "docstore/storage": 126,
+    "docstore/storage": 110,
     "docstore/testing": 6,
     "gossip": 115,
 }
