@@ -31,7 +31,6 @@ LIMITS = {
     "docs/glossary.md": 5,
     "docs/gossip.md": 8,
     "docs/guarantees.md": 44,
-    "docs/http.md": 63,
     "docs/metrics.md": 16,
     "docs/operations.md": 56,
     "docs/ownership.md": 53,

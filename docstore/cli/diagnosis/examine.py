@@ -20,5 +20,6 @@ def _of_factories(seen: Seen) -> Iterator[Finding]:
             yield Finding(
                 RISK, str(declaration["path"]),
                 f"`{warning['member']}` of its declaration changes nothing: {warning['detail']}",
-                "remove it from the declaration, or do not rely on it", "http.md#said-in-vain",
+                "remove it from the declaration, or do not rely on it",
+                "http.md#settings-without-effect",
             )  # fmt: skip
