@@ -42,7 +42,6 @@ LIMITS = {
     "docs/testing.md": 38,
     "docstore/client": 10,
     "docstore/config.py": 11,
-    "docstore/documents": 126,
     "docstore/model": 9,
     "docstore/node": 53,
     "docstore/ownership": 15,

@@ -1,4 +1,4 @@
-"""Operations at their owner: whose they are, and what each of them waits for."""
+"""Operations at their owner that are not answered yet, by the event that each waits for."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -26,15 +26,15 @@ class Inflight:
     slot: int
     operation: Operation
     created: bool | None = None
-    """Its row brings a document into being, for the first time or again; None: the row was made
-    elsewhere, or before, and says so itself."""
+    """Whether its row creates the document, anew or over a tombstone. None: the row comes from
+    another node, or an earlier attempt, and its identity has the flag."""
     made: Sequence[Row] = ()
-    """The rows of a batch, if they were made here, and now."""
+    """Rows of a batch that this owner has appended for this very attempt."""
     arrived_at: float | None = None
-    """When it came here, if it is measured (`measures.py`)."""
+    """Time of arrival, if the operation is measured (`measures.py`)."""
 
     def identity(self, version: int, fences: Sequence[Any] = ()) -> OperationIdentity:
-        """Return what the row of this version remembers of the operation that makes it."""
+        """Return the identity that the row of this version stores."""
         operation = self.operation
         mark = fingerprint(operation) if operation.key or operation.writer else 0
         created = bool(self.created) and version > 0
@@ -46,7 +46,7 @@ class Inflight:
 
 @dataclass(slots=True)
 class Refusal:
-    """An answer that rests on the state as of row n, to be given once that is decided."""
+    """A refusal that depends on row n: it is given once that row is decided."""
 
     inflight: Inflight
     answer: Answer
@@ -57,8 +57,8 @@ class Refusal:
 class PastRead:
     """A confirmed read of older versions.
 
-    until: the row that must be decided, and on this disk, before. first: the first version that is
-    shown.
+    until: row that must be decided, and on this disk, before the read. first: smallest version that
+    is shown.
     """
 
     inflight: Inflight
@@ -68,14 +68,14 @@ class PastRead:
 
 @dataclass(slots=True)
 class Clients:
-    """Those of one slot that are not answered yet."""
+    """The unanswered operations of one slot."""
 
     deferred: list[Inflight] = field(default_factory=list)
-    """Until the term opens, or a standstill is over."""
+    """Operations that wait until the term opens, a closed slot reopens, or a write barrier ends."""
     loading: dict[str, list[Inflight]] = field(default_factory=dict)
-    """By link, until something of the document is read from the disk."""
+    """Link -> operations that wait for a read of the document from the disk."""
     updates: deque[tuple[int, Inflight]] = field(default_factory=deque)
-    """In the log, by n, until they are decided."""
+    """(n, operation) of undecided updates, by n."""
     duplicates: list[tuple[int, Inflight]] = field(default_factory=list)
     """Retries of updates that are in the log already."""
     lacking: list[tuple[int, Inflight]] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Clients:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is under way here, not only deferred."""
+        """Whether an operation is under way, and not only deferred."""
         return bool(
             self.updates
             or self.duplicates
@@ -97,16 +97,14 @@ class Clients:
 
     @property
     def is_writing(self) -> bool:
-        """Whether an update is in the log, or on its way into it."""
         loading = (each for waiting in self.loading.values() for each in waiting)
         return bool(self.updates) or any(not each.operation.is_read for each in loading)
 
     def in_the_log(self) -> list[Inflight]:
-        """Return those that have a row in the log: they may take effect."""
+        """Return the operations with a row in the log: they may take effect."""
         return [each for _, each in (*self.updates, *self.duplicates, *self.lacking)]
 
     def not_in_the_log(self) -> Iterator[Inflight]:
-        """Yield the others."""
         yield from (refusal.inflight for refusal in self.refusals)
         yield from self.deferred
         yield from (read.inflight for read in self.past_reads)
@@ -114,21 +112,19 @@ class Clients:
             yield from waiting
 
     def duplicates_until(self, n: int) -> list[tuple[int, Inflight]]:
-        """Take out, and return, the retries of updates up to row n."""
         ready = [entry for entry in self.duplicates if entry[0] <= n]
         self.duplicates = [entry for entry in self.duplicates if entry[0] > n]
         return ready
 
     def refusals_until(self, n: int) -> list[Refusal]:
-        """Take out, and return, the refusals that rest on rows up to n."""
         ready = [refusal for refusal in self.refusals if refusal.n <= n]
         self.refusals = [refusal for refusal in self.refusals if refusal.n > n]
         return ready
 
     def taken_back(self, first: int) -> Iterator[Inflight]:
-        """Take out, and yield, those that rest on rows from `first` on, which nobody has heard of.
+        """Remove and yield operations that depend on rows from `first` on, which were never sent.
 
-        A refusal may rest on them as well.
+        Refusals may depend on these rows as well, so all are removed.
         """
         while self.updates and self.updates[-1][0] >= first:
             yield self.updates.pop()[1]

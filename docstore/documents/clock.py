@@ -1,12 +1,13 @@
-"""The wall clock as the protocol uses it: to stamp rows and to delete what is old, never to decide.
+"""The wall clock: it stamps rows and expires old data, and never decides about ownership.
 
-Stamps go by this node's own clock, held within half a second of the median of the members' clocks.
-Deletions go by what is past for sure: what the clocks of a majority of the members have passed. Of
-two clocks the earlier one decides, and a clock that is not known has passed nothing. So wrong
-clocks of fewer than a majority make nothing old.
+Stamps follow this node's own clock, held within half a second of the median of the members' clocks.
+Expiry follows an instant that the clocks of a majority of the members have passed. Between two
+clocks the earlier one counts, and an unknown clock has passed nothing. So wrong clocks of fewer
+than a majority expire nothing.
 
-The clocks of the others are known from heartbeats and kept against our monotonic clock, also while
-those members are down. So a jump of our own clock is seen before any row is stamped or deleted.
+Heartbeats carry the other members' clocks. This node keeps them relative to its own monotonic
+clock, also while those members are down. So a jump of its own wall clock is noticed before any row
+is stamped or expired.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from docstore.ownership.quorum import Sets, majority
 
 NEVER_US = -(1 << 62)
-"""The reading of a clock that is not known."""
+"""Reading of an unknown clock."""
 
 
 class WallClock:
-    """Microseconds since 1970; `now` is the monotonic clock, in seconds."""
+    """Microseconds since 1970. `now` is the monotonic clock, in seconds."""
 
     def __init__(self, ahead_us_max: int, now: float) -> None:
         self._apart_us_max = ahead_us_max
@@ -26,43 +27,43 @@ class WallClock:
         self._offset_us = 0
         self._past_us = NEVER_US
         self.ticked_at = now
-        """When it was last looked at, by the monotonic clock."""
+        """Monotonic time of the last `set`."""
 
     @property
     def is_known(self) -> bool:
-        """Say whether this node has looked at it yet."""
+        """Say whether the clock was ever set."""
         return self._shown_us != 0
 
     def set(self, wall_us: int, now: float, me: str, others: Mapping[str, int], sets: Sets) -> None:
-        """Learn what it shows.
+        """Set the clock.
 
-        others: the members' clocks, each as of when `now` was 0; none that is not known.
-        sets: of each of which a majority must have passed what is past.
+        others: the known clocks of members, each as its reading when `now` was 0. sets: a majority
+        of each set must have passed an instant before it counts as past.
         """
         self.ticked_at = now
         self._shown_us = mine = wall_us - int(now * 1e6)
         clocks = sorted([mine, *others.values()])
         early, late = clocks[(len(clocks) - 1) // 2], clocks[len(clocks) // 2]
-        # A stamp that is too early makes its row old too soon, as a deletion that is.
+        # A stamp that is too early would expire its row too early.
         least, most = early - self._apart_us_max, late + self._apart_us_max
         self._offset_us = min(max(mine, least), most)
         known = {**others, me: mine}
         self._past_us = min(_passed_by_majority(known, each) for each in sets)
 
     def now_us(self, now: float) -> int:
-        """Return the time to stamp with, held near the others' if it is wrong."""
+        """Return the timestamp for a row, held near the other members' clocks."""
         return self._offset_us + int(now * 1e6)
 
     def past_us(self, now: float) -> int:
-        """Return an instant that is past for sure, 0 while none is known: to delete by."""
+        """Return an instant that is certainly past, for expiry; 0 while none is known."""
         return max(0, self._past_us + int(now * 1e6))
 
     def own_us(self, now: float) -> int:
-        """Return what it shows, right or wrong; 0 while it is not known."""
+        """Return the reading of this node's own clock; 0 while it is unknown."""
         return self._shown_us + int(now * 1e6) if self._shown_us else 0
 
 
 def _passed_by_majority(clocks: Mapping[str, int], members: Sequence[str]) -> int:
-    """Return the latest time that a majority of these members' clocks shows, or has passed."""
+    """Return the latest time that a majority of these members' clocks has passed."""
     shown = sorted((clocks.get(member, NEVER_US) for member in members), reverse=True)
     return shown[majority(members) - 1]

@@ -1,7 +1,7 @@
-"""State that all steps share: the time, the group, and the parts that have files of their own.
+"""State that all steps share: the time, the group, and the parts in files of their own.
 
-The peers are in `peers.py`, the slots in `logs.py`, outgoing effects in `outbox.py`. This file has
-the liveness of members as this node sees it, and the way to hand an operation back.
+This file has the liveness of members as this node sees it, and returns operations to their entry
+nodes.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ def start_of(recovered: Recovered) -> int:
 
 
 class Core:
-    """The shared state of one replica. Steps are written around it; see `replica.py`."""
+    """The shared state of one replica."""
 
     def __init__(
         self,
@@ -130,7 +130,6 @@ class Core:
         return self.peers.changes + self.logs.changes
 
     def slot_of(self, link: str) -> int:
-        """Return the slot of a link."""
         return slot_of(link, self.placement.slots)
 
     @property
@@ -149,7 +148,6 @@ class Core:
         return self.configuration.reads == "lease"
 
     def is_leased(self, slot: int, candidate: str) -> bool:  # Seam.
-        """Say whether a slot must not be promised to a candidate yet (rule R2)."""
         return self.has_leases and self.leases.keeps_from(slot, candidate, self.now)
 
     def lacks_quorum(self) -> bool:
@@ -163,7 +161,6 @@ class Core:
         )
 
     def tick(self, wall_us: int) -> None:
-        """Learn what the wall clock shows now."""
         others = {
             name: peer.clock_us for name, peer in self.peers.items() if peer.clock_us is not None
         }

@@ -1,9 +1,9 @@
-"""A term ends: somebody promised a higher ballot, or the owner yields.
+"""The end of a term: a replica has promised a higher ballot, or the owner yields.
 
-What is in the log stays there; the next owner will decide it, or cut it. Operations that were
-proposed are handed back as undecided (rule O5): their entry nodes ask the next owner under the
-same identity, and it finds them in the log, or does not. Operations that were not proposed are
-simply returned.
+Rows in the log stay there: the next owner decides or truncates them. Operations that were proposed
+return to their entry nodes as undecided (rule O5). An entry node asks the next owner under the same
+identity, and that owner finds the row in its log or does not. Operations that were not proposed
+simply return.
 """
 
 from docstore.documents.core import Core
@@ -28,7 +28,7 @@ def depose(core: Core, log: SlotLog) -> None:  # Seam.
 
 
 def _take_back_fresh(core: Core, log: SlotLog, term: Term) -> None:
-    """Take rows out of the log that this turn put there: nobody has heard of them."""
+    """Retract the rows of this turn: no other node has seen them."""
     if not term.fresh:
         return
     core.logs.dirty.discard(log.slot)

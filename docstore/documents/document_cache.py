@@ -1,4 +1,4 @@
-"""Documents in memory at their owner: those that came last, as many as a bound of bytes allows."""
+"""The owner's cache of documents: the most recently loaded, within a bound in bytes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,21 +8,21 @@ from docstore.documents.jobs import Jobs
 from docstore.model.document import Row
 
 HEAD_BYTES, ROW_BYTES = 250, 700
-"""What a document costs here that is not there, and one that is, beside its state: measured."""
+"""Measured bytes in memory of an absent document, and of a present one besides its state."""
 
 
 @dataclass(slots=True)
 class CachedDocument:
-    """A document at its owner: its newest row, and its newest decided one."""
+    """A document's newest row, and its newest decided row."""
 
     newest: Row | None
     decided: Row | None
     jobs: Jobs | None = None
-    """The bulk jobs that wrote it; None until one asks."""
+    """Bulk jobs that wrote the document; None until the first operation of a job loads them."""
 
 
 class DocumentCache(dict[str, CachedDocument]):
-    """link -> the document, of one slot."""
+    """Link -> document, of one slot."""
 
     __slots__ = ("bytes", "evict_above", "pinned")
 
@@ -30,37 +30,37 @@ class DocumentCache(dict[str, CachedDocument]):
         super().__init__()
         self.bytes = 0
         self.evict_above = 0
-        """Bytes from which on it is worth looking for some to forget."""
+        """Size in bytes below which an eviction is not tried."""
         self.pinned: Counter[str] = Counter()
-        """link -> how many batches wait for others beside it: it is not forgotten."""
+        """Link -> number of batches that wait for its companions; pinned documents are not evicted.
+        """
 
     def load(self, link: str, row: Row | None) -> None:
-        """Take a document as the disk has it, None for one that is not there."""
+        """Cache a document as read from the disk; None if it is absent."""
         self[link] = CachedDocument(row, row, None if row else {})
         self.bytes += _weight(row)
 
     def renew(self, cached: CachedDocument, row: Row) -> None:
-        """Take the next row of a document."""
+        """Replace a document's newest row."""
         self.bytes += _weight(row) - _weight(cached.newest)
         cached.newest = row
 
     def pin(self, links: Sequence[str]) -> None:
-        """Keep documents, those that are here and those that come, until they are unpinned."""
+        """Keep documents, cached or still to be loaded, until `unpin`."""
         self.pinned.update(links)
 
     def unpin(self, links: Sequence[str]) -> None:
-        """Take a `pin` back."""
         self.pinned -= Counter(links)
 
     def keep_within(self, bytes_max: int, safe: int) -> None:
-        """Forget the documents that came first, if there are too many.
+        """Evict the documents that were loaded first, if the cache is too large.
 
-        safe: no row above is forgotten; it is not on the disk yet, or not decided.
+        safe: documents with a newer row are kept: that row is not decided, or not on the disk.
         """
         if self.bytes <= max(self.evict_above, bytes_max):
             return
         self._evict(bytes_max // 2, safe)
-        # What had to stay is not looked through again before it is half as much more.
+        # Do not look again before the documents that had to stay have grown by half.
         self.evict_above = self.bytes * 3 // 2
 
     def _evict(self, until_bytes: int, safe: int) -> None:
@@ -75,5 +75,4 @@ class DocumentCache(dict[str, CachedDocument]):
 
 
 def _weight(row: Row | None) -> int:
-    """Return about how many bytes a document takes in memory, what is around its state included."""
     return ROW_BYTES + len(row.state) if row else HEAD_BYTES

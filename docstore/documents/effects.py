@@ -13,21 +13,21 @@ from docstore.wire.messages import ReplicaMessage
 
 @dataclass(slots=True)
 class Publish:
-    """A row that nodes act on (of a factory, a topic, a partition) is decided."""
+    """Report a decided row that nodes act on: of a factory, a topic or a partition."""
 
     row: Row
 
 
 @dataclass(slots=True)
 class Reconfigured:
-    """The group is another one from here on: connect to its members, know them by it."""
+    """Switch to another configuration of the group: connect to its members."""
 
     configuration: Configuration
 
 
 @dataclass(slots=True)
 class ChangeAnswered:
-    """Answer whoever asked for a change of the group. status: as HTTP has it; 202 is begun."""
+    """Answer a request to change the group. status: as in HTTP; 202: the change has begun."""
 
     request: int
     status: int
@@ -37,9 +37,9 @@ class ChangeAnswered:
 
 @dataclass(slots=True)
 class ReadIndexAnswered:
-    """slot -> (epoch of the term, decided): a quorum confirmed the term after it was asked.
+    """found: slot -> (epoch of the term, decided), confirmed by a quorum after the question.
 
-    So whatever was acknowledged before the question is in the rows up to `decided`.
+    Every update that was acknowledged before the question is in the rows up to `decided`.
     """
 
     request: int

@@ -23,7 +23,7 @@ from docstore.wire.messages import ReplicaMessage
 
 @dataclass(slots=True)
 class Requested:
-    """A client of this node wants this, by `deadline` (on the clock of `now`)."""
+    """A client's request, to be answered by `deadline` (on the clock of `now`)."""
 
     request: int
     operation: Operation
@@ -32,9 +32,9 @@ class Requested:
 
 @dataclass(slots=True)
 class BatchRequested:
-    """What a client of this node sent together, by `deadline`: each is answered by itself.
+    """Requests that a client sent together; each is answered separately.
 
-    first: the number of the first request; each of the others has one more than the one before.
+    first: number of the first request; the numbers of the others follow.
     """
 
     first: int
@@ -44,14 +44,14 @@ class BatchRequested:
 
 @dataclass(slots=True)
 class DiskFilled:
-    """A batch could not be stored for want of room: this is what is on disk instead."""
+    """A batch was not stored because the disk is full. recovered: the contents of the disk."""
 
     recovered: Recovered
 
 
 @dataclass(slots=True)
 class PinsRead:
-    """What is needed of the past was read anew: it is not let go of."""
+    """The retention pins were read again."""
 
     pins: Pins
 
@@ -65,28 +65,28 @@ class ViewChanged:
 
 @dataclass(slots=True)
 class ResyncAsked:
-    """Bring the replicas of these slots up to date, as far as they are ours."""
+    """A request to bring the replicas of these slots up to date, where this node owns them."""
 
     slots: Sequence[int]
 
 
 @dataclass(slots=True)
 class CompactAsked:
-    """Let go, once, of what another version had replaced before an instant (wall clock, in us)."""
+    """A request to compact versions that were superseded before an instant (wall clock, in us)."""
 
     before_us: int
 
 
 @dataclass(slots=True)
 class SlotCorrupted:
-    """Our log of this slot is not what it should be: a checksum says so, or other replicas."""
+    """This node's log of a slot is damaged, by a checksum or by comparison with other replicas."""
 
     slot: int
 
 
 @dataclass(slots=True)
 class ChangeAsked:
-    """Somebody wants the group changed; answered by ChangeAnswered."""
+    """A request to change the group, answered by ChangeAnswered."""
 
     request: int
     change: Change
@@ -94,17 +94,18 @@ class ChangeAsked:
 
 @dataclass(slots=True)
 class BarrierAsked:
-    """Propose nothing new for so many seconds, a fraction of one: a cut is being made."""
+    """A request to defer new updates for a fraction of a second, while a cut is made."""
 
     seconds: float
 
 
 @dataclass(slots=True)
 class ReadIndexAsked:
-    """How far are those of these slots decided that this node owns? Answered by ReadIndexAnswered.
+    """A question how far those of these slots are decided that this node owns.
 
-    deadline: on the clock of `now`; what no quorum has confirmed by then is left out. at_us: how
-    far at that instant; slots in which it is yet to come, or not settled yet, are left out as well.
+    Answered by ReadIndexAnswered. deadline: on the clock of `now`; slots that no quorum has
+    confirmed by then are left out. at_us: asks for the decided rows up to that instant. Slots are
+    left out in which the instant is in the future or its rows are not decided yet.
     """
 
     request: int

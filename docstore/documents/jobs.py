@@ -1,17 +1,17 @@
-"""Writes of bulk jobs: each document at most once per batch, whoever repeats it and however late.
+"""Writes of bulk jobs: each document at most once per batch, however often a task is retried.
 
-A job writes in batches 0, 1, 2, ...; a task of a batch may run twice, at once or after another,
-with its rows in another order. So an update of a job says (job, batch, sequence), its row keeps
-that for ever, and the owner compares it with the newest version by the same job that the document
-has:
+A job writes in batches 0, 1, 2, ...; a task of a batch may run twice, at once or one after the
+other, with its rows in another order. So an update of a job carries (job, batch, sequence) and its
+row keeps them for ever. The owner compares them with the newest version of the document by the same
+job:
 
-* an earlier batch than that: refused, it is a task that should be dead;
-* the same batch: done already, unless its sequence is greater; refused with another value, which
-  may be another row or a repetition, and only the job knows which;
+* an earlier batch: refused, because its task should be dead;
+* the same batch: done already, unless its sequence is greater. Another value is refused: it may be
+  another row or a repetition, and only the job can tell;
 * a later batch: applied, unless both have a sequence and the new one is not greater.
 
-What other writers did in between changes nothing: a repetition does not undo it. Chunks of a batch
-are no help here, since a retried task may cut its rows in another way.
+Updates by other writers in between do not matter: a repetition does not undo them. Chunks of a
+batch would not help, because a retried task may cut its rows differently.
 
 Source: the (application id, version) of Delta Lake's transactions, kept per document.
 """
@@ -26,13 +26,13 @@ from docstore.model.operation import Answer, Operation
 
 NO_SEQUENCE = -1
 REPEATED = "repeated"
-"""Code of the answer to a write that was done already."""
+"""Code of the answer to a repeated write."""
 VERSIONS_READ_MAX = 1000
-"""How far back a document's history is looked through for a job's last write."""
+"""Versions of a document that are searched for a job's last write."""
 
 
 class Writer(NamedTuple):
-    """Who writes: the job, its batch, and the row's place among those with the same link."""
+    """The identity of a job's write. sequence: orders the job's rows with the same link."""
 
     job: str
     batch: int
@@ -53,7 +53,7 @@ Jobs = dict[str, Written]
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The write is there, or one that takes its place: success, and nothing to do."""
+    """The write, or one that replaces it, is applied already: success, and nothing to do."""
 
 
 def jobs_of(rows: Iterable[Row]) -> Jobs:
@@ -69,7 +69,7 @@ def jobs_of(rows: Iterable[Row]) -> Jobs:
 
 
 def judged(jobs: Jobs, operation: Operation, fingerprint: int) -> Done | Answer | None:
-    """Return that a write is done, why it is refused, or None: apply it."""
+    """Return Done, or the refusal, or None if the write must be applied."""
     job, batch, sequence = Writer(*operation.writer)
     written = jobs.get(job)
     if written is None:

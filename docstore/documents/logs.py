@@ -1,4 +1,4 @@
-"""The slots that this node holds: their logs, and the terms over those that are its own."""
+"""The logs of the slots that this node holds, and its terms over the slots that it owns."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from docstore.storage.store import SlotRecovered
 
 
 class Logs(dict[int, SlotLog]):
-    """slot -> log."""
+    """Slot -> log."""
 
     __slots__ = ("_terms", "changes", "dirty", "epoch_seen", "former", "newly_decided")
 
@@ -21,18 +21,17 @@ class Logs(dict[int, SlotLog]):
         self.newly_decided: set[int] = set()
         """Owned slots whose replicas have not been told how far they are decided."""
         self.former: dict[int, Ballot] = {}
-        """What was promised about slots that have left this node."""
+        """Slot that has left this node -> its last promise."""
         self.epoch_seen = 0
-        """No epoch was heard of that is greater."""
+        """Greatest epoch that this node has seen."""
         self.changes = 0
-        """How often a term has begun, opened or ended."""
-        self._terms: list[tuple[SlotLog, Term]] | None = None  # None: not known any more.
+        """Count of terms begun, opened or ended."""
+        self._terms: list[tuple[SlotLog, Term]] | None = None  # None: to be rebuilt.
 
     def reset(self, me: str, placement: Placement, found: Mapping[int, SlotRecovered]) -> None:
-        """Begin again from what is on disk; every term of ours is over.
+        """Reload from the disk; every term of this node is over.
 
-        What is known to be decided, and is on the disk, stays so (I5): that is saved only now
-        and then.
+        Decided rows that are on the disk stay decided (I5): records on the disk lag behind.
         """
         known = {slot: min(log.decided, log.durable) for slot, log in self.items()}
         self.clear()
@@ -49,12 +48,11 @@ class Logs(dict[int, SlotLog]):
         self.newly_decided.clear()
 
     def terms(self) -> list[tuple[SlotLog, Term]]:
-        """Return the slots that this node owns or tries to; every timer asks, at every tick."""
+        """Return the slots that this node owns or tries to own; cached, since every tick asks."""
         if self._terms is None:
             self._terms = [(log, log.term) for log in self.values() if log.term]
         return self._terms
 
     def set_term(self, log: SlotLog, term: Term | None) -> None:
-        """Begin a term over a slot, or end it."""
         log.term, self._terms = term, None
         self.changes += 1

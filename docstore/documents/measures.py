@@ -1,10 +1,10 @@
-"""What this node measures of the operations that it executes: of factories that ask for it only.
+"""Operation statistics of the factories that ask for them.
 
-From the step in which an operation came to whoever executes it here to the step that answers it:
-what it waited for is in it, the way between nodes is not. What is handed back unanswered does not
-count, nor do looks at a document's past as a whole, and batches of several documents. It is in
-memory, until this process ends; of factories with a time series, of documents without, the last so
-many of each.
+The duration of an operation runs from the step in which it reached its executing node to the step
+that answers it. It includes waiting, and excludes the way between nodes. Operations handed back
+unanswered, reads of a whole history and batches of several documents do not count. The statistics
+are in memory until the process ends. Factories have a time series, documents have none, and the
+least recently used paths are evicted.
 """
 
 from collections import OrderedDict
@@ -16,13 +16,13 @@ from docstore.model.stats import Measure
 
 PATHS_MAX = 1024
 UTILITIES = frozenset({"history", "conflicts"})
-"""What reads select that are no GET of a document (`model/operation.py`)."""
+"""Selections of reads that are not a GET of a document (`model/operation.py`)."""
 
 Verbs = dict[str, Measure]
 
 
 class Measures:
-    """Path -> method -> what was measured. factories: those that are measured, as of now."""
+    """Path -> method -> statistics. factories: the paths that are measured at present."""
 
     def __init__(self, factories: Collection[str]) -> None:
         self.factories = factories
@@ -30,14 +30,12 @@ class Measures:
         self._of_documents: OrderedDict[str, Verbs] = OrderedDict()
 
     def arrived(self, inflight: Inflight, now: float) -> None:
-        """Note when an operation came, if it is one to be measured."""
         if self._is_measured(inflight.operation):
             inflight.arrived_at = now
 
     def answered(
         self, items: Iterable[tuple[Inflight, Answer | None, bool]], now: float, wall_us: int
     ) -> None:
-        """Take in those that are answered now."""
         for inflight, answer, _ in items:
             if inflight.arrived_at is None or answer is None:
                 continue
@@ -53,7 +51,7 @@ class Measures:
                 measure.note(took_us, wall_us, has_failed=has_failed)
 
     def of(self, path: str) -> Mapping[str, Measure]:
-        """Return what was measured of a factory, or of a document: by method."""
+        """Return method -> statistics of a factory or a document."""
         return self.of_factories.get(path) or self._of_documents.get(path) or {}
 
     def _is_measured(self, operation: Operation) -> bool:
@@ -63,7 +61,7 @@ class Measures:
 
 
 def _found(paths: OrderedDict[str, Verbs], path: str) -> Verbs:
-    """Return what is known of a path; what was not used for the longest time makes room for it."""
+    """Return the entry of a path; evict the least recently used one if there are too many."""
     known = paths.get(path)
     if known is None:
         known = paths[path] = {}

@@ -1,4 +1,4 @@
-"""The way out: effects leave in order, and what speaks of the disk waits until it is durable."""
+"""Outgoing effects: they leave in order, and messages about the disk wait until it is durable."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,13 +25,13 @@ from docstore.storage.store import (
 from docstore.wire.messages import Accepted, ReplicaMessage
 
 MANY = 4
-"""Of so many newest rows the look-up of all together costs less than each alone."""
+"""Look-ups of newest rows from which on one combined query is cheaper than one query each."""
 
 LookUp = tuple[Newest, Callable[[Result], None]]
 
 
 class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
-    """What a step says to the world, and what it gives to the disk."""
+    """Effects of a step, and its batch for the disk."""
 
     def __init__(self, peers: Peers, logs: Logs) -> None:
         Outlet.__init__(self)
@@ -41,31 +41,30 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
         self._look_ups: list[LookUp] | None = None
 
     def reset(self) -> None:
-        """Forget what has not come back from the disk."""
+        """Forget the batches and reads that the disk has not answered."""
         self.batch = DiskBatch(self.next_token())
         self.unfinished.clear()
         self._reads.clear()
 
     def take(self) -> list[Effect]:
-        """Return the effects of the step that ends."""
         effects, self.out = self.out, []
         return effects
 
     # To the world
 
     def send(self, to: str, message: ReplicaMessage) -> None:
-        """Send to a member whose link stands; otherwise the timers repair."""
+        """Send to a member if it is linked; otherwise timers repair."""
         peer = self._peers.get(to)
         if peer is not None and peer.linked:
             self.out.append(Send(to, message))
 
     def send_any(self, to: str, message: ReplicaMessage) -> None:
-        """Send to a node that need not be a member of ours, if a connection stands."""
+        """Send to a linked node, member or not."""
         if to in self._peers.links:
             self.out.append(Send(to, message))
 
     def read(self, query: Query, then: Callable[[Result], None]) -> None:
-        """Ask the disk; `then` runs with what is committed there."""
+        """Query the disk; `then` runs with the committed rows."""
         if self._look_ups is not None and isinstance(query, Newest):
             self._look_ups.append((query, then))
             return
@@ -75,7 +74,7 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
 
     @contextmanager
     def reading_together(self) -> Iterator[None]:
-        """Have one query for the newest rows that are asked for meanwhile, if they are many."""
+        """Combine the look-ups of newest rows that are asked for meanwhile, if they are many."""
         look_ups = self._look_ups = []
         try:
             yield
@@ -92,7 +91,7 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
 
     def _look_up_all(self, look_ups: Sequence[LookUp]) -> None:
         def answered(result: Result) -> None:
-            if isinstance(result, Corrupt):  # One of them is damaged: each meets its own.
+            if isinstance(result, Corrupt):  # One row is damaged: query each, to find which.
                 self._look_up_each(look_ups)
                 return
             found = {row.link: [row] for row in result}
@@ -103,27 +102,27 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
         self.read(NewestOfMany(asked), answered)
 
     def publish(self, log: SlotLog, after: int, until: int) -> None:
-        """Tell the node of rows (after, until] that concern it."""
+        """Report rows (after, until] to the node, if they concern it."""
         for n in range(after + 1, until + 1):
             row = log.pending.get(n)
             if row is not None and is_published(row.link):
                 self.out.append(Publish(row))
 
     def store_rows(self, log: SlotLog, rows: Iterable[Row]) -> None:
-        """Put rows that have joined the log into the batch."""
+        """Add rows that the log has appended to the batch."""
         self.store_part(rows)
         self.batch.ends[log.slot] = (log, log.cuts, log.end)
 
     def store_part(self, rows: Iterable[Row]) -> None:
-        """Put rows into the batch of a log that is not whole: what has come of it is no end."""
+        """Add rows of a log that is being copied: they do not move its durable end."""
         self.batch.appended.extend(rows)
 
     def save(self, log: SlotLog) -> None:
-        """Put the slot's record into the batch, as it is when the turn ends."""
+        """Add the slot's record, as it is when the turn ends, to the batch."""
         self.batch.saved[log.slot] = log
 
     def accept(self, owner: str, log: SlotLog, epoch: int) -> None:
-        """Tell the owner, when it is durable, that the log reaches as far as it does now."""
+        """Acknowledge the present end of the log to its owner, once it is durable."""
         self.batch.accepted.setdefault(owner, []).append((log.slot, epoch, log.end))
 
     def _records(self, logs: Iterable[SlotLog]) -> Iterable[Write]:

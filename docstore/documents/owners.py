@@ -1,7 +1,7 @@
-"""Who owns a slot, or should: what this node hears of it, never what it counts.
+"""Owners of slots, as this node hears of them; never counted as a vote.
 
-Of a slot of its own a node is sure. Of others it knows what members claim in their heartbeats;
-and if nobody alive claims it, who would be the one to take it over.
+A node is sure of its own slots. For other slots it knows the claims in the members' heartbeats. If
+no live member claims a slot, the member that should take it over is asked.
 """
 
 from docstore.documents.core import Core
@@ -11,7 +11,7 @@ from docstore.documents.term import Phase
 def first_alive(core: Core, slot: int) -> str | None:
     """Return the member that should own the slot, None if no member can.
 
-    The first in order of preference that is alive and fit; if none is fit, that is alive.
+    It is the first in order of preference that is alive and fit; if none is fit, the first alive.
     """
     unfit = None
     for member in core.placement.replicas(slot):
@@ -30,7 +30,7 @@ def _is_faulty(core: Core, member: str, slot: int) -> bool:
 
 
 def claimant(core: Core, slot: int) -> str | None:
-    """Return the live member that says it owns the slot, if there is one."""
+    """Return the live member that claims the slot, if there is one."""
     claim = core.peers.claims.get(slot)
     return claim[1] if claim and core.is_alive(claim[1]) else None
 

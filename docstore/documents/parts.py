@@ -1,8 +1,8 @@
-"""Rows that belong together: those of a batch lie next to each other, and are never parted.
+"""Rows of atomic batches: they lie next to each other in a log and are never separated.
 
-A log is told from one node to another in pages. Each of them ends at the end of a batch, and what
-comes in one message is stored with one commit: so every log ends between batches, at any moment and
-after every power cut (rule A2). A row says itself which part of a batch it is.
+A log travels between nodes in pages. Every page ends at the end of a batch, and one commit stores
+the rows of one message. So every log ends between batches, at any moment and after every power cut
+(rule A2). A row's identity has its position in its batch.
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from docstore.model.document import Row
 from docstore.model.identity import unpack_identity
 
 _OF_A_BATCH = (b"\x9a", b"\x9b")
-"""How the identity of an operation begins that may be a batch: an array of ten (msgpack), or of one
-more if it says who wanted it."""
+"""First byte of an identity that may be of a batch: a msgpack array of ten fields, or of eleven
+with a principal."""
 
 
 def part_of(row: Row) -> tuple[int, int]:
-    """Return which row of its batch this is, from 0 on, and how many there are."""
+    """Return the index of a row in its batch, from 0, and the number of rows."""
     part: Sequence[int] = ()
     if row.operation[:1] in _OF_A_BATCH:
         part = unpack_identity(row.operation).part
@@ -25,22 +25,21 @@ def part_of(row: Row) -> tuple[int, int]:
 
 
 def span_of(row: Row) -> tuple[int, int]:
-    """Return the n of the first and of the last row of a row's batch."""
     index, count = part_of(row)
     first = row.n - index
     return first, first + count - 1
 
 
 def ended(row: Row) -> int:
-    """Return the n of the last row, up to this one, that no batch goes on behind."""
+    """Return the n of the last row, up to this one, that ends a batch."""
     first, last = span_of(row)
     return row.n if row.n == last else first - 1
 
 
 def whole(rows: Sequence[Row]) -> Sequence[Row]:  # Seam.
-    """Return the rows of a page, without those at its end whose batch goes on behind it.
+    """Return the rows of a page without an incomplete batch at its end.
 
-    A page has room for a whole batch, so that something is left of one that begins between two.
+    A page has room for a whole batch, so a batch that begins a page is complete.
     """
     index, count = part_of(rows[-1])
     return rows if index + 1 == count else rows[: -(index + 1)]

@@ -1,6 +1,6 @@
-"""The other members, as their links show them: who is heard, and what they say that they own.
+"""The other members, as their links show them: liveness and claims.
 
-None of it is ever counted: it says whom to try. What is counted are answers, by the sets of the
+Nothing here is counted: it says which node to try. Quorums count answers, by the sets of the
 configuration.
 """
 
@@ -12,27 +12,26 @@ NEVER = float("-inf")
 
 @dataclass(slots=True)
 class Peer:
-    """Another member, as its link shows it."""
-
     heard_at: float = NEVER
-    """When it was last heard on a connection that still stands."""
+    """Time of its last message on the present connection."""
     last_word_at: float = NEVER
-    """When it was last heard at all; at first, when it came to our notice."""
+    """Time of its last message ever; at first, the time when it became a member."""
     here_since: float = NEVER
-    """Since when it has been heard without a gap."""
+    """Time since which it has been heard without a gap."""
     linked: bool = False
     fit: bool = True
     faulty: frozenset[int] = frozenset()
-    """Slots whose log it cannot vouch for: it does not try for them."""
+    """Slots whose log is faulty there: it does not try to own them."""
     claims: tuple[tuple[int, bytes], ...] = ()
     clock_us: int | None = None
-    """Its wall clock when our monotonic one was at 0, as of when it was last heard."""
+    """Its wall clock in microseconds, minus this node's monotonic clock, as last heard."""
     arrived: int | None = None
-    """Versions at levels 1 and 2 on its disk; None until it has said so on this link."""
+    """Number of the last arrival at levels 1 and 2 on its disk; None until reported on this link.
+    """
 
 
 class Peers(dict[str, Peer]):
-    """The others by name, those that leave and that come included."""
+    """Name -> member, joining and leaving ones included."""
 
     __slots__ = (
         "believed_alive", "changes", "claims", "count", "full", "links", "quorum_heard_at",
@@ -41,39 +40,38 @@ class Peers(dict[str, Peer]):
     def __init__(self, now: float) -> None:
         super().__init__()
         self.links: dict[str, int] = {}
-        """Node, member or not, that a connection stands to -> its protocol."""
+        """Linked node, member or not -> protocol of the link."""
         self.believed_alive: frozenset[str] | None = None
-        """Membership's opinion; None while it has none."""
+        """Members that gossip believes alive; None while it has no opinion."""
         self.claims: dict[int, tuple[int, str]] = {}
-        """slot -> (epoch, member) that says it owns the slot."""
+        """Slot -> (epoch, member) of the claim."""
         self.full: frozenset[str] = frozenset()
-        """Members whose disks have no room, as they said last."""
+        """Members whose disks are full, as last reported."""
         self.changes = 0
-        """How often it has changed what members claim, or who they are."""
+        """Count of changes of claims and of members."""
         self.count = True
-        """Whether a majority takes any of them: a group of one has nobody to listen to."""
+        """Whether a majority needs any peer; false in a group of one."""
         self.quorum_heard_at = now
 
     def become(self, names: Iterable[str], now: float) -> None:
-        """Take the members of another configuration; what is known of those that stay is kept."""
+        """Use the members of another configuration; keep the state of those that stay."""
         self.changes += 1
         before = dict(self)
         self.clear()
         for name in names:
             self[name] = before.get(name) or Peer(linked=name in self.links, last_word_at=now)
         self.full &= self.keys()
-        # What they claimed is over, or will be heard again.
+        # Old claims are over, or will be heard again.
         self.claims.clear()
         for peer in self.values():
             peer.claims = ()
 
     def note_room(self, name: str, *, has_room: bool) -> None:
-        """Learn whether a peer's disk takes rows."""
         if has_room is (name in self.full):
             self.full ^= {name}
 
     def claim(self, name: str, claimed: Mapping[int, int]) -> None:
-        """Learn which slots a peer says that it owns, and no others. claimed: slot -> epoch."""
+        """Replace a peer's claims. claimed: slot -> epoch."""
         claims = self.claims
         self.changes += 1
         for slot in [slot for slot, claim in claims.items() if claim[1] == name]:
@@ -84,7 +82,7 @@ class Peers(dict[str, Peer]):
                 claims[slot] = (epoch, name)
 
     def disclaim(self, name: str, slot: int) -> None:
-        """Learn that a peer does not own a slot any more."""
+        """Remove a peer's claim to a slot."""
         claim = self.claims.get(slot)
         if claim is not None and claim[1] == name:
             del self.claims[slot]

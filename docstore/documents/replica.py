@@ -1,9 +1,9 @@
-"""The machine: one replica of every slot that it holds, and the entry of its own clients.
+"""The machine: one replica of every slot that this node holds, and the entry of its clients.
 
-`step(event, now)` returns the effects, in the order in which they must be performed. It never
-waits, reads no clock and draws no number but from the generator it was given, so that one
-thread can run a whole cluster in virtual time. This file only dispatches; each rule has its
-own file, named in `docstore/__init__.py`.
+`step(event, now)` returns the effects in the order in which they must be performed. It never waits,
+reads no clock and draws random numbers only from the given generator, so that one thread can run a
+whole cluster in virtual time. This file only dispatches; each rule has a file of its own, listed in
+`docstore/documents/__init__.py`.
 """
 
 from collections.abc import Callable, Collection
@@ -120,7 +120,7 @@ class Replica:
         measured: Collection[str] = frozenset(),
         now: float = 0.0,
     ) -> None:
-        """blocks: whether the node needs a slot's leavers still. measured: see `measures.py`."""
+        """blocks: whether the node still needs a slot's leavers. measured: see `measures.py`."""
         config = config or ReplicaConfig()
         self.core = core = Core(
             node_id, recovered, service_for=service_for, rng=rng, config=config, now=now

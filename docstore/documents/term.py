@@ -1,4 +1,4 @@
-"""Terms: an owner's state of one leadership term over one slot, in memory only (rule B2)."""
+"""An owner's state of one leadership term over one slot, in memory only (rule B2)."""
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -28,8 +28,8 @@ WHEREVER = -1
 class Follower:
     """The progress of another replica under this term.
 
-    acked: greatest n that it has reported as durable. sent: greatest n sent to it.
-    adopted: it has adopted this term's ballot, so that its answers count.
+    acked: greatest n that it has reported as durable. sent: greatest n sent to it. adopted: it has
+    adopted this term's ballot, so that its answers count.
     """
 
     acked: int
@@ -99,10 +99,8 @@ class Term:
 
     @property
     def is_writing(self) -> bool:
-        """Whether an update is under way, in the log already or on its way into it."""
         return bool(self.fresh) or self.clients.is_writing
 
     @property
     def is_busy(self) -> bool:
-        """Whether a client waits for an operation that is under way."""
         return bool(self.fresh) or self.clients.is_busy

@@ -1,8 +1,8 @@
-"""The view of a replica: all that the shells and the other machines of a node may see of it.
+"""Read-only views of a replica, for the shells and the other machines of a node.
 
-They can change nothing by it: they write into the machine by events alone, so that its history can
-be played again. Shells run in the thread of the machine, between two of its events, so what they
-read here is whole; across an `await` it may change, and `LogView.cuts` says whether it did.
+They write into the machine only by events, so that its history can be replayed. Shells run in the
+machine's thread, between two events, so one read is consistent. Across an `await` it may change,
+and `LogView.cuts` shows whether rows were truncated.
 """
 
 from collections import Counter
@@ -26,51 +26,51 @@ from docstore.ownership.quorum import is_quorum, majority
 
 
 class LogView(Protocol):
-    """The log of one slot that this node holds, to be read only; see `log.py`."""
+    """The log of one slot that this node holds, read-only; see `log.py`."""
 
     @property
     def slot(self) -> int:
-        """Return which slot this is."""
+        """Return the number of the slot."""
 
     @property
     def kept(self) -> int:
-        """Return up to which row versions that were replaced have been let go of."""
+        """Return the row up to which superseded versions may be compacted."""
 
     @property
     def decided(self) -> int:
-        """Return up to which row the log is decided, as far as is known here."""
+        """Return the last row that is decided, as far as this node knows."""
 
     @property
     def durable(self) -> int:
-        """Return up to which row it is on this disk."""
+        """Return the last row that is on this disk."""
 
     @property
     def end(self) -> int:
-        """Return its last row."""
+        """Return the n of the last row."""
 
     @property
     def full(self) -> bool:
-        """Say whether this node vouches for it: it is neither damaged nor being filled."""
+        """Say whether the log may be counted: it is neither damaged nor being filled."""
 
     @property
     def cuts(self) -> int:
-        """Return how often rows were taken away: what was read before a cut is void after it."""
+        """Return the number of truncations; a read from before one is void after it."""
 
     @property
     def promised(self) -> Ballot:
-        """Return the greatest ballot that was promised."""
+        """Return the greatest ballot that this replica has promised."""
 
     @property
     def ballots(self) -> Ballots:
-        """Return who wrote which rows."""
+        """Return the ballots under which the rows were written."""
 
     @property
     def last_ballot(self) -> Ballot:
-        """Return whose the last row is."""
+        """Return the ballot of the last row."""
 
 
 class MembersView:
-    """Who belongs to the group and is there. What is heard is a hint, never counted."""
+    """The members of the group and their liveness, which is a hint and never counted."""
 
     def __init__(self, core: Core, register: Register) -> None:
         self._core = core
@@ -80,54 +80,47 @@ class MembersView:
 
     @property
     def me(self) -> str:
-        """Return the id of this node."""
         return self._core.me
 
     @property
     def configuration(self) -> Configuration:
-        """Return the configuration in use."""
         return self._core.configuration
 
     @property
     def placement(self) -> Placement:
-        """Return which nodes hold which slots."""
         return self._core.placement
 
     @property
     def slots(self) -> int:
-        """Return how many slots the group has."""
         return self._core.placement.slots
 
     @property
     def peers(self) -> Sequence[str]:
-        """Return the other members, those that come and go included."""
         return list(self._core.peers)
 
     @property
     def links(self) -> Sequence[str]:
-        """Return the nodes that a connection stands to, members or not."""
         return sorted(self._core.peers.links)
 
     @property
     def leader(self) -> str | None:
-        """Return who leads the register of configurations, None if nobody is known to."""
+        """Return the leader of the configuration register, None if unknown."""
         return self._register.leader
 
     @property
     def slots_ready(self) -> int:
-        """Return how many slots are ready for the next step of the change that is under way."""
+        """Return how many slots are ready for the next step of the present change."""
         return self._register.readiness.progress
 
-    # As they are heard
+    # Liveness
 
     @property
     def lacks_quorum(self) -> bool:
-        """Say whether a majority of the members is not heard (rule O6)."""
         return self._core.lacks_quorum()
 
     @property
     def is_whole(self) -> bool:
-        """Say whether a majority of the members is alive, and everybody alive is connected."""
+        """Say whether a majority of the members is alive, and all live members are linked."""
         peers = self._core.peers
         alive = list(filter(self._core.is_alive, peers))
         are_linked = all(peers[node].linked for node in alive)
@@ -135,29 +128,27 @@ class MembersView:
 
     @property
     def is_draining(self) -> bool:
-        """Say whether this node gives everything away, and takes no more."""
         return self._core.is_draining
 
     def is_alive(self, node: str) -> bool:
-        """Say whether a node is heard. False for strangers; True for this one."""
+        """Say whether a node is alive. False for strangers; True for this one."""
         return node == self.me or (node in self._core.peers and self._core.is_alive(node))
 
     def is_linked(self, node: str) -> bool:
-        """Say whether a connection to a node stands, a member or not."""
         return node in self._core.peers.links
 
     def may_own(self, node: str) -> bool:
-        """Say whether a member is heard, and has not just yielded."""
+        """Say whether a member is alive and has not just yielded."""
         return (node == self.me or node in self._core.peers) and self._core.may_own(node)
 
     def silent_ms(self, node: str) -> int:
-        """Return for how long a member has not been heard; 0 for this node and for strangers."""
+        """Return the silence of a member in ms; 0 for this node and for strangers."""
         peer = self._core.peers.get(node)
         return max(0, int((self._core.now - peer.heard_at) * 1000)) if peer else 0
 
 
 class OwnersView:
-    """The owners of slots, as far as this node knows; of its own it is sure."""
+    """The owners of slots, as far as this node knows; it is sure of its own slots."""
 
     def __init__(
         self, core: Core, executor: Executor, transfer: Transfer, unowned_slots: UnownedSlots
@@ -168,11 +159,11 @@ class OwnersView:
         self._transfer = transfer
 
     def owner_of(self, slot: int) -> str | None:
-        """Return whom to ask about a slot: who owns it, else who should, else nobody."""
+        """Return the node to ask about a slot, None if there is none."""
         return owner_of(self._core, slot)
 
     def owners_of(self, slots: Iterable[int]) -> dict[str, list[int]]:
-        """Return owner -> slots, without those that nobody can be asked for."""
+        """Return owner -> slots, without the slots for which no node can be asked."""
         owners: dict[str, list[int]] = {}
         for slot in slots:
             owner = owner_of(self._core, slot)
@@ -182,47 +173,43 @@ class OwnersView:
 
     @property
     def vacant(self) -> int:
-        """Return how many slots have lacked an owner for longer than a hand-over takes."""
+        """Return how many slots have had no owner for longer than a hand-over takes."""
         return self._unowned_slots.lasting()
 
     def vacant_among(self, slots: Iterable[int]) -> int:
-        """Return how many of these nobody owns, as far as is heard here."""
         return self._unowned_slots.among(slots)
 
     def own_epoch(self, slot: int) -> int:
-        """Return the epoch under which this node owns a slot, 0 if it does not."""
         term = self._open(slot)
         return term.ballot[0] if term is not None else 0
 
     def owns(self, slot: int) -> bool:
-        """Say whether this node owns a slot."""
         return self._open(slot) is not None
 
     def owned(self) -> list[int]:
-        """Return the slots that this node owns."""
         return [log.slot for log, each in self._core.logs.terms() if each.phase is Phase.OPEN]
 
     @property
     def has_to_give(self) -> bool:
-        """Say whether this node owns slots, or leads the register, and another node could."""
+        """Say whether this node owns slots or leads the register, and another node could."""
         could = any(map(self._core.may_own, self._core.peers))
         if could and self._core.logs.terms():
             return True
-        return self._transfer.heir() is not None
+        return self._transfer.target() is not None
 
     def is_still(self, slot: int) -> bool:
-        """Say whether this node owns a slot, stands still, and has nothing under way there."""
+        """Say whether this node owns a slot behind a write barrier, with no update under way."""
         term, log = self._open(slot), self._core.logs.get(slot)
         if term is None or log is None or not term.updates_deferred_until:
             return False
         return not term.is_writing and log.decided == log.end
 
     def executes(self, slot: int, level: int) -> str | None:
-        """Return who executes an operation of level 1 or 2 that comes in here, None if nobody."""
+        """Return the node that executes an operation of level 1 or 2, None if there is none."""
         return self._executor.who(slot, level)
 
     def is_behind(self, level: int) -> bool:
-        """Say whether this node does not serve level 1 or 2 yet: it may lack what it had."""
+        """Say whether this node may lack versions of level 1 or 2: then it does not serve."""
         return self._executor.is_behind(level)
 
     def _open(self, slot: int) -> Term | None:
@@ -231,7 +218,7 @@ class OwnersView:
 
 
 class GroupView(MembersView):
-    """The view of streams and sessions (`machines/view.py`): members, and owners of documents."""
+    """The view of streams and sessions: members, and owners of documents."""
 
     def __init__(
         self, core: Core, register: Register, owners: OwnersView, clock: Callable[[], float]
@@ -243,14 +230,13 @@ class GroupView(MembersView):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Return the ids of the members that hold data, those that come and go included."""
+        """Return the ids of the members that hold data, joining and leaving ones included."""
         configuration = self.configuration
         every = (*configuration.members, *configuration.next_members)
         return tuple(sorted({each.id for each in every if not each.observes and not each.lost}))
 
     @property
     def leavers(self) -> frozenset[str]:
-        """Return the members that are on their way out."""
         configuration = self.configuration
         if configuration.stage is Stage.STABLE:
             return frozenset()
@@ -266,19 +252,17 @@ class GroupView(MembersView):
 
     @property
     def terms_opened(self) -> int:
-        """Return how many slots this node has begun to own, ever."""
+        """Return the number of terms that this node has opened."""
         return self._core.counters["opened"]
 
     def owns(self, link: str) -> bool:
-        """Say whether this node owns the slot of a document: then it is its controller."""
         return self.own_epoch(link) > 0
 
     def own_epoch(self, link: str) -> int:
-        """Return the epoch under which this node owns the slot of a document, 0 if it does not."""
         return self._owners.own_epoch(self._core.slot_of(link))
 
     def owner_of(self, link: str) -> str:
-        """Return who owns the slot of a document as far as is known, "" if nobody does."""
+        """Return the owner of a document's slot as far as known, "" for none."""
         return owner_of(self._core, self._core.slot_of(link)) or ""
 
     def wall_now_us(self) -> int:
@@ -290,22 +274,20 @@ class GroupView(MembersView):
         return self._core.past_us()
 
     def slot_of(self, link: str) -> int:
-        """Return the slot of a document."""
         return self._core.slot_of(link)
 
     def owned(self) -> list[int]:
-        """Return the slots that this node owns."""
         return self._owners.owned()
 
 
 class ReplicationView:
-    """Rows that somebody lacks, as of the last acknowledgements."""
+    """The rows that replicas lack, as of their last acknowledgements."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     def lag(self) -> Counter[str]:
-        """Return replica -> rows that it has not acknowledged, over the slots that we own."""
+        """Return replica -> rows that it has not acknowledged, in the slots of this node."""
         lag: Counter[str] = Counter()
         for log, term in self._core.logs.terms():
             if term.phase is Phase.OPEN:
@@ -314,7 +296,7 @@ class ReplicationView:
         return lag
 
     def lacking(self, slot: int) -> int:
-        """Return how many rows of a slot its replicas have not acknowledged, those in step."""
+        """Return how many rows of a slot its followers that have adopted the term lack."""
         log = self._core.logs.get(slot)
         if log is None or log.term is None:
             return 0
@@ -322,7 +304,7 @@ class ReplicationView:
         return sum(log.end - max(each.acked, log.kept) for each in followers if each.adopted)
 
     def behind(self, slot: int) -> list[str]:
-        """Return the connected replicas that lack something decided; this node if not the owner."""
+        """Return the linked replicas that lack decided rows; this node if it is not the owner."""
         log = self._core.logs.get(slot)
         term = log.open_term if log is not None else None
         if log is None or term is None:
@@ -336,7 +318,7 @@ class ReplicationView:
 
 
 class ReplicaView:
-    """The eyes of the shells: members, owners and replication; here the logs and the clock."""
+    """The shells' view: members, owners and replication; here the logs and the clock."""
 
     def __init__(self, replica: Replica, clock: Callable[[], float]) -> None:
         """clock: by which the machines of the node are stepped."""
@@ -350,37 +332,35 @@ class ReplicaView:
         self.replication = ReplicationView(core)
 
     def slot_of(self, link: str) -> int:
-        """Return the slot of a document."""
         return self._core.slot_of(link)
 
     def copies_of(self, link: str) -> range:
-        """Return how many copies of a document may be waited for: from its quorum to all.
+        """Return the counts of copies that an update may wait for: from a quorum to all replicas.
 
-        Of its replica set, whoever votes on configurations. While that changes the smaller quorum
-        of the two, so that nothing is refused meanwhile that is not before.
+        While the replica set changes the smaller quorum counts, so that no request is refused that
+        would have been accepted before.
         """
         placement, slot = self._core.placement, self.slot_of(link)
         quorum = min(map(majority, placement.voting(slot)))
         return range(quorum, len(placement.replicas(slot)) + 1)
 
     def bitmap(self, slots: Iterable[int]) -> bytes:
-        """Return a set of slots as it travels between nodes."""
+        """Return a set of slots as a bitmap of all slots of the group."""
         return to_bitmap(slots, self._core.placement.slots)
 
     # Logs
 
     @property
     def logs(self) -> Mapping[int, LogView]:
-        """Return slot -> log, of the slots that this node holds."""
         return self._core.logs
 
     def readable_until(self, slot: int) -> int:
-        """Return up to which row this disk has what is decided of a slot, 0 if it is not whole."""
+        """Return the last decided row on this disk; 0 if the log is not full."""
         log = self._core.logs.get(slot)
         return min(log.decided, log.durable) if log is not None and log.full else 0
 
     def decided_row(self, slot: int, link: str) -> Row | None:
-        """Return a document's newest decided row, where this node owns it and has it in memory."""
+        """Return a document's newest decided row if this node owns it and has it cached."""
         log = self._core.logs.get(slot)
         term = log.open_term if log is not None else None
         cached = term.cache.get(link) if term is not None else None
@@ -388,29 +368,29 @@ class ReplicaView:
 
     @property
     def documents_in_conflict(self) -> int:
-        """Return how many documents of levels 1 and 2 have branches that lost."""
+        """Return how many documents of levels 1 and 2 have losing branches."""
         return self._replica.documents.in_conflict
 
     @property
     def compaction(self) -> tuple[int, int]:
-        """Return up to which instant (us) versions were asked to go, and the slots left to do."""
+        """Return the instant (us) of the last request to compact, and the slots left to do."""
         return self._replica.trimmer.asked_us, self._replica.trimmer.slots_left
 
     # Time, and what was counted
 
     @property
     def ticked_at(self) -> float:
-        """Return when the machine ticked last, on its own clock."""
+        """Return the time of the last tick on the machine's clock."""
         return self._core.clock.ticked_at
 
     @property
     def owner_patience_s(self) -> float:
-        """Return for how long a request waits for a slot that has no owner."""
+        """Return for how long a request waits for an owner."""
         return self._core.config.waiting.owner_patience_s
 
     @property
     def history_retention_s(self) -> float:
-        """Return for how long versions that were replaced are kept, 0 for ever."""
+        """Return the retention of superseded versions in seconds; 0 for ever."""
         return self._core.config.retention.history_s
 
     def wall_now_us(self, now: float | None = None) -> int:
@@ -425,15 +405,15 @@ class ReplicaView:
         return self._core.past_us()
 
     def measures_of(self, path: str) -> Mapping[str, Measure]:
-        """Return what was measured here of a factory, or of a document: by method."""
+        """Return method -> statistics of a factory or a document."""
         return self._measures.of(path)
 
     @property
     def measures_of_factories(self) -> Mapping[str, Mapping[str, Measure]]:
-        """Return path -> method -> what was measured here."""
+        """Return path -> method -> statistics."""
         return self._measures.of_factories
 
     @property
     def counters(self) -> Counter[str]:
-        """Return what the machine has counted since its start."""
+        """Return the machine's counters since its start."""
         return self._core.counters

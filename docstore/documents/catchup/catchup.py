@@ -93,7 +93,6 @@ class CatchUp:
                 self.probe_all(log, log.term)
 
     def probe_all(self, log: SlotLog, term: Term) -> None:
-        """Ask every replica for its log state."""
         for peer in term.followers:
             self.probe(log, term, peer)
 
@@ -136,7 +135,6 @@ class CatchUp:
         return log, term
 
     def common_with(self, log: SlotLog, gap: Gap) -> int:
-        """Return the end of the common prefix of the replica's log and the owner's."""
         return common_end(log.ballots, log.end, gap.ballots, gap.end)
 
     def push(self, log: SlotLog, term: Term, peer: str) -> None:
@@ -155,7 +153,6 @@ class CatchUp:
         self._pages.tail(log, term, follower, first, last, send)
 
     def push_behind(self, peer: str, logs: list[SlotLog]) -> None:
-        """Send the next page of each log of which a follower has acknowledged a page."""
         for log in logs:
             if log.term is not None and log.term.phase is not Phase.PREPARING:
                 self.push(log, log.term, peer)
@@ -200,9 +197,9 @@ class CatchUp:
 
 
 def _has_late(log: SlotLog, term: Term, before: float) -> bool:
-    """Say whether a follower lags and was last sent to before `before`: a cheap first test."""
+    """Say whether a lagging follower was last sent to before `before`: a cheap first test."""
     end = log.end
-    for follower in term.followers.values():  # A generator would cost more than what it yields.
+    for follower in term.followers.values():  # Faster than a generator.
         if follower.sent_at <= before and not (follower.adopted and follower.acked >= end):
             return True
     return False

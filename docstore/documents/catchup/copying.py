@@ -69,7 +69,7 @@ class Copying:
             self._waiting[peer, log.slot] = gap
 
     def is_in_line(self, peer: str, slot: int) -> bool:
-        """Say whether a replica is queued for a page: it need not report its state again."""
+        """Say whether a replica is queued for a page: then it need not report again."""
         return (peer, slot) in self._waiting
 
     def _is_stuck(self, log: SlotLog) -> bool:

@@ -1,4 +1,4 @@
-"""Rows of a log for a replica that needs them: from memory while they are there, else from disk."""
+"""Pages of a log for a replica that lacks them: from memory if possible, else from the disk."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,18 +10,18 @@ from docstore.model.document import Row
 from docstore.storage.store import After, Corrupt, Result, Rows
 
 Then = Callable[[Sequence[Row]], None]
-"""What is done with a page; it has at least one row."""
+"""Callback that receives a page; it has at least one row."""
 
 
 class Pages:
-    """The owner's side of the disk, as far as others are filled from it."""
+    """The owner's reads for other replicas."""
 
     def __init__(self, core: Core) -> None:
         self.core = core
         self.outbox = core.outbox
 
     def from_memory(self, log: SlotLog, first: int, last: int) -> list[Row]:
-        """Return a page of rows that follow each other; `first` must be in memory."""
+        """Return a page of consecutive rows; `first` must be in memory."""
         rows, size = [log.pending[first]], len(log.pending[first].state)
         for n in range(first + 1, last + 1):
             row = log.pending.get(n)
@@ -34,9 +34,9 @@ class Pages:
     def tail(
         self, log: SlotLog, term: Term, follower: Follower, first: int, last: int, then: Then
     ) -> None:
-        """Call `then` with rows first.. of the log: at least one, at most a page.
+        """Call `then` with rows from `first` on: at least one, at most a page.
 
-        It does not end within a batch (rule A2).
+        The page does not end within a batch (rule A2).
         """
         last = min(last, first + self.core.config.sending.page_rows - 1)
         if first in log.pending:
@@ -47,14 +47,14 @@ class Pages:
             if rows[0].n == first:
                 then(parts.whole(rows))
 
-        # Beyond `durable` the disk may still hold rows that were cut in memory.
+        # Above `durable` the disk may still hold rows that were truncated in memory.
         query = Rows(log.slot, first, min(last, log.durable), self.core.config.sending.page_bytes)
         self._ask_disk(log, term, follower, query, of_the_log)
 
     def left(
         self, log: SlotLog, term: Term, follower: Follower, after: int, count: int, then: Then
     ) -> None:
-        """Call `then` with the next rows that are left after one, from the disk."""
+        """Call `then` with the next rows on the disk: compaction may have left holes."""
         query = After(log.slot, after, log.durable, count, self.core.config.sending.page_bytes)
         self._ask_disk(log, term, follower, query, then)
 

@@ -1,7 +1,7 @@
-"""What has arrived on this disk: versions at levels 1 and 2, numbered in their order.
+"""Arrivals: the versions of levels 1 and 2 on this disk, numbered in the order of arrival.
 
-Whoever wrote a version, it gets its number here. The newest are kept in memory, so that a peer that
-keeps up costs no reads.
+Every version gets a number here, also those of other writers. The newest stay in memory, so that a
+peer that keeps up costs no disk reads.
 """
 
 from collections import deque
@@ -11,30 +11,28 @@ from docstore.storage.answers import row_bytes
 from docstore.storage.store import Recovered
 
 RECENT_BYTES = 16 << 20
-"""Of the newest versions, kept in memory."""
+"""Bytes of the newest versions kept in memory."""
 
 
 class Arrived:
-    """The end of the order, and how far it is durable."""
+    """The end of the order, and up to where it is durable."""
 
     def __init__(self, recovered: Recovered) -> None:
         self.reset(recovered)
 
     def reset(self, recovered: Recovered) -> None:
-        """Begin again from what is on disk."""
         self.disk = recovered.store_id[:12]
-        """Whose numbers these are."""
+        """Id of the disk that gives the numbers."""
         self.last = self.durable = recovered.arrived
         self._recent: deque[Row] = deque()
         self._recent_bytes = 0
 
     @property
     def next_number(self) -> int:
-        """Return the number of the next arrival."""
         return self.last + 1
 
     def note(self, row: Row) -> None:
-        """Take note of a version that has joined the batch."""
+        """Note a version that has joined the batch."""
         self.last = row.n
         self._recent.append(row)
         self._recent_bytes += row_bytes(row)
@@ -42,7 +40,6 @@ class Arrived:
             self._recent_bytes -= row_bytes(self._recent.popleft())
 
     def stored(self, n: int) -> None:
-        """Take note that all up to number n is durable."""
         self.durable = max(self.durable, n)
 
     def after(self, n: int, rows_max: int) -> list[Row] | None:

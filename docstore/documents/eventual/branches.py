@@ -1,8 +1,8 @@
-"""One document of level 1 or 2: its heads, of which one wins, wherever and in whatever order.
+"""One document of level 1 or 2: its heads, one of which wins, on every node and in any order.
 
-A head is a version that no other one came of. One head is the normal case. More of them are a
-conflict: all replicas show the same winner, and keep the others until somebody resolves them or
-they are older than `conflict_retention_s`. Nothing depends on the order in which versions arrive.
+A head is a version without a successor. One head is the normal case. More heads are a conflict: all
+replicas show the same winner, and keep the others until a client resolves the conflict or they are
+older than `conflict_retention_s`. Nothing depends on the order in which versions arrive.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,15 +14,16 @@ from docstore.model.document import Row
 
 
 def rank_of_replication(row: Row) -> tuple[Any, ...]:
-    """Level 1: the longer branch wins, then the later stamp, then the node.
+    """Rank by length of the branch, then stamp, then node (level 1).
 
-    A node with a new disk may repeat the stamp of the lost one: then the lineage, which is unique.
+    A node with a new disk may repeat a stamp of the lost disk: then the lineage decides, which is
+    unique.
     """
     return (row.version, row.updated_us, row.owner, row.digest)
 
 
 def rank_of_ownership(row: Row) -> tuple[Any, ...]:
-    """Level 2: the later epoch wins, then the owner, then the longer branch, then as level 1."""
+    """Rank by epoch, then owner, then length of the branch, then as level 1 (level 2)."""
     return (row.epoch, row.owner, row.version, row.updated_us, row.digest)
 
 
@@ -34,7 +35,7 @@ RANKS: dict[int, Callable[[Row], tuple[Any, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A version that nothing has followed yet."""
+    """A version without a successor, so far."""
 
     row: Row
     lineage: Lineage
@@ -48,7 +49,6 @@ class Branches:
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> "Branches":
-        """Return a document from its heads as stored."""
         branches = cls()
         for row in rows:
             branches.add(row)
@@ -56,25 +56,25 @@ class Branches:
 
     @property
     def winner(self) -> Row | None:
-        """Return the version that readers see; None if there never was one."""
+        """Return the version that readers see; None if there is none."""
         return self.heads[0].row if self.heads else None
 
     @property
     def losers(self) -> list[Row]:
-        """Return the newest version of each branch that lost."""
+        """Return the head of each losing branch."""
         return [head.row for head in self.heads[1:]]
 
     @property
     def lineages(self) -> list[Lineage]:
-        """Return where the heads come from, the winner's first."""
+        """Return the lineages of the heads, the winner's first."""
         return [head.lineage for head in self.heads]
 
     def knows(self, hand: str, stamp: int) -> bool:
-        """Say whether a version is here, or something that came of it."""
+        """Say whether a version or a successor of it is here."""
         return any(head.lineage.ancestors.get(hand, -1) >= stamp for head in self.heads)
 
     def add(self, row: Row) -> bool:  # Seam.
-        """Take a version in; return False when it was known, or came before one that is."""
+        """Add a version; return False if it, or a successor of it, was known."""
         lineage = lineage_of(row)
         if any(covers(head.lineage, lineage) for head in self.heads):
             return False
@@ -84,7 +84,7 @@ class Branches:
         return True
 
     def drop_losers(self, before_us: int) -> list[Row]:
-        """Forget branches that lost and whose newest version is older than an instant."""
+        """Drop losing branches whose head is older than an instant; return the heads."""
         old = [row for row in self.losers if row.updated_us < before_us]
         gone = {id(row) for row in old}
         self.heads = [head for head in self.heads if id(head.row) not in gone]

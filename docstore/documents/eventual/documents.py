@@ -1,7 +1,7 @@
 """The documents of levels 1 and 2 that this node holds: heads in memory, versions on the disk.
 
-Heads are read when first asked for and kept while there is room. A version joins its document in
-memory and the batch that forms in one step, so that memory never says what the disk will not.
+Heads are read on first use and cached. A version joins its document in memory and the pending batch
+in one step, so that memory never shows what the disk will not.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,10 +24,10 @@ Name = tuple[str, str, int]
 
 
 class Documents:
-    """Link -> heads, and what other disks send joining them."""
+    """The heads of each link; versions from other disks join them."""
 
     def __init__(self, core: Core, recovered: Recovered, stored: Callable[[int], None]) -> None:
-        """stored: called with a number of arrival when it is durable."""
+        """stored: called with the number of an arrival once it is durable."""
         self.core = core
         self.outbox = core.outbox
         self._stored = stored
@@ -35,24 +35,23 @@ class Documents:
         self._known: dict[str, Branches] = {}
         self._loading: dict[str, list[Callable[[Branches | None], None]]] = {}
         self.operations = Operations()
-        """What has made the versions that came since this start, by number of arrival."""
+        """Operations that made the versions since this start, by number of arrival."""
         self.reset(recovered)
 
     def reset(self, recovered: Recovered) -> None:
-        """Begin again from what is on disk."""
         self.arrived.reset(recovered)
         self._known.clear()
         self._loading.clear()
         self.operations.cut(recovered.arrived)
         self.in_conflict = recovered.in_conflict
-        """Documents on this disk that have branches which lost."""
+        """Count of documents on this disk with losing branches."""
 
     def known(self, link: str) -> Branches | None:
-        """Return a document's heads if they are in memory."""
+        """Return a document's heads if they are cached."""
         return self._known.get(link)
 
     def load(self, link: str, then: Callable[[Branches | None], None]) -> None:
-        """Call `then` with a document's heads, at once if they are in memory; None: damaged."""
+        """Call `then` with a document's heads, at once if they are cached; with None if damaged."""
         known = self._known.get(link)
         if known is not None:
             then(known)
@@ -78,7 +77,7 @@ class Documents:
         self.outbox.read(Heads(self.core.slot_of(link), link), found)
 
     def _make_room(self) -> None:
-        """Forget the documents that came first, but none that the disk does not have yet."""
+        """Evict the documents loaded first, except those that the disk does not have yet."""
         if len(self._known) <= DOCUMENTS_MAX:
             return
         for link in list(self._known)[: DOCUMENTS_MAX // 4]:
@@ -86,11 +85,10 @@ class Documents:
                 del self._known[link]
 
     def is_stored(self, branches: Branches) -> bool:
-        """Say whether all heads of a document are on the disk."""
         return all(head.row.n <= self.arrived.durable for head in branches.heads)
 
     def add(self, branches: Branches, row: Row) -> Row | None:
-        """Let a version join its document and the batch; None if it was known."""
+        """Add a version to its document and the batch; return None if it was known."""
         arrived = row._replace(n=self.arrived.next_number)
         before = _standings(branches)
         if not branches.add(arrived):
@@ -110,10 +108,10 @@ class Documents:
         self.outbox.when_durable(lambda: self._stored(number))
         return arrived
 
-    # What others send
+    # Versions from other disks
 
     def take(self, rows: Sequence[Row], then: Callable[[], None]) -> None:
-        """Let versions from another disk join their documents; then call back."""
+        """Merge versions from another disk into their documents; then call back."""
         self._each({row.link for row in rows}, lambda documents: self._merge(documents, rows, then))
 
     def _merge(
@@ -123,13 +121,13 @@ class Documents:
         for row in rows:
             branches = documents.get(row.link)
             if branches is None:
-                continue  # Damaged here: noticed, and told to whoever asks for it.
+                continue  # Damaged here: a reader gets an error.
             if row.updated_us >= horizon or not branches.heads or _follows(row, branches):
                 self.add(branches, row)
         then()
 
     def lacking(self, names: Sequence[Name], then: Callable[[list[str]], None]) -> None:  # Seam.
-        """Call back with the links of those versions that nothing here is or came of."""
+        """Call back with the links of versions that are unknown here, like their successors."""
 
         def found(documents: dict[str, Branches]) -> None:
             then(
@@ -145,7 +143,7 @@ class Documents:
         self._each({link for link, _, _ in names}, found)
 
     def heads(self, links: Sequence[str], then: Callable[[list[Row]], None]) -> None:
-        """Call back with the heads of documents, as far as they are durable."""
+        """Call back with the heads of documents once they are durable."""
 
         def found(documents: dict[str, Branches]) -> None:
             every = (head.row for branches in documents.values() for head in branches.heads)
@@ -158,7 +156,7 @@ class Documents:
         self._each(set(links), found)
 
     def _each(self, links: set[str], then: Callable[[dict[str, Branches]], None]) -> None:
-        """Call back once with all these documents, without those that are damaged."""
+        """Call back once with all these documents, except damaged ones."""
         documents: dict[str, Branches] = {}
         waiting = len(links)
         if not waiting:
@@ -175,17 +173,17 @@ class Documents:
         for link in sorted(links):
             self.load(link, lambda branches, link=link: loaded(link, branches))  # type: ignore[misc]
 
-    # Letting go
+    # Removal
 
     def drop_losers(self, branches: Branches) -> None:
-        """Forget the branches of a document that lost long ago."""
+        """Drop the branches of a document that lost long ago."""
         gone = branches.drop_losers(self._horizon_us())
         self.prune(gone)
         self.core.counters["conflicts_expired"] += len(gone)
         self.in_conflict -= bool(gone) and not branches.losers
 
     def prune(self, rows: Sequence[Row]) -> None:
-        """Remove versions; the last arrival stays, so that its number is not given again."""
+        """Remove versions, except the last arrival: its number must not be reused."""
         numbers = [row.n for row in rows if row.n < self.arrived.durable]
         if numbers:
             self.core.counters["versions_pruned"] += len(numbers)
@@ -203,6 +201,6 @@ def _standings(branches: Branches) -> dict[int, BranchStatus]:
 
 
 def _follows(row: Row, branches: Branches) -> bool:
-    """Say whether a version comes of what is shown here, so that it is no conflict."""
+    """Say whether a version succeeds a head here, so that it is no conflict."""
     lineage = lineage_of(row)
     return any(covers(lineage, head.lineage) for head in branches.heads)

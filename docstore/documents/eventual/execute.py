@@ -1,9 +1,9 @@
 """Updates and reads of documents of levels 1 and 2, on the node that executes them.
 
-The winner is the document. An update makes its successor and is answered when that is durable
-here (level 1), or on every live replica that answers within half a second, one at least if any
-is alive (level 2); then `spread.py` brings it to the others. A version that arrives from another
-replica and did not come of ours is a conflict: see `branches.py`.
+The winner is the document. An update makes its successor. It is answered when that is durable here
+(level 1), or on every live replica that answers within half a second, and at least one if any is
+alive (level 2). Then `spread.py` sends it to the others. A version that arrives from another
+replica and does not succeed the winner here is a conflict: see `branches.py`.
 """
 
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ from docstore.storage.replication_log import Lines
 from docstore.storage.store import Corrupt, Recovered, Result
 
 LINES_MAX = 1000
-"""Versions of a document that are looked through for its past."""
+"""Versions of a document that are searched for its past."""
 ATTEMPTS_SENT_BACK = 5
-"""So often an operation of level 2 is sent back by a node that sees another owner."""
+"""Attempts of an operation of level 2 that a node returns because it sees another owner."""
 
 DAMAGED = Answer(503, "damaged", "this node's copy of the document is damaged: ask another")
 TOO_FEW = Answer(
@@ -38,7 +38,7 @@ TOO_FEW = Answer(
 
 @dataclass(slots=True)
 class Unanswered:
-    """An update that waits for copies. patience: until when all live replicas are waited for."""
+    """An update that waits for copies. patience: waits until then for all live replicas."""
 
     inflight: Inflight
     row: Row
@@ -46,8 +46,6 @@ class Unanswered:
 
 
 class Executor:
-    """The executing side of documents of levels 1 and 2."""
-
     def __init__(self, core: Core, recovered: Recovered) -> None:
         self.core = core
         self.outbox = core.outbox
@@ -59,10 +57,10 @@ class Executor:
         self._is_new_disk = not self.spreader.cursors
 
     def reset(self, recovered: Recovered) -> None:
-        """Begin again from what is on disk; what was not durable has not happened."""
+        """Reload from the disk; what was not durable has not happened."""
         for each in self._unanswered:
             lost = each.row.n > recovered.arrived
-            if lost:  # And it must not happen either, when an echo of it comes.
+            if lost:  # A late duplicate of it must not be applied either.
                 self._close(each.inflight)
             self.core.reply(each.inflight, DISK_FULL if lost else TOO_FEW, proposed=not lost)
         self._unanswered.clear()
@@ -74,10 +72,10 @@ class Executor:
         self._answer_copied()
 
     def who(self, slot: int, level: int) -> str | None:
-        """Return who executes what comes in here for a slot: None if nobody is reached.
+        """Return the node that executes operations that arrive here, None if there is none.
 
-        At level 1 this node if it holds a replica, else the first that is alive; at level 2 the
-        first that is alive, as this node sees it.
+        At level 1 it is this node if it holds a replica and does not drain, else the first live
+        replica. At level 2 it is the first live replica, as this node sees it.
         """
         core = self.core
         if level == 1 and slot in core.logs and not core.is_draining:
@@ -105,10 +103,10 @@ class Executor:
             self.documents.load(operation.link, lambda branches: self._execute(inflight, branches))
 
     def _is_anothers(self, slot: int, inflight: Inflight) -> bool:
-        """Say whether this belongs to another owner, as this node sees it (level 2).
+        """Say whether another node owns the slot, as this node sees it (level 2).
 
-        Whoever sent it may not have noticed yet, and soon will. If it does not, then it hears
-        another part of the group than we do, and is served all the same.
+        The sender may not have noticed yet. If it still sends after some attempts, it hears another
+        part of the group than this node, and is served all the same.
         """
         patient = inflight.attempt <= ATTEMPTS_SENT_BACK or self.core.is_draining
         if inflight.operation.level == 1 or not patient:
@@ -116,13 +114,13 @@ class Executor:
         return self.who(slot, inflight.operation.level) != self.core.me
 
     def is_behind(self, level: int) -> bool:
-        """Say whether others know more than this node, which has just come back.
+        """Say whether other nodes may have versions that this node, just back, lacks.
 
-        At level 2 it would go on from an old version. At level 1 that is as promised, but a new
-        disk would say that there is nothing.
+        At level 2 it would continue from an old version. At level 1 that is allowed, but a new disk
+        would report that there is no document.
         """
         if not self.core.clock.is_known:
-            return True  # No clock yet: what would be stamped now would seem to be very old.
+            return True  # No clock yet: a stamp of now would seem very old.
         if level == 1 and not self._is_new_disk:
             return False
         return self.spreader.lags_behind()
@@ -138,9 +136,9 @@ class Executor:
     def _update(self, inflight: Inflight, branches: Branches) -> None:
         operation, winner = inflight.operation, branches.winner
         if self._is_over(inflight):
-            return  # While the document was read, another attempt was refused.
+            return  # Another attempt was refused while the document was read.
         if self._has_applied(inflight):
-            self.core.reply(inflight, TOO_FEW, proposed=True)  # Its version is kept no more.
+            self.core.reply(inflight, TOO_FEW, proposed=True)  # Its version was pruned.
             return
         service = self.core.service_of(operation, 0)
         if service is None:
@@ -161,7 +159,7 @@ class Executor:
             self._answer(inflight, outcome.answer)
 
     def _resolve(self, inflight: Inflight, branches: Branches) -> None:
-        """Declare the branches that lost to be seen: a version comes of all of them."""
+        """Make a version that succeeds all branches, which resolves the conflict."""
         winner = branches.winner
         if winner is None:
             self._answer(inflight, Answer(404, "not-found"))
@@ -193,13 +191,13 @@ class Executor:
             inflight.identity(new.version).pack(), lineage.pack(), new.state,
         )  # fmt: skip
         arrived = self.documents.add(branches, row)
-        assert arrived is not None, "a new stamp of ours is known to nobody"
+        assert arrived is not None, "a new stamp of this disk was known before"
         core.counters["executed"] += 1
         patience = core.now + core.config.copies_patience_s
         self._unanswered.append(Unanswered(inflight, arrived, patience))
 
     def _epoch(self, level: int, winner: Row | None) -> int:
-        """Return the epoch of a new version: at level 2, one more whenever the owner changes."""
+        """Return the epoch of a new version: 0 at level 1, else one more with each new owner."""
         if level == 1:
             return 0
         if winner is None:
@@ -209,7 +207,7 @@ class Executor:
     # Answers
 
     def _answer(self, inflight: Inflight, answer: Answer) -> None:
-        """Answer once all that the answer may rest on is durable."""
+        """Answer once the heads that the answer depends on are durable."""
         epoch = answer.row.epoch if answer.row else 0
         said = answer._replace(owner=self.core.me, epoch=epoch)
         branches = self.documents.known(inflight.operation.link)
@@ -219,7 +217,6 @@ class Executor:
             self.outbox.when_durable(lambda: self.core.reply(inflight, said))
 
     def _answer_copied(self) -> None:
-        """Answer the updates that have as many copies as they wait for."""
         unanswered, self._unanswered = self._unanswered, []
         for each in unanswered:
             copies = self.spreader.copies(each.row.n, each.row.slot)
@@ -247,34 +244,34 @@ class Executor:
     # Once
 
     def _has_applied(self, inflight: Inflight) -> bool:  # Seam.
-        """Say whether a version here is this operation's, whichever attempt made it, and where."""
+        """Say whether an attempt of this operation has made a version here."""
         return (
             self.documents.operations.find((inflight.entry, inflight.boot), inflight.seq)
             is not None
         )
 
     def _is_over(self, inflight: Inflight) -> bool:
-        """Say whether this is an echo of what was refused, given back, or answered for good."""
+        """Say whether this duplicates an operation refused, returned or finally answered."""
         origin = (inflight.entry, inflight.boot)
         is_over = self.documents.operations.is_over(origin, inflight.seq)
         return is_over or self.core.closed.has(origin, inflight.seq, inflight.attempt)
 
     def _close(self, inflight: Inflight) -> None:  # Seam.
-        """Let no echo of this attempt be applied here later: it is told as refused."""
+        """Refuse late duplicates of this attempt from now on."""
         if not inflight.operation.is_read:
             origin = (inflight.entry, inflight.boot)
             self.core.closed.note(origin, inflight.seq, inflight.attempt, inflight.oldest)
             self.documents.operations.forget(origin, inflight.oldest)
 
     def _give_back(self, inflight: Inflight) -> None:
-        """Say "not mine", and whether it may have taken effect all the same."""
-        applied = self._has_applied(inflight)  # Then this is an echo, and its answer was lost.
+        """Return an operation, and whether it may have taken effect."""
+        applied = self._has_applied(inflight)  # Then this is a duplicate, and its answer was lost.
         if not applied:
             self._close(inflight)
         self.core.reply(inflight, None, proposed=applied)
 
     def _once(self, inflight: Inflight) -> None:
-        """Look for the version that an earlier attempt has made, here or where it came from."""
+        """Look for the version of an earlier attempt, made here or received."""
         operation = inflight.operation
         branches = self.documents.known(operation.link)
         if branches is not None and not self.documents.is_stored(branches):
@@ -295,7 +292,7 @@ class Executor:
         self.outbox.read(Lines(self.core.slot_of(operation.link), operation.link, LINES_MAX), found)
 
     def _told(self, inflight: Inflight, row: Row) -> Answer | None:
-        """Return the answer if this version is the operation's, or of its key."""
+        """Return the answer if this version is of the operation, or of its Idempotency-Key."""
         identity = unpack_identity(row.operation)
         asked = (inflight.entry, inflight.boot, inflight.seq)
         if (identity.entry, identity.boot, identity.seq) != asked:
@@ -330,7 +327,7 @@ class Executor:
             self._read_past(inflight, winner)
 
     def _read_past(self, inflight: Inflight, winner: Row) -> None:
-        """Answer from the versions that the winner came of, as far as they are kept here."""
+        """Answer from the ancestors of the winner, as far as this node keeps them."""
         origin = lineage_of(winner)
 
         def found(result: Result) -> None:
@@ -346,7 +343,7 @@ class Executor:
     # Time
 
     def tick(self) -> None:
-        """Serve what was deferred, and give up what waited too long."""
+        """Serve deferred operations; answer those past their deadline."""
         deferred, self._deferred = self._deferred, []
         for inflight in deferred:
             self.serve(inflight)
@@ -355,7 +352,7 @@ class Executor:
 
 
 def _selected(select: Sequence[Any], line: list[Row]) -> Answer:
-    """Return the answer to a read of the past, from a document's line, newest version first."""
+    """Return the answer to a read of the past. line: the document's versions, newest first."""
     kind, *arguments = select
     if kind == "history":
         before, limit = arguments

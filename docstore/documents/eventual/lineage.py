@@ -1,13 +1,13 @@
-"""Which version came of which: a version vector for each version.
+"""Lineage: a version vector for each version of a document.
 
-Two versions of a document of level 1 or 2 are either one of the other's making, or they were
-written without knowing of each other: a conflict. A vector names, for each *hand* that wrote,
-the stamp of its last version among the ancestors. A hand is a disk on one branch: a node that
-goes on from a branch that lacks its own latest version takes a new hand, since a vector could
-not say "my third version, but not my second".
+Two versions of a document of level 1 or 2 are in conflict if neither is an ancestor of the other:
+their writers did not know of each other. A vector maps each *hand* that wrote to the stamp of its
+last version among the ancestors. A hand is a disk on one branch: a node that continues a branch
+without its own latest version takes a new hand, because a vector cannot say "my third version, but
+not my second".
 
-A stamp is the wall clock in microseconds, moved on where needed so that it grows along a branch;
-it is also the version's update time.
+A stamp is the wall clock in microseconds, raised where needed so that it grows along a branch. It
+is also the version's update time.
 
 Source: Parker et al. (1983), "Detection of mutual inconsistency in distributed systems"; why a
 vector entry must not skip: Preguica et al. (2012), "Dotted version vectors".
@@ -23,9 +23,9 @@ from docstore.model.service import Level
 
 
 class Lineage(NamedTuple):
-    """Where a version comes from.
+    """The ancestry of a version.
 
-    level: of its document. hand: who wrote it. ancestors: hand -> stamp of its last version at or
+    level: of its document. hand: the writer. ancestors: hand -> stamp of its last version at or
     before this one.
     """
 
@@ -40,12 +40,11 @@ class Lineage(NamedTuple):
 
 
 def lineage_of(row: Row) -> Lineage:
-    """Return where a row of level 1 or 2 comes from."""
     return Lineage(*msgpack.unpackb(row.digest))
 
 
 def covers(newer: Lineage, older: Lineage) -> bool:
-    """Say whether `older` is `newer`, or one of the versions that it came of."""
+    """Say whether `older` is `newer` or an ancestor of it."""
     return newer.ancestors.get(older.hand, -1) >= older.ancestors[older.hand]
 
 
@@ -54,7 +53,7 @@ def begotten(  # Seam.
 ) -> Lineage:
     """Return the lineage of a version that `disk` makes of `parents`, at `stamp`.
 
-    others: the branches that it does not go on from, so that no hand of theirs is taken.
+    others: the branches that it does not continue, so that it takes no hand of theirs.
     """
     ancestors: dict[str, int] = {}
     for parent in parents:
@@ -74,7 +73,7 @@ def begotten(  # Seam.
 def stamp_after(wall_us: int, parents: Iterable[Lineage], disk: str) -> int:
     """Return a stamp for a new version: the clock's, but later than each of the disk's own.
 
-    What others have stamped is not followed: a clock that runs ahead must not drag all along.
+    Stamps of other disks are not followed: a clock that runs ahead must not drag all others along.
     """
     own = [
         at

@@ -1,14 +1,14 @@
-"""How versions at levels 1 and 2 reach every replica: what came here since you last heard.
+"""Anti-entropy: each replica sends its peers the versions that arrived on its disk, in pages.
 
-Each disk numbers what arrives on it, whoever wrote it. A peer keeps a cursor into that order; it
-is told what came after it, page by page: versions that this disk wrote in full, others by name,
-since their writer sends them too. What it lacks it asks for. When a page is on its disk the
-cursor moves on, durably. So nothing is forgotten over cuts, restarts and lost frames, a version
-travels once along each link, and one that its writer could not send any more comes from whoever
-has it.
+Each disk numbers its arrivals, from any writer. A peer keeps a cursor into that order and gets the
+arrivals after it, page by page: versions that this disk wrote in full, others by name, because
+their writers send them too. The peer asks for the versions that it lacks. When a page is on its
+disk, it moves its cursor, durably. So no version is lost over network partitions, restarts and lost
+frames, and a version travels once along each link. A version whose writer cannot send it any more
+comes from another node that has it.
 
-Source: the changes feed and checkpoints of CouchDB's replication; sending one's own versions in
-full and the rest by name is ours.
+Source: the changes feed and checkpoints of CouchDB's replication. Sending one's own versions in
+full and the rest by name is our own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,16 +25,15 @@ from docstore.storage.store import Corrupt, Recovered, Result
 from docstore.wire.messages import Following, Lack, Offering, Spread, Spreading, Supply
 
 HERE_AGAIN_S = 0.5
-"""After so long on a new link a peer knows that we are here: it asks us what we are to execute."""
+"""Seconds on a new link after which a peer knows that this node is back, and routes to it."""
 
 
 @dataclass(slots=True)
 class Downstream:
-    """What one peer has of ours.
+    """The progress of a peer in this node's arrivals.
 
-    disk: the peer's, "" until it has answered. acked: it has all up to there, durably.
-    sent: end of the page under way, None when there is none. asked: it was offered what there is,
-    and has not answered.
+    disk: of the peer, "" until it has answered. acked: it has all arrivals up to there, durably.
+    sent: end of the page under way, None if there is none. asked: it has an unanswered offer.
     """
 
     disk: str = ""
@@ -48,9 +47,9 @@ class Downstream:
 
 @dataclass(slots=True)
 class Upstream:
-    """What is known of one peer's disk. taking: the page that is being taken in.
+    """This node's progress in a peer's arrivals. taking: the page that is being merged.
 
-    caught_up: it was followed to its end, at a time when it knew that this node is here again.
+    caught_up: followed to its end, at a time when the peer knew that this node is back.
     """
 
     since: float
@@ -61,12 +60,12 @@ class Upstream:
 
 
 class Spreader:
-    """One node's part in bringing versions to everybody."""
+    """Both sides of the anti-entropy messages."""
 
     def __init__(
         self, core: Core, documents: Documents, recovered: Recovered, acked: Callable[[], None]
     ) -> None:
-        """acked: called when a peer has told that it has more."""
+        """acked: called when a peer has acknowledged more."""
         self.core = core
         self.outbox = core.outbox
         self.documents = documents
@@ -75,14 +74,13 @@ class Spreader:
         self.reset(recovered)
 
     def reset(self, recovered: Recovered) -> None:
-        """Begin again from what is on disk."""
         number = self.core.configuration.id
         self.cursors = {disk: n for disk, (told, n) in recovered.cursors.items() if told == number}
         self.downstreams: dict[str, Downstream] = {}
         self.upstreams: dict[str, Upstream] = {}
 
     def reconfigured(self) -> None:
-        """Other documents may be whose now: everybody goes through everything anew, by name."""
+        """Follow all peers again from the start, by name: the placement has changed."""
         self.cursors.clear()
         self.downstreams.clear()
         for upstream in self.upstreams.values():
@@ -91,7 +89,6 @@ class Spreader:
             self.offer(peer)
 
     def received(self, sender: str, message: Spreading) -> None:
-        """Take a message."""
         match message:
             case Offering():
                 self.offered(sender, message)
@@ -106,10 +103,10 @@ class Spreader:
             case _:
                 assert_never(message)
 
-    # What arrives here
+    # Arrivals here
 
     def stored(self, n: int) -> None:
-        """All up to number n is durable: send it."""
+        """Send the arrivals up to number n, which are durable."""
         self.arrived.stored(n)
         for peer in self.core.peers:
             if peer in self.downstreams:
@@ -118,12 +115,12 @@ class Spreader:
                 self.offer(peer)
 
     def copies(self, n: int, slot: int) -> int:  # Seam.
-        """Return on how many of the slot's replicas the arrival number n is, ours included."""
+        """Return how many of the slot's replicas have arrival n durably, this node included."""
         others = [each for each in self.core.placement.replicas(slot) if each != self.core.me]
         return sum(self.acked_by(each) >= n for each in others) + (self.arrived.durable >= n)
 
     def awaited(self, n: int, slot: int) -> bool:
-        """Say whether a live replica of the slot has not got the arrival number n yet."""
+        """Say whether a live replica of the slot lacks arrival n."""
         return any(
             self.core.is_alive(peer) and self.acked_by(peer) < n
             for peer in self.core.placement.replicas(slot)
@@ -131,16 +128,15 @@ class Spreader:
         )
 
     def acked_by(self, peer: str) -> int:
-        """Return up to which number a peer has what arrived here."""
         theirs = self.downstreams.get(peer)
         return theirs.acked if theirs else -1
 
     # Out
 
     def offer(self, peer: str) -> None:
-        """Tell a peer who we are and how far we have come; it says how far it follows.
+        """Tell a peer this disk's id and its last arrival; the peer answers with its cursor.
 
-        A node on which nothing of the kind ever arrived says so in its heartbeats, and no more.
+        A node without arrivals only says so in its heartbeats.
         """
         if peer not in self.core.peers or not self.arrived.durable:
             return
@@ -149,7 +145,7 @@ class Spreader:
         self.outbox.send(peer, Offering(self.arrived.disk, self.arrived.durable))
 
     def following(self, sender: str, message: Following) -> None:
-        """A peer has all up to a number: send what came after it."""
+        """Send a peer the arrivals after its cursor."""
         if message.asks:
             self.offer(sender)
         if message.of != self.arrived.disk:
@@ -180,7 +176,7 @@ class Spreader:
                 if self.downstreams.get(peer) is theirs:
                     self._send_page(peer, theirs, result, end)
             else:
-                self._push(peer)  # It has come further meanwhile.
+                self._push(peer)  # Its cursor has moved meanwhile.
 
         self.outbox.read(Arrivals(after, self._page), found)
 
@@ -189,7 +185,7 @@ class Spreader:
         return self.core.config.sending.page_rows
 
     def _send_page(self, peer: str, theirs: Downstream, page: Sequence[Row], end: int) -> None:
-        """Send what concerns the peer of a page of arrivals; none is left out up to `end`."""
+        """Send the part of a page that concerns the peer, complete up to `end`."""
         rows: list[Row] = []
         names: list[Name] = []
         until = min(end, page[-1].n) if page else end
@@ -220,7 +216,7 @@ class Spreader:
         return peer in placement.replicas(slot) or peer in placement.next_replicas(slot)
 
     def lack(self, sender: str, message: Lack) -> None:
-        """A peer wants what has become of versions that it does not know."""
+        """Send the heads of documents of which a peer lacks versions."""
 
         def found(rows: list[Row]) -> None:
             self.core.counters["versions_supplied"] += len(rows)
@@ -232,14 +228,14 @@ class Spreader:
     # In
 
     def offered(self, sender: str, message: Offering) -> None:
-        """A peer says how far it has come: say how far we follow."""
+        """Answer a peer's offer with this node's cursor."""
         upstream = self._upstream(sender)
         upstream.disk, upstream.taking = message.disk, None
         self._note_caught_up(upstream, self.cursors.get(message.disk, 0) >= message.n)
         self._follow(sender, message.disk)
 
     def spread(self, sender: str, message: Spread) -> None:  # Seam.
-        """Take a page in: what is in it, then what is lacking."""
+        """Merge a page, after asking for the versions that it only names and that are missing."""
         upstream = self._upstream(sender)
         if message.after != self.cursors.get(message.disk, 0):
             self._follow(sender, message.disk)
@@ -264,7 +260,7 @@ class Spreader:
         )
 
     def supply(self, sender: str, message: Supply) -> None:
-        """Take in what was lacking, with the page that it was lacking for."""
+        """Merge the missing versions, with their page."""
         upstream = self._upstream(sender)
         page = upstream.taking
         if page is not None and (page.disk, page.n) == (message.disk, message.n):
@@ -298,7 +294,7 @@ class Spreader:
             upstream.caught_up = True
 
     def has_spread(self) -> bool:
-        """Say whether every live peer has all that arrived here."""
+        """Say whether every live peer has all arrivals of this disk."""
         return not self.arrived.durable or all(
             self.acked_by(peer) >= self.arrived.last
             for peer in self.core.peers
@@ -306,7 +302,7 @@ class Spreader:
         )
 
     def lags_behind(self) -> bool:
-        """Say whether a live peer may know of versions that this node, just back, does not."""
+        """Say whether a live peer may have versions that this node, just back, lacks."""
         return any(True for _ in self._behind())
 
     def _behind(self) -> Iterator[str]:
@@ -318,13 +314,12 @@ class Spreader:
     # Time
 
     def link_made(self, peer: str) -> None:
-        """Begin anew on a new connection."""
         self.downstreams.pop(peer, None)
         self.upstreams[peer] = Upstream(self.core.now)
         self.offer(peer)
 
     def tick(self) -> None:
-        """Offer again to whoever has not answered in time."""
+        """Repeat offers that peers have not answered in time."""
         late = self.core.now - 4 * self.core.config.sending.resend_interval_s
         for peer in self.core.peers if self.arrived.durable else ():
             theirs = self.downstreams.get(peer)
@@ -336,7 +331,7 @@ class Spreader:
                 self._ask(peer, self._upstream(peer), late)
 
     def _ask(self, peer: str, upstream: Upstream, late: float) -> None:
-        """Ask how far a peer has come, once it surely knows that we are here."""
+        """Ask a peer for an offer, once it surely knows that this node is back."""
         since = self.core.now - upstream.since
         if upstream.taking is None and since >= HERE_AGAIN_S and upstream.asked_at <= late:
             upstream.asked_at = self.core.now

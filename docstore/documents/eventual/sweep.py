@@ -1,4 +1,4 @@
-"""Letting go of what is old at levels 1 and 2: branches that lost, and versions long superseded."""
+"""Expiry at levels 1 and 2: losing branches, and versions superseded long ago."""
 
 from collections.abc import Callable
 
@@ -15,8 +15,6 @@ SWEEP_ROWS = 500
 
 
 class Sweeper:
-    """Looks at the oldest versions once a minute."""
-
     def __init__(self, core: Core, documents: Documents) -> None:
         self.core = core
         self.outbox = core.outbox
@@ -24,7 +22,6 @@ class Sweeper:
         self._swept_at = core.now
 
     def tick(self) -> None:
-        """Begin a round when it is time for one."""
         if self.core.now - self._swept_at < SWEEP_INTERVAL_S:
             return
         self._swept_at = self.core.now
@@ -43,7 +40,7 @@ class Sweeper:
                 return
             then(result)
             if len(result) == SWEEP_ROWS:
-                self._swept_at = NEVER  # There is more: go on at the next tick.
+                self._swept_at = NEVER  # More versions are old: continue at the next tick.
 
         self.outbox.read(Aged(standing, before_us, SWEEP_ROWS), found)
 

@@ -23,14 +23,14 @@ from docstore.model.slots import to_bitmap
 from docstore.wire.messages import HandOver, Release
 
 Reopen = Callable[[SlotLog, Term], None]
-"""Serves what has waited."""
+"""Callback that serves the operations that waited."""
 
 CLOSING_MAX = 64
 """Slots closed at once, so that few documents wait, and those for milliseconds."""
 
 
 class HandingOver:
-    """The owner's side, tick by tick."""
+    """The owner's side of hand-overs."""
 
     def __init__(self, core: Core, reopen: Reopen) -> None:
         self.core = core
@@ -69,12 +69,12 @@ class HandingOver:
         if released and self.core.has_leases:
             for peer in self.core.peers:
                 self.outbox.send(peer, Release(released))
-        for heir, slots in given.items():
-            self.outbox.send(heir, HandOver(to_bitmap(slots, self.core.placement.slots)))
+        for target, slots in given.items():
+            self.outbox.send(target, HandOver(to_bitmap(slots, self.core.placement.slots)))
 
     def _look(self, log: SlotLog, term: Term) -> None:
-        heir = self._heir(log, term)
-        if heir is None:
+        target = self._target(log, term)
+        if target is None:
             if term.closed_since is not None:
                 self._reopen(log, term)
         elif term.closed_since is None:
@@ -82,10 +82,10 @@ class HandingOver:
             if is_closable and self._closed < CLOSING_MAX:
                 term.closed_since = self.core.now
                 self._closed += 1
-        elif not term.is_busy and term.followers[heir].acked >= log.end:
+        elif not term.is_busy and term.followers[target].acked >= log.end:
             depose(self.core, log)
             self.core.counters["handed_over"] += 1
-            self._given.setdefault(heir, []).append(log.slot)
+            self._given.setdefault(target, []).append(log.slot)
             self._released.append((log.slot, term.ballot[0]))
         elif self.core.now - term.closed_since > self.core.config.leadership.closing_max_s:
             # The waiting operations have waited too long: serve them, and try again later.
@@ -96,7 +96,7 @@ class HandingOver:
         term.closable_from = self.core.now + 5 * self.core.config.leadership.closing_max_s
         self.reopen(log, term)
 
-    def _heir(self, log: SlotLog, term: Term) -> str | None:
+    def _target(self, log: SlotLog, term: Term) -> str | None:
         """Return the member that should own the slot instead of this node, if it is ready."""
         if self.core.should_yield:
             candidates = [member for member in log.replicas if member != self.core.me]

@@ -18,12 +18,10 @@ class Leases:
         self._granted[slot] = (epoch, owner, now + self._length_s)
 
     def release(self, slot: int, epoch: int, owner: str) -> None:
-        """Drop the lease of a term that has released it."""
         if self._granted.get(slot, (0, ""))[:2] == (epoch, owner):
             del self._granted[slot]
 
     def keeps_from(self, slot: int, candidate: str, now: float) -> bool:  # Seam.
-        """Say whether the slot must not be promised to a candidate yet."""
         if now < self._unknown_until:
             return True
         _, owner, until = self._granted.get(slot, (0, "", now))

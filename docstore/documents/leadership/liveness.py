@@ -19,8 +19,6 @@ from docstore.wire.messages import Heartbeat
 
 
 class Liveness:
-    """Heartbeats, both ways."""
-
     def __init__(
         self, core: Core, spreader: Spreader, ready: Callable[[], tuple[int, bytes]]
     ) -> None:
@@ -45,7 +43,6 @@ class Liveness:
         peer.heard_at = peer.last_word_at = self.core.now
 
     def heartbeat(self, sender: str, message: Heartbeat) -> None:
-        """Learn what a peer claims to own."""
         peer = self.core.peers[sender]
         peer.fit = message.fit
         if message.wall_us:

@@ -48,7 +48,7 @@ FACTOR_MAX = 32
 
 
 class TakeOver:
-    """The candidate's side, and the voter's."""
+    """The candidate's side and the voter's side of take-overs."""
 
     def __init__(self, core: Core, acceptor: Acceptor, decider: Decider, catchup: CatchUp) -> None:
         self.core = core
@@ -59,21 +59,21 @@ class TakeOver:
         self._round = core.boot << 32
         self._voters: set[str] = set()
         self._votes: dict[int, set[str]] = {}
-        """Slot -> the nodes that would promise it, in the current pre-vote round."""
+        """Slot -> nodes that would promise it, in the present pre-vote."""
         self._asked_at = NEVER
         self._not_before = NEVER
         self._backing_off = 1
         self._patience_s = core.config.leadership.attempt_timeout_s
-        """How long an attempt may make no progress: on disks that are slower, none would ever
-        succeed, so it is twice as long after each that failed. A pre-vote that is refused or
-        lost says nothing of disks: it makes none longer."""
+        """Time that an attempt may make no progress. It doubles after each failed attempt: on
+        slower disks none would ever succeed. A refused or lost pre-vote says nothing about disks
+        and does not count."""
         self._without_owner: list[SlotLog] = []
         self._unclaimed_as_of: tuple[int, set[str]] = (-1, set())
         self._attempts: list[tuple[SlotLog, Term]] = []
         self._attempts_as_of = -1
 
     def forget(self) -> None:
-        """Abandon a pre-vote because the group has changed; the next may begin at once."""
+        """Abandon a pre-vote; the next may begin at once."""
         self._votes, self._not_before = {}, self.core.now
 
     # Trying
@@ -103,7 +103,7 @@ class TakeOver:
     def _unclaimed(self) -> list[SlotLog]:
         """Return the slots that no live node claims; mostly there are none.
 
-        Asked at every tick, and looked for only when something has changed.
+        Cached until claims or liveness change, because every tick asks.
         """
         core = self.core
         alive = {peer for peer in core.peers if core.is_alive(peer)}
@@ -127,7 +127,7 @@ class TakeOver:
         return first_alive(self.core, log.slot) == self.core.me and not self._is_early(log.slot)
 
     def _is_early(self, slot: int) -> bool:
-        """Say whether a member that the hash prefers may be starting, as this node is."""
+        """Say whether a preferred member may be starting, as this node is."""
         core = self.core
         if core.now - core.started_at >= core.config.leadership.start_grace_s:
             return False
@@ -180,7 +180,7 @@ class TakeOver:
         if self._votes and self._voters >= {
             p for p, peer in self.core.peers.items() if peer.linked
         }:
-            self._votes = {}  # Everybody has spoken: there is nothing left to wait for.
+            self._votes = {}  # All linked members have answered.
             self._back_off()
 
     def _count_votes(self, slots: Iterable[int]) -> None:
@@ -220,7 +220,7 @@ class TakeOver:
         core.outbox.when_durable(ask)
 
     def promised(self, sender: str, message: Promised) -> None:
-        """Gather evidence; fix the base of the slots for which a quorum has promised."""
+        """Collect evidence; fix the base of the slots for which a quorum has promised."""
         for evidence, closed_us in zip(message.evidence, message.closed_us, strict=True):
             log = self.core.logs.get(evidence.slot)
             term = log.term if log else None
@@ -234,10 +234,10 @@ class TakeOver:
                 self._recover(log, term)
 
     def has_evidence(self, log: SlotLog, term: Term) -> bool:  # Seam.
-        """Say whether a quorum has promised, and undamaged logs of a quorum are told of.
+        """Say whether a quorum has promised, and a quorum of them reported undamaged logs.
 
-        While the group changes, both sets must promise; what was ever decided is with a majority
-        of the old one, so that newcomers need not be asked for it.
+        While the group changes, both sets must promise. Only the old set must report undamaged
+        logs: a majority of it has every decided row.
         """
         full = [sender for sender, each in term.recovery.evidence.items() if each.full]
         promised = quorum.is_quorum(term.recovery.evidence, log.voting)
@@ -250,7 +250,6 @@ class TakeOver:
     # Recovering
 
     def _recover(self, log: SlotLog, term: Term) -> None:
-        """Fix the base, and bring this node's log to it."""
         full = {sender: each for sender, each in term.recovery.evidence.items() if each.full}
         best = self.best(log, full.values())
         term.phase, term.recovery.best = Phase.RECOVERING, best
@@ -275,7 +274,7 @@ class TakeOver:
         """Truncate this node's log to its common prefix with the best one; fetch the rest."""
         common = common_end(log.ballots, log.end, best.ballots, best.end)
         if common < log.decided or common < best.kept:
-            # Decided rows are in every log that a quorum can offer; this one is not to be used.
+            # Every log that a quorum can offer has the decided rows, so this log is damaged.
             self.acceptor.mark_faulty(log, f"slot {log.slot}: what we hold was never decided so")
             return
         if common < log.end:
@@ -295,7 +294,7 @@ class TakeOver:
         self.outbox.send(source, Fetch(log.slot, term.ballot[0], log.end + 1, last))
 
     def fetch(self, sender: str, message: Fetch) -> None:
-        """Send a new owner rows of this log, unless a higher ballot was promised since."""
+        """Send a new owner rows, unless this replica has promised a higher ballot since."""
         log = self.core.logs.get(message.slot)
         ballot = (message.epoch, sender)
         if log is None or log.promised != ballot:
@@ -314,7 +313,6 @@ class TakeOver:
         self.outbox.read(Rows(message.slot, message.first, last, bounds.page_bytes), found)
 
     def fetched(self, sender: str, message: Fetched) -> None:
-        """Append fetched rows of the base to this node's log."""
         log = self.core.logs.get(message.slot)
         term = log.term if log else None
         if log is None or term is None or term.recovery.best is None:
@@ -336,7 +334,7 @@ class TakeOver:
             self._fetch(log, term)
 
     def _root(self, log: SlotLog, term: Term) -> None:
-        """Adopt the own ballot, because the log is at the base, and have the others adopt it."""
+        """Adopt this node's ballot: its log is at the base. Then have the others adopt it."""
         assert log.end == term.base
         log.adopted = term.ballot
         log.ballots = ballot_added(log.ballots, term.ballot, term.base + 1)

@@ -1,9 +1,9 @@
-"""Slots without an owner, and since when, as this node sees it. They count in its readiness.
+"""Slots without an owner, and since when: they count in the node's readiness.
 
 At each hand-over, and while members change, a slot has no owner for some tenths of a second.
-Requests wait for that long, and none is refused. A load balancer should not move clients away and
-back for it, so an unowned slot counts only after half the time in which a silent owner is replaced.
-A slot that had no owner when this node started counts at once.
+Requests wait meanwhile, and none is refused. A load balancer should not move clients away and back
+for that, so an unowned slot counts only after half the time in which a silent owner is replaced. A
+slot that had no owner when this node started counts at once.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from docstore.documents.owners import claimant
 
 
 class UnownedSlots:
-    """Since when each slot without an owner is without one."""
+    """The slots without an owner, as this node sees them."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -31,12 +31,10 @@ class UnownedSlots:
             self._since = {slot: self._since.get(slot, core.now) for slot in vacant}
 
     def lasting(self) -> int:
-        """Return how many slots have been without an owner for too long."""
         before = self._core.now - self._core.config.leadership.vacant_after_s
         return sum(since <= before for since in self._since.values())
 
     def among(self, slots: Iterable[int]) -> int:
-        """Return how many of some slots are without an owner."""
         return sum(slot in self._since for slot in slots)
 
     def _is_owned(self, slot: int) -> bool:

@@ -16,7 +16,7 @@ from docstore.documents.log import SlotLog
 from docstore.documents.term import Phase, Term
 
 Reopen = Callable[[SlotLog, Term], None]
-"""Serves what has waited."""
+"""Callback that serves the operations that waited."""
 
 STILL_S_MAX = 0.2
 
@@ -30,7 +30,7 @@ class WriteBarrier:
         self._until = 0.0
 
     def begin(self, seconds: float) -> None:
-        """Propose nothing new in the slots that are ours, for so long."""
+        """Defer new updates in the slots of this node for some seconds."""
         self._until = self.core.now + min(seconds, STILL_S_MAX)
         for _, term in self.core.logs.terms():
             if term.phase is Phase.OPEN:
@@ -38,7 +38,7 @@ class WriteBarrier:
         self.core.counters["stood_still"] += 1
 
     def tick(self) -> None:
-        """Serve what has waited, once the time is over."""
+        """Serve the deferred updates once the barrier ends."""
         if self._until == 0.0 or self.core.now < self._until:
             return
         self._until = 0.0

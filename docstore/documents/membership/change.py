@@ -1,6 +1,6 @@
-"""What may be changed about a group, and the three configurations that each change takes.
+"""Changes of the group, and the three configurations that each change takes.
 
-Pure arithmetic on configurations; who may choose them is for the register (`register.py`).
+Pure functions on configurations. The register chooses the configuration (`register.py`).
 """
 
 from dataclasses import dataclass, replace
@@ -11,11 +11,11 @@ from docstore.errors import Picklable
 from docstore.ownership.configuration import Configuration, MemberEntry, Stage, with_votes
 
 MEMBERS_MIN = 3
-"""A group is not made smaller than this without force (rule M6): two nodes survive no loss."""
+"""Smallest number of members without force (rule M6): two nodes survive no loss."""
 
 
 class Kind(StrEnum):
-    """What can be asked for."""
+    """The kinds of changes."""
 
     JOIN = "join"
     LEAVE = "leave"
@@ -23,15 +23,15 @@ class Kind(StrEnum):
     REPLACE = "replace"
     CANCEL = "cancel"
     SPREAD = "spread"
-    """The same members, other voters; asked for by the register itself."""
+    """Moves votes to other members; requested by the register itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change as asked for.
+    """A requested change.
 
-    node: who leaves, is removed or replaced. entry: who joins, or comes in its place.
-    force: also when fewer than three members remain.
+    node: leaves, is removed or is replaced. entry: joins, or replaces `node`. force: allows fewer
+    than three remaining members.
     """
 
     kind: Kind
@@ -41,7 +41,7 @@ class Change:
 
 
 class ChangeRefused(Picklable):
-    """The change cannot be made; `status` is the HTTP status that says why."""
+    """A refused change. status: as in HTTP."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -71,7 +71,7 @@ def begin(now: Configuration, change: Change) -> Configuration:
 def advanced(now: Configuration) -> Configuration:  # Seam.
     """Return the next step of a change that is under way.
 
-    Who votes at its end is not chosen anew: the joint majorities were of those voters.
+    The voters stay those that the change began with: the joint majorities were of them.
     """
     if now.stage is Stage.LEARNING:
         return replace(now, id=now.id + 1, stage=Stage.JOINT)
@@ -89,7 +89,7 @@ def _learning(
 
 
 def _cancelled(now: Configuration) -> Configuration:
-    """Go back: what was decided jointly is with a majority of the old members as well."""
+    """Return to the old members: a majority of them has all that was decided jointly."""
     if now.stage is Stage.STABLE:
         raise ChangeRefused(409, "no-change", "no change is under way")
     members = tuple(replace(each, lost=False) for each in now.members)
@@ -109,7 +109,7 @@ def _newcomer(now: Configuration, change: Change) -> MemberEntry:
         if (member.host, member.port) == (entry.host, entry.port) and member.id != change.node:
             detail = f"{entry.host}:{entry.port} is the address of {member.id}"
             raise ChangeRefused(409, "address-taken", detail)
-    return replace(entry, votes=False)  # Until it is given one, by what all have then.
+    return replace(entry, votes=False)  # `with_votes` decides over all members.
 
 
 def _replace(now: Configuration, change: Change) -> Configuration:
@@ -118,7 +118,7 @@ def _replace(now: Configuration, change: Change) -> Configuration:
     rest = tuple(each for each in now.members if each.id != change.node)
     members = now.members
     if entry.id == change.node:
-        # The old disk counts until the change is over, but cannot answer under this name again.
+        # The old disk counts until the change is over, but can no longer answer under this name.
         members = tuple(replace(each, lost=each.id == change.node) for each in now.members)
     return _learning(now, members, (*rest, entry))
 
@@ -136,4 +136,4 @@ def _remove(now: Configuration, change: Change) -> Configuration:
 
 def _known(now: Configuration, node: str) -> None:
     if all(member.id != node for member in now.members):
-        raise ChangeRefused(404, "not-a-member", f"{node or 'nobody'} is not a member")
+        raise ChangeRefused(404, "not-a-member", f"{node or 'the empty name'} is not a member")

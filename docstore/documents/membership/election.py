@@ -1,7 +1,7 @@
-"""Who leads the register: a vote in each generation, after a pre-vote that binds nobody.
+"""The election of the register's leader: a vote per generation, after a pre-vote.
 
-In: time, candidates, and the answers to our own questions. Out: Canvass, and Vote once it is on
-disk. The rules are those of `ownership/by_vote.py` (V1, V2, V4); here they meet links and disk.
+In: time, candidates, and answers to this node's own requests. Out: Canvass, and Vote once it is on
+the disk. The rules are in `ownership/by_vote.py` (V1, V2, V4); this file adds links and the disk.
 
 Source: Raft (Ongaro and Ousterhout, 2014, section 5.2; pre-vote: Ongaro's thesis, 9.6).
 """
@@ -15,17 +15,15 @@ from docstore.wire.messages import Canvass, Succeed, Vote
 
 
 class Election:
-    """A candidate, and a voter for others."""
-
     def __init__(self, core: Core, stored: StoredRegister, won: Callable[[], None]) -> None:
-        """won: a majority has voted for this node."""
+        """won: called when a majority has voted for this node."""
         self.core = core
         self.outbox = core.outbox
         self.stored = stored
         self._won = won
 
     def tick(self) -> None:
-        """Ask whether others would vote for us, when no leader has been heard for long enough."""
+        """Start a pre-vote when no leader was heard for too long."""
         if not self.stored.votes or not self.stored.voter.is_due(self.core.now):
             return
         if not self.core.is_draining:
@@ -43,7 +41,7 @@ class Election:
             self.outbox.send_any(peer, message)
 
     def canvassed(self, sender: str, message: Canvass) -> None:
-        """Answer a candidate, after the vote is on disk."""
+        """Answer a candidate once the vote is on the disk."""
         theirs, voter = Recency(message.adopted, message.id), self.stored.voter
         granted = voter.asked(
             self.core.now, sender, message.generation, theirs, self.stored.recency, pre=message.pre
@@ -53,7 +51,6 @@ class Election:
         self.outbox.when_durable(lambda: self.outbox.send_any(sender, vote))
 
     def voted(self, sender: str, message: Vote) -> None:
-        """Count an answer."""
         if message.granted:
             self._count(sender, message.asked, pre=message.pre)
         elif message.generation > self.stored.voter.generation:
@@ -71,7 +68,7 @@ class Election:
             self._won()
 
     def succeed(self, sender: str, message: Succeed) -> None:
-        """Stand without a pre-vote: the leader itself asks for it."""
+        """Stand without a pre-vote, because the leader itself asks for it."""
         voter = self.stored.voter
         follows = (voter.leader, voter.generation) == (sender, message.generation)
         if follows and voter.role is Role.FOLLOWER and not self.core.is_draining:

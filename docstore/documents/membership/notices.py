@@ -22,12 +22,11 @@ class CommitNotices:
         self.restarted()
 
     def restarted(self) -> None:
-        """Forget who knows what."""
         self._told: dict[str, tuple[float, int]] = {}
-        """Node -> when it was told of which configuration."""
+        """Node -> (time, id) of the last notice."""
 
     def tell(self, peer: str) -> None:
-        """Tell a node, unless it has just been told."""
+        """Send a node the configuration, unless that was just done."""
         now, number = self.core.now, self.core.configuration.id
         told_at, told = self._told.get(peer, (NEVER, 0))
         if told == number and now - told_at < self.core.config.sending.resend_interval_s:
@@ -38,5 +37,4 @@ class CommitNotices:
         self.outbox.send_any(peer, Configured(self.core.configuration.pack()))
 
     def told(self, message: Configured) -> None:
-        """Take a decided configuration from any member."""
         self.stored.learn(unpack_configuration(message.packed))

@@ -1,9 +1,8 @@
-"""Which configuration the leader of the register offers next, without being asked for it.
+"""The next configuration that the register's leader offers by itself.
 
-A change that is under way goes on: from learning to joint when the newcomers have what the old
-members have, from joint to stable when every slot is open under majorities of both. In a group at
-rest the leader removes a member that has been silent for too long, spreads votes over zones, and
-raises the stored protocol.
+A change advances from learning to joint when the newcomers hold the decided rows, and from joint to
+stable when every slot is open under majorities of both sets. In a stable group the leader removes a
+member that is silent for too long, spreads votes over zones, and raises the stored protocol.
 """
 
 from docstore.documents.core import Core
@@ -14,7 +13,7 @@ from docstore.ownership.configuration import Configuration, Stage, with_votes
 
 
 def next_configuration(core: Core, readiness: Readiness) -> Configuration | None:
-    """Return what should follow the configuration in use, None if it may stay as it is."""
+    """Return the next configuration, None if the present one may stay."""
     configuration = core.configuration
     if configuration.stage is Stage.STABLE:
         following = _without_a_silent_member(core) or _with_votes_spread(core)
@@ -26,7 +25,7 @@ def next_configuration(core: Core, readiness: Readiness) -> Configuration | None
 
 
 def _without_a_silent_member(core: Core) -> Configuration | None:
-    """Take out a member that has been silent for as long as the operator allows, if one has."""
+    """Remove a member that was silent for longer than the operator allows, if there is one."""
     patience_s = core.config.remove_after_s
     if patience_s <= 0 or core.now - core.started_at < patience_s:
         return None
@@ -43,10 +42,7 @@ def _without_a_silent_member(core: Core) -> Configuration | None:
 
 
 def _with_votes_spread(core: Core) -> Configuration | None:
-    """Move votes to other zones, when all members are there: nothing then stands in its way.
-
-    Founders do not spread them.
-    """
+    """Move votes to other zones while all members are alive: founders do not spread them."""
     configuration = core.configuration
     if with_votes(configuration.members) == configuration.members:
         return None

@@ -1,8 +1,8 @@
-"""Which slots are ready for the next step of a change of members, here and at all others.
+"""The slots that are ready for the next step of a change of members.
 
-Each owner says so of its own slots, in its heartbeat; the leader of the register counts them.
-From learning to joint the newcomers must have what is decided; from joint to stable a term must
-have been opened under majorities of both.
+Each owner reports its own slots in its heartbeats; the leader of the register counts them. From
+learning to joint the newcomers must hold the decided rows. From joint to stable a term must have
+been opened under majorities of both sets.
 """
 
 from collections.abc import Callable
@@ -17,41 +17,38 @@ from docstore.wire.messages import Heartbeat
 
 
 class Readiness:
-    """What is known of the slots, for the step that follows the configuration in use."""
+    """Ready slots, for the step that follows the configuration in use."""
 
     def __init__(self, core: Core, blocks: Callable[[int], bool]) -> None:
-        """blocks: whether something else of this node still needs a member that leaves a slot."""
+        """blocks: whether this node still needs a member that leaves a slot."""
         self.core = core
         self._blocks = blocks
         self._said: dict[str, frozenset[int]] = {}
-        """Member -> its slots that are ready."""
 
     def forget(self) -> None:
-        """Begin to count anew: another step, or another leader."""
         self._said = {}
 
     @property
     def progress(self) -> int:
-        """Return how many slots are ready for the next step; at the leader only."""
+        """Return how many slots are ready for the next step; only the leader knows."""
         return len(set(self._here()).union(*self._said.values()))
 
     def is_complete(self) -> bool:  # Seam.
-        """Say whether every slot has an owner that says so."""
-        # This is asked at every tick, and it takes milliseconds to look at each slot of ours.
+        """Say whether the owner of every slot has reported it as ready."""
+        # A cheap bound first: every tick asks, and looking at each slot takes milliseconds.
         at_most = len(self.core.logs.terms()) + sum(map(len, self._said.values()))
         if at_most < self.core.placement.slots:
             return False
         return self.progress == self.core.placement.slots
 
     def bitmap(self) -> tuple[int, bytes]:
-        """Return what our heartbeat says: (configuration, slots ready for the next step)."""
+        """Return (configuration, bitmap of ready slots) for heartbeats."""
         number = self.core.configuration.id
         if self.core.configuration.stage is Stage.STABLE:
             return (number, b"")
         return (number, to_bitmap(self._here(), self.core.placement.slots))
 
     def heard(self, sender: str, message: Heartbeat) -> None:
-        """Learn which of a member's slots are ready."""
         number, bitmap = message.ready
         if number == self.core.configuration.id:
             self._said[sender] = frozenset(from_bitmap(bitmap))
@@ -68,12 +65,11 @@ class Readiness:
         return found
 
     def _is_filled(self, log: SlotLog) -> bool:
-        """Say whether the slot's newcomers hold what is decided, every one of them.
+        """Say whether all newcomers of the slot, and a majority of its next replicas, hold it.
 
-        They would count after the next step whether they hold anything or not, and one more
-        lost disk would then be one too many. Of the others a majority is enough.
+        A newcomer counts after the next step whether it holds rows or not, so one more lost disk
+        would then be too many.
         """
-        # First what mostly is not so yet: this is asked of all slots, again and again.
         if self._blocks(log.slot):
             return False
         if not all(self._holds_all(log, newcomer) for newcomer in log.learners):

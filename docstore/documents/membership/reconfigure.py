@@ -1,12 +1,13 @@
-"""A side road: going over to a configuration that is decided (rules M1 to M3, D4).
+"""The switch to a decided configuration (rules M1 to M3, D4).
 
-Every term of this node ends, whatever changes: the next owners prepare under the new replica
-sets, and what they hear is from nodes that count by the same configuration. What was in flight
-goes back to its entry nodes, which ask again under the same identities. A slot that comes to
-this node begins empty and proves nothing until it has been filled; a slot that goes is erased,
-since by then majorities of the new replicas hold it.
+Every term of this node ends: the next owners prepare under the new replica sets, and hear only
+nodes that use the same configuration. Operations in flight return to their entry nodes, which ask
+again under the same identities. A slot that comes to this node begins empty and proves nothing
+until it is filled. A slot that leaves is erased, because a majority of its new replicas holds it by
+then.
 
-Source: rule M2; ending all terms is our own, simpler than telling which ones the change touches.
+Source: rule M2. Ending all terms is our own choice, simpler than finding those that the change
+touches.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ from docstore.storage.store import (
 
 
 def use(core: Core, configuration: Configuration) -> None:
-    """Count by `configuration` from now on, in memory and in the batch that forms."""
+    """Use `configuration` from now on, in memory and in the pending batch."""
     for log in core.logs.values():
         depose(core, log)
     core.take_members(configuration)
@@ -46,7 +47,7 @@ def use(core: Core, configuration: Configuration) -> None:
 
 
 def join_writes(configuration: Configuration, me: str) -> list[Write]:
-    """Return what a node stores that is told of its group: its slots prove nothing yet (D4)."""
+    """Return the first writes of a joining node: its slots prove nothing yet (D4)."""
     writes: list[Write] = [SaveConfiguration(first_registered(configuration).pack())]
     if configuration.id > 1:
         placement = configuration.placement()
@@ -59,9 +60,9 @@ def join_writes(configuration: Configuration, me: str) -> list[Write]:
 def founding_writes(
     configuration: Configuration, me: str, found: Mapping[int, SlotRecovered]
 ) -> list[Write]:
-    """Return what a founder stores whose disk was made of a backup, which has all slots.
+    """Return the first writes of a founder whose disk was restored from a backup of all slots.
 
-    Those that others hold go, as from any node that they leave.
+    Slots that other nodes hold are erased.
     """
     writes = join_writes(configuration, me)
     for slot in sorted(found.keys() - set(configuration.placement().held_by(me))):

@@ -1,18 +1,18 @@
-"""The configuration register: one value, chosen by vote, that says who the members are.
+"""The configuration register: one value, chosen by vote, that names the members.
 
 It is the only part of the system with an elected leader, and documents never wait for it. Its
 parts, each in a file of this folder:
 
 | file | subject |
 |---|---|
-| `stored.py` | what this node has stored: its vote, the latest configuration |
-| `election.py` | who leads |
-| `replication.py` | the leader brings the latest configuration to the voters, until it is decided |
-| `transfer.py` | a leader that drains gives the lead away |
-| `requests.py` | who has asked for a change, and is owed an answer |
-| `policy.py` | what the leader offers of its own accord: the next step of a change, a removal |
+| `stored.py` | this node's copy: its vote, the latest configuration |
+| `election.py` | the election of the leader |
+| `replication.py` | the leader sends the latest configuration to the voters until it is decided |
+| `transfer.py` | a leader that drains transfers its leadership |
+| `requests.py` | requests to change the group that wait for an answer |
+| `policy.py` | the leader's own offers: the next step of a change, a removal |
 | `readiness.py` | whether the slots are ready for that step |
-| `notices.py` | nodes that are behind are told what is decided |
+| `notices.py` | decided configurations for nodes that are behind |
 
 Source: Raft with a log of one entry (Ongaro and Ousterhout, 2014, sections 5 and 6).
 """
@@ -36,8 +36,6 @@ from docstore.wire.messages import Canvass, Configured, Electing, Follow, Lead, 
 
 
 class Register:
-    """One node's part in the register."""
-
     def __init__(
         self,
         core: Core,
@@ -47,7 +45,7 @@ class Register:
         use: Callable[[Configuration], None],
         blocks: Callable[[int], bool],
     ) -> None:
-        """use: goes over to a configuration that is decided. blocks: see `readiness.py`."""
+        """use: switches to a decided configuration. blocks: see `readiness.py`."""
         self.core = core
         self._use = use
         self.readiness = Readiness(core, blocks)
@@ -59,14 +57,12 @@ class Register:
         self.notices = CommitNotices(core, self.stored)
 
     def restarted(self, stored: Registered) -> None:
-        """Begin again from what is on disk."""
         self.stored.restarted(stored)
         self.readiness.forget()
         for part in (self.requests, self.replication, self.transfer, self.notices):
             part.restarted()
 
     def received(self, sender: str, message: Electing) -> None:
-        """Take a message."""
         match message:
             case Canvass():
                 self.election.canvassed(sender, message)
@@ -85,11 +81,10 @@ class Register:
 
     @property
     def leader(self) -> str | None:
-        """Return who leads, as far as this node knows."""
         return self.stored.voter.leader
 
     def ask(self, request: int, change: Change) -> None:
-        """Begin a change; answered when its first configuration is decided, or refused."""
+        """Begin a change; answer when its first configuration is decided, or refused."""
         why_not = self._why_not_now()
         if why_not:
             self.requests.answer(request, 503, "not-the-leader", why_not)
@@ -103,7 +98,7 @@ class Register:
         self.replication.offer(following)
 
     def _why_not_now(self) -> str:
-        """Return why this node cannot begin a change, nothing if it can."""
+        """Return why this node cannot begin a change, "" if it can."""
         if not self.stored.leads:
             return f"the leader of the configuration is {self.leader or 'not elected yet'}"
         if self.core.is_draining:
@@ -111,7 +106,7 @@ class Register:
         return "" if self.stored.is_decided else "another change is being decided"
 
     def tick(self) -> None:
-        """Lead when we are the one; otherwise stand when no leader is heard."""
+        """Act as leader if this node leads; otherwise stand when no leader is heard."""
         self.stored.voter.watch(self.core.now, self.stored.is_quorum)
         if not self.stored.leads:
             self.requests.leave()

@@ -1,7 +1,8 @@
-"""The leader brings the latest configuration to all voters, and counts who has stored it.
+"""The register's leader sends the latest configuration to all voters, and counts acknowledgements.
 
-It is decided once majorities have stored it in the leader's own generation. A new leader first
-offers what it has under its own generation, so that nothing an earlier one decided is lost (V3).
+The configuration is decided once majorities have stored it in the leader's own generation. A new
+leader first offers its latest configuration under its own generation, so that no decision of an
+earlier leader is lost (V3).
 
 Source: Raft with a log of one entry (Ongaro and Ousterhout, 2014, sections 5.3 and 5.4).
 """
@@ -19,7 +20,7 @@ class Replication:
     """Both sides of Lead and Follow."""
 
     def __init__(self, core: Core, stored: StoredRegister, requests: ChangeRequests) -> None:
-        """requests: who is answered when a configuration is decided."""
+        """requests: answered when a configuration is decided."""
         self.core = core
         self.outbox = core.outbox
         self.stored = stored
@@ -27,15 +28,14 @@ class Replication:
         self.restarted()
 
     def restarted(self) -> None:
-        """Forget what others were offered."""
         self._stored_by: dict[str, int] = {}
-        """While leading: voter -> id of the configuration that it has stored from us."""
+        """While leading: voter -> id of the configuration that it has stored."""
         self._beat_at = NEVER
 
     # The leader
 
     def offer(self, configuration: Configuration) -> None:
-        """Store a configuration under our generation, here and at all voters."""
+        """Store a configuration under this leader's generation, here and at all voters."""
         stored = self.stored
         stored.adopted, stored.latest = stored.voter.generation, configuration
         self._stored_by = {}
@@ -49,7 +49,7 @@ class Replication:
             self._count(self.core.me, number)
 
     def tick(self) -> None:
-        """Beat when it is time: voters that lack the latest configuration are given it again."""
+        """Send heartbeats when due; voters that lack the latest configuration get it again."""
         if self.core.now - self._beat_at >= self.core.config.leadership.heartbeat_interval_s:
             self._beat()
 
@@ -64,7 +64,7 @@ class Replication:
             self.outbox.send_any(peer, Lead(generation, number, decided, offered))
 
     def followed(self, sender: str, message: Follow) -> None:
-        """Count who has stored what we offer."""
+        """Count an acknowledgement."""
         voter = self.stored.voter
         if message.generation > voter.generation:
             self.stored.observe(message.generation)
@@ -80,22 +80,24 @@ class Replication:
             self._decided()
 
     def _decided(self) -> None:
-        """The latest configuration is stored by majorities: it is decided, for ever."""
+        """Use the latest configuration, which is decided: majorities have stored it."""
         self.stored.learn(self.stored.latest)
         self.requests.decided(self.stored.latest.id)
         self._beat()
         if not self.stored.votes:
-            self.stored.voter.retire(self.core.now)  # We have led the group to go on without us.
+            self.stored.voter.retire(
+                self.core.now
+            )  # This node has led the group to continue without it.
 
     def up_to_date(self) -> list[str]:
-        """Return the other voters that have stored all that we have, as far as we led them."""
+        """Return the other voters that have stored the latest configuration from this leader."""
         latest = self.stored.latest.id
         return [each for each in self.stored.other_voters() if self._stored_by.get(each) == latest]
 
     # The followers
 
     def led(self, sender: str, message: Lead) -> None:
-        """Follow a leader: store what it offers, then say what we hold."""
+        """Follow a leader: store its offer, then report what this node holds."""
         stored = self.stored
         if not stored.voter.follow(sender, message.generation, self.core.now):
             self.outbox.send_any(sender, Follow(stored.voter.generation, -1))

@@ -1,11 +1,11 @@
-"""Which protocol's additions the group stores: only those that all members read (rule M7).
+"""The stored protocol: the group stores only additions that all members read (rule M7).
 
-A row, a record or the configuration lies on the disks of nodes that may still run the version
-before, and these nodes send it on. So the configuration says up to which protocol the group stores
-what protocols add. Once every member is linked in a greater protocol, the leader of the register
-raises that number. From then on no node that speaks less is linked (`node/members/founding.py`),
-and none starts on such a disk. A node that returns in an earlier version while the group decides is
-not sent the new configuration.
+Rows, records and the configuration lie on the disks of nodes that may still run the version before,
+and these nodes send them on. So the configuration names the protocol up to which the group stores
+additions. Once every member is linked in a greater protocol, the leader of the register raises that
+number. From then on no node that speaks less is linked (`node/members/founding.py`), and none
+starts on such a disk. A node that returns in an earlier version while the group decides is not sent
+the new configuration.
 
 Source: the cluster version of etcd, and of CockroachDB.
 """
@@ -18,7 +18,7 @@ from docstore.wire.link_messages import FIRST_PROTOCOL, PROTOCOL
 
 
 def raised(core: Core) -> Configuration | None:
-    """Return the configuration that stores the greatest protocol of all members, if it is new."""
+    """Return the configuration with the greatest protocol that all members speak, if it is new."""
     links = core.peers.links
     spoken = min((links.get(member, 0) for member in core.peers), default=PROTOCOL)
     if spoken <= core.configuration.stored_protocol:
@@ -28,5 +28,5 @@ def raised(core: Core) -> Configuration | None:
 
 
 def may_tell(core: Core, peer: str, configuration: Configuration) -> bool:
-    """Say whether a node that is linked reads what the group of a configuration stores."""
+    """Say whether a linked node reads what the group of a configuration stores."""
     return configuration.stored_protocol <= core.peers.links.get(peer, FIRST_PROTOCOL)

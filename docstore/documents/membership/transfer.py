@@ -1,8 +1,8 @@
-"""The lead of the register is given away: by a node that drains, to a voter that holds all of it.
+"""Transfer of the register's leadership from a draining node to a voter that is up to date.
 
-The heir stands at once, without a pre-vote, so nobody has to grow impatient first.
+The target stands at once, without a pre-vote, so no voter has to wait for its timeout.
 
-Source: transfer of leadership (Ongaro's thesis, 3.10).
+Source: leadership transfer (Ongaro's thesis, 3.10).
 """
 
 from docstore.documents.core import Core
@@ -13,7 +13,7 @@ from docstore.wire.messages import Succeed
 
 
 class Transfer:
-    """The leader's side; who receives Succeed is a candidate of `election.py`."""
+    """The leader's side; the receiver of Succeed is a candidate of `election.py`."""
 
     def __init__(self, core: Core, stored: StoredRegister, replication: Replication) -> None:
         self.core = core
@@ -23,19 +23,18 @@ class Transfer:
         self.restarted()
 
     def restarted(self) -> None:
-        """Forget whom we have told."""
         self._told_at = NEVER
 
-    def heir(self) -> str | None:
-        """Return a voter that holds all that we do, and stays: who leads next if we leave."""
+    def target(self) -> str | None:
+        """Return a voter that is up to date and stays, to lead next; None if there is none."""
         if not self.stored.leads or not self.stored.is_decided:
-            return None  # What is under way is finished first.
+            return None  # The present change is decided first.
         return next(filter(self.core.may_own, self.replication.up_to_date()), None)
 
     def tick(self) -> None:
-        """Have the heir stand now; the message may be lost, so it is repeated."""
-        heir, now = self.heir(), self.core.now
+        """Tell the target to stand now; repeated, because the message may be lost."""
+        target, now = self.target(), self.core.now
         again_s = self.core.config.leadership.heartbeat_interval_s
-        if heir is not None and now >= self._told_at + again_s:
+        if target is not None and now >= self._told_at + again_s:
             self._told_at = now
-            self.outbox.send_any(heir, Succeed(self.stored.voter.generation))
+            self.outbox.send_any(target, Succeed(self.stored.voter.generation))

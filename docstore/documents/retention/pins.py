@@ -1,4 +1,4 @@
-"""What is needed of the past: by named snapshots, and by factories that count versions. Pure."""
+"""Retention pins: the versions that named snapshots, or declared counts of versions, need."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 NO_SNAPSHOT = (1 << 63) - 1
 
 CLOCKS_APART_S = 10.0
-"""Whoever names a snapshot may read another clock than whoever lets go of versions."""
+"""The node that names a snapshot may read another clock than the node that compacts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """What was needed at a moment, on the clock of `now`: when the reading of it began.
+    """The pins as of `known_at`, on the clock of `now`: the time when the node began to read them.
 
-    cuts: slot -> the smallest cut that a snapshot has there. versions: factory -> how many versions
-    each of its documents keeps, of the factories that say so.
+    cuts: slot -> smallest cut of a snapshot. versions: factory -> versions that each of its
+    documents keeps, for factories that declare it.
     """
 
     known_at: float
@@ -22,5 +22,5 @@ class Pins:
     versions: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, slot: int) -> int:
-        """Return up to which row versions of a slot may be let go of."""
+        """Return the row of a slot up to which versions may be compacted."""
         return self.cuts.get(slot, NO_SNAPSHOT)

@@ -99,11 +99,11 @@ class Trimmer:
             self._bury(log)
 
     def knows_what_is_needed(self) -> bool:  # Seam.
-        """Say whether it is known what was needed a moment ago.
+        """Say whether the pins are recent enough to compact by.
 
-        What snapshots need was current not longer ago than the retention, so nobody lets go of it
-        before it is known to be needed. What is asked for may be younger: then a snapshot that we
-        have not heard of must be younger still.
+        The pins were read less than the retention ago, so a version within the retention cannot
+        have been pinned unseen. A requested instant may be younger. Then compaction waits until the
+        pins were read after it, by any two clocks.
         """
         pins = self.core.pins
         if pins is None:
@@ -123,10 +123,10 @@ class Trimmer:
             asked_us = min(asked_us, now_us - KEY_LIFE_US)
         return max(old_us, asked_us)
 
-    # What all hold
+    # Rows that all replicas hold
 
     def _tell(self, log: SlotLog, term: Term) -> None:
-        """Find out, as the owner, up to where all replicas hold the log, and tell them."""
+        """Compute, as the owner, up to where all replicas hold the log, and tell them."""
         log.passed = max(log.passed, self.held_by_all(log, term))
         message = Passed([(log.slot, term.ballot[0], log.passed)])
         for peer in term.followers:
@@ -140,22 +140,22 @@ class Trimmer:
         return min(log.decided, log.durable, *acked)
 
     def passed(self, sender: str, message: Passed) -> None:
-        """Learn from the owner how far all replicas have come."""
+        """Learn from the owner up to where all replicas hold a log."""
         for slot, epoch, n in message.slots:
             log = self.core.logs.get(slot)
             if log is not None and log.adopted == (epoch, sender):
                 log.passed = max(log.passed, n)
 
-    # Letting go
+    # Compaction
 
     def _until(self, log: SlotLog) -> int:
-        """Return the last row that may be passed."""
+        """Return the last row up to which a log may be compacted now."""
         pins = self.core.pins
         needed = pins.of(log.slot) if pins is not None else log.passed
         return min(log.decided, log.durable, log.passed, needed, log.kept + ROWS_AT_ONCE)
 
     def _look(self, log: SlotLog) -> None:
-        """Ask the disk how far the old rows go, then let go of them."""
+        """Query the disk for the last old row, then compact up to it."""
         before_us = self._before_us(log)
         cuts = log.cuts
 
@@ -163,7 +163,7 @@ class Trimmer:
             if isinstance(result, Corrupt):
                 self.core.corrupt(log)
                 return
-            # Looked at again: a copy, or another configuration, may have come in between.
+            # Checked again: a copy, or a new configuration, may have come in between.
             same = log.cuts == cuts and self.core.logs.get(log.slot) is log
             if result and same and log.full:
                 self._trim(log, min(ended(result[0]), self._until(log)))
@@ -171,7 +171,7 @@ class Trimmer:
         self.outbox.read(LastBefore(log.slot, before_us, self._until(log)), found)
 
     def counted(self) -> Mapping[str, int]:  # Seam.
-        """Return how many versions stay where their factory says so (rule SL9)."""
+        """Return factory -> number of versions that its documents keep (rule SL9)."""
         return self.core.pins.versions if self.core.pins is not None else {}
 
     def _trim(self, log: SlotLog, kept: int) -> None:
@@ -181,10 +181,10 @@ class Trimmer:
         self.outbox.store(Trim(log.slot, log.kept, kept, self.counted()))
         log.kept = kept
         self.outbox.save(log)
-        self._queue.append(log.slot)  # There may be more that is old.
+        self._queue.append(log.slot)  # More rows may be old.
 
     def _bury(self, log: SlotLog) -> None:
-        """Look for tombstones that are passed and old, and let the floor stand for them."""
+        """Look for old tombstones, and replace them by the slot's floor."""
         retried_us = int(self.core.config.retention.tombstones_s * 1e6)
         before_us = min(self._before_us(log), self.core.past_us() - retried_us)
         cuts = log.cuts
@@ -202,7 +202,7 @@ class Trimmer:
         )
 
     def buried_until(self, log: SlotLog) -> int:  # Seam.
-        """Return up to which row tombstones may go: those that all replicas have.
+        """Return the row up to which tombstones may go: all replicas have them.
 
         The last row of a log stays: it tells a replica that is filled from it where the log ends.
         """
@@ -221,7 +221,7 @@ class Trimmer:
         return max(log.floor, *(row.version for row in tombstones))
 
     def _forget_head(self, log: SlotLog, row: Row) -> None:
-        """Let an owner read the link anew, unless it has gone on from the tombstone already."""
+        """Evict a purged tombstone from the owner's cache, unless a newer row has replaced it."""
         cached = log.term.cache.get(row.link) if log.term else None
         if cached is not None and cached.newest is not None and cached.newest.n == row.n:
             assert log.term is not None

@@ -23,9 +23,10 @@ class Appender:
         self.core = core
 
     def finds_room(self, log: SlotLog, inflight: Inflight) -> bool:
-        """Say whether there is room for rows; where there is none, the operation is answered.
+        """Say whether there is room for rows; if not, answer the operation.
 
-        Or given back, if the slot is about to go to who has room (rule O7).
+        If another node with room should own the slot, return the operation to its entry node
+        instead (rule O7).
         """
         if self.core.has_room and self.is_storable(log):
             return True
@@ -33,9 +34,9 @@ class Appender:
             self.core.counters["refused_for_replicas_room"] += 1
             self.core.reply(inflight, REPLICAS_FULL)
             return False
-        heir = first_alive(self.core, log.slot)
-        has_heir = heir is not None and self.core.may_own(heir)
-        self.core.reply(inflight, None if has_heir else DISK_FULL)
+        target = first_alive(self.core, log.slot)
+        has_target = target is not None and self.core.may_own(target)
+        self.core.reply(inflight, None if has_target else DISK_FULL)
         return False
 
     def is_storable(self, log: SlotLog) -> bool:  # Seam.
@@ -46,7 +47,7 @@ class Appender:
         return is_quorum({each for voters in log.voting for each in voters} - full, log.voting)
 
     def next_time(self, log: SlotLog) -> int:
-        """Return the time of the next rows of a log, later than that of all before."""
+        """Return the time of the next rows of a log, later than all before."""
         return max(self.core.wall_now_us(), log.updated_us + 1)
 
     def append(
@@ -58,7 +59,7 @@ class Appender:
         new: New,
         identity: OperationIdentity,
     ) -> Row:
-        """Put a new version at the end of the log, under the time that the log has now."""
+        """Append a new version to the log, with the log's present time."""
         before = cached.newest
         digest = before.digest if before else b""
         row = Row(

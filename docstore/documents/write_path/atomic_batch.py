@@ -57,7 +57,7 @@ class AtomicBatches:
         self.owner = owner
 
     def update(self, log: SlotLog, term: Term, inflight: Inflight) -> None:
-        """Carry a batch out, or refuse it, or have read what it needs first."""
+        """Execute a batch, or refuse it, or load the documents that it needs first."""
         if self.core.now >= inflight.deadline:
             return
         updates = updates_of(inflight.operation)
@@ -70,7 +70,7 @@ class AtomicBatches:
             return
         services = [self.core.service_of(each, term.opened_as) for each in updates]
         known = [each for each in services if each is not None]
-        if len(known) < len(updates):  # A declaration is not known yet: the entry asks again.
+        if len(known) < len(updates):  # A declaration is not known yet: the entry node asks again.
             self.core.reply(inflight, None)
             return
         cached = [term.cache[each.link] for each in updates]
@@ -96,7 +96,7 @@ class AtomicBatches:
     def refusal(  # Seam.
         self, cached: Sequence[CachedDocument], outcomes: Sequence[Outcome]
     ) -> tuple[Answer, int] | None:
-        """Return why nothing may be made of a batch, and the row on which that rests (rule A1)."""
+        """Return the refusal of a batch, and the row it depends on; None to apply it (A1)."""
         for index, (document, outcome) in enumerate(zip(cached, outcomes, strict=True)):
             if not isinstance(outcome, New):
                 answer = outcome.answer if isinstance(outcome, Refused) else UNCHANGED
@@ -113,7 +113,7 @@ class AtomicBatches:
         self, log: SlotLog, term: Term, inflight: Inflight,
         versions: Sequence[tuple[CachedDocument, str, New]],
     ) -> None:  # fmt: skip
-        """Put the rows of a batch at the end of the log, all under one time (rule A3)."""
+        """Append the rows of a batch, all with one time (rule A3)."""
         at_us, identity = self.appender.next_time(log), inflight.identity(0)
         made = []
         for index, (cached, link, new) in enumerate(versions):
@@ -123,7 +123,7 @@ class AtomicBatches:
             )
             log.updated_us = self.time_of(log, at_us)
             made.append(self.appender.append(log, term, cached, link, new, part))
-            # A key is remembered with the first document.
+            # Only the first document's row carries the key.
             identity = identity._replace(key="", fingerprint=0)
         inflight.made = made
         term.clients.updates.append((log.end, inflight))
@@ -183,12 +183,10 @@ class AtomicBatches:
 
 
 def _newest_n(document: CachedDocument) -> int:
-    """Return the n of the document's newest row; 0 if it has none."""
     return document.newest.n if document.newest else 0
 
 
 def _current_bytes(documents: Sequence[CachedDocument]) -> int:
-    """Return the size in bytes of the documents that are not deleted."""
     newest = [each.newest for each in documents]
     return sum(len(row.state) for row in newest if row is not None and not row.deleted)
 

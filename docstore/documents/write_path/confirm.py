@@ -27,21 +27,21 @@ Voting = tuple[tuple[str, ...], ...]
 """The replica sets of which each must give a majority."""
 
 CLOCKS_DIFFER = 1e-3
-"""By how much two monotonic clocks may run at different rates."""
+"""Relative difference of the rates of two monotonic clocks."""
 
 
 @dataclass(slots=True)
 class Waiter:
-    """Something that may be said once its slot's term is confirmed."""
+    """An answer that waits until its slot's term is confirmed."""
 
     log: SlotLog
     ballot: Ballot
     deadline: float
     then: Callable[[], None]
     lost: Callable[[], None]
-    """Instead of `then`, when the term is over or the deadline has passed."""
+    """Callback instead of `then` if the term is over or the deadline has passed."""
     at_us: int = 0
-    """The instant that is to be answered for, if it is one."""
+    """Instant that the answer is about; 0 for none."""
 
 
 def _nothing() -> None:
@@ -50,11 +50,11 @@ def _nothing() -> None:
 
 @dataclass(slots=True)
 class IndexRead:
-    """A question about many slots: how far each is decided, once its term is confirmed.
+    """A question how far many slots are decided, once their terms are confirmed.
 
-    rest: the slots that are not confirmed yet, by the replica sets that must confirm them. found:
-    slot -> (epoch, decided). then: runs when there is no rest, or the deadline has passed. at_us:
-    slots in which this instant is not settled yet are left out; 0 for none.
+    rest: the unconfirmed slots, by the replica sets that must confirm them. found: slot -> (epoch,
+    decided). then: runs when there is no rest, or the deadline has passed. at_us: slots in which
+    this instant is not settled yet are left out; 0 for none.
     """
 
     deadline: float
@@ -66,8 +66,6 @@ class IndexRead:
 
 @dataclass(slots=True)
 class Round:
-    """One question to all replicas."""
-
     number: int
     waiters: list[Waiter]
     reads: list[IndexRead]
@@ -91,7 +89,7 @@ class Confirmer:
         self._number = core.boot << 32
 
     def add(self, waiter: Waiter) -> None:
-        """Let a waiter join the next round, or go on at once under a lease."""
+        """Add a waiter to the next round, or answer it at once under a lease."""
         term = waiter.log.term
         is_closed = term is not None and waiter.at_us <= term.closed_us
         left_s = term.lease_until - self.core.now if term is not None and is_closed else 0.0
@@ -105,11 +103,11 @@ class Confirmer:
         waiter.then()
 
     def read(self, read: IndexRead) -> None:
-        """Let a question about many slots join the next round."""
+        """Add a question about many slots to the next round."""
         self._reads.append(read)
 
     def start_round(self) -> None:
-        """Start the next round if none is on its way; at the end of a turn."""
+        """Start the next round if none is under way; at the end of a turn."""
         if not self.has_more:
             return
         self._number += 1
@@ -127,13 +125,12 @@ class Confirmer:
         self._conclude(self._round)
 
     def resend(self) -> None:
-        """Ask again when an answer is overdue."""
         asked = self._round
         if asked and self.core.now - asked.sent_at >= self.core.config.sending.resend_interval_s:
             self._ask(asked)
 
     def asked(self, sender: str, message: Confirm) -> None:
-        """Answer as a replica which of these slots it has promised away."""
+        """Answer, as a replica, which of these slots it has promised to higher ballots."""
         refused = []
         for slot, epoch in message.slots:
             log = self.core.logs.get(slot)
@@ -147,14 +144,14 @@ class Confirmer:
         self.outbox.send(sender, Confirmed(message.round, refused))
 
     def answered(self, sender: str, message: Confirmed) -> None:
-        """Count an answer; refused slots have been deposed before this is called."""
+        """Count an answer; the caller has deposed the refused slots."""
         asked = self._round
         if asked is not None and asked.number == message.round:
             asked.heard.add(sender)
             self._conclude(asked)
 
     def expire(self) -> None:
-        """Give up waiters whose time is over, and those whose term has ended."""
+        """Drop waiters past their deadline, and those whose term has ended."""
         if self._round is not None:
             self._round.waiters = [each for each in self._round.waiters if self._is_live(each)]
             self._round.reads = [each for each in self._round.reads if self._is_read(each)]
@@ -169,7 +166,7 @@ class Confirmer:
         return False
 
     def _is_read(self, read: IndexRead) -> bool:
-        """Say whether a question about many slots is still open; what is lost of it goes."""
+        """Say whether a question is still open; drop the slots whose term has ended."""
         overdue = self.core.now >= read.deadline
         for sets, part in list(read.rest.items()):
             rest = [] if overdue else [each for each in part if _terms(*each)]
@@ -193,7 +190,7 @@ class Confirmer:
                 self.outbox.send(peer, message)
 
     def _conclude(self, asked: Round) -> None:
-        """Release the waiters whose replica set has answered in a quorum."""
+        """Answer the waiters whose replica set has answered in a quorum."""
         rest = []
         quorums: dict[Voting, bool] = {}
         has_leases = self.core.has_leases
@@ -216,7 +213,7 @@ class Confirmer:
             self._round = None
 
     def _has_read(self, asked: Round, read: IndexRead) -> bool:
-        """Take the slots of a question that are confirmed; say whether that is all, and tell."""
+        """Note the confirmed slots of a question; answer it, and return True, if all are."""
         for sets in [each for each in read.rest if self.is_confirmed(asked, each)]:
             for log, ballot in read.rest.pop(sets):
                 if _terms(log, ballot):
@@ -230,12 +227,12 @@ class Confirmer:
         return not read.rest
 
     def _close(self, asked: Round, log: SlotLog) -> None:
-        """Note the instant that the quorum has noted."""
+        """Note the instant that the quorum has closed."""
         if log.term is not None:
             log.term.closed_us = max(log.term.closed_us, asked.at_us)
 
     def _lease(self, asked: Round, log: SlotLog) -> None:  # Seam.
-        """Trust the quorum for as long as all of it is sure to keep its word."""
+        """Extend the read lease to when the first promise of the quorum may expire."""
         if log.term is not None:
             times = self.core.config.leadership
             until = self.leased_from(asked) + times.lease_s * (1 - CLOCKS_DIFFER)
@@ -243,7 +240,7 @@ class Confirmer:
             log.term.lease_until = max(log.term.lease_until, until)
 
     def leased_from(self, asked: Round) -> float:  # Seam.
-        """Return from when the replicas' promises count at the least: before any was made."""
+        """Return the start of the lease: before any replica made its promise."""
         return asked.begun_at
 
     def is_confirmed(self, asked: Round, sets: quorum.Sets) -> bool:  # Seam.
@@ -251,7 +248,7 @@ class Confirmer:
         return quorum.is_quorum(asked.heard, sets)
 
     def released(self, sender: str, message: Release) -> None:
-        """Forget promises to an owner that needs them no more."""
+        """Drop the leases that an owner has released."""
         for slot, epoch in message.slots:
             self.core.leases.release(slot, epoch, sender)
 
@@ -260,10 +257,8 @@ class Confirmer:
 
     @property
     def has_more(self) -> bool:
-        """Say whether a round waits for the end of the turn."""
         return self._round is None and bool(self._waiting or self._reads)
 
 
 def _terms(log: SlotLog, ballot: Ballot) -> bool:
-    """Say whether this node owns a slot under this ballot still."""
     return log.term is not None and log.term.ballot == ballot

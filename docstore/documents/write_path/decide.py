@@ -37,7 +37,7 @@ LET_GO = Answer(
 
 
 class Decider:
-    """The owner's count."""
+    """The owner's counting of durable replicas."""
 
     def __init__(self, core: Core, opened: Callable[[SlotLog, Term], None]) -> None:
         self.core = core
@@ -45,10 +45,10 @@ class Decider:
         self.offered = InFlightProposals(core)
         self.opened = opened
         self.decided: Callable[[SlotLog, Term], None] | None = None
-        """Called for a slot whose reads of the past may wait for rows to be decided."""
+        """Callback for a slot whose reads of the past may wait for rows to be decided."""
 
     def acknowledged(self, sender: str, message: Accepted | Took) -> list[SlotLog]:
-        """Count what is durable at a replica; return the logs of which it lacks more rows."""
+        """Count the durable rows of a replica; return the logs of which it lacks more rows."""
         reached = (
             self._taken(sender, message) if isinstance(message, Took) else self._listed(message)
         )
@@ -75,7 +75,7 @@ class Decider:
         return boot == self.core.boot
 
     def acknowledge(self, log: SlotLog, term: Term, sender: str, end: int) -> int:
-        """Take note of a follower's durable end; return how far it has been sent rows."""
+        """Note a follower's durable end; return up to where rows were sent to it."""
         follower = term.followers.get(sender)
         if follower is None or term.phase is Phase.PREPARING:
             return log.end
@@ -108,7 +108,7 @@ class Decider:
             self.advance(log, term)
 
     def advance(self, log: SlotLog, term: Term) -> None:
-        """Open the term if it can, and decide as far as a quorum has come."""
+        """Open the term if possible, and decide up to where a quorum has the log."""
         reached = quorum.decided_end(term.ends, log.voting)
         if not term.recovered and reached >= term.base:
             term.recovered = True
@@ -181,7 +181,7 @@ class Decider:
         return Answer(status, row=row, replicas=copies, owner=self.core.me, epoch=epoch)
 
     def epoch_of(self, slot: int) -> int:
-        """Return the epoch of this node's term over the slot; 0 if that is over meanwhile."""
+        """Return the epoch of this node's term over the slot; 0 if the term has ended."""
         log = self.core.logs.get(slot)
         return log.term.ballot[0] if log and log.term else 0
 
@@ -203,7 +203,7 @@ class Decider:
     def _answer_batch_from_disk(
         self, log: SlotLog, term: Term, row: Row, inflight: Inflight
     ) -> None:
-        """Answer a retry of a batch, of which this is a row."""
+        """Answer a retry of a batch, of which `row` is one row."""
         first, last = span_of(row)
 
         def answer(result: Result) -> None:
@@ -216,7 +216,7 @@ class Decider:
         self.outbox.read(Rows(log.slot, first, last), answer)
 
     def _answer_without(self, log: SlotLog, n: int, found: Result, inflight: Inflight) -> None:
-        """Answer a retry whose row n is not to be had: not now, or never again."""
+        """Answer a retry whose row n is unreadable now, or compacted for ever."""
         is_gone = n <= log.kept and not isinstance(found, Corrupt)
         self.core.reply(inflight, LET_GO if is_gone else None, proposed=True)
 
@@ -236,7 +236,7 @@ class Decider:
             self._answer_update(log, term, n, inflight)
 
     def give_refusals(self, log: SlotLog, term: Term) -> None:
-        """Give the refusals whose state is decided, once no earlier row can come back."""
+        """Give the refusals whose rows are decided, once no earlier row can come back."""
         if not term.clients.refusals or not term.recovered:
             return
         for refusal in term.clients.refusals_until(log.decided):
@@ -256,7 +256,7 @@ class Decider:
         self.offered.tick()
 
     def _tell(self) -> None:
-        """Tell replicas how far their slots are decided; they read by it."""
+        """Send replicas the decided ends of their slots, by which they read."""
         news: dict[str, list[tuple[int, int, int]]] = {}
         for slot in self.core.logs.newly_decided:
             log = self.core.logs[slot]

@@ -39,7 +39,7 @@ def is_known(  # Seam.
 
 
 def next_page(log: SlotLog, link: str, config: ReplicaConfig) -> History | None:
-    """Return the query for the next older rows of a document; None when that is deep enough."""
+    """Return the query for the next older rows of a document; None at the limit."""
     known = log.operations.recalled(link)
     rest = config.memory.recall_rows - known.rows
     if rest <= 0:

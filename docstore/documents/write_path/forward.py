@@ -50,13 +50,13 @@ class Pending:
     sent_at: float = 0.0
     not_before: float = 0.0
     doubts: int = 0
-    """Attempts in doubt, a bit each."""
+    """Attempts in doubt, one bit each."""
     proposed: int = 0
-    """Attempts that an owner reports as proposed: no later answer takes them out of doubt."""
+    """Attempts that an owner reports as proposed: no later answer ends their doubt."""
 
 
 class Gateway:
-    """The requests that came in through this node."""
+    """The requests of this node's clients."""
 
     def __init__(
         self,
@@ -74,17 +74,15 @@ class Gateway:
         self._outgoing: dict[str, list[Forwarded]] = {}
         self._seq = 0
         self._bytes = 0
-        # Lower bounds of all deadlines and of all times of sending: most ticks look no further.
+        # Lower bounds of all deadlines and times of sending: most ticks look no further.
         self._soonest = self._longest = inf
 
     # In
 
     def request(self, event: Requested) -> None:
-        """Take a client's request."""
         self._take(event.request, (event.operation,), event.deadline)
 
     def request_batch(self, event: BatchRequested) -> None:
-        """Take a client's requests of one batch."""
         with self.outbox.reading_together():
             self._take(event.first, event.operations, event.deadline)
 
@@ -163,13 +161,11 @@ class Gateway:
 
     @property
     def has_more(self) -> bool:
-        """Say whether something waits for the end of the turn."""
         return bool(self._outgoing)
 
     # Back
 
     def received(self, message: Answered) -> None:
-        """Take an owner's answers to forwarded operations."""
         if message.boot != self.core.boot:
             return
         for seq, attempt, fields, proposed in message.answers:

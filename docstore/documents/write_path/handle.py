@@ -46,7 +46,7 @@ class New(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """Nothing changes: the answer is the version that is there. code: see Answer."""
+    """No change: the answer is the present version. code: see Answer."""
 
     row: Row
     code: str = ""
@@ -54,7 +54,7 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Nothing changes, and why."""
+    """No change, because the update is refused."""
 
     answer: Answer
 

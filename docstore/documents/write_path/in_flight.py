@@ -23,7 +23,7 @@ ProposedUpTo = tuple[SlotLog, Term, int]
 
 
 class InFlightProposals:
-    """The messages of this start that may be acknowledged whole."""
+    """The messages of this start that a replica may acknowledge as a whole."""
 
     def __init__(self, core: Core) -> None:
         self.core = core
@@ -31,7 +31,7 @@ class InFlightProposals:
         self._since = core.now
         self._newer: dict[tuple[str, int], Sequence[ProposedUpTo]] = {}
         self._older: dict[tuple[str, int], Sequence[ProposedUpTo]] = {}
-        """(Replica, number) -> what it has taken if it says so; those of before `_since`."""
+        """(Replica, number) -> rows that its acknowledgement covers; those from before `_since`."""
 
     def message(self, offers: Sequence[Offer], peers: Iterable[str]) -> Propose:  # Seam.
         """Return a message to these peers, numbered if it has several offers."""
@@ -54,7 +54,7 @@ class InFlightProposals:
         return self._newer.pop(message, None) or self._older.pop(message, ())
 
     def tick(self) -> None:
-        """Forget what has waited for too long."""
+        """Forget messages that stay unacknowledged."""
         if self.core.now - self._since >= REMEMBERED_S:
             self._since = self.core.now
             self._older, self._newer = self._newer, {}

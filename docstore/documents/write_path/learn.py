@@ -37,11 +37,11 @@ from docstore.wire.messages import (
 )
 
 GATHERED_PAGES = 4
-"""As many rows of a copied slot are stored at once as this many of the largest pages have."""
+"""Buffered rows of a copy that are stored at once, in pages of the largest size."""
 
 
 class Acceptor:
-    """The replica's side of every slot that it holds."""
+    """The replica's side of the write path."""
 
     def __init__(self, core: Core) -> None:
         self.core = core
@@ -50,7 +50,7 @@ class Acceptor:
     # Promises
 
     def prepare(self, sender: str, message: Prepare) -> None:
-        """Promise the slots, durably, then tell what their logs hold (rule P1)."""
+        """Promise the slots, durably, then report the state of their logs (rule P1)."""
         promised: list[SlotLog] = []
         refused = []
         for slot in from_bitmap(message.slots):
@@ -59,7 +59,7 @@ class Acceptor:
                 continue
             if self.core.is_leased(slot, sender):
                 self.core.counters["leases_kept"] += 1
-                continue  # It asks again.
+                continue  # The candidate asks again.
             if not self._promise(log, (message.epoch, sender)):
                 refused.append((slot, message.epoch, log.promised))
                 continue
@@ -166,7 +166,7 @@ class Acceptor:
             self.outbox.save(log)
 
     def adopt(self, sender: str, message: Adopt) -> None:
-        """Take away what the owner's log does not have, and go on from there (rule SL4)."""
+        """Truncate rows that the owner's log does not have, and append its rows (rule SL4)."""
         log = self.core.logs.get(message.slot)
         if log is None:
             return
@@ -190,7 +190,7 @@ class Acceptor:
         self.outbox.accept(sender, log, message.epoch)
 
     def is_late(self, log: SlotLog, ballot: Ballot) -> bool:  # Seam.
-        """Say whether the log is of this term already: a duplicate only extends, never cuts."""
+        """Say whether the log has adopted this term: a late duplicate never truncates it."""
         return log.adopted == ballot
 
     def _fits(self, log: SlotLog, ballot: Ballot, message: Adopt) -> bool:
@@ -215,7 +215,7 @@ class Acceptor:
             self.outbox.save(log)
 
     def mark_faulty(self, log: SlotLog, why: str) -> None:
-        """Let the slot abstain until its log has been replaced (rule P5)."""
+        """Let the slot abstain until its log is replaced (rule P5)."""
         depose(self.core, log)
         log.full, log.copying = False, None
         self.outbox.save(log)
@@ -225,8 +225,8 @@ class Acceptor:
     def copy(self, sender: str, message: Copy) -> None:
         """Replace the log page by page; it proves nothing until the last page is in.
 
-        So pages in between need not be on the disk before the next one is asked for: they gather
-        and are stored many at a time, with one commit for all of them.
+        So a page need not be on the disk before the next one is requested: pages are buffered and
+        stored many at a time, with one commit.
         """
         log = self.core.logs.get(message.slot)
         if log is None:
@@ -236,7 +236,7 @@ class Acceptor:
             self._refuse(sender, [(message.slot, message.epoch, log.promised)])
             return
         if log.full:
-            # A late duplicate. Only a log of this term may be counted.
+            # A late duplicate: only a log of this term counts.
             if log.adopted == ballot:
                 self.outbox.accept(sender, log, message.epoch)
             else:
@@ -261,10 +261,12 @@ class Acceptor:
             return
         if self._has_gathered_enough(log):
             self._store_gathered(log)
-        self._gap(sender, log, message.epoch)  # Not to be counted: asks for the next page.
+        self._gap(
+            sender, log, message.epoch
+        )  # Requests the next page; the owner does not count it.
 
     def _lay(self, log: SlotLog, message: Copy) -> None:
-        """Add a page of a copy: first what is left below `kept`, then the log itself."""
+        """Add a page of a copy: first the rows below `kept`, then the log itself."""
         base = [row for row in message.rows if row.n <= log.kept]
         if base:
             log.load_snapshot(base)
@@ -277,7 +279,7 @@ class Acceptor:
         log.ballots = ballots_until(message.ballots, max(log.end, log.kept))
 
     def _has_gathered_enough(self, log: SlotLog) -> bool:
-        """Say whether more pages of a copy should not wait in memory."""
+        """Say whether the buffer of a copy is full."""
         config, rows = self.core.config, log.buffered
         if len(rows) >= GATHERED_PAGES * config.sending.page_rows:
             return True
@@ -324,7 +326,7 @@ class Acceptor:
 
 
 def _is_of(log: SlotLog, page: Copy) -> bool:
-    """Say whether a page continues the pages before it; if not, make the copy begin anew.
+    """Say whether a page continues the pages before it; if not, make the copy start again.
 
     If the owner has compacted rows between two pages, neither page has them, and this replica would
     miss their floor.

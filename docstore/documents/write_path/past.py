@@ -1,4 +1,4 @@
-"""Reads of the past: what to ask the disk, and what its rows say."""
+"""Queries and answers of reads of the past."""
 
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation, Select
@@ -6,7 +6,7 @@ from docstore.model.service import Service
 from docstore.storage.store import AsOf, History, Newest, OfLog, Version
 
 KEPT_VERSIONS_MAX = 1 << 20
-"""All that is kept of a document."""
+"""Limit of a query for all kept versions of a document."""
 
 
 def past_query(slot: int, operation: Operation, until: int) -> OfLog:
@@ -24,19 +24,19 @@ def past_query(slot: int, operation: Operation, until: int) -> OfLog:
 
 
 def instant_of(operation: Operation) -> int:
-    """Return the instant that a read asks for; 0 if it asks for none."""
+    """Return the instant that a read asks for, 0 if none."""
     select = operation.select
     return select[1] if select[0] == "at" else 0
 
 
 def yet_to_come(at_us: int, now_us: int) -> Answer:
-    """Return why an instant later than the clock is not answered for: its answer would change."""
+    """Return the refusal of an instant later than the clock: its answer would change."""
     detail = f"at: {at_us} is yet to come; the clock here shows {now_us} microseconds since 1970"
     return Answer(400, "malformed", detail)
 
 
 def first_shown(service: Service | None, newest: Row | None) -> int:
-    """Return the first version of a document that is shown, given the newest decided one."""
+    """Return the first version that is shown, given the newest decided row."""
     if service is None or newest is None or not service.options.versions:
         return 0
     return newest.version - service.options.versions + 1
@@ -45,11 +45,11 @@ def first_shown(service: Service | None, newest: Row | None) -> int:
 def past_answer(select: Select, rows: list[Row], first: int) -> Answer:
     """Return the answer to a read of the past; a deleted state at an instant is a 404.
 
-    first: the first version that is shown, whatever else is there.
+    first: the first version that is shown; older ones may still be kept.
     """
     if select[0] == "history":
         shown = [row for row in rows if row.version >= first]
-        # A page that begins behind the last version is empty: its reader was overtaken.
+        # A page after the last version is empty: compaction has overtaken its reader.
         return Answer(200 if rows else 404, "" if rows else "not-found", rows=shown)
     if not rows:
         return Answer(404, "not-found")
@@ -61,9 +61,9 @@ def past_answer(select: Select, rows: list[Row], first: int) -> Answer:
 
 
 def trimmed_answer(select: Select, rows: list[Row], first: int) -> Answer:
-    """Return the answer to a read of the past that found nothing. rows: what is kept."""
+    """Return the answer to a read of the past that found nothing. rows: the kept versions."""
     oldest = max(first, rows[-1].version) if rows else 0
-    if oldest:  # There were others before it.
+    if oldest:  # Older versions existed.
         match select:
             case ("at", _):
                 return _trimmed(oldest)

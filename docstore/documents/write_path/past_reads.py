@@ -1,11 +1,11 @@
-"""Step 4 of the write path, for reads of the past: older versions come from the owner's own disk.
+"""Step 4 of the write path, for reads of the past: older versions come from the owner's disk.
 
-In: a read that a quorum has confirmed. Out: an answer, once the disk holds all that was decided
-when the read came, or all that is of the instant that it asks for; the read handed back, if the log
-loses rows meanwhile.
+In: a read that a quorum has confirmed. Out: an answer, once the disk holds all rows that were
+decided when the read came, or all rows up to the instant that it asks for. If the log loses rows
+meanwhile, the read returns to its entry node.
 
-The same instant has the same answer for ever (rule R5). So the owner decides what is under way with
-a time up to that instant, and gives none to later rows; nor does any later owner.
+The same instant has the same answer for ever (rule R5). So the owner decides the undecided rows
+with a time up to that instant, and gives no such time to later rows; nor does any later owner.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def is_past(at_us: int, log: SlotLog, core: Core) -> bool:
 
 
 class PastReads:
-    """Reads of versions that need not be in memory."""
+    """The owner's reads of older versions."""
 
     def __init__(self, core: Core, decider: Decider) -> None:
         self._core = core
@@ -44,14 +44,14 @@ class PastReads:
         decider.decided = self._read_past
 
     def refusal(self, log: SlotLog, operation: Operation) -> Answer | None:
-        """Return why an instant is not answered for, if it is yet to come."""
+        """Return the refusal of an instant in the future; None to answer."""
         at_us = instant_of(operation)
         if not at_us or is_past(at_us, log, self._core):
             return None
         return yet_to_come(at_us, self._core.wall_now_us())
 
     def read(self, log: SlotLog, term: Term, inflight: Inflight, first: int) -> None:
-        """Answer from what is decided by now, or will be of an instant that is past.
+        """Answer from the rows decided by now, or from those up to an instant.
 
         first: the first version that is shown.
         """
@@ -61,24 +61,24 @@ class PastReads:
         self._read_past(log, term)
 
     def until(self, log: SlotLog, at_us: int) -> int:  # Seam.
-        """Return the last row that may be of an instant (rule R5)."""
+        """Return the last row up to an instant (rule R5)."""
         return log.settled_at(at_us)
 
     def stored(self, reached: list[ProposedUpTo]) -> None:
-        """This node's own disk has come so far: count it, and read what waited for it."""
+        """Count rows that are on this node's disk; serve the reads that waited for them."""
         self._decider.own_disk(reached)
         for log, term, _ in reached:
             if log.term is term and term.clients.past_reads:
                 self._read_past(log, term)
 
     def _read_past(self, log: SlotLog, term: Term) -> None:
-        """Read older versions as soon as all that they see is decided, and on this disk.
+        """Read older versions once all rows that they include are decided and on this disk.
 
-        Others may have decided a row before the own disk had it: too early, it would be missing.
+        Other replicas may have decided a row before this disk has it: a read now would miss it.
         """
         waiting, term.clients.past_reads = term.clients.past_reads, []
         for read in waiting:
-            # Rows that were taken back meanwhile are not waited for.
+            # Rows retracted meanwhile are not waited for.
             until = min(read.until, log.end)
             if until <= log.decided and self.holds(log, until):
                 self._read_disk(log, read)
@@ -86,7 +86,6 @@ class PastReads:
                 term.clients.past_reads.append(read)
 
     def holds(self, log: SlotLog, until: int) -> bool:  # Seam.
-        """Say whether this node's own disk has come to row `until`."""
         return log.durable >= until
 
     def _read_disk(self, log: SlotLog, read: PastRead) -> None:
@@ -102,7 +101,7 @@ class PastReads:
         self._look_up(log, read.inflight, past_query(log.slot, operation, read.until), found)
 
     def _look_for_trimmed(self, log: SlotLog, read: PastRead) -> None:
-        """Answer 410 for a version that was trimmed, 404 for one that never existed."""
+        """Answer 410 for a compacted version, 404 for one that never existed."""
         operation = read.inflight.operation
 
         def found(rows: list[Row]) -> None:

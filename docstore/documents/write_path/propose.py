@@ -18,16 +18,16 @@ from docstore.wire.messages import Offer
 
 
 def offer_of(log: SlotLog, term: Term, first: int, rows: Sequence[Row]) -> Offer:
-    """Return the offer of rows that begin at `first`, with what they must follow."""
+    """Return the offer of rows that begin at `first`, with the ballot of the row before."""
     previous = ballot_at(log.ballots, first - 1)
     epoch = term.ballot[0]
     return Offer(log.slot, epoch, term.base, first, previous, log.decided, rows)
 
 
 def pages(rows: Sequence[Row], rows_max: int, bytes_max: int) -> list[Sequence[Row]]:
-    """Return the rows cut into messages of bounded size, in order; no rows give one page.
+    """Split rows into messages of bounded size, in order; no rows give one page.
 
-    None ends within a batch (rule A2).
+    No page ends within a batch (rule A2).
     """
     if len(rows) == 1 or (
         len(rows) <= rows_max and sum(len(row.state) for row in rows) <= bytes_max
@@ -48,7 +48,7 @@ def pages(rows: Sequence[Row], rows_max: int, bytes_max: int) -> list[Sequence[R
 
 
 class Proposer:
-    """The owner's side of new rows."""
+    """The owner's proposals of new rows."""
 
     def __init__(
         self, core: Core, offered: InFlightProposals, stored: Callable[[list[ProposedUpTo]], None]
@@ -57,7 +57,7 @@ class Proposer:
         self.outbox = core.outbox
         self.offered = offered
         self.stored = stored
-        """Called when a turn's rows are on this node's own disk, which then counts."""
+        """Callback for a turn's rows once they are on this node's disk, which then counts."""
 
     def propose_all(self) -> None:
         """Store and offer the rows of this turn (rule O2)."""
@@ -93,7 +93,7 @@ class Proposer:
         return [offer_of(log, term, page[0].n, page) for page in found]
 
     def _remember(self, term: Term, first: int) -> None:
-        """Note whose operations these are: from now on they may take effect."""
+        """Remember the operations of proposed rows: from now on they may take effect."""
         for n, inflight in reversed(term.clients.updates):
             if n < first:
                 return
@@ -101,9 +101,9 @@ class Proposer:
             self.core.proposed.note(origin, inflight.seq, inflight.oldest)
 
     def _send(self, offers: dict[str, list[Offer]]) -> None:
-        """Send each peer its offers. Those that are offered the same are sent the same messages.
+        """Send each peer its offers; peers with equal offers share the messages.
 
-        Links pack what is the same once.
+        Links pack a shared message once.
         """
         alike: list[tuple[list[Offer], list[str]]] = []
         for peer, offered in offers.items():
@@ -118,9 +118,9 @@ class Proposer:
                     self.outbox.send(peer, message)
 
     def _bounded(self, offers: list[Offer]) -> Iterator[list[Offer]]:
-        """Yield the offers of each message: of bounded size, so that no frame grows without limit.
+        """Yield the offers of each message, so that no frame grows without limit.
 
-        A message has its own number: one may be taken, and the next one lost (rule SL8).
+        Each message has its own number: one may arrive and the next be lost (rule SL8).
         """
         batch: list[Offer] = []
         size = 0

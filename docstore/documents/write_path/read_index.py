@@ -1,9 +1,9 @@
-"""How far slots are decided, for reads of many documents at once: no index without a quorum (R1).
+"""The read index: how far slots are decided, for reads of many documents at once (R1).
 
-A listing, a count and a cut want to know of hundreds of slots what was decided when they were
-asked for. All their slots wait for the confirm round that a GET would wait for. A slot that this
-node does not own, or whose term ends meanwhile, is left out of the answer: its owner is somebody
-else, and must be asked.
+A listing, a count and a cut ask for hundreds of slots which rows were decided when the question
+came. All their slots wait for the confirm round that a GET would wait for. The answer leaves out
+slots that this node does not own, or whose term ends meanwhile: the caller must ask another node
+for them.
 
 Source: the read index of Raft (Ongaro, 2014, section 6.4).
 """
@@ -19,15 +19,13 @@ from docstore.model.document import Ballot
 
 
 class ReadIndex:
-    """The owner's side."""
-
     def __init__(self, core: Core, confirmer: Confirmer) -> None:
         self.core = core
         self.outbox = core.outbox
         self.confirmer = confirmer
 
     def asked(self, event: ReadIndexAsked) -> None:
-        """Let the slots that are ours wait for the next confirm round, together."""
+        """Add the slots that this node owns to the next confirm round, together."""
         ours: dict[Voting, list[tuple[SlotLog, Ballot]]] = {}
         for slot in event.slots:
             log = self.core.logs.get(slot)

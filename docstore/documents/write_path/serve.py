@@ -37,7 +37,7 @@ NO_QUORUM = Answer(503, "no-quorum", "the owner does not hear a majority of the 
 
 
 class Owner:
-    """The owner's side of operations."""
+    """The owner's execution of operations."""
 
     def __init__(self, core: Core, decider: Decider, confirmer: Confirmer) -> None:
         self.core = core
@@ -49,7 +49,7 @@ class Owner:
         self.batches = AtomicBatches(core, self.appender, self)
 
     def serve(self, inflight: Inflight) -> None:
-        """Take an operation, if this node owns its slot or is about to."""
+        """Execute an operation if this node owns its slot, or defer it until then."""
         log = self.core.logs.get(inflight.slot)
         term = log.term if log else None
         if self.core.now >= inflight.deadline:
@@ -102,7 +102,7 @@ class Owner:
         return is_first and not inflight.operation.key
 
     def _is_repetition(self, log: SlotLog, term: Term, inflight: Inflight) -> bool:
-        """Deal with an operation that is in the log already, or may be (rule C1)."""
+        """Answer an operation whose row is, or may be, in the log already (rule C1)."""
         n = self.find(log, inflight)
         if n is not None:
             self.decider.answer_duplicate(log, term, n, inflight)
@@ -124,7 +124,7 @@ class Owner:
         return bool(operation.key) and self._is_key_used(log, term, inflight)
 
     def find(self, log: SlotLog, inflight: Inflight) -> int | None:  # Seam.
-        """Return the row that this operation has already made, if it has."""
+        """Return the n of the row that this operation has made, if any."""
         return log.operations.find((inflight.entry, inflight.boot), inflight.seq)
 
     def _is_key_used(self, log: SlotLog, term: Term, inflight: Inflight) -> bool:
@@ -167,7 +167,7 @@ class Owner:
         def answered(result: Result) -> None:
             waiting = term.clients.loading.pop(link, [])
             if log.term is not term:
-                return  # Deposing it has handed them back.
+                return  # The end of the term has handed them back.
             if isinstance(result, Corrupt):
                 self.core.corrupt(log)
                 for each in waiting:
@@ -175,7 +175,7 @@ class Owner:
                 return
             found(result)
             for each in waiting:
-                # From the door again: two attempts of one operation may have waited here.
+                # Enter again: two attempts of one operation may have waited here.
                 self.enter(log, term, each)
             bytes_max = self.core.config.memory.cache_bytes_per_slot
             term.cache.keep_within(bytes_max, safe=min(log.decided, log.durable))
@@ -253,7 +253,7 @@ class Owner:
         operation: Operation,
         service: Service,
     ) -> Outcome:
-        """Return what an update makes of its document, a bulk job's once for each batch."""
+        """Apply an update to its document; a bulk job's at most once per batch."""
         # An update based on an owner's memory is void under any other term (rule F3).
         if operation.only_epoch and operation.only_epoch != term.ballot[0]:
             self.core.counters["other_reign"] += 1
@@ -270,9 +270,9 @@ class Owner:
         return handle(cached.newest, operation, service, floor=log.floor, now_us=now_us)
 
     def _load_jobs(self, log: SlotLog, term: Term, inflight: Inflight) -> None:
-        """Look through a document's history for the jobs that wrote it.
+        """Load the bulk jobs that wrote a document, from its history.
 
-        All of it is on the disk: what this term adds by a job, it adds once this is read.
+        The history on the disk is complete: updates of jobs wait until this read is over.
         """
         link = inflight.operation.link
 
@@ -287,7 +287,7 @@ class Owner:
     def _append(
         self, log: SlotLog, term: Term, cached: CachedDocument, inflight: Inflight, new: New
     ) -> None:
-        """Put the new version at the end of the log; it is proposed when the turn ends."""
+        """Append the new version to the log; the end of the turn proposes it."""
         operation = inflight.operation
         identity = inflight.identity(new.version, new.fences)
         if operation.writer:
@@ -311,13 +311,15 @@ class Owner:
         self.confirmer.add(Waiter(log, term.ballot, inflight.deadline, then, lost, at_us))
 
     def _read(self, log: SlotLog, cached: CachedDocument, inflight: Inflight) -> None:
-        """Answer from what is decided."""
+        """Answer a confirmed read from decided rows."""
         if inflight.operation.select == CURRENT:
             self.core.reply(inflight, self._current(log, self.visible(cached)))
             return
         assert log.term is not None
         service = self.core.service_for(inflight.operation.link, log.term.opened_as)
-        if service is None:  # As for an update: how many versions it shows is not known here.
+        if (
+            service is None
+        ):  # The declaration, and so the number of versions shown, is not known here yet.
             self.core.reply(inflight, None)
             return
         self.past.read(log, log.term, inflight, self.first_shown(cached, service))
