@@ -24,6 +24,7 @@ from docstore.http.slow_readers import Mark
 from docstore.http.unacknowledged import Socket, acknowledged, has_unread
 
 LOOK_AGAIN_S = 0.1
+STOPPING = (503, "stopping", "this node stops: ask another one")
 
 
 class Connection(RequestHandler):
@@ -107,7 +108,7 @@ class Connection(RequestHandler):
         self._leaves = self._stops = True
         if self._answered_count == self._request_count and not self.is_sending():
             if self._head_bytes:
-                self._refuse_rest()
+                self._refuse_head(*STOPPING)
             self.force_close()
 
     def force_close(self) -> None:
@@ -198,9 +199,9 @@ class Connection(RequestHandler):
         elif is_of_head and data:
             self._head_bytes += len(data)
             if self._head_bytes > self._head_bytes_max:
-                self._refuse_head(431, "malformed", self._too_long())
+                self._refuse_head(431, "malformed", _too_long(self._head_bytes_max))
             elif self._stops and self._answered_count == self._request_count:
-                self._refuse_rest()
+                self._refuse_head(*STOPPING)
 
     def _judge(self, count: int) -> None:
         """Refuse those of the last `count` messages that another server could parse differently."""
@@ -208,29 +209,12 @@ class Connection(RequestHandler):
             message, payload = self._messages[at]
             if not isinstance(message, RawRequestMessage):
                 continue
-            if why := self._why_not(message):
+            if why := refusal_of(message, self._head_bytes_max):
                 status, detail = why
                 self._messages[at] = _ErrInfo(status, BadRequest(detail), detail), payload
             elif message.upgrade and not self._upgraded:
                 # An upgrade that aiohttp does not know: it has dropped the bytes behind it.
                 self._messages[at] = message._replace(should_close=True), payload
-
-    def _why_not(self, message: RawRequestMessage) -> tuple[int, str] | None:
-        """Return status and detail for a head that is refused."""
-        if message.version not in VERSIONS:
-            return 400, "a request line ends in HTTP/1.1, or HTTP/1.0"
-        coding = message.headers.getall(TRANSFER_ENCODING, ())
-        is_known = [each.lower() for each in coding] == ["chunked"]
-        if coding and not (is_known and message.version == HttpVersion11):
-            return 400, "Transfer-Encoding is chunked, of HTTP/1.1, and nothing else"
-        size = len(message.method) + len(message.path) + len(" HTTP/1.1\r\n\r\n ")
-        size += sum(len(name) + len(value) + 4 for name, value in message.raw_headers)
-        if size > self._head_bytes_max:
-            return 431, self._too_long()
-        return None
-
-    def _too_long(self) -> str:
-        return f"a request line and its headers have at most {self._head_bytes_max} bytes"
 
     def resume_reading(self, resume_parser: bool = True) -> None:
         """Resume reading, if it was paused: aiohttp calls this after each body that was read."""
@@ -243,7 +227,9 @@ class Connection(RequestHandler):
         if len(self._messages) > 1 or not isinstance(message, RawRequestMessage):
             return False
         request = self._fast_path.found_in(message, payload, size, self)
-        if request is None or (size > self._head_bytes_max and self._why_not(message)):
+        if request is None or (
+            size > self._head_bytes_max and refusal_of(message, self._head_bytes_max)
+        ):
             return False
         self._messages.clear()
         if self._parser is not None:
@@ -259,19 +245,15 @@ class Connection(RequestHandler):
         if self.transport is not None and reply.send(self.transport, request):
             self._loop.create_task(self._go_on_when_read(reply))
         else:
-            self._go_on(stays=reply.keep_alive)
-
-    def give_up(self) -> None:
-        """Hang up without an answer to the plain request that is served."""
-        self._go_on(stays=False)
+            self.go_on(stays=reply.keep_alive)
 
     async def _go_on_when_read(self, reply: Reply) -> None:
         try:
             await StreamWriter(self, self._loop).drain()
         finally:
-            self._go_on(stays=reply.keep_alive)
+            self.go_on(stays=reply.keep_alive)
 
-    def _go_on(self, *, stays: bool) -> None:
+    def go_on(self, *, stays: bool) -> None:
         """Be idle again, as aiohttp is after an answer; hang up unless the connection stays."""
         waiter, self._kept = self._kept, None
         self._waiter = waiter
@@ -302,9 +284,6 @@ class Connection(RequestHandler):
             self._hold()
         return finished
 
-    def _refuse_rest(self) -> None:
-        self._refuse_head(503, "stopping", "this node stops: ask another one")
-
     def _refuse_head(self, status: int, code: str, detail: str) -> None:
         self.metrics.malformed += status < 500
         if self._current_request is None and not self._messages and self.transport is not None:
@@ -327,3 +306,20 @@ class Connection(RequestHandler):
         if isinstance(exc, BadRequest):  # Found by `_judge`.
             detail = str(exc)
         return problem(status, "malformed", detail, instance="/", closes=True)
+
+
+def refusal_of(message: RawRequestMessage, bytes_max: int) -> tuple[int, str] | None:
+    """Return the status and the detail with which a parsed head is refused; None if it is taken."""
+    if message.version not in VERSIONS:
+        return 400, "a request line must end in HTTP/1.1 or HTTP/1.0"
+    coding = message.headers.getall(TRANSFER_ENCODING, ())
+    is_known = [each.lower() for each in coding] == ["chunked"]
+    if coding and not (is_known and message.version == HttpVersion11):
+        return 400, "Transfer-Encoding must be chunked, in HTTP/1.1, and nothing else"
+    size = len(message.method) + len(message.path) + len(" HTTP/1.1\r\n\r\n ")
+    size += sum(len(name) + len(value) + 4 for name, value in message.raw_headers)
+    return (431, _too_long(bytes_max)) if size > bytes_max else None
+
+
+def _too_long(bytes_max: int) -> str:
+    return f"the request line and the headers together may have at most {bytes_max} bytes"

@@ -46,14 +46,14 @@ SPECIAL = ("/core/", "/health/", "/metrics")
 """Below these nothing is a plain document."""
 
 
-class Client(Protocol):
+class PlainConnection(Protocol):
     """The connection of a plain request."""
 
     def answer(self, request: "FastRequest", reply: Reply) -> None:
         """Write the answer, and go on to the next request."""
 
-    def give_up(self) -> None:
-        """Close the connection without an answer."""
+    def go_on(self, *, stays: bool) -> None:
+        """Be idle again, without an answer. stays: whether the connection stays open."""
 
 
 class FastRequest:
@@ -70,7 +70,7 @@ class FastRequest:
         payload: StreamReader,
         service: Service,
         link: str,
-        client: Client,
+        client: PlainConnection,
     ) -> None:
         self.since_s = time.perf_counter()
         self.method: str = message.method
@@ -114,7 +114,7 @@ class FastPath:
         self._body_bytes_max = body_bytes_max
 
     def found_in(
-        self, message: RawRequestMessage, payload: StreamReader, size: int, client: Client
+        self, message: RawRequestMessage, payload: StreamReader, size: int, client: PlainConnection
     ) -> FastRequest | None:
         """Return the request if it is a plain one. size: of the bytes that it came in, together."""
         if (
@@ -161,7 +161,7 @@ class FastPath:
 
     def _answered(self, request: FastRequest, answer: "asyncio.Future[Answer]") -> None:
         if answer.cancelled():  # This node stops.
-            request.client.give_up()
+            request.client.go_on(stays=False)
             return
         try:
             reply = self._documents.reply(request, answer.result(), request.service, request.media)

@@ -25,7 +25,7 @@ Mark = tuple[int, ...]
 """A value that changes whenever a client reads or sends; compared for equality only."""
 
 
-class Client(Protocol):
+class WatchedConnection(Protocol):
     """A connection, as it is looked at."""
 
     def mark(self) -> Mark | None:
@@ -47,9 +47,9 @@ class SlowReaders:
     """Connections without progress since the last look."""
 
     def __init__(self) -> None:
-        self._stuck: dict[Client, _Stuck] = {}
+        self._stuck: dict[WatchedConnection, _Stuck] = {}
 
-    def look(self, clients: Iterable[Client]) -> int:
+    def look(self, clients: Iterable[WatchedConnection]) -> int:
         """Abort connections without progress for `LOOKS` looks; return their number."""
         waited, self._stuck = self._stuck, {}
         given_up = 0
