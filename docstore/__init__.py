@@ -1,6 +1,6 @@
 """docstore: a replicated store of versioned JSON documents over HTTP, and of streams of records.
 
-The path of a document write. Any node takes it, and answers when a majority has it on disk:
+The path of a document write. Any node accepts it, and answers when a majority has it on disk:
 
     client --PUT /notes/a--> http/fast_path.py
                                | Requested
@@ -53,4 +53,4 @@ enforces them. A machine is pure: `step(event, now) -> effects`, without clock, 
 __version__ = "0.1.0"
 
 SERVER = "docstore"
-"""What each answer of a node has as its `Server`, by which clients tell it from other servers."""
+"""Value of the `Server` header of each answer, by which clients recognise a node."""

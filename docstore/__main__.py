@@ -1,4 +1,4 @@
-"""The command `docstore`: `serve` runs a node, everything else talks to one."""
+"""The command `docstore`: `serve` runs a node, the other commands talk to one."""
 
 import _signal as signal  # type: ignore[import-not-found] # In `signal` itself SIGINT is a traceback.
 import gc
@@ -15,7 +15,7 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.flags.optimize:
         sys.exit("docstore: does not run under python -O: its assertions are part of it")
-    gc.disable()  # What is imported stays: to look through it is a sixth of a start.
+    gc.disable()  # Imports make no garbage; collecting during them takes a sixth of the start.
     _speak_utf8()
     if sys.argv[1:2] == ["serve"]:
         from docstore.cli.serve import serve
@@ -33,8 +33,8 @@ def main() -> None:
 
 
 def _speak_utf8() -> None:
-    """Take and print UTF-8 in every locale, for documents hold any character."""
-    if sys.getfilesystemencoding() != "utf-8":  # Arguments and names of files have been read.
+    """Read and print UTF-8 in every locale, because documents may contain any character."""
+    if sys.getfilesystemencoding() != "utf-8":  # Python has decoded the arguments already.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -43,22 +43,22 @@ def _speak_utf8() -> None:
             return
         is_text = word.encode(errors="replace").decode() == word
         if not is_text and not os.path.lexists(word):
-            sys.stderr.write(f"docstore: {word!r} is not UTF-8\n")
+            sys.stderr.write(f"docstore: the argument {word!r} is not UTF-8\n")
             sys.exit(2)
 
 
 def _run(app: Callable[..., None]) -> None:
-    """Run a command. Output that cannot be written is one line, as any other reason."""
-    if sys.stdout is None:  # Closed: what is said goes nowhere, and nobody minds.
+    """Run a command. If its output cannot be written, print one line as for other failures."""
+    if sys.stdout is None:  # Standard output is closed: discard the output.
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     try:
         try:
             app(prog_name="docstore")
         finally:
-            sys.stdout.flush()  # Not at the exit of the interpreter, which cannot say why.
+            sys.stdout.flush()  # At the interpreter's exit, a failure would print a traceback.
     except OSError as error:
         sys.stderr.write(f"docstore: {error.filename or 'the output'}: {error.strerror}\n")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # For what is in the buffer still.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # The rest of the buffer goes there.
         sys.exit(1)
 
 

@@ -1,8 +1,7 @@
-"""One frozen configuration of a node, with units and reasons.
+"""The frozen configuration of a node, with units and reasons.
 
-`parse` is pure: it takes what the file, the environment and the flags say, the later over the
-earlier, and gives a configuration or refuses in one line that names the key. Reading files and
-the environment is done where a process starts.
+`parse` is pure: it takes merged settings, and returns a configuration or raises one line that names
+the key. The process reads files and environment variables when it starts.
 """
 
 import re
@@ -32,172 +31,172 @@ from docstore.subscriptions.settings import CALLBACK_KEYS, CallbackSettings, cal
 
 ENVIRONMENT_PREFIX = "DOCSTORE_"
 OF_CLIENTS = frozenset({"DOCSTORE_URL", "DOCSTORE_TOKEN", "DOCSTORE_CACERT"})
-"""Variables with this prefix that are no settings of a node."""
+"""Variables with this prefix that are settings of clients, not of nodes."""
 FOUNDED = ("slots", "points_per_node", "replication_factor", "reads")
-"""Settings that hold for ever once a group is founded."""
+"""Settings that cannot change after a group is founded."""
 PRESETS = ("loopback", "lan", "wan")
 _HOST_NAME = re.compile(r"(?:\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,252})\Z")
 
 
 def database_in(data: Path) -> Path:
-    """Return the file of the documents in a node's data directory."""
+    """Return the database of documents in a data directory."""
     return data / "docstore.db"
 
 
 def streams_in(data: Path) -> Path:
-    """Return the file of the streams' partitions in a node's data directory."""
+    """Return the database of streams in a data directory."""
     return data / "streams.db"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Everything that a node can be told."""
+    """All settings of a node."""
 
     data: Path
-    """Directory of the node's disk; made when it is not there."""
+    """Data directory; created if it does not exist."""
 
     listen_host: str = "127.0.0.1"
     listen_port: int = 8001
-    """Where clients are served."""
+    """Port for clients."""
 
     peer_host: str = "127.0.0.1"
     peer_port: int = 8002
-    """Where other nodes' links arrive: the port after the clients' one."""
+    """Port for links from other nodes; by default the one after `listen_port`."""
 
     gossip_host: str = "127.0.0.1"
     gossip_port: int = 8003
-    """Where membership talks, UDP and TCP: two after the clients' port."""
+    """Port for membership, UDP and TCP; by default two after `listen_port`."""
 
     advertise: Address
-    """Where clients and other nodes reach `listen`."""
+    """Address by which clients and other nodes reach `listen`."""
 
     peer_advertise: Address
-    """Where other nodes reach `peer`."""
+    """Address by which other nodes reach `peer`."""
 
     gossip_advertise: Address
-    """Where other nodes reach `gossip`; a name is resolved when the node starts."""
+    """Address by which other nodes reach `gossip`; a name is resolved at the start."""
 
     shared: Address | None = None
-    """Where clients are served as well, by each process of this machine that is told the same."""
+    """Second address for clients, served by all processes of this machine that have this value."""
 
     node_id: str = ""
-    """Stable name of the node; "" takes the one kept on disk, or makes one."""
+    """Stable name of the node; "" for the name on disk, or a new one."""
 
     zone: str = ""
-    """What shares a fate: replicas spread over zones while there are zones left."""
+    """Failure domain: replicas spread over as many zones as possible."""
 
     bootstrap: tuple[Founder, ...] = ()
-    """The founders of the group, used on first start only; none: a group of one."""
+    """Founders of the group, used on first start only; without any, a group of one."""
 
     join: tuple[str, ...] = ()
-    """Members (http(s)://HOST:PORT) to ask to be taken in by, on first start only."""
+    """URLs of members that add this node to their group, used on first start only."""
 
     replaces: str = ""
-    """With `join` or `standby`: the member whose place this node takes."""
+    """With `join` or `standby`: the member that this node replaces."""
 
     observer: bool = False
-    """With `join` or `standby`: hold nothing, only take requests."""
+    """With `join` or `standby`: store nothing, only accept requests."""
 
     standby: bool = False
-    """Found nothing: wait until an operator adds this node to a group."""
+    """Whether to wait until an operator adds this node to a group."""
 
     remove_after_s: float = 0.0
-    """A member that is silent for so long is taken out of the group; 0 for never."""
+    """Silence after which a member is removed from the group; 0 for never."""
 
     history_retention_s: float = 0.0
-    """Age from which superseded versions are let go of; 0 keeps them for ever.
+    """Age at which superseded versions are compacted; 0 keeps them for ever.
 
-    At least ten minutes: retries of updates are told apart by the versions that they made.
+    At least ten minutes, because retries of updates are recognised by the versions that they made.
     """
 
     slots: int = 1024
     """Parts of the key space, a power of two from 1 to 65,536, fixed at founding."""
 
     points_per_node: int = 128
-    """Points on the ring for each member; 1 is the plain nearest-hash rule, and uneven."""
+    """Points on the ring for each member; 1 distributes slots unevenly."""
 
     replication_factor: int | None = None
     """Replicas of each document; None: every member."""
 
     reads: str = "confirm"
-    """How owners know that a value is current: "confirm" asks the replicas for each read, "lease"
-    once a second. Fixed at founding. With leases a take-over waits for up to a second more."""
+    """Verification by owners that a value is current: "confirm" asks the replicas for each read,
+    "lease" once a second. Fixed at founding. With leases a take-over takes up to a second more."""
 
     heartbeat_interval_s: float = 0.2
-    """Between two heartbeats to each member; a sixth of `owner_timeout_s`."""
+    """Interval of heartbeats to each member; a sixth of `owner_timeout_s`."""
 
     owner_timeout_s: float = 1.2
     """Silence after which another member may become owner."""
 
     repair_interval_s: float = 3600.0
-    """Every row of this node is verified, and its slots compared, once in so long; 0 for never."""
+    """Interval in which all rows are verified and all slots are compared once; 0 for never."""
 
     journal_mb: int = 64
     """Megabytes of disk for the journal, in files of 8; twice as much is kept free beside it."""
 
     segments_mb: int = 1024
-    """Megabytes of disk for slots at rest as columns, which make scans fast; 0 for none."""
+    """Megabytes of disk for idle slots in columns, which make scans fast; 0 for none."""
 
     gossip_preset: str = "loopback"
     """Timing of membership: loopback, lan or wan."""
 
     gossip_key_file: str = ""
-    """Keys that encrypt membership, in base64, one a line, the first seals; "" for none."""
+    """Keys that encrypt membership, in base64, one per line; the first encrypts; "" for none."""
 
     access_file: str = ""
-    """Who may ask for what, in TOML; "": everybody may for everything."""
+    """Users and their permissions, in TOML; "": all callers may do everything."""
 
     anonymous_versions: bool = False
-    """Versions of documents do not say who made them, where `access_file` says who everybody is."""
+    """Whether versions omit the user who made them."""
 
     token_file: str = ""
-    """The token that this node shows when it asks others over HTTP; "" for none."""
+    """File with the token that this node sends to other nodes over HTTP; "" for none."""
 
     tls: TlsFiles = field(default_factory=TlsFiles)
-    """Certificates, and who is believed; the settings begin with `tls_` and `peer_tls_`."""
+    """Certificates and trusted CAs; the settings begin with `tls_` and `peer_tls_`."""
 
     insecure: bool = False
-    """Allow plain text beyond loopback."""
+    """Whether to allow plain text beyond loopback."""
 
     services: tuple[str, ...] = ()
-    """Classes that make the states of their factories' documents, `package.module:Class`."""
+    """Service classes, `package.module:Class`; each makes the states of a factory's documents."""
 
     allowed_hosts: tuple[str, ...] = ()
-    """Names beside its own by which requests may call this node; "*" for any."""
+    """Further host names that requests to this node may use; "*" for any."""
 
     log: str = "auto"
-    """Logs as text or json; auto: text on a terminal."""
+    """Format of the log, text or json; auto: text on a terminal."""
 
     log_level: str = "info"
-    """Lines of this level and above are logged: debug, info, warning or error."""
+    """Lowest level of log lines: debug, info, warning or error."""
 
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
-    """Whom it may call for subscriptions; the settings begin with `callback_`."""
+    """Hosts that subscriptions may call; the settings begin with `callback_`."""
 
     founded: frozenset[str] = frozenset()
-    """The settings of `FOUNDED` that are given: a start fails if one differs from the group's."""
+    """Given settings of `FOUNDED`: a start fails if one differs from the group's."""
 
     limits: Limits = field(default_factory=Limits)
 
     streams: StreamsConfig = field(default_factory=StreamsConfig)
-    """Of the partitions of streams; the settings begin with `streams_`."""
+    """Timing of streams; the settings begin with `streams_`."""
 
     @property
     def host_names(self) -> set[str]:
-        """Return by which names clients may call this node, beside that of its machine."""
+        """Return the host names that clients may use for this node, except the machine's."""
         founder = [each.host for each in self.bootstrap if each.id == self.node_id]
         shared = [self.shared.host] if self.shared else []
         return {self.listen_host, self.advertise.host, *shared, *founder, *self.allowed_hosts}
 
     @property
     def url(self) -> str:
-        """Where clients reach this node."""
+        """Return the URL of this node for clients."""
         return self.advertise.url(self.tls.scheme)
 
     def public(self) -> dict[str, Any]:
-        """Return what the management page shows: where it is reached, and limits; no secrets.
+        """Return the addresses, zone and limits for the management page; no secrets.
 
-        Other nodes read the addresses there, see `node/members/lookup.py`.
+        Other nodes read the addresses there (`node/members/lookup.py`).
         """
         return {
             "addresses": {
@@ -211,7 +210,7 @@ class Config:
 
 
 ZONE_BYTES_MAX = 128
-"""Each member gets it in a datagram, beside two addresses."""
+"""Limit of a zone's name, which each member sends in a datagram with two addresses."""
 CENTURY_S = 36_600 * 86_400.0
 RETENTION_S_MIN = 600.0
 
@@ -227,11 +226,11 @@ KEYS = (
     *(each.name for each in fields(Limits)),
     *STREAMS_KEYS,
 )  # fmt: skip
-"""Every key of the file; also a flag, and in capitals after DOCSTORE_ an environment variable."""
+"""Keys of the file; each is also a flag, and in capitals after DOCSTORE_ a variable."""
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the layers as one, the later over the earlier; None in a layer says nothing."""
+    """Merge the layers, later ones over earlier ones; None in a layer is ignored."""
     result: dict[str, Any] = {}
     for layer in layers:
         result.update({key: value for key, value in layer.items() if value is not None})
@@ -246,7 +245,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
             continue
         key = name.removeprefix(ENVIRONMENT_PREFIX).lower()
         if key not in KEYS:
-            raise BadConfig(f"{name}: there is no such setting")
+            raise BadConfig(f"{name}: unknown setting; docstore serve --help lists them")
         found[key] = value
     return found
 
@@ -254,9 +253,9 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def parse(settings: Mapping[str, Any]) -> Config:
     """Return the configuration that the settings describe. Raises BadConfig in one line."""
     if unknown := sorted(set(settings) - set(KEYS)):
-        raise BadConfig(f"{unknown[0]}: there is no such setting")
+        raise BadConfig(f"{unknown[0]}: unknown setting; docstore serve --help lists them")
     if not settings.get("data"):
-        raise BadConfig("data: a directory is needed")
+        raise BadConfig("data: required: give the directory for the node's data")
     tls = tls_files(settings)
     founders = _founders(settings.get("bootstrap"), tls.scheme)
     own = next((each.address for each in founders if each.id == settings.get("node_id")), None)
@@ -319,18 +318,23 @@ def _addresses(ports: Ports) -> dict[str, Any]:
 
 
 def _check_together(config: Config) -> None:
-    """Refuse settings that are well formed and do not fit each other."""
+    """Reject settings that are well formed but contradict each other."""
     if 0 < config.history_retention_s < RETENTION_S_MIN:
-        raise BadConfig("history_retention_s: at least 600, or 0 for ever")
+        got = f"{config.history_retention_s:g}"
+        raise BadConfig(f"history_retention_s: must be at least 600, or 0 for ever; got {got}")
     if config.owner_timeout_s < 3 * config.heartbeat_interval_s:
-        raise BadConfig("owner_timeout_s: at least three heartbeat intervals")
-    if config.bootstrap and config.node_id not in {each.id for each in config.bootstrap}:
-        raise BadConfig("node_id: must be one of the ids in bootstrap")
-    if config.bootstrap and (config.join or config.standby):
-        raise BadConfig("bootstrap: a node founds a group or joins one, not both")
-    comes_in = "replaces" if config.replaces else "observer" if config.observer else ""
-    if comes_in and not config.join and not config.standby:
-        raise BadConfig(f"{comes_in}: says how a node comes into a group: join says which")
+        raise BadConfig(
+            f"owner_timeout_s: must be at least three times heartbeat_interval_s, that is"
+            f" {3 * config.heartbeat_interval_s:g}; got {config.owner_timeout_s:g}"
+        )
+    founders = [each.id for each in config.bootstrap]
+    if founders and config.node_id not in founders:
+        raise BadConfig(f"node_id: must be one of the ids in bootstrap: {', '.join(founders)}")
+    if founders and (config.join or config.standby):
+        raise BadConfig("bootstrap: a node founds a group or joins one, not both: drop one of them")
+    joining = "replaces" if config.replaces else "observer" if config.observer else ""
+    if joining and not config.join and not config.standby:
+        raise BadConfig(f"{joining}: applies to a node that joins a group: add join or standby")
 
 
 def _founders(value: object, scheme: str) -> tuple[Founder, ...]:
@@ -340,16 +344,16 @@ def _founders(value: object, scheme: str) -> tuple[Founder, ...]:
         try:
             said, address = split_url(url)
         except ValueError as error:
-            raise BadConfig(f"bootstrap: {error}; say ID={scheme}://HOST:PORT") from None
+            raise BadConfig(f"bootstrap: {error}; use ID={scheme}://HOST:PORT") from None
         reachable(address, "bootstrap")
         if said != scheme:
             why = "with tls_cert_file" if scheme == "https" else "without tls_cert_file"
-            raise BadConfig(f"bootstrap: {founder!r}: {why} nodes are at {scheme}://")
+            raise BadConfig(f"bootstrap: {founder!r}: {why} the URL must begin with {scheme}://")
         if not is_node_id(name):
-            raise BadConfig(f"bootstrap: {name[:80]!r} is no id of a node: {NODE_ID}")
+            raise BadConfig(f"bootstrap: {name[:80]!r} is not a node id: {NODE_ID}")
         founders.append(Founder(name, *address))
     if len({each.id for each in founders}) < len(founders):
-        raise BadConfig("bootstrap: an id is there twice")
+        raise BadConfig("bootstrap: two founders have the same id; each needs its own")
     return tuple(founders)
 
 
@@ -357,7 +361,9 @@ def _host_names(value: object) -> tuple[str, ...]:
     names = tuple(listed(value))
     for name in names:
         if not _HOST_NAME.match(name):
-            raise BadConfig(f"allowed_hosts: {name[:80]!r} is not a host's name without its port")
+            raise BadConfig(
+                f"allowed_hosts: {name[:80]!r} is not a host name; give names without ports, or *"
+            )
     return names
 
 
@@ -368,22 +374,22 @@ def _urls(value: object, scheme: str) -> tuple[str, ...]:
             said, _ = split_url(url)
         except ValueError as error:
             raise BadConfig(f"join: {error}") from None
-        if scheme == "https" and said != scheme:  # It would never answer, and hears our token.
-            raise BadConfig(f"join: {url!r}: with tls_cert_file nodes are at https://")
+        if scheme == "https" and said != scheme:  # Plain text would expose this node's token.
+            raise BadConfig(f"join: {url!r}: with tls_cert_file the URL must begin with https://")
     return urls
 
 
 def _node_id(settings: Mapping[str, Any], key: str) -> str:
     name = text(settings, key, may_be_empty=False)
     if name and not is_node_id(name):
-        raise BadConfig(f"{key}: {name[:80]!r} is no id of a node: {NODE_ID}")
+        raise BadConfig(f"{key}: {name[:80]!r} is not a node id: {NODE_ID}")
     return name
 
 
 def _slots(value: object) -> int:
     slots = integer(value, "slots", 1, 65_536)
     if slots & (slots - 1):
-        raise BadConfig(f"slots: {slots} is not a power of two")
+        raise BadConfig(f"slots: must be a power of two, such as 1024; got {slots}")
     return slots
 
 

@@ -1,4 +1,4 @@
-"""Write a service: a class that says what requests make of the documents of one factory.
+"""Services: a class decides what each request does to the documents of one factory.
 
     from docstore.service import Refused, Request, Service, State
 
@@ -12,21 +12,21 @@
 
         def on_patch(self, state: State, body: State, request: Request) -> State:
             if type(body.get("amount")) is not int:
-                raise Refused(400, "amount is a whole number")
+                raise Refused(400, "amount must be a whole number")
             state["balance"] += body["amount"]
             if state["balance"] < 0:
-                raise Refused(409, "there is not so much in it")
+                raise Refused(409, "the balance would be negative")
             return state
 
-`docstore serve --service bank:Accounts` serves it, from the module `bank`, on each node of the
-group. A handler runs on the owner of the document, once for each request, in the order in which
-they are decided; what it returns is replicated whole. So handlers need not be deterministic; but
-they are functions of what they are given, and must return at once: while one runs its node does
-nothing else. They cannot await, and have no business with files, sockets or other documents.
-Whatever a change is to set off follows the feed of changes, under a role or a lock.
+`docstore serve --service bank:Accounts` loads it from the module `bank`; run this on each node of
+the group. A handler runs on the owner of the document, once for each request, in the order in which
+requests are decided; its result is replicated. So a handler need not be deterministic. But it must
+depend only on its arguments, and must return at once: while it runs, the node does nothing else. It
+cannot await, and must not use files, sockets or other documents. To act on a change, follow the
+feed of changes, under a role or a lock.
 
-An exception in a handler is 500 `internal` for who asked, a line in the owner's log with the
-traceback, and changes nothing. `docs/services.md` has the rest.
+If a handler raises an exception, nothing changes: the client gets 500 `internal`, and the owner
+logs the traceback. `docs/services.md` has the rest.
 """
 
 from collections.abc import Mapping
@@ -42,16 +42,16 @@ STATUSES = (400, 403, 409, 422)
 
 
 class Refused(Refusal):
-    """Raised by a handler that does not want a request: nothing changes, and who asked is told why.
+    """A handler raises this to reject a request: nothing changes, and the client gets the message.
 
-    status: 400 for what makes no sense, 403 for what nobody may, 409 for a wrong moment, 422
-    otherwise. The `errorCode` of the problem is `refused-by-service`.
+    status: 400 for a malformed request, 403 for one that no client may make, 409 for one that the
+    present state does not allow, else 422. The `errorCode` is `refused-by-service`.
     """
 
     def __init__(self, status: int, message: str) -> None:
-        """Raises ValueError for another status, which is then the handler's failure."""
+        """Raise ValueError for any other status; the client gets 500 then."""
         if status not in STATUSES:
-            raise ValueError(f"a service refuses with {STATUSES}, not with {status!r}")
+            raise ValueError(f"the status of Refused must be one of {STATUSES}; got {status!r}")
         super().__init__(message, status=status)
 
 
@@ -60,20 +60,20 @@ class Unchanged:
 
 
 UNCHANGED: Final = Unchanged()
-"""Returned by a handler: nothing is written, and the answer is 200 with the version that is there.
+"""Result of a handler that changes nothing: the answer is 200 with the present version.
 
-None is not: a handler that forgets its `return` has failed.
+None would be an error instead, because a handler may forget its `return`.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a handler is told of a request, beside its body.
+    """Properties of a request, without its body.
 
     method: POST, PUT, PATCH or DELETE; a PUT may create, and a POST replace.
-    link: of the document, such as `/accounts/a`.
-    version: that the document gets if this changes it, 0 for its first one as a rule.
-    now_us: what time it is, in microseconds since 1970, by the owner's wall clock.
+    link: link of the document, such as `/accounts/a`.
+    version: version of the document if this request changes it; usually 0 for its first one.
+    now_us: time in microseconds since 1970, by the owner's wall clock.
     """
 
     method: str
@@ -83,37 +83,37 @@ class Request:
 
 
 class Service:
-    """A factory and what its documents are like. One object of the class serves all of them.
+    """A factory and the behaviour of its documents. One object of the class serves all of them.
 
-    States and bodies are JSON objects as Python has them, without the members that the store sets,
-    and belong to the handler: it may change and return what it was given. A state may have
-    `documentExpirationTimeMicros`, when the document is to be deleted, in microseconds since 1970.
+    States and bodies are parsed JSON objects, without the members that the store sets. They belong
+    to the handler, which may change and return them. A state may have
+    `documentExpirationTimeMicros`, the time of its deletion in microseconds since 1970.
     """
 
     path: ClassVar[str]
-    """Of the factory, such as `/accounts`; its documents are right below it."""
+    """Path of the factory, such as `/accounts`; links of documents have one segment more."""
 
     kind: ClassVar[str] = ""
-    """What the documents call themselves; "": after the path."""
+    """The `documentKind` of its documents; "": derived from the path."""
 
     revision: ClassVar[int] = 1
-    """Grows whenever something changes that is declared: all that stands above `on_create`. The
-    greatest revision that any node had is in force in the whole group."""
+    """Number to increase whenever a declared attribute changes: all those above `on_create`. The
+    greatest revision of any node applies to the whole group."""
 
     options: ClassVar[tuple[str, ...]] = LEVEL_3
-    """As in a declaration over HTTP: docs/http.md, "Options of a factory"."""
+    """Options, as in a declaration over HTTP: docs/http.md, "Options of a factory"."""
 
     methods: ClassVar[tuple[Method, ...]] = METHODS
-    """The methods that clients may use beside reads; all others are 405.
+    """Methods of writes that clients may use; all others are 405.
 
-    Without it, a class that has handlers takes only the methods that it handles.
+    By default, a class that has handlers accepts only the methods that it handles.
     """
 
     schema: ClassVar[Mapping[str, Any] | None] = None
-    """JSON Schema 2020-12 of every state, whatever made it; what does not fit is 422."""
+    """JSON Schema 2020-12 of every state, whichever handler made it; a violation is 422."""
 
     put_creates: ClassVar[bool] = True
-    """Whether a PUT of what is not there creates it; else it is 404."""
+    """Whether a PUT creates a missing document; else it is 404."""
 
     requires_precondition: ClassVar[bool] = False
     """Whether PUT, PATCH and DELETE need If-Match or If-None-Match."""
@@ -122,35 +122,35 @@ class Service:
     """Whether every write needs a Fence."""
 
     expires_after_s: ClassVar[int] = 0
-    """Given to documents that are put without a time of their own, in seconds; 0: they stay."""
+    """Seconds to live of documents that are put without an expiration time; 0: for ever."""
 
     keep_versions: ClassVar[int] = 0
-    """How many versions of a document are shown and kept; 0: all that are there."""
+    """Number of versions of a document that are shown and kept; 0: all."""
 
     def on_create(self, body: State, request: Request) -> State:
-        """Return the first state of a document, of a POST or of a PUT that creates. May refuse."""
+        """Return the first state of a document, for a POST or a creating PUT. May raise Refused."""
         return body
 
     def on_put(self, state: State, body: State, request: Request) -> State | Unchanged:
-        """Return what replaces a document's state. May refuse."""
+        """Return the state that replaces a document's state. May raise Refused."""
         return body
 
     def on_patch(self, state: State, body: State, request: Request) -> State | Unchanged:
-        """Return the state after a PATCH. May refuse.
+        """Return the state after a PATCH. May raise Refused.
 
-        A service that has its own takes bodies as `application/json` only: a merge patch or a JSON
-        patch would pass by its rules, and is 415.
+        A service that overrides it accepts only `application/json`: a merge patch or a JSON patch
+        would bypass its rules, and is 415.
         """
         return merged(state, body)
 
     def on_delete(self, state: State, request: Request) -> None:
-        """Let a document be deleted, or refuse. What the store deletes (expiry) is not asked."""
+        """Allow a deletion by returning, or raise Refused. Not called when a document expires."""
 
     def check(self, state: State) -> None:
-        """Refuse a state that must not be, whichever request and handler made it."""
+        """Raise Refused for an invalid state, whichever request and handler made it."""
 
 
 def merged(state: State, change: State) -> State | Unchanged:
-    """Return a state with an RFC 7396 merge patch applied, `UNCHANGED` if it is as it was."""
+    """Return a state with an RFC 7396 merge patch applied; `UNCHANGED` if that changes nothing."""
     after: State = patch.merge(state, change)
     return UNCHANGED if json.canonical(after) == json.canonical(state) else after

@@ -150,7 +150,7 @@ def test_a_command_takes_and_prints_every_character_in_every_locale(
 
 def test_what_is_not_utf_8_is_refused(node: str) -> None:
     code, out, errors = docstore("get", "/notes/\udcff", "--url", node)
-    assert (code, out, errors) == (2, "", "docstore: '/notes/\\udcff' is not UTF-8\n")
+    assert (code, out, errors) == (2, "", "docstore: the argument '/notes/\\udcff' is not UTF-8\n")
 
 
 def test_a_topic_without_members_for_its_replicas_is_not_done(node: str) -> None:

@@ -125,7 +125,7 @@ def test_a_handler_refuses_with_a_status_of_its_choice() -> None:
     assert (answer.status, answer.code, answer.detail) == said
     assert answer.row == HEAD
     assert not answer.unknown
-    with pytest.raises(ValueError, match="not with 500"):
+    with pytest.raises(ValueError, match="got 500"):
         No(500, "that is a failure")
 
 
