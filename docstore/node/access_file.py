@@ -1,8 +1,8 @@
-"""The access file of a node: read at its start, and again whenever it has changed.
+"""The access file of a node, read at its start and whenever it has changed.
 
-A file that is wrong, or gone, changes nothing and is logged. So does one without any user, or
-without an administrator though there was one: `cp` empties a file before it fills it. A file that
-changes is read once it has been the same for two looks.
+An unusable or missing file is logged and changes nothing. So does a file without any user, or
+without an administrator where there was one: `cp` empties a file before it fills it. A changed file
+is read once two checks found it the same.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from docstore.access.rules import Rules, refuse_lockout, rules_of
 from docstore.errors import BadConfig
 
 LOOK_S = 0.5
-"""Between two looks at the file: a token that is taken out of it is refused two looks later."""
+"""Seconds between two checks: a token removed from the file is rejected two checks later."""
 
 log = structlog.get_logger("docstore.node.access")
 
 
 class AccessFile:
-    """Keeps an authenticator to what the file says."""
+    """Keeps an authenticator up to date with the file."""
 
     def __init__(self, path: Path) -> None:
         """Raises BadConfig."""
@@ -31,13 +31,13 @@ class AccessFile:
         self.authenticator = Authenticator(self._rules)
 
     async def watch(self) -> None:
-        """Look at the file until cancelled."""
+        """Check the file until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             self.look()
 
     def look(self) -> None:
-        """Read the file again if it is another one, and has not changed since the last look."""
+        """Read the file again if it has changed, but not since the last check."""
         mark = _mark(self._path)
         is_written, self._before = mark == self._before, mark
         if mark == self._seen or not is_written:
@@ -48,15 +48,15 @@ class AccessFile:
             refuse_lockout(self._rules, rules)
         except BadConfig as error:
             self.authenticator.is_outdated = True
-            log.warning("the access file is of no use, and what it said holds", why=str(error))
+            log.warning("the access file is unusable, the last one stays in force", why=str(error))
             return
         self._rules = rules
         self.authenticator.use(rules)
-        log.info("the access file has been read", users=len(rules.users), keys=len(rules.keys))
+        log.info("the access file was read", users=len(rules.users), keys=len(rules.keys))
 
 
 def _mark(path: Path) -> tuple[int, ...]:
-    """Return what is another tuple once a file has been written, or replaced; () for no file."""
+    """Return a tuple that differs once the file was written or replaced; () for no file."""
     try:
         found = path.stat()
     except OSError:
@@ -70,6 +70,6 @@ def _read(path: Path) -> Rules:
     except OSError as error:
         raise BadConfig(f"access_file: {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise BadConfig(f"access_file: {path}: it is not UTF-8") from None
+        raise BadConfig(f"access_file: {path}: must be text in UTF-8") from None
     except BadConfig as error:
         raise BadConfig(f"access_file: {path}: {error}") from None

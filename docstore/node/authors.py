@@ -1,6 +1,6 @@
-"""Classes of authors' services, found by the names that a node is told. Refused in one line each.
+"""Loads the service classes of authors by name, and rejects faulty ones in one line each.
 
-They are imported from where Python looks, and last from the directory that the node is started in.
+They are imported from Python's path, and last from the directory in which the node was started.
 """
 
 import importlib
@@ -27,17 +27,17 @@ def load(names: Sequence[str]) -> list[Service]:
         name = name_of(service)
         other = taken.setdefault(service.path, name)
         if other is not name:
-            raise BadConfig(f"service: {other} and {name} are both at {service.path}")
+            raise BadConfig(f"service: {other} and {name} have the same path {service.path}")
     return services
 
 
 def _loaded(name: str) -> Service:
     module, _, named = name.partition(":")
     if not module or not named:
-        raise _refused(name, "it is package.module:Class")
+        raise _refused(name, "must be package.module:Class")
     try:
         found = getattr(importlib.import_module(module), named, None)
-    except BaseException as error:  # noqa: BLE001 - whatever its author does there
+    except BaseException as error:  # noqa: BLE001 - authors' code may raise anything
         raise _refused(name, f"{type(error).__name__}: {error}") from None
     if not inspect.isclass(found) or not issubclass(found, Service) or found is Service:
         raise _refused(name, f"{module} has no subclass of docstore.service.Service called {named}")
@@ -52,22 +52,22 @@ def _loaded(name: str) -> Service:
 
 
 def _faults(service: Service) -> Iterator[str]:
-    """Yield what is wrong with a service."""
+    """Yield the faults of a service."""
     if not isinstance(getattr(service, "path", None), str):
-        yield "path is missing: that of its factory, such as /accounts"
+        yield "path is missing; set it to that of its factory, such as /accounts"
     if not set(service.methods) <= set(METHODS):
-        yield f"methods are of {', '.join(METHODS)}"
+        yield f"methods must be among {', '.join(METHODS)}"
     if isinstance(service.revision, bool) or not isinstance(service.revision, int):
-        yield "revision is a whole number"
+        yield "revision must be a whole number"
     try:
         path = options_of(declaration_of(service)).path
         if path != service.path:
-            yield f"path is {path!r}, without escapes"
+            yield f"path must be written without escapes: {path!r}"
     except Refusal as error:
         yield error.detail
     for handler in overridden(service):
         if inspect.iscoroutinefunction(getattr(service, handler)):
-            yield f"{handler} is async: handlers return at once, and cannot await"
+            yield f"{handler} must not be async: a handler returns at once"
 
 
 def _refused(name: str, why: str) -> BadConfig:

@@ -1,4 +1,4 @@
-"""What the HTTP face can ask of a node: documents, factories, pages. See `http/backend.py`."""
+"""The node as the HTTP pages use it: documents, factories, pages. See `http/backend.py`."""
 
 import asyncio
 import time
@@ -33,7 +33,7 @@ from docstore.subscriptions.targets import CallbackRefused
 
 
 class NodeBackend:
-    """The backend of the HTTP face, around one node. drain: begins to stop it."""
+    """The backend of the HTTP pages, around one node. drain: begins to stop it."""
 
     def __init__(
         self, parts: Parts, gate: Gate, drain: Callable[[], None], calls: HandlerCalls
@@ -54,7 +54,7 @@ class NodeBackend:
         return self._gate.submit(operation, timeout_s)
 
     async def _declare(self, operation: Operation, timeout_s: float) -> Answer:
-        """Change a declaration, and answer once the change is in force everywhere."""
+        """Change a declaration, and answer once the change is in force on all nodes."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         answer = await self._gate.submit(operation, timeout_s)
@@ -66,14 +66,14 @@ class NodeBackend:
         return answer
 
     async def announce(self, declaration: Row, timeout_s: float) -> None:
-        """Return once a declaration that is stored is in force everywhere. Raises Unavailable."""
+        """Return once a stored declaration is in force on all nodes. Raises Unavailable."""
         if declaration.version > 0:
             await self.inside().announcing.announce(declaration, timeout_s)
 
     async def read_replica(
         self, operation: Operation, min_version: int | None, timeout_s: float
     ) -> tuple[Answer, int | None]:
-        """Answer from what this replica knows to be decided."""
+        """Answer from the rows that this replica knows to be decided."""
         running = self._gate.running
         if operation.level < 3:
             operation = replace(operation, level=EVENTUAL)
@@ -89,11 +89,11 @@ class NodeBackend:
         return await self._gate.submit(operation, timeout_s), 0
 
     def copies_of(self, link: str) -> range:
-        """Return how many copies of a document may be waited for."""
+        """Return how many copies of a document a request may wait for."""
         return self.inside().driver.view.copies_of(link)
 
     async def find_service(self, path: str, timeout_s: float) -> Service | None:
-        """Return the service at a path, and ask the owner of its declaration if there is none."""
+        """Return the service at a path; ask the owner of its declaration for an unknown one."""
         known = self.registry.service_at(path)
         if known is not None:
             return known
@@ -103,20 +103,20 @@ class NodeBackend:
         if answer.status == 200 and answer.row is not None:
             self.registry.publish(answer.row)
         elif answer.status != 404:
-            raise Unavailable(f"it is not known whether there is a {path}: {answer.detail}")
+            raise Unavailable(f"the declaration of {path} could not be read: {answer.detail}")
         return self.registry.service_at(path)
 
     async def listing(
         self, factory: str, *, after: str, limit: int, expand: bool, timeout_s: float
     ) -> Listed:
-        """Return live documents under a factory, and how far they reach."""
+        """Return live documents under a factory, and the end of their range."""
         return await self.inside().listings.page(
             factory, after=after, limit=limit, expand=expand, level=self._level(factory),
             timeout_s=timeout_s,
         )  # fmt: skip
 
     async def counting(self, factory: str, timeout_s: float, *, level: int | None = None) -> int:
-        """Return the number of live documents under a factory, or of those of another level."""
+        """Return the number of live documents under a factory, by its own level or another one."""
         return await self.inside().listings.count(
             factory, level=level or self._level(factory), timeout_s=timeout_s
         )
@@ -126,7 +126,6 @@ class NodeBackend:
         return service.options.level if service else 3
 
     def owner_of(self, key: str) -> str | None:
-        """Return who owns what is called so."""
         view = self.inside().driver.view
         return view.owners.owner_of(view.slot_of(key))
 
@@ -134,7 +133,7 @@ class NodeBackend:
         return self.inside().driver.view.members.configuration.names
 
     def _own_page(self, path: str) -> Any:
-        """Return what this node shows of itself at a path, None if it has nothing there."""
+        """Return this node's own page at a path, None if it has none."""
         if path == "/core/management":
             return self.management()
         if path == "/core/node-groups/default":
@@ -149,7 +148,7 @@ class NodeBackend:
         return running.resync.last_of(above) if name == "synchronization" else None
 
     def management(self) -> Any:
-        """Return what this node is."""
+        """Return the page of this node."""
         page: dict[str, Any] = {
             "documentSelfLink": "/core/management",
             "kind": "NodeState",
@@ -175,7 +174,7 @@ class NodeBackend:
         return page
 
     def trace(self, about: TraceFilter, *, after: int, limit: int) -> Any:
-        """Return the last steps about something, as they are now."""
+        """Return the last steps that pass a filter, with the time now."""
         running = self.inside()
         if about.link:
             about = about._replace(slot=running.feed.slot_of(about.link))
@@ -204,7 +203,7 @@ class NodeBackend:
         return running is not None and running.status.group_available()
 
     def compact(self, before_us: int) -> Any:
-        """Let go, on this node, of what was replaced before an instant."""
+        """Delete versions on this node that were replaced before an instant."""
         running = self.inside()
         running.needs.start()
         running.driver.feed(CompactAsked(before_us))
@@ -213,12 +212,11 @@ class NodeBackend:
     async def resync(
         self, link: str | None, timeout_s: float, *, slots_per_second: float = 0.0
     ) -> str:
-        """Start a resynchronisation."""
         pages, registry = self.inside().status, self.registry
         is_factory = link is not None and registry.service_at(link) is not None
         service = registry.service_for(link) if link is not None and not is_factory else None
         if service is not None and service.options.level < 3 and link is not None:
-            # Replicas of these levels are brought together all the time: only say if it is there.
+            # Replicas of these levels converge all the time: only check that it exists.
             level = service.options.level
             answer = await self.submit(Operation(verb="GET", link=link, level=level), timeout_s)
             if answer.row is None:
@@ -229,13 +227,12 @@ class NodeBackend:
         )
 
     def metrics(self) -> Mapping[str, float]:
-        """Return the node's counters and gauges."""
         return metrics_of(self._parts, self._calls, self._gate.running)
 
     # Bulk reads
 
     def scan_layout(self) -> Mapping[str, Any]:
-        """Return the nodes, and who owns and who holds each slot."""
+        """Return the nodes, and the owner and the replicas of each slot."""
         pages, layout = self.inside().status, self.inside().scans.layout()
         members = {each["id"]: each for each in pages.node_group()["members"]}
         layout["nodes"] = [
@@ -248,13 +245,13 @@ class NodeBackend:
 
     @property
     def callbacks(self) -> Caller:
-        """Return what calls the receivers of subscriptions."""
+        """Return the caller of subscriptions' receivers."""
         caller = self._parts.caller
         if caller is None:
-            raise CallbackRefused("callback: this node calls nobody: it has no callback_hosts")
+            raise CallbackRefused("callback: not allowed, since callback_hosts is not set")
         return caller
 
     def slots(self) -> int:
-        """Return how many slots the group has, 0 while there is none."""
+        """Return the number of slots of the group, 0 before it is known."""
         running = self._gate.running
         return running.scans.slots if running is not None else 0

@@ -1,8 +1,8 @@
-"""Where requests come in, from a node's start to its end.
+"""The gate for requests, from a node's start to its end.
 
     closed --the group is known--> open --drain--> leaving --slots given away--> closed
 
-Whoever comes while it is closed is told so at once: nothing was begun, and another node may serve.
+While it is closed, requests get 503 at once: nothing was begun, and another node may serve them.
 While the node leaves, requests are served on their way to the new owners.
 """
 
@@ -15,10 +15,10 @@ from docstore.node.running import RunningNode
 
 
 class Gate:
-    """Lets requests through to the part of the node that serves, when there is one."""
+    """Lets requests through to the running node, when there is one."""
 
     def __init__(self, why_not: Callable[[], str]) -> None:
-        """why_not: says what keeps this node from knowing its group."""
+        """why_not: returns the reason why this node does not know its group."""
         self.running: RunningNode | None = None
         self._why_not = why_not
         self._undeclared: Callable[[], str] = str
@@ -28,16 +28,16 @@ class Gate:
     def open(self, running: RunningNode, undeclared: Callable[[], str]) -> None:
         """Let requests in.
 
-        undeclared: says which services of this node are not declared yet, "" if all are.
+        undeclared: names the services of this node that are not declared yet, "" if all are.
         """
         self.running, self._undeclared = running, undeclared
 
     def leave(self) -> None:
-        """Say from now on that this node is not ready, and serve on."""
+        """Report the node as not ready, and serve on."""
         self._leaving = True
 
     def close(self) -> None:
-        """Refuse what comes from now on."""
+        """Answer new requests 503."""
         self._leaving = self._closed = True
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
@@ -51,7 +51,7 @@ class Gate:
     def submit_batch(
         self, operations: Sequence[Operation], timeout_s: float
     ) -> "asyncio.Future[list[Answer]]":
-        """Carry operations that came together to their owners; none gives no answer."""
+        """Carry the operations of one request to their owners."""
         if self.running is None or self._closed or not operations:
             future: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
             future.set_result([self._not_ready() for _ in operations])
@@ -63,13 +63,13 @@ class Gate:
         return Answer(503, "not-ready", why)
 
     def inside(self) -> RunningNode:
-        """Return what serves. Raises Unavailable before the group is known."""
+        """Return the running node. Raises Unavailable before the group is known."""
         if self.running is None:
             raise Unavailable("the group is not known yet: " + self._why_not())
         return self.running
 
     def ready(self) -> tuple[bool, str]:
-        """Say whether the node can serve, or why it can not."""
+        """Say whether the node can serve, and if not, why."""
         if self._leaving:
             return False, "draining"
         if self.running is None:

@@ -1,7 +1,7 @@
-"""How authors' handlers are called on a node: measured, and what they do wrong is told.
+"""Calls the handlers of authors' services: measures them, and logs slow and failing ones.
 
-While a handler runs, the event loop does nothing else: no heartbeat of this node leaves, and no
-request is answered. So those that take long are logged, whether they failed or not.
+While a handler runs, the event loop stands still: this node sends no heartbeat and answers no
+request.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ log = structlog.get_logger("docstore.services")
 
 @dataclass(slots=True)
 class HandlerCounts:
-    """Of the handlers of one service. slow: those that took longer than `SLOW_S`."""
+    """Counts for the handlers of one service. slow: calls that took longer than `SLOW_S`."""
 
     calls: int = 0
     failures: int = 0
@@ -31,14 +31,14 @@ class HandlerCounts:
 
 
 class HandlerCalls:
-    """Calls handlers, and counts how that went."""
+    """Calls handlers, and counts the calls."""
 
     def __init__(self) -> None:
         self._of: defaultdict[str, HandlerCounts] = defaultdict(HandlerCounts)
-        """Path of the factory -> calls."""
+        """Path of the factory -> counts."""
 
     def __call__(self, path: str, handler: Callable[[], Any]) -> Any:
-        """Return what a handler returns. Raises Refusal, whatever else it has raised."""
+        """Return the result of a handler. Raises Refusal for every exception of the handler."""
         counted = self._of[path]
         began = perf_counter()
         try:
@@ -46,7 +46,7 @@ class HandlerCalls:
         except Refusal:
             raise
         except BaseException:
-            # All of them: who raises SystemExit in a handler must not end the node.
+            # Even SystemExit: a handler must not end the node.
             counted.failures += 1
             log.exception("a service failed", service=path)
             raise Refusal(f"the service of {path} failed", status=500, code="internal") from None
@@ -59,7 +59,7 @@ class HandlerCalls:
                 log.warning("a service is slow", service=path, ms=round(took_s * 1000))
 
     def metrics(self) -> Mapping[str, float]:
-        """Return name -> value of its counters, by the path of the factory."""
+        """Return name -> value of the counters, with the path of the factory as label."""
         values: dict[str, float] = {}
         for path, counted in self._of.items():
             label = path.replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""What a node's machine gives it, as its page tells: a clock, room on the disk, secrets kept."""
+"""The host of a node, as the node's page shows it: clock, disk space, open secrets."""
 
 import shutil
 import time
@@ -13,10 +13,10 @@ from docstore.runtime.tls.settings import plain_ports
 
 
 def host_page(config: Config) -> dict[str, Any]:
-    """Return what time it is here, how much room there is, and what others may read.
+    """Return the clock, the disk space and the unprotected ports and files of this computer.
 
-    timeMicros: of this machine's clock, since 1970. plainText: the settings of ports where other
-    machines meet it. openSecrets: the settings of files that are not for this node alone.
+    timeMicros: since 1970. plainText: settings of plain-text ports that other computers can reach.
+    openSecrets: settings of secret files that other users may read.
     """
     page: dict[str, Any] = {
         "timeMicros": time.time_ns() // 1000,
@@ -26,7 +26,7 @@ def host_page(config: Config) -> dict[str, Any]:
     try:
         disk = shutil.disk_usage(config.data)
     except OSError:
-        return page  # Whoever writes there finds out, and says so.
+        return page  # Writes there fail, and report it.
     return page | {"disk": {"totalBytes": disk.total, "freeBytes": disk.free}}
 
 

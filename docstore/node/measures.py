@@ -1,4 +1,4 @@
-"""A node's counters and gauges, as Prometheus names them: of all its parts, put together."""
+"""The counters and gauges of a node, by their Prometheus names."""
 
 import asyncio
 import os
@@ -54,18 +54,21 @@ def _running(running: RunningNode) -> Mapping[str, float]:
 _HERE = Path("/proc/self")
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 USER, SYSTEM, THREADS, START, PAGES = 14, 15, 20, 22, 24
-"""Fields of a stat line, counted from one as in proc(5)."""
+"""Fields of a line of /proc/self/stat, counted from one as in proc(5)."""
 
 
 def process_metrics() -> Mapping[str, float]:
-    """Return name -> value: memory, processor, open files, threads, tasks of the event loop."""
+    """Return the process's use of the computer, by the names of Prometheus' own clients.
+
+    Linux only, from proc(5); elsewhere it is empty.
+    """
     try:
         line = (_HERE / "stat").read_text()
         files = sum(1 for _ in (_HERE / "fd").iterdir()) - 1  # One is open to list them.
         booted = (_HERE.parent / "stat").read_text().partition("btime ")[2].split()[0]
     except OSError:
         return {}
-    # The name, its second field, may hold blanks and brackets: what follows the last one counts.
+    # The process name, the second field, may contain blanks and brackets: skip to the last one.
     fields = ["", "", "", *line.rpartition(")")[2].split()]
     ticks = int(fields[USER]) + int(fields[SYSTEM])
     return {

@@ -1,7 +1,7 @@
-"""Open files: each connection is one, and so are a node's tables, its journal and its links.
+"""The limit of open files: connections, tables, journal and links need one each.
 
-Where there are no more, the system closes whoever connects without a word, clients and peers
-alike, and a node cannot open what is its own. So clients are refused while there are still some.
+At the limit the system closes new connections of clients and peers without an answer, and a node
+cannot open its own files. So the node rejects clients before that.
 """
 
 import contextlib
@@ -13,23 +13,23 @@ import structlog
 from docstore.model.limits import Limits
 
 OWN = 256
-"""Kept from clients: some 40 for the disk and the event loop, two for each peer, a few for each
-scan and for each part of a job that arrives. Half of them, where the system allows no more."""
+"""Files kept from clients: about 40 for the disk and the event loop, two for each peer, a few for
+each scan and each part of a job. Half of the limit if the system allows no more."""
 
 log = structlog.get_logger("docstore.node")
 
 
 def fitting(limits: Limits) -> Limits:
-    """Return limits whose connections leave this process files of its own; log if they are fewer.
+    """Return limits whose connections leave this process `OWN` files; log if they are fewer.
 
-    The soft limit (`ulimit -n`) is raised as far as is needed, and as the hard one allows.
+    The soft limit (`ulimit -n`) is raised as far as needed and as the hard limit allows.
     """
     allowed = _allowed(limits.connections_max + OWN)
     room = allowed - min(OWN, allowed // 2)
     if room >= limits.connections_max:
         return limits
     log.warning(
-        "fewer connections than connections_max: too few open files are allowed (ulimit -n)",
+        "fewer connections than connections_max: raise the limit of open files (ulimit -n)",
         connections_max=limits.connections_max,
         connections=room,
         files=allowed,
@@ -39,12 +39,14 @@ def fitting(limits: Limits) -> Limits:
 
 
 def _allowed(wanted: int) -> int:
-    """Return how many files may be open, raised to `wanted` if possible; that many if no bound."""
+    """Return how many files may be open, after raising the limit towards `wanted`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted
     more = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
-    with contextlib.suppress(OSError, ValueError):  # macOS has a bound that it does not tell.
+    with contextlib.suppress(
+        OSError, ValueError
+    ):  # macOS has a lower limit that it does not report.
         resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
         return more
     return soft

@@ -1,4 +1,4 @@
-"""What a node has before it knows its group: a disk, links, and somebody to ask."""
+"""The parts of a node that it has before it knows its group."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from docstore.storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of a node that do not need the rest of the group. `node.py` makes and ends them."""
+    """The parts that need no other node. `node.py` makes and ends them."""
 
     config: Config
     node_id: str
@@ -28,7 +28,7 @@ class Parts:
     streams: StreamStore
     streams_recovered: StreamsRecovered
     credentials: Credentials | None
-    """What is shown and believed, with TLS."""
+    """The certificates that this node shows and accepts; None: no TLS."""
     registry: Registry
     founding: Founding
     joining: JoinRequests
@@ -37,6 +37,6 @@ class Parts:
     rpc: Rpc
     membership: GossipMembership
     access: Access | None
-    """Who may ask for what; None: everybody for everything."""
+    """The permissions of users; None: every client may do everything."""
     caller: Caller | None
-    """What calls the receivers of subscriptions; None: nobody does."""
+    """Calls the receivers of subscriptions; None: this node calls none."""

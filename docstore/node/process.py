@@ -1,4 +1,4 @@
-"""One node as a process: its event loop, its signals, its exit code, its word that it serves."""
+"""One node as a process: event loop, signals, exit code, and the line that it serves."""
 
 import asyncio
 import gc
@@ -18,14 +18,14 @@ from docstore.node.quarantine import EXIT_DISK_FAILED
 EXIT_STOPPED = 0
 EXIT_BAD_CONFIG = 2
 EXIT_NO_ROOM = 75
-"""As sendmail's EX_TEMPFAIL: to be started again, once there is room."""
+"""As sendmail's EX_TEMPFAIL: start again once the disk has room."""
 POLL_S = 0.02
 GIL_SWITCH_S = 0.0005
-"""The disk's thread waits at most this long for the event loop to let go; 5 ms is Python's."""
+"""Seconds that the disk's thread waits for the event loop at most; Python's default is 5 ms."""
 GC_THRESHOLDS = (50_000, 20, 50)
-"""How many objects more there must be before cycles among the young are looked for, and after how
-many such looks among the older. With Python's 700, 10, 10 a bulk load spends a quarter of its time
-on looking through what is in flight, and finds nothing: few of our objects are parts of cycles."""
+"""New objects before the youngest generation is collected, and collections before the next ones.
+With Python's 700, 10, 10 a bulk load spends a quarter of its time on collections that find nothing:
+few of our objects are parts of cycles."""
 
 
 async def _main(config: Config) -> int:
@@ -33,7 +33,7 @@ async def _main(config: Config) -> int:
     node = Node(config)
     try:
         await node.start()
-        gc.freeze()  # What is there now stays: no need to look through it ever again.
+        gc.freeze()  # Objects of the start live on: later collections may skip them.
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, node.drain)
         if config.tls.paths:
@@ -61,14 +61,14 @@ def _say(line: str, stream: TextIO) -> None:
 
 
 def run(config: Config) -> int:
-    """Run a node until it is told to stop; return the exit code of the process.
+    """Run a node until it is stopped; return the exit code of the process.
 
     0 stopped, 2 bad configuration or a directory in use, 74 the disk failed, 75 the disk has no
     room for a start.
     """
     sys.setswitchinterval(GIL_SWITCH_S)
     gc.set_threshold(*GC_THRESHOLDS)
-    gc.freeze()  # What was imported stays, too.
+    gc.freeze()  # Imported modules live on, too.
     gc.enable()
     config = replace(config, limits=fitting(config.limits))
     try:

@@ -1,8 +1,8 @@
-"""A disk that was found damaged stays out of use: a restart would only find out again, later.
+"""Quarantine of a damaged disk: a restart would only find the damage again, later.
 
-A row that fails its checksum is repaired while the node runs. When the file itself is damaged, or
-is an older copy, nobody knows what else is missing, so the node ends and leaves a note for the
-next start. Whoever empties the directory and has the member replaced removes the note with it.
+A row that fails its checksum is repaired while the node runs. When the file itself is damaged or an
+older copy, it is unknown what else is missing: the node ends and leaves a note, which the next
+start reads. An operator empties the directory, the note with it, and replaces the member.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ log = structlog.get_logger("docstore.node.quarantine")
 
 
 def end_process(data: Path, error: BaseException) -> NoReturn:
-    """The disk failed: say so and end at once; nothing more may be answered (rule P3)."""
+    """Log the failure of the disk and exit at once; nothing more may be answered (rule P3)."""
     log.critical("the disk failed; this process ends", error=str(error))
     if isinstance(error, StoreDamaged):
         with contextlib.suppress(OSError):  # The disk may refuse the note as well.
@@ -34,15 +34,15 @@ def end_process(data: Path, error: BaseException) -> NoReturn:
 
 
 def tell_lost_records(path: Path, boots: int, found: StreamsRecovered) -> None:
-    """Say that the file of streams is new, or older than this node, which starts all the same.
+    """Log that the file of streams is new or older than this node, which starts all the same.
 
     boots: how often the file of documents was opened. Other replicas have the records, unless a
     topic has one replica only.
     """
     if found.is_old or (found.boot == 1 and boots > 1):
         log.warning(
-            "the file of streams, or the count beside it, is lost or older than this node",
-            path=str(path), partitions="filled anew from other replicas, if they have any",
+            "the file of streams, or its start counter, is missing or older than this node",
+            path=str(path), partitions="copied again from other replicas, if there are any",
         )  # fmt: skip
 
 

@@ -298,7 +298,7 @@ async def test_a_file_that_is_wrong_changes_nothing(cluster: LocalCluster, notes
     async with Client(cluster.urls, token="ann") as ann:
         log = cluster.directory / "n1" / "log.txt"
         async with asyncio.timeout(SOON_S):
-            while "the access file is of no use" not in log.read_text():
+            while "the access file is unusable" not in log.read_text():
                 await asyncio.sleep(0.05)
         assert (await ann.get(f"{notes}/a")).value["n"] == 1
 
