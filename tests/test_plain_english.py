@@ -43,7 +43,6 @@ LIMITS = {
     "docstore/client": 10,
     "docstore/config.py": 11,
     "docstore/model": 9,
-    "docstore/node": 53,
     "docstore/ownership": 15,
     "docstore/query": 25,
     "docstore/service.py": 7,

@@ -1,8 +1,8 @@
-"""One node, from its start to its end: builds every part, runs them, and stops them.
+"""One node, from its start to its end: builds every part, runs the parts, and stops them.
 
-First what needs nobody else: the disk, the links to peers, membership, the HTTP face. Then the
-group is found (stored, told, or founded), and the node takes part in it (`running.py`). What was
-started last is stopped first, after a drain: slots are given away, and the last answers leave.
+First come the parts that need no other node: disk, links, membership, HTTP server. Then the group
+is found (stored, learned from a member, or founded) and the node takes part in it (`running.py`).
+The part started last stops first, after a drain: slots are given away, and the last answers leave.
 """
 
 import asyncio
@@ -59,20 +59,21 @@ from docstore.wire.streams_messages import is_streaming
 
 HAND_OVER_TIMEOUT_S = 5.0
 LAST_ANSWER_TIMEOUT_S = 8.0
-"""From the wish to stop until all connections are closed, the hand-over in it; then the disk is."""
+"""Seconds from the request to stop until all connections are closed, with the hand-over; the disk
+closes after that."""
 POLL_S = 0.02
 
 log = structlog.get_logger("docstore.node")
 
 
 class Node:
-    """A running node. stores: its disk, that of the configuration unless others are given.
+    """A running node. stores: its disk, by default that of the configuration.
 
-    Raises BadConfig for a service that cannot be.
+    Raises BadConfig for an unusable service class.
     """
 
     parts: Parts
-    """Known once it has started."""
+    """Set by `start`."""
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class Node:
     # Start
 
     async def start(self) -> None:
-        """Start everything that does not need the rest of the group, and begin to find it.
+        """Start all parts that do not need the group, and begin to find it.
 
         Raises BadConfig, StoreBroken, or OSError when a port is taken.
         """
@@ -110,7 +111,7 @@ class Node:
         streams_recovered = await self._streams_store.open()
         tell_lost_records(config.data / "streams.db", recovered.boot, streams_recovered)
         parts = self.parts = self._parts(recovered, streams_recovered, restored)
-        # All are fit for use, by now.
+        # The files were read by now, so they exist.
         secrets = (config.token_file, config.gossip_key_file, config.callbacks.key_file)
         warn_of_open(Path(each) for each in secrets if each)
         if parts.credentials is not None:
@@ -154,7 +155,7 @@ class Node:
         )
 
     def _access(self) -> Access | None:
-        """Return who may ask for what; from now on the file is looked at. Raises BadConfig."""
+        """Return the users' permissions, and begin to watch their file. Raises BadConfig."""
         if not self.config.access_file:
             return None
         watched = AccessFile(Path(self.config.access_file))
@@ -163,10 +164,10 @@ class Node:
         return Access(watched.authenticator, is_anonymous=self.config.anonymous_versions)
 
     def _token(self) -> Token:
-        """Return what reads the token that this node shows. Raises BadConfig."""
+        """Return the token that this node shows to others. Raises BadConfig."""
         token = token_in(self.config.token_file)
         try:
-            with_token(None, token)  # What it cannot show now would be told by other nodes' 401.
+            with_token(None, token)  # An unusable token would only show in other nodes' 401.
         except ValueError as error:
             raise BadConfig(f"token_file: {error}") from None
         return token
@@ -234,7 +235,7 @@ class Node:
             await running.recall()
         except StoreBroken as error:
             self._broken(error)
-        except BadConfig as error:  # It does not fit the group that it has met.
+        except BadConfig as error:  # The settings contradict those of the group.
             self._refused = error
             self.stopping.set()
         else:
@@ -246,7 +247,7 @@ class Node:
                 await self._http.serve_shared()
 
     def reload(self) -> None:
-        """Read certificates, and whom to believe, from their files again."""
+        """Read the certificate files again."""
         if self.parts.credentials is not None:
             self.parts.credentials.reload()
 
@@ -267,10 +268,10 @@ class Node:
         self.gate.leave()
 
     async def drained(self) -> None:
-        """Return when this node owns nothing and its clients wait for nothing, or time is over.
+        """Return when this node owns nothing and has answered its clients, or its time is over.
 
-        Requests are served all the while, on their way to the new owners; only then refused.
-        Raises BadConfig if it stops since its settings are not those of the group.
+        Requests are served meanwhile, on their way to the new owners; later ones get 503. Raises
+        BadConfig if the node stops because its settings are not the group's.
         """
         running = self.gate.running
         if running is not None:
@@ -284,7 +285,7 @@ class Node:
             raise self._refused
 
     async def stop(self) -> None:
-        """Stop all parts; safe after a start that failed half-way."""
+        """Stop all parts; safe after a start that failed halfway."""
         await self._stack.aclose()
 
     async def _stop_http(self, http: HttpServer) -> None:
@@ -299,14 +300,14 @@ class Node:
         try:
             if self.gate.running is not None:
                 self.gate.running.trace.dump(log.error, str(error))
-        finally:  # Whatever becomes of its last words.
+        finally:  # Even if the trace cannot be logged.
             end_process(self.config.data, error)
 
     def _outdated(self, boot: int) -> None:
-        """Others have met a later life of this disk: it may have forgotten promises (rule M4)."""
+        """End: peers met a later start of this disk; it may have forgotten promises (rule M4)."""
         self._broken(StoreDamaged(f"an older copy, of before start {boot}: replace this disk"))
 
-    # What the links and membership say
+    # Callbacks of links and membership
 
     def _feed(self, event: Event) -> None:
         if self.gate.running is not None:
@@ -329,7 +330,7 @@ class Node:
 
     def _received(self, peer: str, message: Message, configuration: int) -> None:
         if is_streaming(message):
-            # Whatever configuration they count by: a partition's epoch fences, not that.
+            # In any configuration: partitions are fenced by their epoch.
             if self.gate.running is not None:
                 self.gate.running.streams.feed(Received(peer, message))
         elif is_calling(message):
@@ -354,17 +355,17 @@ class Node:
 
 
 def _tell_other_port(config: Config, me: str, view: ReplicaView) -> None:
-    """Say that others send clients elsewhere: the address of a member stays as it came in."""
+    """Warn that the group sends clients to another port: a member's address cannot change."""
     for member in view.members.configuration.members:
         if member.id == me and member.port != config.advertise.port:
             log.warning(
-                "the group knows this node under another port, where nobody serves",
+                "the group sends clients to another port: start this node with that port",
                 known=member.address.url(config.tls.scheme), here=config.url,
             )  # fmt: skip
 
 
 def _stores_in(config: Config) -> tuple[Store, StreamStore]:
-    """Return the disk of a node, which streams share with documents."""
+    """Return the stores of a node. The stream store leaves its room to documents on a full disk."""
     documents = SqliteStore(database_in(config.data), sizes=Sizes.of(config.journal_mb))
     streams = SqliteStreamStore(streams_in(config.data), stands_aside=lambda: documents.is_full)
     return documents, streams
@@ -376,7 +377,7 @@ async def _cancel(task: asyncio.Task[None]) -> None:
 
 
 async def all_given_away(view: ReplicaView, partitions: Partitions, timeout_s: float) -> None:
-    """Return when nothing is ours to give, or nobody is there to take it, or time is over."""
+    """Return when there is nothing left to give, or no node to take it, or the time is over."""
     deferring = partitions.deferring
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):

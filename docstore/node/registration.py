@@ -1,10 +1,10 @@
-"""What this node's services are is declared to the group, once it takes part in it.
+"""Declares this node's services to the group, once the node takes part in it.
 
 A declaration is a document like that of any other factory, and names the class. The one with the
-greatest revision is in force everywhere: a node with a greater one declares anew, one with a
-smaller one runs its handlers under what is declared. The node is not ready before all of its
-services are declared; what stands in the way is said there, and tried again. What it has written,
-and was not told to be in force, may be stored all the same: it is announced until it is.
+greatest revision is in force on all nodes: a node with a greater revision declares anew, one with a
+smaller revision runs its handlers under the declared one. The node is not ready before all of its
+services are declared; it reports what is in the way and retries. A declaration that this node wrote
+without learning whether it is in force may be stored: it is announced until it is.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ log = structlog.get_logger("docstore.services")
 
 
 class ServiceRegistration:
-    """Declares services, each until it is."""
+    """Declares services, and retries each until it is declared."""
 
     def __init__(
         self,
@@ -39,37 +39,35 @@ class ServiceRegistration:
         announce: Callable[[Row, float], Awaitable[None]],
         check_declarable: Callable[[State, float], Awaitable[None]],
     ) -> None:
-        """announce: returns once a declaration that is stored is in force, raises Unavailable.
+        """announce: returns once a stored declaration is in force, raises Unavailable.
 
-        check_declarable: raises Conflict for what cannot be declared at this path.
+        check_declarable: raises Conflict for a factory that cannot be declared at its path.
         """
         self._submit = submit
         self._announce = announce
         self._check_declarable = check_declarable
         self._waiting = {each.path: "not declared yet" for each in services}
-        """Path of a service that is not declared -> why."""
+        """Path of an undeclared service -> reason."""
         self._written: set[str] = set()
         """Links of the declarations that this node has tried to write."""
         self._services = services
         self._task: asyncio.Task[None] | None = None
 
     def why_not(self) -> str:
-        """Return what keeps a service of this node from being declared, "" if nothing does."""
+        """Name the services that are not declared, and why; "" if all are."""
         return "; ".join(f"service {path}: {why}" for path, why in self._waiting.items())
 
     def start(self) -> None:
-        """Begin to declare them."""
         if self._services:
             self._task = asyncio.get_running_loop().create_task(self._declare_all())
 
     async def stop(self) -> None:
-        """Stop where it is."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _declare_all(self) -> None:
-        """Go round those that are not declared, none of which keeps another one waiting."""
+        """Try all undeclared services in turn, so that none keeps another one waiting."""
         pause_s = PAUSE_S
         told: dict[str, str] = {}
         while True:
@@ -82,9 +80,10 @@ class ServiceRegistration:
             pause_s = min(PAUSE_S_MAX, 2 * pause_s)
 
     async def _try(self, service: Service, told: dict[str, str], *, is_quiet: bool) -> None:
-        """Declare a service, or note and log why it cannot be.
+        """Declare a service, or note and log why it cannot be declared.
 
-        told: path -> what has been logged of it. is_quiet: log nothing, others may be at it too.
+        told: path -> reason logged last. is_quiet: log nothing, since other nodes may be declaring
+        it.
         """
         why = await self._declared(service)
         if not why:
@@ -96,7 +95,7 @@ class ServiceRegistration:
             told[service.path] = why
 
     async def _declared(self, service: Service) -> str:
-        """Declare a service, unless it is; return why not, "" once it is."""
+        """Declare a service, unless it is declared; return why not, "" on success."""
         wanted, link = declaration_of(service), declaration_link(service.path)
         try:
             found = await self._submit(Operation(verb="GET", link=link), TIMEOUT_S)
@@ -116,18 +115,18 @@ class ServiceRegistration:
             return str(error)
 
     async def _renewed(self, wanted: State, row: Row) -> str:
-        """Put a greater revision in the place of a smaller one."""
+        """Replace a declaration of a smaller revision; return why not, "" on success."""
         declared, mine = declared_in(row), options_of(wanted)
         if declared is None:
-            return "the factory is declared in a way that this version does not know"
+            return "the declaration of the factory has a form that this version does not know"
         if not declared.author:
             return "the factory is declared without a service: delete that declaration first"
         if declared.kind != mine.kind:
-            return f"{declared.author} is there, whose documents are of kind {declared.kind!r}"
+            return f"{declared.author} is declared there, with documents of kind {declared.kind!r}"
         if mine.revision <= declared.revision:
             if mine.revision == declared.revision and json.load(row.state) != wanted:
                 log.warning(
-                    "what is declared differs: another revision needs a greater number",
+                    "the declared service differs: give this one a greater revision",
                     service=mine.path, declared=declared.author, mine=mine.author,
                 )  # fmt: skip
             if row.link in self._written:

@@ -1,6 +1,7 @@
-"""A node in its group: the replica, its driver, and all that works on them.
+"""A node in its group: the replica, its driver, and the parts that use them.
 
-Made when the group is known (`members/founding.py`), and ended after the last answer has left.
+It is made when the group is known (`members/founding.py`), and ended after the last answer has
+left.
 """
 
 import random
@@ -51,9 +52,9 @@ from docstore.streams.replica_set import STREAMS
 
 
 class RunningNode:
-    """All parts of a node that need the group.
+    """The parts of a node that need the group.
 
-    broken: called when the disk has failed; nothing may be answered after it.
+    broken: called when the disk has failed; the node must not answer anything after it.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class RunningNode:
         self.group.use(configuration)
 
     def _publish(self, row: Row) -> None:
-        """Tell those parts of the node of a decided row that it concerns."""
+        """Pass a decided row to the parts of the node that act on it."""
         if row.link.startswith(f"{FACTORIES}/"):
             self._parts.registry.publish(row)
             return
@@ -136,7 +137,7 @@ class RunningNode:
             if self.deliverer is not None:
                 self.deliverer.noticed(row)
             return
-        # Later: the driver of documents is in the middle of a list, and may be asked something.
+        # In the next turn: the driver of documents is performing effects now.
         machine = self.sessions.machine
         if machine.takes(row.link):
             if machine.has_use_for(row):
@@ -146,12 +147,10 @@ class RunningNode:
         self.streams.feed_later(Noticed(row))
 
     def link_made(self, peer: str) -> None:
-        """A connection to a node stands."""
         self.driver.feed(LinkMade(peer, self._parts.links.protocol_of(peer)))
         self.streams.feed(LinkMade(peer))
 
     def link_lost(self, peer: str) -> None:
-        """A connection from or to a node has broken."""
         self.driver.feed(LinkLost(peer))
         self.streams.feed(LinkLost(peer))
         self.sessions.feed(LinkLost(peer))
@@ -168,21 +167,20 @@ class RunningNode:
 
     @property
     def in_flight(self) -> int:
-        """Return how many requests of this node's clients are not answered yet."""
+        """Return the number of this node's client requests without an answer."""
         return self.driver.in_flight + self.streams.in_flight + self.sessions.in_flight
 
     async def recall(self) -> None:
-        """Know the factories that are declared on this disk."""
+        """Publish the factories that are declared on this disk."""
         for row in await declarations(self._parts.store, self.driver.view.logs):
             self._parts.registry.publish(row)
 
     def start(self) -> None:
-        """Begin to take part."""
         self.driver.start()
         self.repair.start()
         self.expiring.start()
         if self.driver.view.history_retention_s > 0:
-            self.needs.start()  # Otherwise nothing is let go of until somebody asks for it.
+            self.needs.start()  # Otherwise history is deleted only on request.
         self._declaring.start(self.driver.view)
         self.group.start()
         self.streams.start()
@@ -193,7 +191,7 @@ class RunningNode:
             self.streams.feed(LinkMade(peer))
 
     async def stop(self) -> None:
-        """End all of it; what was answered is on the disk."""
+        """Stop all parts; every answered write is on the disk."""
         self.group.stop()
         if self.deliverer is not None:
             await self.deliverer.stop()

@@ -1,7 +1,7 @@
-"""What a node says of itself and of the group: the pages under /core.
+"""The status of the node and of the group: the pages under /core.
 
-Everything here is read-only but `resync`; it looks at the protocol's state between two events,
-which is safe because both run in one thread.
+All of it only reads, but for `resync`. It reads the replica's state between two events, which is
+safe because both run in one thread.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class StatusPages:
     # One document
 
     async def explain(self, link: str, timeout_s: float) -> Json:
-        """Return where a document lives and why, and who would take over."""
+        """Return the owner and replicas of a document, and the order of succession."""
         slot = slot_of(link, self._slots)
         placement = self._view.members.placement
         points = {
@@ -127,11 +127,11 @@ class StatusPages:
         return page
 
     def group_available(self) -> bool:
-        """Say whether a majority of the members is connected and everybody alive is linked."""
+        """Say whether a majority of the members is connected and every live member is linked."""
         return self._view.members.is_whole
 
     def selector(self, name: str) -> Json | None:
-        """Return a node selector's table and shares."""
+        """Return a node selector's table and shares, None for an unknown name."""
         factors = {
             "default": self.configuration.replication_factor,
             "default-1x": 1,
@@ -167,7 +167,7 @@ class StatusPages:
         }
 
     def ready(self) -> tuple[bool, str]:
-        """Say whether every slot has an open owner that we can reach, but for a moment."""
+        """Say whether every slot has an open owner that this node reaches; if not, why."""
         if self._group.has_left:
             return False, "this node is not a member of the group any more"
         if self._view.members.lacks_quorum:
@@ -177,7 +177,7 @@ class StatusPages:
         return True, ""
 
     def describe(self) -> Json:
-        """Return the part of the management page that the protocol knows."""
+        """Return the replica's part of the management page."""
         return {
             "id": self._view.members.me,
             "version": __version__,
@@ -193,7 +193,7 @@ class StatusPages:
         }
 
     def compaction(self) -> Json:
-        """Return up to when old versions were asked to go, and how far that is on this node."""
+        """Return the instant of the last compaction, and this node's progress."""
         before_us, slots_left = self._view.compaction
         return {
             "kind": "CompactStatus",
@@ -203,7 +203,7 @@ class StatusPages:
         }
 
     def metrics(self) -> Mapping[str, float]:
-        """Return the protocol's counters and gauges."""
+        """Return the replica's counters and gauges."""
         values = {f"docstore_protocol_{k}_total": float(v) for k, v in self._view.counters.items()}
         for peer, rows in self._view.replication.lag().items():
             values[f'docstore_replication_lag_rows{{peer="{peer}"}}'] = float(rows)
@@ -221,7 +221,7 @@ class StatusPages:
     async def resync(
         self, link: str | None, *, is_factory: bool, timeout_s: float, slots_per_second: float
     ) -> str:
-        """Start a resynchronisation of everything, a factory, or one document."""
+        """Start a resynchronisation of all slots, a factory, or one document."""
         if link is None or is_factory:
             return self._resync.start(link, range(self._slots), slots_per_second)
         slot = slot_of(link, self._slots)

@@ -139,7 +139,7 @@ async def insist_on_later(cluster: LocalCluster) -> None:
     """Check that a node of the version before neither joins nor starts on an upgraded disk."""
     newcomer, first = cluster.prepare(), cluster.nodes[0]
     cluster.start(newcomer)
-    why = f"it speaks protocol {PROTOCOL}, the group stores what {PROTOCOL + 1} has added"
+    why = f"it speaks protocol {PROTOCOL}, the group stores data of {PROTOCOL + 1}"
     await until(lambda: why in log_of(newcomer))
     await asyncio.to_thread(stop, first)
     first.command = PRESENT

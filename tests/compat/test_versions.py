@@ -118,7 +118,7 @@ def test_a_node_is_not_linked_that_does_not_read_what_the_group_stores(
     config = Config(data=tmp_path, advertise=at, peer_advertise=at, gossip_advertise=at)
     founding = Founding(config, "a", kept, learnt=lambda packed: None, outdated=lambda boot: None)
     hello = Hello(1, "c", "b", "disk of b", 1, "a", "", b"", 1, ("", 0, 0))
-    assert founding.admit(hello) == "it speaks protocol 1, the group stores what 2 has added"
+    assert founding.admit(hello) == "it speaks protocol 1, the group stores data of 2"
     assert founding.admit(hello._replace(protocol=2)) is None
     # One that belongs nowhere yet is told by who dials it.
     blank = Founding(
@@ -126,7 +126,7 @@ def test_a_node_is_not_linked_that_does_not_read_what_the_group_stores(
         learnt=lambda packed: None, outdated=lambda boot: None,
     )  # fmt: skip
     why_not = blank.admit(hello._replace(configuration=group.pack()))
-    assert why_not == "it speaks protocol 1, the group stores what 2 has added"
+    assert why_not == "it speaks protocol 1, the group stores data of 2"
     assert not blank.has_group
 
 

@@ -1,7 +1,6 @@
-"""Members: who belongs to the group, as this node knows it, and how that changes.
+"""The members of the group, as this node knows them, and changes of them.
 
-`founding` says how a node comes to know its group, `joining` how it asks to be taken in, `lookup`
-where the others are reached,
-`membership` who of them is alive (the only place where `gossip` is met), and `group` puts into
-effect what the register decided.
+`founding` finds the group of a node, `joining` asks to be taken in, `lookup` finds the addresses of
+other members, `membership` knows which are alive (the only module that uses `gossip`), and `group`
+applies the configurations that the register decides.
 """

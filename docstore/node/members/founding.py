@@ -1,10 +1,10 @@
-"""How a node comes to know its group: stored, told by a member, or founded with the others.
+"""How a node learns its group: from its disk, from a member, or by founding it with others.
 
 A founder shows its store id in every Hello. When it has seen those of all founders it stores
-configuration 1 and takes part. A node that joins has no founders; it belongs to the group whose
-member dials it and shows a configuration in which this very disk stands. A node whose id is
-there with another disk is not the member that promised: the disk is unknown, holds nothing, counts
-for nothing, and says so until an operator has it replaced (rule M4).
+configuration 1 and takes part. A node that joins has no founders: it belongs to the group whose
+member dials it with a configuration that names its disk. A node whose id is there with another disk
+is not the member that made its promises: its disk is unknown, stores nothing and counts for
+nothing, until an operator has it replaced (rule M4).
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from docstore.storage.store import Recovered, Store
 from docstore.wire.link_messages import FIRST_PROTOCOL, PROTOCOL, Hello
 
 ROOM_PAUSE_S = 0.5
-"""On a full disk it is tried again so often to store the configuration."""
+"""Seconds between two attempts to store the configuration on a full disk."""
 
 log = structlog.get_logger("docstore.node.members.founding")
 
 
 class Founding:
-    """What this node knows of its group before it can take part, and what it shows of itself."""
+    """The node's knowledge of its group before it takes part, and its introduction to peers."""
 
     def __init__(
         self,
@@ -50,11 +50,10 @@ class Founding:
         outdated: Callable[[int], None],
         restored: Restored | None = None,
     ) -> None:
-        """learnt: told of a configuration that a member counts by and that is later than ours.
+        """learnt: called with a member's configuration that is later than ours.
 
-        outdated: told when a peer has met a later life of our disk than this one. restored: of
-        what our disk was made, if it was not empty at first.
-        Raises BadConfig.
+        outdated: called when a peer has met a later start of our disk than this one. restored: the
+        backup from which our disk was made, None for a disk that began empty. Raises BadConfig.
         """
         self._config = config
         self._me = me
@@ -72,7 +71,7 @@ class Founding:
         self._outdated = outdated
         self._life = secrets.randbits(63)
         self._lives: dict[str, tuple[int, int]] = {}
-        """Store id -> (boot, life): its latest start that this process has met."""
+        """Store id -> (boot, life): the latest start that this process has met."""
         self._founders = self._bootstrap()
         self._stores = {me: (recovered.store_id, config.zone)}
         self._changed = asyncio.Event()
@@ -80,17 +79,17 @@ class Founding:
         self._has_room = True
 
     def _insist_on_founded(self, configuration: Configuration) -> None:
-        """Raise BadConfig if a setting says another value than the one that the group has."""
+        """Raise BadConfig if a setting differs from the value that the group was founded with."""
         for key in sorted(self._config.founded):
             said, has = getattr(self._config, key), getattr(configuration, key)
             if said != has:
                 raise BadConfig(
-                    f"{key}: the group was founded with {has or 'all'}, which does not change, and"
-                    f" not with {said or 'all'}: leave the setting out, or found another group"
+                    f"{key}: the group was founded with {has or 'all'}, which cannot change to"
+                    f" {said or 'all'}: leave the setting out, or found another group"
                 )
         mine = configuration.member(self._me)
         if mine is not None and self._config.zone not in ("", mine.zone):
-            log.warning("this node stays in the zone in which it came in", zone=mine.zone)
+            log.warning("the zone of a member cannot change", zone=mine.zone)
 
     def _bootstrap(self) -> tuple[Founder, ...]:
         if self._config.join or self._config.standby:
@@ -99,7 +98,7 @@ class Founding:
 
     @property
     def cluster_id(self) -> str:
-        """Return the identity of the group that this node belongs to or founds, "" for none."""
+        """Return the id of the group that this node belongs to or founds, "" for none."""
         if self.current is not None:
             return self.current.cluster_id
         return cluster_id_of(self._founders, self._origin) if self._founders else ""
@@ -114,22 +113,21 @@ class Founding:
 
     @property
     def scheme(self) -> str:
-        """Return http or https: how the group's nodes are reached by clients."""
+        """Return http or https, for the URLs of the group's nodes."""
         return self._config.tls.scheme
 
     @property
     def has_group(self) -> bool:
-        """Say whether this node has found its place."""
         return self.current is not None
 
     def others(self) -> dict[str, Address]:
-        """Return where the other members, or founders, are reached over HTTP."""
+        """Return the HTTP addresses of the other members, or founders."""
         if self.current is not None:
             return self.current.others(self._me)
         return {each.id: each.address for each in self._founders if each.id != self._me}
 
     def request(self) -> dict[str, object]:
-        """Return what this node asks of a group that it wants to join."""
+        """Return this node's request to a group that it wants to join."""
         config = self._config
         member = {
             "id": self._me,
@@ -143,7 +141,7 @@ class Founding:
         return {"kind": "AddMemberRequest", "member": member}
 
     def hello(self, peer: str) -> Hello:
-        """Return how this node introduces itself."""
+        """Return the opening frame for a peer."""
         packed = self.current.pack() if self.current else b""
         return Hello(
             PROTOCOL, self.cluster_id, self._me, self._recovered.store_id,
@@ -157,11 +155,11 @@ class Founding:
         return (member.store_id, *self._lives.get(member.store_id, (0, 0)))
 
     def admit(self, hello: Hello) -> str | None:
-        """Say why a peer is refused; learn from it what we lack.
+        """Return the reason for refusing a peer, None to accept it; learn the group from it.
 
-        A disk that was put back from an older copy has forgotten promises. Every start counts
-        itself and draws a number, so who has met a later start of a disk, or the same one with
-        another number, knows the copy and tells it.
+        A disk that was restored from an older copy has forgotten promises. Every start counts
+        itself and draws a number, so a node that has met a later start of a disk, or the same start
+        with another number, recognizes the copy and says so.
         """
         disk, boot, life = hello.seen
         if disk == self._recovered.store_id and _is_later((boot, life), self._own_life):
@@ -183,11 +181,11 @@ class Founding:
         if self.cluster_id and hello.cluster_id != self.cluster_id:
             return "another cluster"
         if hello.receiver not in ("", self._me):
-            return f"it looks for {hello.receiver}"
+            return f"it expects node {hello.receiver} here"
         told = unpack_configuration(hello.configuration) if hello.configuration else None
         newest = max((each.stored_protocol for each in (told, self.current) if each), default=0)
         if hello.protocol < newest:  # Rule M7.
-            return f"it speaks protocol {hello.protocol}, the group stores what {newest} has added"
+            return f"it speaks protocol {hello.protocol}, the group stores data of {newest}"
         if self.current is None:
             return self._learn(hello, told)
         if told is not None and told.id > self.current.id:
@@ -218,7 +216,7 @@ class Founding:
         return None
 
     async def configuration(self, store: Store) -> Configuration:
-        """Return the group's configuration once this node may take part; it is then stored.
+        """Return the group's configuration once this node may take part; it is stored by then.
 
         Raises BadConfig.
         """
@@ -235,7 +233,7 @@ class Founding:
             await self._changed.wait()
 
     async def _stored(self, store: Store, decided: Configuration) -> None:
-        """Return once it is stored: when there is room, on a disk that is full."""
+        """Store the configuration, and wait for room on a full disk."""
         while True:
             try:
                 await store.commit(founding_writes(decided, self._me, self._recovered.slots))
@@ -261,7 +259,7 @@ class Founding:
         )
 
     def why_not(self) -> str:
-        """Say what keeps this node from taking part."""
+        """Return the reason why this node cannot take part yet."""
         if self._is_unknown_disk:
             return "an unknown disk: it is not a member's; have it replaced"
         if not self._has_room:
@@ -273,11 +271,11 @@ class Founding:
 
 
 def identity(config: Config, recovered: Recovered) -> str:
-    """Return this node's id: as configured, as stored, or made now and stored. Raises BadConfig."""
+    """Return this node's id: configured, stored, or made now and stored. Raises BadConfig."""
     path = config.data / "node-id"
     stored = path.read_text(errors="replace").strip() if path.exists() else ""
     if stored and not is_node_id(stored):
-        raise BadConfig(f"node_id: {path} holds {stored[:80]!r}, no id of a node: {NODE_ID}")
+        raise BadConfig(f"node_id: {path} holds {stored[:80]!r}, which is not {NODE_ID}")
     wanted = config.node_id or stored or f"n-{recovered.store_id[:8]}"
     if stored and stored != wanted:
         raise BadConfig(f"node_id: this data directory belongs to node {stored}, not {wanted}")
@@ -287,5 +285,5 @@ def identity(config: Config, recovered: Recovered) -> str:
 
 
 def _is_later(known: tuple[int, int], met: tuple[int, int]) -> bool:
-    """Say whether a start that is known shows one that is met to be of an older copy."""
+    """Say whether a known start of a disk shows that the one met is of an older copy."""
     return known[0] > met[0] or (known[0] == met[0] and known[1] not in (0, met[1]))

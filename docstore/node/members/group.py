@@ -1,7 +1,7 @@
-"""The group around this node: what the register decided, put into effect; and how to change it.
+"""The configuration of the group: applies those that the register decided, and changes them.
 
-A change is carried to the register's leader, wherever it is, and answered when its first step is
-decided; the rest goes on by itself and is seen on the node group's page.
+A change goes to the register's leader and is answered when its first step is decided. The other
+steps follow by themselves, and are shown on the node group's page.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ Json = dict[str, Any]
 ASK_AGAIN_S = 0.1
 PASS_ON_TIMEOUT_S = 5.0
 HANG_UP_AFTER_S = 3.0
-"""Time for those who have left to be told so."""
+"""Seconds in which members that have left can still learn it."""
 
 KINDS = {
     "AddMemberRequest": Kind.JOIN,
@@ -80,7 +80,7 @@ class GroupConfiguration:
         rpc.serve(ChangeGroup, self._change_here)
 
     def start(self) -> None:
-        """Put the configuration that is in use into effect."""
+        """Apply the configuration in use."""
         self._links.configuration = self._members.configuration.id
         self.use(self._members.configuration)
         for peer in self._members.peers:
@@ -88,19 +88,19 @@ class GroupConfiguration:
                 self._driver.feed(LinkMade(peer, self._links.protocol_of(peer)))
 
     def stop(self) -> None:
-        """Forget what was planned."""
+        """Cancel the planned disconnections."""
         for handle in self._hanging_up.values():
             handle.cancel()
 
     @property
     def has_left(self) -> bool:
-        """Say whether the group goes on without this node."""
+        """Say whether this node is not in the configuration any more."""
         return self._me not in self._members.configuration.names
 
-    # What is decided
+    # Configurations
 
     def use(self, configuration: Configuration) -> None:
-        """Know the members by this configuration, find them, and let go of the others."""
+        """Connect to the members of a configuration, and disconnect the others."""
         before = self._founding.others()
         self._founding.current = configuration
         others = self._founding.others()
@@ -123,7 +123,7 @@ class GroupConfiguration:
         self._links.disconnect(peer)
 
     def view_changed(self) -> None:
-        """Tell the protocol whom membership believes to be there."""
+        """Tell the replica which members gossip believes to be there."""
         known = self._founding.others()
         for peer, address in self._membership.peer_addresses().items():
             if peer in known:
@@ -134,12 +134,12 @@ class GroupConfiguration:
     # Changes
 
     async def change(self, asked: Mapping[str, Any], timeout_s: float) -> None:
-        """Begin a change, at the leader. Returns once its first step is decided.
+        """Begin a change at the leader; return once its first step is decided.
 
-        Raises BadRequest, NotFound, Conflict (see `reads/refusals.py`),
-        Unavailable (nobody leads; nothing was begun), Undecided (the leader was lost midway).
+        Raises BadRequest, NotFound, Conflict (see `reads/refusals.py`), Unavailable (no leader;
+        nothing was begun), Undecided (the leader was lost midway).
         """
-        _change_of(asked)  # Malformed requests are refused here.
+        _change_of(asked)  # Raises BadRequest before the leader is asked.
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:
             status, code, detail = await self._change_at_leader(dict(asked), timeout_s)
@@ -160,7 +160,7 @@ class GroupConfiguration:
         if leader is None:
             leader = next((m for m in self._voters() if self._links.is_linked(m)), None)
         if leader is None:
-            return 503, "no-leader", "nobody leads the configuration"
+            return 503, "no-leader", "the configuration has no leader now"
         return await self._ask(leader, asked, timeout_s)
 
     async def _ask(self, leader: str, asked: Json, timeout_s: float) -> tuple[int, str, str]:
@@ -176,15 +176,15 @@ class GroupConfiguration:
         return [each.id for each in members if each.votes and each.id != self._me]
 
     async def _change_here(self, request: ChangeGroup) -> tuple[int, str, str]:
-        """Give the change to our own register, or once more to the leader that we know.
+        """Give the change to our own register, or forward it once more to the leader that we know.
 
-        A node that does not vote hears no leader, and asks any voter.
+        A node that does not vote does not hear the leader, and asks any voter.
         """
         leader, asked = self._members.leader, request.asked
         if leader in (None, self._me) or asked.get("passedOn"):
             try:
                 change = _change_of(asked)
-            except BadRequest as error:  # The node that was asked is of another version.
+            except BadRequest as error:  # The node that forwarded it has another version.
                 return 400, error.code, str(error)
             return await self._driver.change(change)
         return await self._ask(str(leader), {**asked, "passedOn": True}, PASS_ON_TIMEOUT_S)
@@ -192,7 +192,7 @@ class GroupConfiguration:
     # The page
 
     def page(self, members: list[Json]) -> Json:
-        """Return the configuration, as the node group's page shows it."""
+        """Return the configuration as the node group's page shows it."""
         configuration = self._members.configuration
         voters = [each.id for each in configuration.members if each.votes]
         page: Json = {
@@ -218,7 +218,7 @@ class GroupConfiguration:
 
 
 def warnings_of(configuration: Configuration) -> list[str]:
-    """Return what an operator should know of how the members are chosen."""
+    """Return warnings about zones whose loss stops changes of members, or writes."""
     zones = {each.id: each.zone for each in configuration.members if not each.observes}
     voters = [each.id for each in configuration.members if each.votes]
     of_votes = decisive_zones(zones, voters)
@@ -266,15 +266,15 @@ def _entries(configuration: Configuration, members: list[Json], scheme: str) -> 
 
 
 def _change_of(asked: Mapping[str, Any]) -> Change:
-    """Return the change that a request asks for. Raises BadRequest."""
+    """Return the change that a request describes. Raises BadRequest."""
     kind = KINDS.get(str(asked.get("kind")))
     if kind is None:
         raise BadRequest(f"kind must be UpdateQuorumRequest or one of {', '.join(KINDS)}")
     node, force = asked.get("id", ""), asked.get("force", False)
     if not isinstance(node, str) or not isinstance(force, bool):
-        raise BadRequest("id is the name of a node, force is true or false")
+        raise BadRequest("id must be the id of a node, force must be true or false")
     if kind in (Kind.REPLACE, Kind.REMOVE) and not node:
-        raise BadRequest("id is the name of the member that goes")
+        raise BadRequest("id must be the id of the member that leaves")
     entry = None
     if kind in (Kind.JOIN, Kind.REPLACE):
         entry = _entry_of(asked.get("member"))
@@ -282,9 +282,9 @@ def _change_of(asked: Mapping[str, Any]) -> Change:
 
 
 def _entry_of(member: Any) -> MemberEntry:
-    """Return the member that a request describes. Raises BadRequest for what is not understood."""
+    """Return the member that a request describes. Raises BadRequest."""
     if not isinstance(member, dict):
-        raise BadRequest("member: {id, storeId, address: http(s)://HOST:PORT, zone?, observer?}")
+        raise BadRequest("member must be {id, storeId, address, zone?, observer?}")
     fields = Fields(member, "member.")
     try:
         name, store_id = fields.text("id"), fields.text("storeId")
@@ -299,12 +299,14 @@ def _entry_of(member: Any) -> MemberEntry:
     except BadConfig as error:
         raise BadRequest(f"member.{error}") from None
     if not is_node_id(name):
-        raise BadRequest(f"member.id: {name[:80]!r} is no id of a node: {NODE_ID}")
+        raise BadRequest(f"member.id: {name[:80]!r} must be {NODE_ID}")
     if not _STORE_ID.match(store_id):
         raise BadRequest(
-            f"member.storeId: {store_id[:80]!r} is no id of a disk: 32 digits and letters a to f,"
-            " as /core/management of that node has it"
+            f"member.storeId: {store_id[:80]!r} must be 32 hexadecimal digits, as"
+            " /core/management of that node shows them"
         )
     if address.is_wildcard or not address.port:
-        raise BadRequest(f"member.address: {address} is none at which other nodes reach the member")
+        raise BadRequest(
+            f"member.address: {address} must be a host and a port that other nodes reach"
+        )
     return MemberEntry(name, store_id, *address, zone, votes=True, observes=observes)

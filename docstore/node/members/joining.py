@@ -1,8 +1,8 @@
 """A node without a group asks to be taken into one, until a member has connected to it.
 
-It asks over HTTP, since it may not speak on the nodes' links yet. What it learns that way is
-only that it was heard: it believes it belongs to the group when a member dials it and shows a
-configuration in which its own disk stands (`founding.py`).
+It asks over HTTP, since it has no link to a member yet. A successful request only means that the
+group has heard it: the node believes that it belongs to the group when a member dials it and shows
+a configuration with its own disk (`founding.py`).
 """
 
 import asyncio
@@ -18,13 +18,14 @@ from docstore.node.members.lookup import OverHttp
 
 PAUSE_S = 1.0
 PATIENCE_S = 15.0
-"""More than a member's own patience with a change, so that it can say what it waited for."""
+"""Seconds to wait for a member: longer than its own limit for a change, so that it can give a
+reason."""
 
 log = structlog.get_logger("docstore.node.members.joining")
 
 
 class JoinRequests:
-    """The asking, in the background."""
+    """Requests in the background."""
 
     def __init__(
         self,
@@ -38,26 +39,25 @@ class JoinRequests:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, urls: Sequence[str]) -> None:
-        """Ask these members, one after the other, until this node belongs to the group."""
+        """Ask these members in turn until this node belongs to the group."""
         if self._task is not None:
             self._task.cancel()
         self._task = asyncio.get_running_loop().create_task(self._ask_all(urls))
 
     def start_by(self, asked: Mapping[str, Any]) -> None:
-        """Begin because an operator asks for it. Raises BadRequest, Conflict."""
+        """Begin at an operator's request. Raises BadRequest, Conflict."""
         url = asked.get("memberGroupReference")
         if not isinstance(url, str):
-            raise BadRequest("memberGroupReference is http(s)://HOST:PORT of a member")
+            raise BadRequest("memberGroupReference must be http(s)://HOST:PORT of a member")
         try:
             parse_url(url)
         except ValueError as error:
             raise BadRequest(f"memberGroupReference: {error}") from None
         if self._has_group():
-            raise Conflict("this node belongs to a group already; start it anew with --standby")
+            raise Conflict("this node belongs to a group already; start a new one with --standby")
         self.start([url.rstrip("/")])
 
     async def stop(self) -> None:
-        """Give up."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -75,7 +75,7 @@ class JoinRequests:
             await asyncio.sleep(PAUSE_S)
 
     async def _ask(self, url: str) -> str:
-        """Ask one member; return why not, "" when it took us in."""
+        """Ask one member; return the reason for its refusal, "" on success."""
         try:
             async with self._over_http.by(url, PATIENCE_S) as client:
                 await client.json("PATCH", "/core/node-groups/default", self._request())

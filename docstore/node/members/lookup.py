@@ -1,9 +1,8 @@
-"""Where the links and the membership of other nodes are: each says so itself, over HTTP.
+"""Finds the addresses of the links and the membership of other nodes, by asking each over HTTP.
 
-What is known of another member is where it is reached over HTTP: the founders' list says so, or
-the configuration. Its other ports are its own affair, and may be others after its next start; so
-nobody guesses them, and no disk keeps them. A node asks each of the others again and again until
-the one that it means has answered, once. Whoever moves later tells all by gossip (`membership.py`).
+A configuration, or the list of founders, has the HTTP addresses of members. Their other ports may
+change at each start, so they are neither guessed nor stored: a node asks each member until the
+expected one has answered once. Later moves are announced by gossip (`membership.py`).
 """
 
 import asyncio
@@ -25,13 +24,17 @@ log = structlog.get_logger("docstore.node.members.lookup")
 
 
 def system_s() -> ssl.SSLContext | None:
-    """Return nothing: whom the system believes is believed."""
+    """Return None: the system's CAs are trusted."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class OverHttp:
-    """How other nodes are asked. token: shown to them. tls: what https is spoken with, now."""
+    """Settings for HTTP clients of other nodes.
+
+    token: shown to them. tls: returns the SSL context for https. Where this node serves https,
+    others must show a certificate for their host that a CA of the nodes has signed.
+    """
 
     scheme: str = "http"
     token: Token = ""
@@ -47,14 +50,14 @@ class OverHttp:
 
 
 class Located(NamedTuple):
-    """Where a node's links arrive, and where its membership talks."""
+    """The addresses at which a node takes links and gossip."""
 
     peer: Address
     gossip: Address
 
 
 class Lookup:
-    """The asking, in the background. located: called with a member and where it said that it is."""
+    """Requests in the background. located: called with a member and its addresses."""
 
     def __init__(self, located: Callable[[str, Located], None], over_http: OverHttp) -> None:
         self._located = located
@@ -63,7 +66,7 @@ class Lookup:
         self._has_stopped = False
 
     def look_for(self, others: Mapping[str, Address]) -> None:
-        """Locate these members, and no others any more; not again who is where it was."""
+        """Find these members, and no others; do not ask one again that was found there."""
         for member, (address, asking) in list(self._asked.items()):
             if others.get(member) != address:
                 asking.cancel()
@@ -75,7 +78,7 @@ class Lookup:
                 self._asked[member] = (address, asking)
 
     async def stop(self) -> None:
-        """Give up, for good: the group may change while this node stops."""
+        """Cancel all requests for good: the group may still change while this node stops."""
         self._has_stopped = True
         asking = [task for _, task in self._asked.values()]
         for task in asking:
@@ -101,18 +104,18 @@ class Lookup:
 
 
 async def management_page(at: Address, over_http: OverHttp) -> Any:
-    """Return what the node at this address says of itself. Raises ClientError, TimeoutError."""
+    """Return the management page of the node at an address. Raises ClientError, TimeoutError."""
     async with asyncio.timeout(PATIENCE_S), over_http.at(at, PATIENCE_S) as client:
         return await client.json("GET", "/core/management")
 
 
 def _located_by(page: Any, member: str) -> Located:
-    """Return where the node says that it is. Raises ValueError when it is another one."""
+    """Return the addresses on a page. Raises ValueError when it is another node's."""
     try:
         name, addresses = page["id"], page["addresses"]
         peer, gossip = parse_address(addresses["peer"]), parse_address(addresses["gossip"])
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"no page of a node: {error!r}") from None
+        raise ValueError(f"the answer is not the page of a node: {error!r}") from None
     if name != member:
         raise ValueError(f"node {name} answers there")
     return Located(peer, gossip)

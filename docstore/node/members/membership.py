@@ -1,4 +1,4 @@
-"""Membership for the node: a gossip agent, and what the rest needs to know of its members."""
+"""The gossip agent of a node, and what the rest of the node needs to know of its members."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from gossip import Config as GossipConfig
 from gossip.errors import BindFailed, KeyringError, MetaTooLarge
 
 WHY_MAX = 8
-"""Turns in what is believed about a member that the node-group page shows."""
+"""Changes of a member's status that the node-group page explains."""
 
 PRESETS = {
     "loopback": GossipConfig.loopback,
@@ -51,7 +51,7 @@ class GossipMembership:
             )
         except MetaTooLarge as error:
             raise BadConfig(
-                f"zone, advertise, peer_advertise: too long together: {error}"
+                f"zone, advertise, peer_advertise: too long together, shorten them: {error}"
             ) from None
         self._agent.subscribe(self._on_change)
 
@@ -63,7 +63,7 @@ class GossipMembership:
             raise OSError(str(error)) from error
 
     async def stop(self) -> None:
-        """Tell the others that we leave on purpose, and stop."""
+        """Announce that this node leaves, and stop."""
         await self._agent.leave()
         await self._agent.stop()
 
@@ -74,7 +74,7 @@ class GossipMembership:
             self._agent.add_seed(address)
 
     def gone(self) -> frozenset[str]:
-        """Return who is known to be dead or to have left; the unknown are not."""
+        """Return the members known to be dead or to have left; unknown ones are not among them."""
         return frozenset(
             member.name
             for member in self._agent.members()
@@ -82,7 +82,7 @@ class GossipMembership:
         )
 
     def peer_addresses(self) -> dict[str, tuple[str, int]]:
-        """Return where the links of the other live members listen, as they say themselves."""
+        """Return the addresses at which the other live members say they take links."""
         found = {}
         for member in self._agent.members():
             if member.name == self._me or member.state is not State.ALIVE or not member.meta:
@@ -93,7 +93,6 @@ class GossipMembership:
         return found
 
     def counters(self) -> Mapping[str, int]:
-        """Return the agent's counters."""
         return self._agent.counters
 
     def describe(self) -> list[dict[str, Any]]:
@@ -102,7 +101,7 @@ class GossipMembership:
 
     @property
     def health(self) -> int:
-        """Return how ill this node believes itself to be: 0 is well (Lifeguard)."""
+        """Return how unhealthy this node believes itself to be: 0 is healthy (Lifeguard)."""
         return self._agent.health
 
     def _on_change(self, change: Change) -> None:
@@ -125,7 +124,7 @@ class GossipMembership:
 
 
 def _keyring(path: str) -> Keyring | None:
-    """Return the keys in the file. Raises BadConfig when they cannot be read."""
+    """Return the keys in a file. Raises BadConfig when they cannot be read."""
     if not path:
         return None
     try:

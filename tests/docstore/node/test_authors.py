@@ -261,7 +261,7 @@ async def test_a_service_of_another_kind_is_not_declared_in_its_place() -> None:
     await offered(node, Counters())
     assert isinstance(node.registry.service_at("/counters"), MissingService)
     registration = await offered(node, Strangers())
-    assert "documents are of kind 'example:Counter'" in registration.why_not()
+    assert "with documents of kind 'example:Counter'" in registration.why_not()
     assert declared(node) == declaration_of(Counters())
     await registration.stop()
 

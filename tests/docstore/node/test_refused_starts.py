@@ -62,7 +62,7 @@ def test_what_a_group_was_founded_with_is_not_changed_by_a_restart(tmp_path: Pat
     ):  # fmt: skip
         ended = _serve("--data", str(node.data), "--listen", node.url.split("/")[2], setting)
         assert (ended.returncode, len(ended.stderr.strip().splitlines())) == (2, 1)
-        assert f"founded with {founded_with}, which does not change" in ended.stderr
+        assert f"founded with {founded_with}, which cannot change" in ended.stderr
     with LocalCluster(1, tmp_path):
         ended = _serve("--data", str(node.data), "--listen", "127.0.0.1:9")
     assert (ended.returncode, len(ended.stderr.strip().splitlines())) == (2, 1)
