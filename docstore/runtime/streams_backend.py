@@ -85,9 +85,9 @@ class StreamBackend:
     async def topic_or_last(self, name: str, partition: int | None, timeout_s: float) -> Topic:
         """Return a topic, or the last known one while its owner does not answer.
 
-        partition: the number that the caller names. Of a topic that this node never read it is
-        assumed to exist: the leader knows. Raises NoSuchTopic, and Unavailable where the number of
-        partitions is needed and was never read.
+        partition: the number that the caller names. If this node never read the topic, it assumes
+        that the partition exists: the leader knows. Raises NoSuchTopic, and Unavailable where the
+        number of partitions is needed and was never read.
         """
         last = self._topics.get(name)
         is_needed = last is None and partition is None

@@ -41,7 +41,7 @@ def identities(uris: Iterable[str]) -> frozenset[NodeIdentity]:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What a certificate says."""
+    """The parts of a certificate that this node uses."""
 
     nodes: frozenset[NodeIdentity]
     hosts: tuple[str, ...]

@@ -331,7 +331,7 @@ def test_commands_show_the_token_of_the_environment(
     assert "Traceback" not in gone.stderr
     nobody = command("get", f"{notes}/a")
     assert nobody.returncode == 1
-    assert "DOCSTORE_TOKEN or --token-file says it" in nobody.stderr
+    assert "give a token with --token-file or DOCSTORE_TOKEN" in nobody.stderr
 
 
 def test_status_does_not_say_of_nodes_what_they_did_not_tell(
