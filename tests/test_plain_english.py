@@ -31,7 +31,6 @@ LIMITS = {
     "docs/glossary.md": 5,
     "docs/gossip.md": 8,
     "docs/metrics.md": 16,
-    "docs/operations.md": 56,
     "docs/ownership.md": 53,
     "docs/partitions.md": 11,
     "docs/replication.md": 11,

@@ -7,7 +7,7 @@ from docstore.cli.diagnosis.finding import RISK, WRONG, Finding, Grade
 from docstore.cli.diagnosis.seen import NodeReport, Seen
 from docstore.model.words import count
 
-WATCH = "operations.md#what-to-watch"
+WATCH = "operations.md#watch-a-group"
 SETTINGS = "operations.md#running-nodes"
 DAY_S = 86_400.0
 SOON_S = 14 * DAY_S
@@ -132,7 +132,7 @@ ALARMS = (
     AlarmCounter(
         "docstore_streams_alarms_total", WRONG,
         lambda n: f"{count(n, 'time')} a stream broke one of its invariants",
-        "report the alarms in its log", "operations.md#what-did-this-node-do",
+        "report the alarms in its log", "operations.md#see-what-a-node-did",
     ),
     AlarmCounter(
         "docstore_repair_corrupt_total", WRONG,

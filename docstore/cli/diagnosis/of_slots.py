@@ -7,7 +7,7 @@ from docstore.cli.diagnosis.finding import RISK, WRONG, Finding
 from docstore.cli.diagnosis.seen import Seen
 from docstore.model.words import count
 
-WATCH = "operations.md#what-to-watch"
+WATCH = "operations.md#watch-a-group"
 LAG_ROWS = 1_000
 """Lag beyond the rows that are in flight."""
 
