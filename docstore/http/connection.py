@@ -311,7 +311,7 @@ class Connection(RequestHandler):
 def refusal_of(message: RawRequestMessage, bytes_max: int) -> tuple[int, str] | None:
     """Return the status and the detail with which a parsed head is refused; None if it is taken."""
     if message.version not in VERSIONS:
-        return 400, "a request line must end in HTTP/1.1 or HTTP/1.0"
+        return 400, "a request line must end in HTTP/1.1, or HTTP/1.0"
     coding = message.headers.getall(TRANSFER_ENCODING, ())
     is_known = [each.lower() for each in coding] == ["chunked"]
     if coding and not (is_known and message.version == HttpVersion11):
