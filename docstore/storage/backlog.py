@@ -1,12 +1,13 @@
-"""What is in the journal and not yet in the tables, and when the tables go on.
+"""The entries of the journal that the tables lack, and when the tables follow.
 
-A commit is durable once its entry is in the journal. The tables follow in transactions of many: the
-price of SQLite is one of transactions rather than of rows. Most of them are not synced by
-themselves; one of some is, with all before it, and lets go of the journal's files up to there.
+A commit is durable once its entry is in the journal. The tables follow in large transactions,
+because a transaction of SQLite costs more than its rows. Most of these transactions are not synced
+by themselves. Now and then one is synced together with all before it, and frees the journal's files
+up to there.
 
-Once in the journal there is only forward: what the tables find no room for is acknowledged.
+An entry in the journal is acknowledged, even if the tables then find no room for it.
 
-Everything here is decided and nothing is done, so that tests cut the power at any of its calls.
+This module decides and does nothing, so that tests can cut the power at any of its calls.
 """
 
 from collections import deque
@@ -23,14 +24,15 @@ from docstore.storage.ring import Entry, Ring
 from docstore.storage.store import Append, Base, Write
 
 ROWS_DUE, BYTES_DUE = 4000, 2 << 20
-"""The tables go on at once when so much waits for them."""
+"""Backlog from which the tables follow at once."""
 ROWS_AT_ONCE, BYTES_AT_ONCE = 4000, 4 << 20
-"""In one transaction. A row of a load costs 23 us of the processor in transactions of 256, 16 in
-those of 2,000, 14.6 in those of 4,000, and 14 in larger ones, which readers would wait for."""
+"""Limits of one transaction. In a load, a row costs 23 us of processor time in transactions of 256
+rows, 16 in those of 2,000, 14.6 in those of 4,000, and 14 in larger ones, which readers would wait
+for."""
 ROWS_MAX, BYTES_MAX = 100_000, 32 << 20
-"""Commits wait while the tables lack so much: they are slower than what comes."""
+"""Backlog from which commits wait, because the tables are slower than the load."""
 FLUSH_BYTES, FLUSH_S = 2 << 20, 1.0
-"""A transaction is synced when so much was not, or the last one that was is so long ago."""
+"""A transaction is synced when this many bytes were not, or after this many seconds."""
 
 
 class _Waiting(NamedTuple):
@@ -42,26 +44,26 @@ class _Waiting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A transaction of the tables: entries up to a place, and whether it is to be synced."""
+    """A transaction of the tables: entries up to a position, and whether to sync it."""
 
     writes: Sequence[Write]
     line: JournalLine
     durably: bool
     entries: int
-    """How many of those that wait."""
+    """Number of waiting entries in it."""
 
 
 class Backlog:
-    """The journal of an open store, and what of it the tables lack."""
+    """The journal of an open store, and the entries that the tables lack."""
 
     def __init__(self, ring: Ring, line: JournalLine, boot: int, now: float) -> None:
-        """Begin with tables that have everything. now: seconds on a clock that never goes back."""
+        """Begin with tables that lack nothing. now: seconds of a monotonic clock."""
         self.ring = ring
         self.overlay = Overlay(line.number)
         self.writes = self.rows = self.bytes = 0
-        """What the tables lack."""
+        """Size of the backlog."""
         self.unflushed_bytes = 0
-        """What they have followed, and a power cut may take back."""
+        """Bytes that the tables have followed but not synced."""
         self._line = line
         self._boot = boot
         self._waiting: deque[_Waiting] = deque()
@@ -72,11 +74,11 @@ class Backlog:
     # --- commits ------------------------------------------------------------------------------
 
     def fits(self, body: bytes) -> bool:
-        """Return whether a commit may be an entry; else it goes into the tables alone."""
+        """Return whether a commit fits into an entry; else it goes into the tables alone."""
         return self.ring.fits(len(body))
 
     def next(self, body: bytes) -> Entry | None:
-        """Return the next entry, to be written; None while the tables have to go on first."""
+        """Return the next entry to write; None while the tables must follow first."""
         if self.rows >= ROWS_MAX or self.bytes >= BYTES_MAX:
             return None
         entry = self.ring.next(self._boot, body)
@@ -84,7 +86,7 @@ class Backlog:
         return entry
 
     def durable(self, entry: Entry, writes: Sequence[Write]) -> None:
-        """Note that an entry is in the journal: from here on it is acknowledged."""
+        """Note that an entry is in the journal, and so acknowledged."""
         rows = sum(len(each.rows) for each in writes if isinstance(each, Append | Base))
         size = sum(map(len, entry.parts))
         self._waiting.append(_Waiting(entry.header.position, writes, rows, size))
@@ -95,9 +97,9 @@ class Backlog:
         self._is_marked = not writes
 
     def mark(self) -> Entry | None:  # Seam.
-        """Return an empty entry to be written behind the last one, if that is not empty itself.
+        """Return an empty entry to write after the last one, None if that is empty itself.
 
-        While the last entry has no successor, its rot looks like a commit that was torn.
+        Damage to an entry without a successor looks like a torn commit.
         """
         return None if self._is_marked else self.next(entries.EMPTY)
 
@@ -105,29 +107,28 @@ class Backlog:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the tables have everything."""
         return not self._waiting
 
     @property
     def is_due(self) -> bool:
-        """Return whether the tables should go on at once."""
+        """Return whether the tables should follow at once."""
         if self.is_empty and self.is_flushed:
             return False
         return self.rows >= ROWS_DUE or self.bytes >= BYTES_DUE or self._is_short_of_room
 
     @property
     def is_flushed(self) -> bool:
-        """Return whether a power cut would take nothing from the tables."""
+        """Return whether a power cut would lose nothing of the tables."""
         return self.ring.flushed == self._line.number
 
     def rows_of(self, slot: int) -> list[Row]:
-        """Return the rows of a slot that the tables lack, in the order in which they came."""
+        """Return the rows of a slot that the tables lack, in order of their entries."""
         appends = (write for each in self._waiting for write in each.writes)
         rows = (row for write in appends if isinstance(write, Append | Base) for row in write.rows)
         return [row for row in rows if row.slot == slot]
 
     def batch(self, now: float) -> Batch | None:
-        """Return what the tables should do next, None for nothing."""
+        """Return the next transaction of the tables, None if there is nothing to do."""
         taken, rows, size = 0, 0, 0
         writes: list[Write] = []
         line = self._line
@@ -145,7 +146,7 @@ class Backlog:
         return Batch(writes, line, durably, taken)
 
     def followed(self, batch: Batch, now: float) -> None:  # Seam.
-        """Note that the transaction of a batch has been committed."""
+        """Note that the transaction of a batch was committed."""
         for _ in range(batch.entries):
             each = self._waiting.popleft()
             self.writes -= len(each.writes)
@@ -166,7 +167,7 @@ class Backlog:
     # --- without the journal ------------------------------------------------------------------
 
     def straight(self, writes: Sequence[Write]) -> Batch:
-        """Return a commit that goes into the tables alone; they have everything else by now."""
+        """Return a commit that goes into the tables alone, while they lack nothing."""
         assert self.is_empty
         number, stamp = self.ring.skip(self._boot)
         self.overlay.announce(number, writes)
@@ -183,6 +184,6 @@ class Backlog:
         self._flushed(now)
 
     def closing(self) -> Batch:
-        """Return the last transaction: the tables have everything, and need no journal."""
+        """Return the last transaction: the tables lack nothing, and need no journal."""
         assert self.is_empty
         return Batch((), self._line._replace(alone=1), durably=True, entries=0)

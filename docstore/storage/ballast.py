@@ -1,8 +1,8 @@
-"""Room that is kept, by a file that holds nothing, for what has to be written to a full disk.
+"""Disk space reserved by an empty file, for the writes that must succeed on a full disk.
 
-What is in the journal is acknowledged and has to go into the tables, whatever room there is; and
-what streams let go of makes room, once their log has taken that down. So some room is taken when
-there is enough, and given back when there is none.
+Journal entries are acknowledged, so the tables must take them in. Removing records from streams
+frees space only after their log has recorded it. So the node reserves space while there is enough,
+and releases it when there is none.
 """
 
 import errno
@@ -12,36 +12,35 @@ from typing import Protocol
 
 
 class Room(Protocol):
-    """Room that is kept for the tables."""
+    """Space reserved for the tables."""
 
     def reserve(self) -> bool:
-        """Take the room, unless it is taken. Return whether there was enough."""
+        """Reserve the space unless it is reserved. Return whether there was enough."""
 
     def release(self) -> bool:
-        """Give the room back. Return whether there was any."""
+        """Release the space. Return whether there was any."""
 
     def left(self, size: int) -> float:
-        """Return what share of the room would be free, had the tables taken in so many bytes."""
+        """Return free space / reserved size, once the tables have taken in `size` bytes."""
 
 
 class Ballast:
     """The file `path` of `size` bytes, while there is room for it."""
 
     def __init__(self, path: Path, size: int) -> None:
-        """Do nothing yet. Without a size there is no such file."""
+        """Do nothing yet. With size 0 there is no such file."""
         self._path = path
         self._size = size
         self.is_held = False
-        """Whether the room is kept now."""
+        """Whether the space is reserved now."""
 
     def reserve(self) -> bool:
-        """Take the room, unless it is taken. Return whether there was enough."""
         try:
             file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 taken = os.fstat(file).st_blocks * 512
                 if self.free_bytes() < self._size - taken:
-                    raise OSError(errno.ENOSPC, "not enough for all of it")  # So take none of it.
+                    raise OSError(errno.ENOSPC, "not enough for all of it")  # Then reserve nothing.
                 if self._size:
                     os.posix_fallocate(file, 0, self._size)
                 os.ftruncate(file, self._size)  # It may have been larger, for a larger journal.
@@ -54,7 +53,6 @@ class Ballast:
         return True
 
     def release(self) -> bool:
-        """Give the room back. Return whether there was any."""
         self.is_held = False
         try:
             self._path.unlink()
@@ -63,13 +61,10 @@ class Ballast:
         return self._size > 0
 
     def left(self, size: int) -> float:
-        """Return what share of the room would be free, had the tables taken in so many bytes.
-
-        Twice: in their log, and then in their file.
-        """
+        """Count the bytes twice: the tables write them to their log, and then to their file."""
         return (self.free_bytes() - 2 * size) / max(1, self._size)
 
     def free_bytes(self) -> int:
-        """Return how much room there is beside it."""
+        """Return the free space of the disk in bytes."""
         disk = os.statvfs(self._path.parent)
         return disk.f_bavail * disk.f_frsize

@@ -1,7 +1,7 @@
-"""Versions at levels 1 and 2 in the file: written, read and listed. See `store.py` for the words.
+"""Versions at levels 1 and 2 in the file: written, read and listed.
 
-One table in the order of arrival, so that what came since a number is one stretch of the file,
-and an index by link. Three narrow indexes that leave out most rows serve listings and the sweep.
+One table in the order of arrival, so that all versions after a number are adjacent in the file, and
+an index by link. Three partial indexes, which leave out most rows, serve listings and the sweep.
 """
 
 import sqlite3
@@ -129,7 +129,7 @@ def write(connection: sqlite3.Connection, wanted: BranchWrite) -> None:
 
 
 def answer(connection: sqlite3.Connection, query: BranchQuery | Expired) -> list[Row] | None:
-    """Return the result of a query, None when a row is not what was written."""
+    """Return the result of a query, None when a row is damaged."""
     match query:
         case Heads(slot, link):
             return _rows(connection.execute(_HEADS, (slot, link)))
@@ -147,7 +147,7 @@ def answer(connection: sqlite3.Connection, query: BranchQuery | Expired) -> list
 def recovered(
     connection: sqlite3.Connection,
 ) -> tuple[int, int, dict[str, tuple[int, int]] | None]:
-    """Return the last number of arrival, the links in conflict, and the cursors (None: damaged)."""
+    """Return the last arrival number, the links in conflict, and the cursors (None: damaged)."""
     (arrived,) = connection.execute(_ARRIVED).fetchone()
     (in_conflict,) = connection.execute(_IN_CONFLICT).fetchone()
     found = [packing.cursor_of(columns) for columns in connection.execute(_CURSORS)]

@@ -1,8 +1,8 @@
 """One SQLite file of a node: its lock, its threads, and no write after a failure.
 
 A lock file keeps a second process away. The first thread writes, the others read; each has a
-connection of its own (`database_threads.py`). After any failure but a full disk all further writes
-are refused (see `transactions.py` for why), and the process ends.
+connection of its own (`database_threads.py`). After any failure but a full disk the store refuses
+all writes (`transactions.py` says why), and the process ends.
 """
 
 import errno
@@ -27,7 +27,7 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
 class FileWriter(Protocol[W_contra]):
-    """What writes to the file, in the writer's thread."""
+    """The writer of the file, which runs in the writer's thread."""
 
     def commit(self, writes: Sequence[W_contra]) -> None:
         """Return once all of `writes` would survive a power cut. Raises DiskFull, StoreBroken."""
@@ -37,26 +37,26 @@ class FileWriter(Protocol[W_contra]):
 
 
 class FileThreads(Protocol):
-    """What follows a journal: a `Database`, to those who see no more of it."""
+    """The part of a `Database` that the journal uses."""
 
     async def run(self, role: str, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what `job` returns for the connection of a thread."""
+        """Return the result of `job` on the connection of a thread."""
 
     def refuse(self, error: StoreBroken) -> None:
-        """Write nothing any more."""
+        """Refuse all writes from now on."""
 
 
 class Database(Generic[W]):
-    """The file `path`; beside it lie its log, the log's index and the lock."""
+    """The file `path`, with its log, the log's index and the lock next to it."""
 
     def __init__(
         self, path: str | Path, cache_kib: Mapping[str, int], synchronous: Synchronous
     ) -> None:
         """Do nothing yet.
 
-        cache_kib: thread -> pages of SQLite's own, in KiB; the writer's first.
-        synchronous: FULL, or for measurements only NORMAL (a power cut loses the newest batches,
-        so promises too) and OFF.
+        cache_kib: thread -> its SQLite page cache in KiB; the writer's first. synchronous: FULL.
+        For measurements only: NORMAL (a power cut loses the newest batches, promises included) or
+        OFF.
         """
         assert synchronous in {"FULL", "NORMAL", "OFF"}
         assert next(iter(cache_kib)) == WRITER
@@ -73,10 +73,11 @@ class Database(Generic[W]):
     async def opening(
         self, prepare: Callable[[sqlite3.Connection], FileWriter[W]]
     ) -> AsyncIterator[None]:
-        """Open or create the file; it stays open unless what is done meanwhile fails.
+        """Open or create the file. It stays open unless the body of the context fails.
 
-        prepare: makes the file what it should be, before anybody reads it. Raises StoreBroken when
-        another process has it, it is not ours, or cannot be read, and DiskFull without room.
+        prepare: runs before any reader, to create or upgrade the tables. Raises StoreBroken when
+        another process has the file, it belongs to another program or cannot be read, and DiskFull
+        without room.
         """
         assert not self.threads, "open already"
         try:
@@ -107,7 +108,6 @@ class Database(Generic[W]):
         await thread.run(job)
 
     async def run(self, role: str, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what `job` returns for the connection of a thread."""
         assert role in self.threads, "not open"
         return await self.threads[role].run(job)
 
@@ -118,7 +118,7 @@ class Database(Generic[W]):
         await self.run(WRITER, partial(self._commit, writes))
 
     def _commit(self, writes: Sequence[W], _: sqlite3.Connection) -> None:
-        """Run in the writer's thread, so that a failure counts even if nobody waits any more."""
+        """Run in the writer's thread, so that a failure counts even if the caller was cancelled."""
         if self._broken is not None:
             raise StoreBroken(self._broken)
         assert self._writer is not None
@@ -129,11 +129,11 @@ class Database(Generic[W]):
             raise
 
     def before_closing(self, callback: Callable[[], Awaitable[None]]) -> None:
-        """Have something done while the threads are still there, when the file is closed."""
+        """Call `callback` at `close`, while the threads are still running."""
         self._stack.push_async_callback(callback)
 
     def refuse(self, error: StoreBroken) -> None:
-        """Write nothing any more, since something else that belongs to the file has failed."""
+        """Refuse all writes, since the journal of the file has failed."""
         self._broken = str(error)
 
     async def size_bytes(self) -> int:
@@ -142,7 +142,7 @@ class Database(Generic[W]):
         return sum(file.stat().st_size for file in files if file.exists())
 
     async def close(self) -> None:
-        """Finish what is under way and give everything back, the lock last."""
+        """Finish the operations under way and release everything, the lock last."""
         stack, self._stack = self._stack, AsyncExitStack()
         try:
             await stack.aclose()
@@ -150,7 +150,7 @@ class Database(Generic[W]):
             self.threads, self._writer = {}, None
 
     async def _copy_back(self) -> None:
-        """Copy the log into the file, while an error can still be seen."""
+        """Copy the log into the file, while an error can still be reported."""
         writer = self._writer
         if writer is not None and self._broken is None:
             await self.run(WRITER, lambda _: writer.copy_back("PASSIVE"))

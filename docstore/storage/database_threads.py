@@ -1,9 +1,9 @@
 """Connections to SQLite on threads of their own, for the stores that are one file each.
 
-Every call costs one hop to a thread and back, however many statements it needs: a hop costs
-about as much as ten point reads. aiosqlite owns the threads and has a call for each statement,
-but none for "run this function"; so our connections are a subclass of sqlite3.Connection whose
-`commit` runs the function that waits for it, and one `commit` of aiosqlite is one hop.
+Every call costs one hop to a thread and back, about as much as ten point reads, however many
+statements it needs. aiosqlite owns the threads. It has a call for each statement, but none that
+runs a function. So a subclass of sqlite3.Connection has a `commit` that runs the next function in
+its queue, and one `commit` of aiosqlite is one hop.
 """
 
 import fcntl
@@ -32,14 +32,14 @@ PRAGMAS = (
     "journal_size_limit = 67108864",
     "mmap_size = 0",  # An error of the disk in mapped memory is a SIGBUS, not an error code.
     "temp_store = MEMORY",
-    "secure_delete = OFF",  # Debian's builds write each page that goes once more, full of zeros.
+    "secure_delete = OFF",  # Debian's builds else overwrite each freed page with zeros.
 )
 
 
 def configure(
     connection: sqlite3.Connection, cache_kib: int, synchronous: Synchronous, *, writes: bool
 ) -> None:
-    """Make a new connection ready for work."""
+    """Set the pragmas of a new connection."""
     for pragma in PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
     connection.execute(f"PRAGMA cache_size = -{cache_kib}")
@@ -49,10 +49,11 @@ def configure(
 
 
 def locked(path: Path) -> int:
-    """Return a descriptor that holds the lock of the store, until it is closed.
+    """Return a descriptor that holds the lock of the store until it is closed.
 
-    Then creates the file, for its owner's eyes only; SQLite gives its log the same mode. In this
-    order: closing any descriptor of the file would end the locks that SQLite itself holds on it.
+    Also creates the file, readable by its owner only; SQLite gives its log the same mode. The lock
+    comes first: closing any descriptor of the file would release the locks that SQLite itself holds
+    on it.
     """
     lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -78,7 +79,7 @@ _Job = Callable[[sqlite3.Connection], None]
 
 
 class _Connection(sqlite3.Connection):
-    """A connection whose `commit` runs the next job that waits for it, in its thread."""
+    """A connection whose `commit` runs the next job of its queue, in its thread."""
 
     def __init__(self, jobs: deque[_Job], *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -92,7 +93,7 @@ class _Connection(sqlite3.Connection):
 
 
 class DatabaseThread:
-    """One connection on one thread; what is asked of it is done in order, one hop each."""
+    """One connection on one thread; it runs jobs in order, one hop each."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -104,20 +105,20 @@ class DatabaseThread:
         self._connection = await aiosqlite.connect(
             self._path,
             factory=partial(_Connection, self._jobs),
-            isolation_level=None,  # We say BEGIN ourselves.
-            timeout=5.0,  # An operator may look into the file with a tool.
+            isolation_level=None,  # `transactions.py` executes BEGIN.
+            timeout=5.0,  # An operator may read the file with a tool.
         )
 
     async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what `job` returns for the connection; it is done even if we are cancelled."""
+        """Return the result of `job`. The job runs even if the caller is cancelled."""
         assert self._connection is not None
         results: list[T] = []
-        # No await between these two: the jobs and the hops to them stay in step.
+        # No await between these two, so that each hop runs its own job.
         self._jobs.append(lambda connection: results.append(job(connection)))
         await self._connection.commit()
         return results[0]
 
     async def close(self) -> None:
-        """Finish what is under way and end the thread."""
+        """Finish the job under way and end the thread."""
         if self._connection is not None:
             await self._connection.close()

@@ -1,8 +1,8 @@
 """The files of a journal in a directory of the file system (`ring.py` has the contract).
 
-A file is written full of zeros when it is made, and from then on only overwritten: a write then
-changes nothing that the file system keeps of the file, neither its length nor its blocks, and is
-one trip to the disk. Blocks that are only reserved (fallocate) would be converted at each write.
+A new file is written full of zeros, and only overwritten from then on. So a write changes neither
+the length nor the blocks of the file, and costs one trip to the disk. Blocks that are only reserved
+(fallocate) would be converted at each write.
 """
 
 import contextlib
@@ -13,37 +13,36 @@ from pathlib import Path
 
 _ZEROS = bytes(1 << 20)
 _DURABLY = getattr(os, "RWF_DSYNC", 0)
-"""A write that is its own sync; 0 where the system has none."""
+"""Flag of a write that is its own sync; 0 where the system has none."""
 _UNKNOWN = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
-"""How file systems say that they do not know it."""
+"""Error numbers of file systems that do not support the flag."""
 
 
 class DiskFiles:
-    """`Files` in the directory `path`, which is created for its owner's eyes only."""
+    """`Files` in the directory `path`, which only its owner can read."""
 
     def __init__(self, path: Path) -> None:
-        """Open the directory. Raises OSError."""
+        """Create or open the directory. Raises OSError."""
         path.mkdir(mode=0o700, exist_ok=True)
-        _sync_directory(path.parent)  # Whoever made it may have been killed before he did this.
+        _sync_directory(path.parent)  # A process that was killed may have created it without.
         self._path = path
         self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._open: dict[str, int] = {}
         self._is_durably_known = bool(_DURABLY)
 
     def names(self) -> list[str]:
-        """Return the names of the files that are there, in no order, and of nothing else.
+        """Return the names of the journal's files, in no order.
 
-        A directory that is a disk of its own has a `lost+found`.
+        A directory that is a disk of its own also has a `lost+found`.
         """
         names = [file.name for file in self._path.iterdir()]
         return [name for name in names if name.isascii() and name.isdecimal()]
 
     def create(self, name: str, size: int) -> None:
-        """Make a file of `size` bytes, all zero, of whatever was there under that name."""
         try:
             self._create(name, size)
         except OSError:
-            self.remove(name)  # Else it would keep what room there was, and be of no use.
+            self.remove(name)  # An incomplete file would take the rest of the room for nothing.
             raise
 
     def _create(self, name: str, size: int) -> None:
@@ -52,20 +51,18 @@ class DiskFiles:
         file = os.open(name, flags, 0o600, dir_fd=self._directory)
         self._open[name] = file
         offset = 0
-        while offset < size:  # A write is short where the room ends, and the next one says why.
+        while offset < size:  # A write is short where the room ends; the next one raises.
             offset += os.pwrite(file, memoryview(_ZEROS)[: size - offset], offset)
         os.fsync(file)
         os.fsync(self._directory)
 
     def remove(self, name: str) -> None:
-        """Remove a file; a power cut does not bring it back once this returns."""
         self._forget(name)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self._directory)
         os.fsync(self._directory)
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        """Return a stretch of a file; less of it where the file ends."""
         parts: list[bytes] = []
         while length > 0:
             part = os.pread(self._file(name), length, offset)
@@ -76,7 +73,6 @@ class DiskFiles:
         return b"".join(parts)
 
     def write(self, name: str, offset: int, parts: Sequence[bytes]) -> None:
-        """Overwrite a stretch with parts that follow each other: durable when this returns."""
         file, length = self._file(name), sum(map(len, parts))
         if self._is_durably_known:
             try:
@@ -91,13 +87,11 @@ class DiskFiles:
         os.fdatasync(file)
 
     def sync(self) -> None:
-        """Make durable what anybody ever wrote here, names as well."""
         for name in self.names():
             os.fsync(self._file(name))
         os.fsync(self._directory)
 
     def close(self) -> None:
-        """Give everything back. Safe to call twice."""
         for name in list(self._open):
             self._forget(name)
         if self._directory >= 0:

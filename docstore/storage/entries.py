@@ -1,8 +1,8 @@
-"""What a commit wrote as the body of its entry in the journal, and back.
+"""The body of a journal entry: the writes of one commit, packed.
 
-One list for each write: a number for its kind, then its fields in their order. Rows lie as the
-tuples they are, records of slots as the columns of their table. An entry is read at a start only,
-and its checksum and stamp have vouched for it by then.
+One list for each write: the number of its kind, then its fields in order. Rows are packed as
+tuples, records of slots as the columns of their table. Only a start reads entries, after it has
+verified their checksums and stamps.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,11 +28,10 @@ from docstore.storage.store import (
 )
 
 EMPTY: bytes = msgpack.packb([])
-"""The body of an entry without writes, which is there to follow another."""
+"""Body of an entry without writes, which marks the entry before it as complete."""
 
 
 def packed(writes: Sequence[Write]) -> bytes:
-    """Return `writes` as bytes."""
     body: bytes = msgpack.packb([_fields(write) for write in writes])
     return body
 
@@ -68,12 +67,12 @@ def _fields(write: Write) -> tuple[Any, ...]:
 
 
 def unpacked(body: bytes) -> list[Write]:
-    """Return what was written. Raises StoreDamaged when it cannot be understood."""
+    """Return the writes of an entry. Raises StoreDamaged when it cannot be decoded."""
     try:
         entries = msgpack.unpackb(body, use_list=False)
         return [_WRITES[kind](*fields) for kind, *fields in entries]
     except (IndexError, TypeError, ValueError) as error:
-        raise StoreDamaged(f"an entry of the journal cannot be understood: {error}") from error
+        raise StoreDamaged(f"an entry of the journal cannot be decoded: {error}") from error
 
 
 def _rows(rows: Sequence[tuple[Any, ...]]) -> list[Row]:
@@ -101,4 +100,4 @@ _WRITES: list[Callable[..., Write]] = [
     Prune,
     SaveCursor,
 ]
-"""By the number of their kind."""
+"""Constructors of the writes, by the number of their kind."""
