@@ -54,7 +54,8 @@ PARTS = tuple(
     gossip/agent.py gossip/audience.py gossip/clock.py gossip/exchange.py gossip/joining.py
     gossip/security/rotation.py gossip/snapshot.py gossip/subscription.py gossip/transport.py
     gossip/__main__.py docstore/__main__.py docstore/model/tokens.py
-    docstore/storage/database.py docstore/storage/disk_files.py docstore/storage/journalling.py
+    docstore/storage/database.py docstore/storage/disk_files.py docstore/storage/follow_jobs.py
+    docstore/storage/journalling.py
     docstore/storage/database_threads.py docstore/storage/journal_thread.py
     docstore/storage/overlaid.py docstore/storage/retry_while_full.py
     docstore/storage/sqlite.py docstore/storage/streams_sqlite.py

@@ -13,7 +13,6 @@ LARGER = {
     "docstore/config.py::Config": (3, 44),
     "docstore/documents/eventual/spread.py::Spreader": (29, 8),
     "docstore/documents/view.py::GroupView": (27, 4),
-    "docstore/storage/journalling.py::Journalling": (29, 22),
     "gossip/agent.py::Agent": (24, 19),
     "gossip/config.py::Config": (5, 36),
 }

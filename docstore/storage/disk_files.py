@@ -24,7 +24,7 @@ class DiskFiles:
     def __init__(self, path: Path) -> None:
         """Create or open the directory. Raises OSError."""
         path.mkdir(mode=0o700, exist_ok=True)
-        _sync_directory(path.parent)  # A process that was killed may have created it without.
+        _sync_directory(path.parent)  # A killed process may not have done it.
         self._path = path
         self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._open: dict[str, int] = {}

@@ -181,9 +181,9 @@ def _run_or_forget(self: Journalled, batch: Batch) -> None:
 
 async def _apply_or_forget(self: Journalling, batch: Batch) -> None:
     with suppress(DiskFull):
-        await self._run(batch)
+        await self._jobs.apply(batch)
     self.backlog.followed(batch, self._loop.time())
-    self._pass_waiting()
+    self._waits.resolve(self.overlay.followed)
 
 
 def _say_nothing(self: Journalling, error: BaseException, *, is_told: bool = False) -> None:

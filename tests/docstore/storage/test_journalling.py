@@ -214,7 +214,7 @@ async def test_a_store_without_room_can_be_closed(
         await store.commit([FIRST])
         await becomes(lambda: store._journal.is_full)
         reader = asyncio.create_task(store.recover())
-        await becomes(lambda: store._journal._waiting)
+        await becomes(lambda: store._journal._waits)
         await asyncio.wait_for(store.close(), WAIT_S)
         with pytest.raises(StoreBroken, match="no room"):
             await asyncio.wait_for(reader, WAIT_S)
