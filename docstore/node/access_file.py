@@ -31,7 +31,6 @@ class AccessFile:
         self.authenticator = Authenticator(self._rules)
 
     async def watch(self) -> None:
-        """Check the file until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             self.look()

@@ -52,7 +52,6 @@ def _loaded(name: str) -> Service:
 
 
 def _faults(service: Service) -> Iterator[str]:
-    """Yield the faults of a service."""
     if not isinstance(getattr(service, "path", None), str):
         yield "path is missing; set it to that of its factory, such as /accounts"
     if not set(service.methods) <= set(METHODS):

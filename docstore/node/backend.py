@@ -48,7 +48,6 @@ class NodeBackend:
         self.node_pages = NodePages(parts.rpc, self._members, self._own_page)
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
-        """Carry an operation to its owner."""
         if operation.link.startswith(DECLARATIONS) and not operation.is_read:
             return asyncio.ensure_future(self._declare(operation, timeout_s))
         return self._gate.submit(operation, timeout_s)
@@ -148,7 +147,6 @@ class NodeBackend:
         return running.resync.last_of(above) if name == "synchronization" else None
 
     def management(self) -> Any:
-        """Return the page of this node."""
         page: dict[str, Any] = {
             "documentSelfLink": "/core/management",
             "kind": "NodeState",
@@ -198,7 +196,6 @@ class NodeBackend:
         return self.inside().status.node_group()
 
     def group_available(self) -> bool:
-        """Say whether a majority is connected and the view has converged."""
         running = self._gate.running
         return running is not None and running.status.group_available()
 
@@ -245,7 +242,6 @@ class NodeBackend:
 
     @property
     def callbacks(self) -> Caller:
-        """Return the caller of subscriptions' receivers."""
         caller = self._parts.caller
         if caller is None:
             raise CallbackRefused("callback: not allowed, since callback_hosts is not set")

@@ -37,11 +37,9 @@ class Gate:
         self._leaving = True
 
     def close(self) -> None:
-        """Answer new requests 503."""
         self._leaving = self._closed = True
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
-        """Carry an operation to its owner."""
         if self.running is None or self._closed:
             future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
             future.set_result(self._not_ready())
@@ -51,7 +49,6 @@ class Gate:
     def submit_batch(
         self, operations: Sequence[Operation], timeout_s: float
     ) -> "asyncio.Future[list[Answer]]":
-        """Carry the operations of one request to their owners."""
         if self.running is None or self._closed or not operations:
             future: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
             future.set_result([self._not_ready() for _ in operations])

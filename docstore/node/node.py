@@ -164,7 +164,6 @@ class Node:
         return Access(watched.authenticator, is_anonymous=self.config.anonymous_versions)
 
     def _token(self) -> Token:
-        """Return the token that this node shows to others. Raises BadConfig."""
         token = token_in(self.config.token_file)
         try:
             with_token(None, token)  # An unusable token would only show in other nodes' 401.
@@ -222,7 +221,6 @@ class Node:
         return self.parts.founding.why_not()
 
     async def _join_group(self, recovered: Recovered) -> None:
-        """Wait until the group is known, then take part in it."""
         parts = self.parts
         try:
             if self.config.join:
@@ -254,7 +252,6 @@ class Node:
     # Stop
 
     def drain(self) -> None:
-        """Begin to stop: give all slots and partitions away first."""
         self._begin_to_stop()
         if self.gate.running is not None:
             self.gate.running.drain()

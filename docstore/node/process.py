@@ -49,7 +49,6 @@ async def _main(config: Config) -> int:
 
 
 async def _announce(node: Node) -> None:
-    """Print one line with the address as soon as the node can serve."""
     while not node.gate.ready()[0]:  # noqa: ASYNC110 - readiness has many causes, and is met once
         await asyncio.sleep(POLL_S)
     _say(f"docstore {node.parts.node_id} serves at {node.config.url}", sys.stdout)

@@ -47,7 +47,6 @@ def tell_lost_records(path: Path, boots: int, found: StreamsRecovered) -> None:
 
 
 def refuse_damaged(data: Path) -> None:
-    """Raise StoreDamaged if the note is there."""
     path = data / NOTE
     if path.exists():
         why = path.read_text("utf-8", "replace").strip()

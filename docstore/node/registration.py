@@ -54,7 +54,6 @@ class ServiceRegistration:
         self._task: asyncio.Task[None] | None = None
 
     def why_not(self) -> str:
-        """Name the services that are not declared, and why; "" if all are."""
         return "; ".join(f"service {path}: {why}" for path, why in self._waiting.items())
 
     def start(self) -> None:

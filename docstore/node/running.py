@@ -129,7 +129,6 @@ class RunningNode:
         self.group.use(configuration)
 
     def _publish(self, row: Row) -> None:
-        """Pass a decided row to the parts of the node that act on it."""
         if row.link.startswith(f"{FACTORIES}/"):
             self._parts.registry.publish(row)
             return
@@ -157,7 +156,6 @@ class RunningNode:
         self._parts.rpc.link_lost(peer)
 
     def drain(self) -> None:
-        """Begin to give all slots and partitions away."""
         if self.deliverer is not None:
             self.deliverer.drain()
         self.stream_backend.end()
@@ -167,7 +165,6 @@ class RunningNode:
 
     @property
     def in_flight(self) -> int:
-        """Return the number of this node's client requests without an answer."""
         return self.driver.in_flight + self.streams.in_flight + self.sessions.in_flight
 
     async def recall(self) -> None:

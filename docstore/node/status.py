@@ -113,7 +113,6 @@ class StatusPages:
     # Pages
 
     def node_group(self) -> Json:
-        """Return members, configuration and quorum."""
         members = self._members()
         page: Json = {
             "documentSelfLink": "/core/node-groups/default",
@@ -203,7 +202,6 @@ class StatusPages:
         }
 
     def metrics(self) -> Mapping[str, float]:
-        """Return the replica's counters and gauges."""
         values = {f"docstore_protocol_{k}_total": float(v) for k, v in self._view.counters.items()}
         for peer, rows in self._view.replication.lag().items():
             values[f'docstore_replication_lag_rows{{peer="{peer}"}}'] = float(rows)
@@ -221,7 +219,6 @@ class StatusPages:
     async def resync(
         self, link: str | None, *, is_factory: bool, timeout_s: float, slots_per_second: float
     ) -> str:
-        """Start a resynchronisation of all slots, a factory, or one document."""
         if link is None or is_factory:
             return self._resync.start(link, range(self._slots), slots_per_second)
         slot = slot_of(link, self._slots)

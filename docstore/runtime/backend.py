@@ -67,7 +67,6 @@ class SessionBackend:
         return kept
 
     async def _keep_alive_once(self, kept: KeptAlive, timeout_s: float) -> None:
-        """Ask each owner once about the leases whose state is unknown."""
         by_owner: defaultdict[str, list[str]] = defaultdict(list)
         for each in kept.unknown:
             by_owner[self._view.owner_of(f"{LEASES}/{each}")].append(each)

@@ -131,7 +131,6 @@ class DiskIO(Generic[W, Q, R]):
         self._driver.broken(error)
 
     def _pass_barriers(self, token: int) -> None:
-        """End the waits for batches up to `token`."""
         waiting, self._barriers = self._barriers, []
         for until, barrier in waiting:
             if until > token:

@@ -90,7 +90,6 @@ class DocumentClient:
             self._feed(Surveyed(token, rows))
 
     async def stop(self) -> None:
-        """Cancel the surveys."""
         for survey in self._surveys:
             survey.cancel()
         await asyncio.gather(*self._surveys, return_exceptions=True)

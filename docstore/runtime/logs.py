@@ -53,7 +53,6 @@ LOG_LEVEL = LogLevel()
 
 
 def set_level(name: str) -> None:
-    """Log lines of this level and above, from now on."""
     LOG_LEVEL.name, LOG_LEVEL.is_debug = name, name == "debug"
     number = logging.getLevelNamesMapping()[name.upper()]
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(number))
@@ -80,7 +79,6 @@ def traced(logger: object, method: str, line: MutableMapping[str, Any]) -> Mappi
 def _named(
     node: str, logger: object, method: str, line: MutableMapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Add the node's id to a line, if it is known."""
     if node:
         line.setdefault("node", node)
     return line

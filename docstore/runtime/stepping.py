@@ -70,8 +70,7 @@ class NoLinks:
         """Fail: this machine sends nothing."""
         raise AssertionError(message)
 
-    def flush(self) -> None:
-        """Do nothing."""
+    def flush(self) -> None: ...
 
 
 class Stepping(Generic[E, F]):
@@ -148,7 +147,6 @@ class Stepping(Generic[E, F]):
         raise AssertionError(effect)
 
     def step(self, event: E) -> Sequence[Shared | F]:
-        """Step the machine, and record the event and the effects."""
         now = clock()
         try:
             effects = self._machine.step(event, now)
@@ -192,15 +190,12 @@ class Stepping(Generic[E, F]):
 
     @property
     def in_flight(self) -> int:
-        """Return the number of this node's client requests without an answer."""
         return self._requests.in_flight
 
     def start(self) -> None:
-        """Begin to tick."""
         self._tick()
 
     def end(self) -> None:
-        """Feed no event any more."""
         self.stopped = True
         if self._ticker is not None:
             self._ticker.cancel()
@@ -234,7 +229,6 @@ class PendingRequests(Generic[T]):
 
     @property
     def in_flight(self) -> int:
-        """Return the number of requests with a client that still waits."""
         return sum(not waiting.done() for waiting in self._waiting.values())
 
     def next_number(self, count: int = 1) -> int:
@@ -285,7 +279,6 @@ class _RequestBatch(Generic[T]):
         self._answers: list[T | None] = [None] * count
 
     def answer(self, number: int, answer: T) -> None:
-        """Keep one answer; the last one completes the batch."""
         self._answers[number - self._first] = answer
         self._missing -= 1
         if not self._missing and not self.all.done():

@@ -126,13 +126,11 @@ class StreamBackend:
 
     @property
     def members(self) -> int:
-        """Return the number of members that hold data."""
         return len(self._view.members)
 
     # Records
 
     async def produce(self, link: str, sent: Sent, timeout_s: float) -> Produced | Problem:
-        """Append records to a partition; return their offsets, or the reason why not."""
         asked = ProduceAsked(
             self._driver.next_request(), link, sent.acks, clock() + timeout_s,
             sent.producer, sent.flags, sent.records, sent.body,
@@ -173,7 +171,6 @@ class StreamBackend:
                 await asyncio.sleep(AGAIN_S)
 
     async def _incarnation(self, link: str, outcome: Records | Problem, deadline: float) -> str:
-        """Return the incarnation that an outcome is of, "" if it is of none."""
         if isinstance(outcome, Records):
             return outcome.incarnation
         if outcome.status not in (410, 416):
@@ -287,7 +284,6 @@ class StreamBackend:
     async def command(
         self, link: str, command: tuple[str, object], timeout_s: float
     ) -> Begun | Problem:
-        """Have a partition's controller begin an operator's command."""
         deadline = clock() + timeout_s
         while True:
             owner = self._view.owner_of(link)
@@ -311,7 +307,6 @@ class StreamBackend:
 
 
 def _plain(outcome: Outcome) -> tuple[Any, ...]:
-    """Return an outcome as plain values, for a frame."""
     match outcome:
         case Records():
             return (

@@ -113,7 +113,6 @@ class Founding:
 
     @property
     def scheme(self) -> str:
-        """Return http or https, for the URLs of the group's nodes."""
         return self._config.tls.scheme
 
     @property
@@ -121,7 +120,6 @@ class Founding:
         return self.current is not None
 
     def others(self) -> dict[str, Address]:
-        """Return the HTTP addresses of the other members, or founders."""
         if self.current is not None:
             return self.current.others(self._me)
         return {each.id: each.address for each in self._founders if each.id != self._me}
@@ -141,7 +139,6 @@ class Founding:
         return {"kind": "AddMemberRequest", "member": member}
 
     def hello(self, peer: str) -> Hello:
-        """Return the opening frame for a peer."""
         packed = self.current.pack() if self.current else b""
         return Hello(
             PROTOCOL, self.cluster_id, self._me, self._recovered.store_id,

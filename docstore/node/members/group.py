@@ -80,7 +80,6 @@ class GroupConfiguration:
         rpc.serve(ChangeGroup, self._change_here)
 
     def start(self) -> None:
-        """Apply the configuration in use."""
         self._links.configuration = self._members.configuration.id
         self.use(self._members.configuration)
         for peer in self._members.peers:
@@ -88,13 +87,11 @@ class GroupConfiguration:
                 self._driver.feed(LinkMade(peer, self._links.protocol_of(peer)))
 
     def stop(self) -> None:
-        """Cancel the planned disconnections."""
         for handle in self._hanging_up.values():
             handle.cancel()
 
     @property
     def has_left(self) -> bool:
-        """Say whether this node is not in the configuration any more."""
         return self._me not in self._members.configuration.names
 
     # Configurations
@@ -192,7 +189,6 @@ class GroupConfiguration:
     # The page
 
     def page(self, members: list[Json]) -> Json:
-        """Return the configuration as the node group's page shows it."""
         configuration = self._members.configuration
         voters = [each.id for each in configuration.members if each.votes]
         page: Json = {
@@ -266,7 +262,6 @@ def _entries(configuration: Configuration, members: list[Json], scheme: str) -> 
 
 
 def _change_of(asked: Mapping[str, Any]) -> Change:
-    """Return the change that a request describes. Raises BadRequest."""
     kind = KINDS.get(str(asked.get("kind")))
     if kind is None:
         raise BadRequest(f"kind must be UpdateQuorumRequest or one of {', '.join(KINDS)}")

@@ -45,7 +45,6 @@ class JoinRequests:
         self._task = asyncio.get_running_loop().create_task(self._ask_all(urls))
 
     def start_by(self, asked: Mapping[str, Any]) -> None:
-        """Begin at an operator's request. Raises BadRequest, Conflict."""
         url = asked.get("memberGroupReference")
         if not isinstance(url, str):
             raise BadRequest("memberGroupReference must be http(s)://HOST:PORT of a member")

@@ -41,11 +41,9 @@ class OverHttp:
     tls: Callable[[], ssl.SSLContext | None] = system_s
 
     def at(self, address: Address, timeout_s: float) -> Client:
-        """Return a client of the node at an address, for `async with`."""
         return self.by(address.url(self.scheme), timeout_s)
 
     def by(self, url: str, timeout_s: float) -> Client:
-        """Return a client of the node with a URL, for `async with`."""
         return Client([url], timeout_s=timeout_s, token=self.token, ssl=self.tls())
 
 
@@ -86,7 +84,6 @@ class Lookup:
         await asyncio.gather(*asking, return_exceptions=True)
 
     async def _ask(self, member: str, address: Address) -> None:
-        """Ask until the member answers."""
         pause_s, pause_s_max = PAUSE_S
         said = ""
         while True:

@@ -68,7 +68,6 @@ class GossipMembership:
         await self._agent.stop()
 
     def look_at(self, address: tuple[str, int]) -> None:
-        """Look for members at one more address."""
         if address not in self._seeds:
             self._seeds.add(address)
             self._agent.add_seed(address)
@@ -96,7 +95,6 @@ class GossipMembership:
         return self._agent.counters
 
     def describe(self) -> list[dict[str, Any]]:
-        """Return the members as the node-group page shows them."""
         return [self._describe(member) for member in self._agent.members()]
 
     @property

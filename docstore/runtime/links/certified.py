@@ -30,7 +30,6 @@ class Certified:
     async def listen(
         self, protocol: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> TlsServer:
-        """Listen for peers. Raises OSError when the port is taken."""
         entrance = Entrance(
             context=self._accepting, protocol=protocol, failed=self._strangers.tell,
             enter=self._enter, leave=self._leave, patience_s=HANDSHAKE_S,
@@ -65,7 +64,6 @@ class Certified:
         return False
 
     def turned_away(self, address: str, why: str) -> None:
-        """Count a connection that is no peer's."""
         self._strangers.tell(address, why)
 
     def failed(self, peer: str, error: OSError) -> None:

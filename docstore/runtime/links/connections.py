@@ -120,7 +120,6 @@ class Inbound(Framed):
         self._links.inbound[self] = None
 
     def hello(self, hello: Hello) -> None:
-        """Admit the peer, or close the connection."""
         if not self._links.is_proved(self, hello.sender):
             self.close()
             return
@@ -142,7 +141,6 @@ class Inbound(Framed):
             self.transport.close()
 
     def frame(self, body: bytearray) -> None:
-        """Hand over the messages, one after the other."""
         if self.peer is None:
             return
         self._heard_at = self._loop.time()
@@ -154,7 +152,6 @@ class Inbound(Framed):
             self._links.of_links(self, of_links)
 
     def say(self, message: OfLinks) -> None:
-        """Answer on this connection."""
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write(pack_frame(0, [message]))
 
@@ -231,7 +228,6 @@ class Outbound(Framed):
             self.unanswered, self.reaches = 0, dict(answer.reaches)
 
     def hang_up(self) -> None:
-        """Close the connection once its buffer is written."""
         if self.transport is not None:
             self.transport.close()
 
@@ -242,7 +238,6 @@ class Outbound(Framed):
             self._write(packed.frame(self._links.configuration, messages))
 
     def say(self, message: OfLinks) -> None:
-        """Write a message to the links at the other end."""
         if self._has_room(1):
             self._write(pack_frame(0, [message]))
 
@@ -262,7 +257,6 @@ class Outbound(Framed):
         self.transport.write(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wake the task that dialled."""
         if isinstance(exc, OSError) and not self.welcomed.done():
             self._links.failed(self.peer, exc)
         if not self.welcomed.done():

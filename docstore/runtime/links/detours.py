@@ -40,7 +40,6 @@ class Detours:
         self._timer = self._loop.call_later(GREETING_S, self._tick)
 
     def stop(self) -> None:
-        """Stop greeting."""
         self._timer.cancel()
 
     def _tick(self) -> None:
@@ -56,7 +55,6 @@ class Detours:
             self.choose(peer)
 
     def greeting(self) -> Greeting:
-        """Return the greeting that is sent on each connection."""
         return Greeting([(peer, each.protocol) for peer, each in self._answering().items()])
 
     def _answering(self) -> Mapping[str, Outbound]:
@@ -74,7 +72,6 @@ class Detours:
         return None
 
     def broken(self, connection: "Outbound") -> None:
-        """Note that a connection of ours has closed."""
         if connection.unanswered <= UNANSWERED_MAX:
             self._broken[connection.peer] = self._loop.time()
         self.choose(connection.peer)
@@ -101,7 +98,6 @@ class Detours:
     # As the relay, and as the receiver
 
     def said(self, connection: Inbound, message: OfLinks) -> None:
-        """Handle a peer's message to the links themselves."""
         if isinstance(message, Greeting):
             connection.say(self.greeting())
         elif not message.source:

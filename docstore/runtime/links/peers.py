@@ -69,7 +69,6 @@ class PeerLinks:
         self._server: asyncio.Server | TlsServer | None = None
 
     async def start(self, host: str, port: int) -> None:
-        """Listen for peers. Raises OSError when the port is taken."""
         if self._certified is not None:
             self._server = await self._certified.listen(lambda: Inbound(self), host, port)
             return
@@ -85,7 +84,6 @@ class PeerLinks:
         self._wake[peer].set()
 
     def disconnect(self, peer: str) -> None:
-        """Stop dialling a node, and close the connection to it."""
         self._addresses.pop(peer, None)
         self._wake.pop(peer, None)
         task = self._dialling.pop(peer, None)
@@ -99,7 +97,6 @@ class PeerLinks:
             outbound.hang_up()
 
     def send(self, peer: str, message: Message) -> None:
-        """Queue a message for the frame of this turn, or drop it."""
         way = self.ways.get(peer)
         if way is None:
             self.counters["messages_unsent"] += 1
@@ -108,27 +105,23 @@ class PeerLinks:
         self._full[way] = None
 
     def deliver(self, peer: str, configuration: int, messages: Sequence[Message | OfLinks]) -> None:
-        """Hand a peer's messages to the node, one after the other."""
         received = self.events.received
         for message in cast(Sequence[Message], messages):
             received(peer, message, configuration)
 
     def flush(self) -> None:
-        """Write the frames of this turn."""
         packed = Packed()
         for way in self._full:
             way.flush(packed)
         self._full.clear()
 
     def is_linked(self, peer: str) -> bool:
-        """Say whether messages to a peer have a path."""
         return peer in self.ways
 
     def dialled(self) -> Collection[str]:
         return self._addresses.keys()
 
     def protocol_of(self, peer: str) -> int:
-        """Return the protocol of the path to a linked peer."""
         return self.ways[peer].protocol
 
     def end_before(self, protocol: int) -> None:
@@ -169,7 +162,6 @@ class PeerLinks:
             log.warning("peer speaks no protocol of ours", peer=peer, protocol=protocol)
 
     def silenced(self, peer: str) -> None:
-        """Note that the last connection from a peer has broken."""
         self.events.lost(peer)
         if peer in self.ways:
             self.events.linked(peer)

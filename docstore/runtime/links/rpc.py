@@ -39,7 +39,6 @@ class Rpc:
         self._served[kind.name] = (kind, handler)
 
     def reaches(self, peer: str) -> bool:
-        """Say whether a node can be called now."""
         return peer == self._me or self._links.is_linked(peer)
 
     async def call(self, peer: str, request: Request[R], timeout_s: float) -> R:
@@ -85,7 +84,6 @@ class Rpc:
         task.add_done_callback(self._tasks.discard)
 
     def told(self, message: Told) -> None:
-        """Complete a call of ours with its answer."""
         _, future = self._open.get(message.id, ("", None))
         if future is None or future.done():
             return
@@ -95,13 +93,11 @@ class Rpc:
             future.set_exception(Unavailable(str(message.result)))
 
     def link_lost(self, peer: str) -> None:
-        """Fail the calls to a node whose connection broke."""
         for asked, future in self._open.values():
             if asked == peer and not future.done():
                 future.set_exception(Unavailable(f"the connection to node {peer} broke"))
 
     async def stop(self) -> None:
-        """Cancel the calls that are being served."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -77,7 +77,6 @@ class TlsServer:
             task.cancel()
 
     async def wait_closed(self) -> None:
-        """Return once no handshake is under way."""
         await asyncio.gather(*self._greeted, return_exceptions=True)
 
     def _accept(self, listening: socket.socket) -> None:
@@ -108,7 +107,6 @@ class TlsServer:
             self._loop.add_reader(listening, self._accept, listening)
 
     async def _greet(self, connection: socket.socket, address: str) -> None:
-        """Do the handshake, and hand the connection over."""
         entrance = self._entrance
         failures: list[ssl.SSLError] = []
         FAILURES.set(failures)  # The context is this task's own.

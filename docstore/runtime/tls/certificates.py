@@ -30,7 +30,6 @@ class NodeIdentity(NamedTuple):
 
 
 def identities(uris: Iterable[str]) -> frozenset[NodeIdentity]:
-    """Return the nodes that are named among some URIs."""
     parts = [uri.rpartition(NODE) for uri in uris]
     return frozenset(
         NodeIdentity(group, node)
@@ -58,7 +57,6 @@ class Certificate:
 
 
 def day(moment: datetime) -> str:
-    """Return a moment as text for people."""
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
@@ -118,7 +116,6 @@ class Revocations:
 
 
 def _serial(text: str) -> int:
-    """Parse a hexadecimal number. Raises ValueError."""
     digits = text.replace(":", "")
     if not set(digits) <= set("0123456789abcdefABCDEFxX"):
         raise ValueError(text)

@@ -61,7 +61,6 @@ class Contexts:
 
 
 def contexts_of(files: TlsFiles) -> Contexts:
-    """Make the contexts from the files. Raises BadConfig."""
     clients = accepting = dialling = asking = None
     if files.clients is not None:
         clients = _serving(files.clients, ssl.TLSVersion.TLSv1_2)

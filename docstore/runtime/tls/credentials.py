@@ -169,7 +169,6 @@ class Credentials:
             )
 
     async def watch(self) -> None:
-        """Reload whenever a file has changed, until cancelled."""
         before = self._seen
         while True:
             await asyncio.sleep(LOOK_S)
@@ -193,7 +192,6 @@ class Credentials:
         return states
 
     def _warn(self) -> None:
-        """Log certificates that expire soon, and secrets that others may read."""
         ends, self._warned = self._loaded.ends, datetime.now(UTC)
         if ends - self._warned < SOON:
             is_over = ends <= self._warned
@@ -206,7 +204,6 @@ class Credentials:
 
 
 def _load(files: TlsFiles, me: str) -> LoadedFiles:
-    """Read all files. Raises BadConfig."""
     own: dict[str, Certificate] = {}
     now = datetime.now(UTC)
     for pair in (files.clients, files.peers):

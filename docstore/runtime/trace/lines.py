@@ -48,7 +48,6 @@ NOTHING = TraceFilter()
 
 
 def facts_of(brief: Brief) -> dict[str, Any]:
-    """Return the single values of a brief, by name."""
     kind, facts, _ = brief
     values = (facts,) if len(kind.facts) == 1 else facts
     return dict(zip(kind.facts, values, strict=False))
@@ -65,12 +64,10 @@ def items_of(brief: Brief) -> Iterator[dict[str, Any]]:
 
 
 def is_about(step: Step, about: TraceFilter) -> bool:
-    """Say whether a step passes the filter."""
     return any(_is_kept_about(each, about) for each in (step.event, *step.effects))
 
 
 def traces_of(step: Step) -> list[str]:
-    """Return the trace ids of the requests in a step."""
     found: dict[str, None] = {}
     for _, brief in (step.event, *step.effects):
         for named in (facts_of(brief), *items_of(brief)):
@@ -107,7 +104,6 @@ def effects_of(step: Step, about: TraceFilter = NOTHING) -> list[str]:
 
 
 def line(step: Step, about: TraceFilter = NOTHING) -> str:
-    """Return a step as one line, without its time."""
     effects = "; ".join(effects_of(step, about))
     return said(step.event, "from", about) + (f" => {effects}" if effects else "")
 

@@ -210,15 +210,12 @@ _state = itemgetter(12)
 
 
 def bytes_of_rows(rows: Iterable[Row]) -> int:
-    """Return the size of the documents in rows."""
     return sum(map(len, map(_state, rows)))
 
 
 def bytes_of(writes: Iterable[Write]) -> int:
-    """Return the size of the documents in writes."""
     return sum(bytes_of_rows(each.rows) for each in writes if type(each) is Append)
 
 
 def bytes_read(results: Iterable[Result]) -> int:
-    """Return the size of the documents in query results."""
     return sum(bytes_of_rows(each) for each in results if type(each) is list)

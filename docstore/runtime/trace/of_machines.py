@@ -33,7 +33,6 @@ def _ask(effect: effects.Ask) -> Brief:
 
 
 def answers(name: str) -> Shape:
-    """Return the shape of query results: their tokens."""
     return items(name, OCCASION, "answers", "token", of=itemgetter(slice(0, 1)))
 
 

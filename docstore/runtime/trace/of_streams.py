@@ -138,12 +138,10 @@ TABLE: Table = {
 
 
 def bytes_of(writes: Iterable[PartitionWrite]) -> int:
-    """Return the size of the batches in writes."""
     found = (each.batches for each in writes if type(each) is AppendBatches)
     return sum(len(batch) for batches in found for _, batch in batches)
 
 
 def bytes_found(results: Iterable[PartitionResult]) -> int:
-    """Return the size of the batches in query results."""
     found = (each for result in results if isinstance(result, list) for each in result)
     return sum(len(each) for each in found if isinstance(each, bytes))

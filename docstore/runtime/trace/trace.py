@@ -40,7 +40,6 @@ class Trace:
             yield name, step
 
     def dump(self, say: Callable[..., Any], why: str) -> None:
-        """Log the last steps of all machines."""
         dump(say, why, self.recorders.values())
 
 
