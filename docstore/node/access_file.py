@@ -13,6 +13,7 @@ import structlog
 from docstore.access.authenticator import Authenticator
 from docstore.access.rules import Rules, refuse_lockout, rules_of
 from docstore.errors import BadConfig
+from docstore.runtime.tls.credentials import file_states
 
 LOOK_S = 0.5
 """Seconds between two checks: a token removed from the file is rejected two checks later."""
@@ -26,7 +27,7 @@ class AccessFile:
     def __init__(self, path: Path) -> None:
         """Raises BadConfig."""
         self._path = path
-        self._seen = self._before = _mark(path)
+        self._seen = self._before = file_states([path])
         self._rules = _read(path)
         self.authenticator = Authenticator(self._rules)
 
@@ -37,7 +38,7 @@ class AccessFile:
 
     def look(self) -> None:
         """Read the file again if it has changed, but not since the last check."""
-        mark = _mark(self._path)
+        mark = file_states([self._path])
         is_written, self._before = mark == self._before, mark
         if mark == self._seen or not is_written:
             return
@@ -52,15 +53,6 @@ class AccessFile:
         self._rules = rules
         self.authenticator.use(rules)
         log.info("the access file was read", users=len(rules.users), keys=len(rules.keys))
-
-
-def _mark(path: Path) -> tuple[int, ...]:
-    """Return a tuple that differs once the file was written or replaced; () for no file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _read(path: Path) -> Rules:

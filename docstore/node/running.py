@@ -36,7 +36,7 @@ from docstore.reads.scans.queries import GroupQueries
 from docstore.reads.scans.scanner import Scans
 from docstore.reads.scans.searches import Searches
 from docstore.runtime.backend import SessionBackend
-from docstore.runtime.document_client import GroupDocuments
+from docstore.runtime.document_client import DocumentClient
 from docstore.runtime.driver import Driver
 from docstore.runtime.sessions_driver import SessionsDriver
 from docstore.runtime.stepping import clock
@@ -73,7 +73,7 @@ class RunningNode:
             publish=self._publish, reconfigured=self._reconfigured, broken=broken,
         )  # fmt: skip
         view = driver.view.members
-        documents = GroupDocuments(driver.submit, store, view, STREAMS)
+        documents = DocumentClient(driver.submit, store, view, STREAMS, broken=broken)
         self.streams = StreamsDriver(
             _partitions(parts, recovered, view), parts.streams, parts.links,
             documents=documents, broken=broken,
@@ -225,10 +225,8 @@ def _sessions(
 ) -> SessionsDriver:
     life = f"{parts.node_id}/{recovered.store_id}/{recovered.boot}/sessions"
     machine = Sessions(parts.node_id, view=view, rng=random.Random(life), now=clock())
-    documents = GroupDocuments(driver.submit, parts.store, view, *machine.paths)
-    return SessionsDriver(
-        machine, parts.links, documents=documents, read_index=driver.read_index, broken=broken
-    )
+    documents = DocumentClient(driver.submit, parts.store, view, *machine.paths, broken=broken)
+    return SessionsDriver(machine, parts.links, documents=documents, read_index=driver.read_index)
 
 
 def _partitions(parts: Parts, recovered: Recovered, view: GroupView) -> Partitions:

@@ -17,8 +17,15 @@ from docstore.model.operation import Answer, Operation
 from docstore.storage.store import Store
 
 
-class GroupDocuments:
-    """The documents that a machine works with, in the group around this node."""
+class DocumentClient:
+    """Carries out the operations and surveys of a machine.
+
+    Requests leave, and answers arrive, in turns of their own: the machine of documents and the one
+    that asks must not feed each other while effects are performed.
+    """
+
+    feed: Callable[[Any], None]
+    """Gives the machine an answer. Set by its driver."""
 
     def __init__(
         self,
@@ -26,41 +33,16 @@ class GroupDocuments:
         store: Store,
         view: GroupView,
         *paths: str,
+        broken: Callable[[BaseException], None],
     ) -> None:
-        """submit: carries an operation to its owner.
+        """submit: carries an operation to its owner. paths: those of the machine's documents.
 
-        paths: those below which the machine's documents are.
+        broken: called when the disk has failed; the node must not answer anything after it.
         """
-        self.submit = submit
+        self._submit = submit
         self._store = store
         self._view = view
         self._paths = paths
-
-    async def survey(self) -> Sequence[Row]:
-        """Return the live documents below the machine's paths in the slots that this node owns."""
-        owned = self._view.owned()
-        if not owned:
-            return ()
-        found = [await self._store.below(f"{path}/", owned) for path in self._paths]
-        return [row for rows in found for row in rows]
-
-
-class DocumentClient:
-    """The operations and surveys of a machine without an answer.
-
-    Requests leave, and answers arrive, in turns of their own: the machine of documents and the one
-    that asks must not feed each other while effects are performed.
-    """
-
-    def __init__(
-        self,
-        documents: GroupDocuments,
-        feed: Callable[[Any], None],
-        broken: Callable[[BaseException], None],
-    ) -> None:
-        """broken: called when the disk has failed; the node must not answer anything after it."""
-        self._documents = documents
-        self._feed = feed
         self._broken = broken
         self._loop = asyncio.get_running_loop()
         self._surveys: set[asyncio.Task[None]] = set()
@@ -69,12 +51,12 @@ class DocumentClient:
         self._loop.call_soon(self._ask, asked)
 
     def _ask(self, asked: Ask) -> None:
-        answer = self._documents.submit(asked.operation, asked.timeout_s)
+        answer = self._submit(asked.operation, asked.timeout_s)
         answer.add_done_callback(lambda done: self._answered(asked.token, done))
 
     def _answered(self, token: int, done: "asyncio.Future[Answer]") -> None:
         if not done.cancelled():
-            self._feed(Told(token, done.result()))
+            self.feed(Told(token, done.result()))
 
     def survey(self, asked: Survey) -> None:
         task = self._loop.create_task(self._survey(asked.token))
@@ -83,11 +65,19 @@ class DocumentClient:
 
     async def _survey(self, token: int) -> None:
         try:
-            rows = await self._documents.survey()
+            rows = await self.found()
         except StoreBroken as error:
             self._broken(error)
         else:
-            self._feed(Surveyed(token, rows))
+            self.feed(Surveyed(token, rows))
+
+    async def found(self) -> Sequence[Row]:
+        """Return the live documents below the paths in the slots that this node owns."""
+        owned = self._view.owned()
+        if not owned:
+            return ()
+        found = [await self._store.below(f"{path}/", owned) for path in self._paths]
+        return [row for rows in found for row in rows]
 
     async def stop(self) -> None:
         for survey in self._surveys:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from docstore.runtime.document_client import DocumentClient, GroupDocuments
+from docstore.runtime.document_client import DocumentClient
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.stepping import Stepping, clock
 from docstore.runtime.trace.context import TRACEPARENT
@@ -26,16 +26,16 @@ class SessionsDriver(Stepping[SessionEvent, Confirm]):
         machine: Sessions,
         links: PeerLinks,
         *,
-        documents: GroupDocuments,
+        documents: DocumentClient,
         read_index: ReadIndex,
-        broken: Callable[[BaseException], None],
     ) -> None:
-        """read_index: as `Driver.read_index`. broken: called when the disk has failed."""
+        """read_index: as `Driver.read_index`."""
         super().__init__(machine, links, SESSIONS)
         self.machine = machine
         self._read_index = read_index
         self._confirming: set[asyncio.Task[None]] = set()
-        self._documents = DocumentClient(documents, self.feed, broken)
+        self._documents = documents
+        documents.feed = self.feed
 
     async def stop(self) -> None:
         self.end()

@@ -18,7 +18,7 @@ from docstore.errors import DiskFull
 from docstore.machines.events import Room
 from docstore.model.streams_batch import BatchHeader
 from docstore.runtime.disk import DiskIO
-from docstore.runtime.document_client import DocumentClient, GroupDocuments
+from docstore.runtime.document_client import DocumentClient
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.stepping import Stepping
 from docstore.runtime.trace.context import TRACEPARENT
@@ -63,7 +63,7 @@ class StreamsDriver(Stepping[StreamEvent, Never]):
         store: StreamStore,
         links: PeerLinks,
         *,
-        documents: GroupDocuments,
+        documents: DocumentClient,
         broken: Callable[[BaseException], None],
     ) -> None:
         """broken: called when the disk has failed; the node must not answer anything after it."""
@@ -72,7 +72,8 @@ class StreamsDriver(Stepping[StreamEvent, Never]):
         self.machine = machine
         self.bytes_of = bytes_of
         self._store = store
-        self._documents = DocumentClient(documents, self.feed, broken)
+        self._documents = documents
+        documents.feed = self.feed
         self._disk = DiskIO(
             self, READS_AT_ONCE,
             submit=self._submit, wait_for_room=self._wait_for_room,

@@ -66,7 +66,8 @@ class Founding:
         if restored is not None and not self._was_stored:
             insist_on_founding(config, restored)
             log.info("this disk was restored", backup=restored.backup, group=restored.group)
-        self._restored = restored
+        self._origin = restored.backup if restored else ""
+        self._stored_protocol = restored.stored_protocol if restored else FIRST_PROTOCOL
         self._learnt = learnt
         self._outdated = outdated
         self._life = secrets.randbits(63)
@@ -102,14 +103,6 @@ class Founding:
         if self.current is not None:
             return self.current.cluster_id
         return cluster_id_of(self._founders, self._origin) if self._founders else ""
-
-    @property
-    def _origin(self) -> str:
-        return self._restored.backup if self._restored else ""
-
-    @property
-    def _stored_protocol(self) -> int:
-        return self._restored.stored_protocol if self._restored else FIRST_PROTOCOL
 
     @property
     def scheme(self) -> str:

@@ -60,6 +60,19 @@ def is_open_to_others(path: Path) -> bool:
     return stat.S_ISREG(mode) and mode & SECRET_MODE != 0
 
 
+def file_states(paths: Iterable[Path]) -> list[tuple[int, ...]]:
+    """Return a value that differs once one of these files was written, replaced or removed."""
+    states: list[tuple[int, ...]] = []
+    for path in paths:
+        try:
+            found = path.stat()
+        except OSError:
+            states.append(())
+        else:
+            states.append((found.st_ino, found.st_mtime_ns, found.st_size))
+    return states
+
+
 class UntrustedPeer(Exception):
     """A certificate that is not of a node of this group."""
 
@@ -84,7 +97,7 @@ class Credentials:
         """Raises BadConfig when a file is missing or unusable."""
         self._files = files
         self._me = me
-        self._seen = self._state()
+        self._seen = file_states(self._files.paths)
         self._loaded = _load(files, me)
         self._outdated: frozenset[x509.Certificate] = frozenset()
         self._said = ""
@@ -144,7 +157,7 @@ class Credentials:
 
     def reload(self) -> None:
         """Use the files as they are now, if they are usable."""
-        self._seen = self._state()
+        self._seen = file_states(self._files.paths)
         try:
             loaded = _load(self._files, self._me)
             self._refuse_forgetting(loaded.revoked)
@@ -172,24 +185,12 @@ class Credentials:
         before = self._seen
         while True:
             await asyncio.sleep(LOOK_S)
-            state = self._state()
+            state = file_states(self._files.paths)
             is_written, before = state == before, state
             if is_written and (self._said or state != self._seen):
                 self.reload()
             elif datetime.now(UTC) - self._warned >= WARN_AGAIN:
                 self._warn()
-
-    def _state(self) -> list[tuple[int, ...]]:
-        """Return a value that differs once a file was replaced or written."""
-        states: list[tuple[int, ...]] = []
-        for path in self._files.paths:
-            try:
-                stat = path.stat()
-            except OSError:
-                states.append((0,))
-            else:
-                states.append((stat.st_ino, stat.st_mtime_ns, stat.st_size))
-        return states
 
     def _warn(self) -> None:
         ends, self._warned = self._loaded.ends, datetime.now(UTC)

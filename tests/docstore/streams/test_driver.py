@@ -10,7 +10,7 @@ from docstore.documents.view import ReplicaView
 from docstore.errors import DiskFull
 from docstore.model import json
 from docstore.model.operation import Operation
-from docstore.runtime.document_client import GroupDocuments
+from docstore.runtime.document_client import DocumentClient
 from docstore.runtime.stepping import clock
 from docstore.runtime.streams_driver import StreamsDriver
 from docstore.storage.partitions import (
@@ -58,10 +58,8 @@ async def streaming(store: SmallStreamDisk) -> AsyncIterator[StreamsDriver]:
     def broken(error: BaseException) -> None:
         raise AssertionError(error)
 
-    driver = StreamsDriver(
-        machine, store, unlinked(), documents=GroupDocuments(documents.submit, disk, view, STREAMS),
-        broken=broken,
-    )  # fmt: skip
+    client = DocumentClient(documents.submit, disk, view, STREAMS, broken=broken)
+    driver = StreamsDriver(machine, store, unlinked(), documents=client, broken=broken)
     driver.start()
     state = ReplicaSet(incarnation="i", replicas=("n1",)).pack()
     created = await documents.submit(
@@ -98,7 +96,7 @@ def base_of(outcome: Outcome) -> int:
 async def test_a_node_finds_by_survey_what_it_governs_and_leads_it() -> None:
     async with streaming(SmallStreamDisk()) as driver:
         assert base_of(await produce(driver, 0)) == 0
-        [found] = await driver._documents._documents.survey()
+        [found] = await driver._documents.found()
         assert found.link == LINK
 
 
