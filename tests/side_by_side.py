@@ -7,9 +7,8 @@ those of a few whole folders. All else is handed out file by file to whoever is 
 from xdist.scheduler import LoadScopeScheduling
 
 PIPELINE = "tests/pipeline/"
-LATER_HALF = "tests/pipeline/test_l"
-"""Two workers share the pipeline, each with a Spark session: one plays what comes before this."""
-FOLDERS = ("tests/docstore/http/streams/",)
+FOLDERS = (PIPELINE, "tests/docstore/http/streams/")
+"""Folders that one worker plays: a Spark session costs most when it is new."""
 LONGEST = (
     PIPELINE, "tests/docstore/http/streams/", "tests/kafka/", "tests/docstore/client/",
     "tests/docstore/node/", "tests/docstore/node/members/", "tests/docstore/reads/scans/",
@@ -20,8 +19,6 @@ LONGEST = (
 
 def portion_of(nodeid: str) -> str:
     """Return the name of all that is played by the same worker."""
-    if nodeid.startswith(PIPELINE):
-        return f"{PIPELINE}{'later' if nodeid >= LATER_HALF else 'first'}"
     folder = next((each for each in FOLDERS if nodeid.startswith(each)), None)
     return folder or nodeid.split("::", 1)[0]
 

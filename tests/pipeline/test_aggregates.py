@@ -28,14 +28,14 @@ def sorted_rows(table: Any) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in table.collect())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("partitions", "where"),
     [
         (7, "n < 4000 and even = true"),
-        *(
-            pytest.param(*asked, marks=pytest.mark.thorough)
-            for asked in ((1, ""), (7, ""), (1, "n < 4000 and even = true"))
-        ),
+        (1, ""),
+        (7, ""),
+        (1, "n < 4000 and even = true"),
     ],
 )
 def test_they_equal_sparks_own(numbers: Stage, partitions: int, where: str) -> None:

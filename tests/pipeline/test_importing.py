@@ -130,6 +130,7 @@ def test_rows_of_one_id_are_refused_with_both_named(stage: Stage, tmp_path: Path
     assert len(stage.documents()) == 4
 
 
+@pytest.mark.thorough
 def test_a_column_keeps_its_nulls_and_refuses_what_json_cannot_say(
     stage: Stage, tmp_path: Path
 ) -> None:
@@ -216,6 +217,7 @@ def test_two_columns_of_one_name_are_refused_with_their_file(
             run(stage, tmp_path / name)
 
 
+@pytest.mark.thorough
 def test_a_schema_keeps_some_members_and_refuses_what_does_not_fit(
     stage: Stage, tmp_path: Path
 ) -> None:

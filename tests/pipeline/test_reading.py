@@ -171,6 +171,7 @@ def test_a11_a_string_is_the_very_bytes(stage: Stage) -> None:
     assert stage.load().first()["body"].encode() == body
 
 
+@pytest.mark.thorough
 def test_a11_a_schema_from_a_sample(stage: Stage) -> None:
     stage.put({"a": {"n": 1, "m": None, "x": [1, 2.5]}, "b": {"n": 2, "m": True, "y": {"z": "t"}}})
     table = pipeline.read(stage.spark, stage.url, stage.path, body_as="struct",

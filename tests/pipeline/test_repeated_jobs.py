@@ -28,7 +28,8 @@ class Calm(Service):
 FIVE, THREE = ([f"{n:05d}" for n in range(count)] for count in (5, 3))
 
 
-@pytest.mark.parametrize("commit", ["staged", pytest.param("direct", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("commit", ["staged", "direct"])
 def test_an_overwrite_is_repeated_with_the_same_rows_or_refused(stage: Stage, commit: str) -> None:
     stage = Stage.of(stage.spark, stage.cluster, f"{stage.path}-{commit}")
     job = f"five-{commit}"
@@ -44,6 +45,7 @@ def test_an_overwrite_is_repeated_with_the_same_rows_or_refused(stage: Stage, co
         write(stage, numbered(stage, 5), mode="overwrite", commit=commit, job_id=job)
 
 
+@pytest.mark.thorough
 def test_an_overwrite_whose_id_has_written_rows_before_has_all_of_its_own(stage: Stage) -> None:
     write(stage, numbered(stage, 5), job_id="mixed")
     write(stage, numbered(stage, 3), mode="overwrite", job_id="mixed")
@@ -56,6 +58,7 @@ def test_an_overwrite_whose_id_has_written_rows_before_has_all_of_its_own(stage:
     assert sorted(stage.documents()) == FIVE
 
 
+@pytest.mark.thorough
 def test_a_repetition_with_other_values_says_what_to_do_and_can_pass(stage: Stage) -> None:
     write(stage, numbered(stage, 3, at=1), job_id="ingest")
     late = numbered(stage, 5, at=2)

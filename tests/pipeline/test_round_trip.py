@@ -119,7 +119,6 @@ def read_everywhere(stage: Stage, path: str, to: Path) -> list[dict[str, bytes]]
 @pytest.mark.parametrize(
     "count",
     [
-        15,
         pytest.param(40, marks=pytest.mark.thorough),
         pytest.param(2000, marks=pytest.mark.slow),
     ],

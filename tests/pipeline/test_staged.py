@@ -69,6 +69,7 @@ def test_a_job_that_fails_has_changed_nothing(stage: Stage) -> None:
     assert (done["written"], len(stage.documents())) == (2000, 2000)
 
 
+@pytest.mark.thorough
 def test_a_repeated_staged_job_changes_nothing(stage: Stage) -> None:
     for count in ("written", "repeated"):
         done = write(stage, numbered(stage, 2000), commit="staged", job_id="staged-again")

@@ -44,11 +44,11 @@ def versions(stage: Stage) -> int:
 
 MORE = [
     pytest.param(name, marks=pytest.mark.thorough)
-    for name in ("delete", "ignore", "upsert", "replace")
+    for name in ("patch", "delete", "ignore", "upsert", "replace")
 ]
 
 
-@pytest.mark.parametrize("operation", ["insert", "patch", *MORE])
+@pytest.mark.parametrize("operation", ["insert", *MORE])
 def test_a_repeated_job_changes_nothing(stage: Stage, operation: str) -> None:
     stage = Stage.of(stage.spark, stage.cluster, f"{stage.path}-{operation}")
     if operation in ("patch", "replace", "delete"):
@@ -65,6 +65,7 @@ def test_a_repeated_job_changes_nothing(stage: Stage, operation: str) -> None:
         assert documents["00007"] == {"old": True, "name": "00007", "n": 7}
 
 
+@pytest.mark.thorough
 def test_a_json_patch_is_applied_once(stage: Stage) -> None:
     names = [f"{n:05d}" for n in range(20)]
     stage.put({name: {"list": [1]} for name in names})
@@ -93,6 +94,7 @@ def test_each_operation_minds_what_is_there(stage: Stage) -> None:
     assert stage.documents() == {}
 
 
+@pytest.mark.thorough
 def test_a25_a_late_task_of_an_earlier_batch_is_refused(stage: Stage) -> None:
     schema = StructType([StructField("name", StringType()), StructField("n", LongType())])
     options = Options({"url": stage.url, "path": stage.path, "key": "name"})
@@ -107,6 +109,7 @@ def test_a25_a_late_task_of_an_earlier_batch_is_refused(stage: Stage) -> None:
     assert stage.documents()["00007"]["n"] == 1007
 
 
+@pytest.mark.thorough
 def test_a25_a_task_that_runs_again_in_another_order_writes_nothing_twice(stage: Stage) -> None:
     """The first attempt of every task fails after its rows were sent."""
     marks = Path("/tmp") / f"marks-{random.randrange(1 << 60)}"
@@ -132,7 +135,10 @@ def test_a25_a_task_that_runs_again_in_another_order_writes_nothing_twice(stage:
     shutil.rmtree(marks)
 
 
-@pytest.mark.parametrize("then", ["fail", "skip", "deadletter"])
+SKIPPING = [pytest.param(then, marks=pytest.mark.thorough) for then in ("skip", "deadletter")]
+
+
+@pytest.mark.parametrize("then", ["fail", *SKIPPING])
 def test_a26_a_foreign_update_in_between_is_a_conflict(stage: Stage, then: str) -> None:
     stage = Stage.of(stage.spark, stage.cluster, f"{stage.path}-{then}")
     stage.put({f"{n:05d}": {"n": n} for n in range(20)})
@@ -205,7 +211,8 @@ def test_overwriting_leaves_no_empty_moment_and_no_foreign_change(stage: Stage) 
         table.write.format("docstore").option("url", stage.url).save(stage.path)
 
 
-@pytest.mark.parametrize("commit", ["staged", pytest.param("direct", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("commit", ["staged", "direct"])
 def test_an_overwrite_of_which_every_row_is_refused_removes_nothing(
     stage: Stage, commit: str
 ) -> None:
