@@ -13,41 +13,18 @@ claim of that tenure says: no commit of the one before comes after it.
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote
 
-from docstore.client.consumer import ReadOptions, ReadRecord, consume, position_of
+from docstore.client.consumer import ReadOptions, ReadRecord, consume
 from docstore.client.errors import ClientError, RequestFailed, is_passing
+from docstore.client.group_offsets import PAUSE_S, GroupOffsets, PartitionReading, is_recreated
 from docstore.client.membership import GroupEnded, GroupMembership
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Acquired, Event, Revoked
 from docstore.services.sessions_groups import GROUPS
 
-QUEUED_MAX = 1_000
-"""Records that wait for who reads, of each partition."""
 COMMIT_S = 5.0
-PAUSE_S = 0.1
-
-
-@dataclass(slots=True, eq=False)
-class _Reading:
-    """One partition under one tenure."""
-
-    topic: str
-    partition: int
-    place: int
-    token: int
-    records: asyncio.Queue[ReadRecord] = field(default_factory=lambda: asyncio.Queue(QUEUED_MAX))
-    task: asyncio.Task[None] | None = None
-    done: int = -1
-    """Offset of the first record that is not processed; -1 while none was."""
-    committed: int = -1
-    epoch: int = 0
-    incarnation: str = ""
-    """The topic's incarnation, as the claim has named it."""
-    is_ending: bool = False
 
 
 class ConsumerGroup(GroupMembership):
@@ -78,12 +55,12 @@ class ConsumerGroup(GroupMembership):
             asked["sessionMs"] = int(session_s * 1000)
         super().__init__(client, f"{GROUPS}/{name}", asked, instance=instance, capacity=capacity)
         self._wanted = {"name": name, **asked}
-        self._since = since
+        self._offsets = GroupOffsets(client, self.link, self.member, since)
         self._isolation = isolation
         self._commit_s = commit_s
-        self._readings: dict[int, _Reading] = {}
+        self._readings: dict[int, PartitionReading] = {}
         self._arrived = asyncio.Event()
-        self._busy: _Reading | None = None
+        self._busy: PartitionReading | None = None
         """The partition of the record that is being processed."""
         self._taker: asyncio.Task[Any] | None = None
         """The task that has asked for that record."""
@@ -98,9 +75,9 @@ class ConsumerGroup(GroupMembership):
 
     async def __aenter__(self) -> Self:
         """Make the group unless it is there, and take part. Raises RequestFailed: no such topic."""
-        await self._insist_on(GROUPS, self._wanted)
+        await self._driver.insist_on(GROUPS, self._wanted)
         await super().__aenter__()
-        self._spawn(self._commit_on())
+        self._driver.spawn(self._commit_on())
         return self
 
     async def __aexit__(
@@ -117,7 +94,7 @@ class ConsumerGroup(GroupMembership):
         if self._taker is asyncio.current_task() and kind is None:
             self._processed()
         for reading in list(self._readings.values()):
-            self._stop(reading)
+            reading.stop()
         try:
             with contextlib.suppress(ClientError):  # Then the records come again, elsewhere.
                 await self.commit()
@@ -157,7 +134,7 @@ class ConsumerGroup(GroupMembership):
             reading.epoch = record.epoch
             yield record
 
-    def _next(self) -> tuple[_Reading, ReadRecord] | None:
+    def _next(self) -> tuple[PartitionReading, ReadRecord] | None:
         """Return a record of a partition that is led at this moment; of each in turn."""
         for place, reading in list(self._readings.items()):
             is_ours = not reading.is_ending and self.leads_partition(place)
@@ -184,43 +161,35 @@ class ConsumerGroup(GroupMembership):
         reading = self._readings.get(event.partition)
         if isinstance(event, Acquired):
             if reading is not None and reading.token != event.token:
-                self._stop(reading)  # It had lapsed, and is another tenure's by now.
+                reading.stop()  # It had lapsed, and is another tenure's by now.
                 reading = None
             if reading is None:
-                self._begin(event)
+                topic, _, number = self.member.name_of(event.partition).rpartition("/")
+                reading = PartitionReading(topic, int(number), event.partition, event.token)
+                self._readings[event.partition] = reading
+                reading.task = asyncio.get_running_loop().create_task(self._read(reading))
             return
         if reading is None:
             return
         if isinstance(event, Revoked):
-            self._stop(reading)
+            reading.stop()
             while self._busy is reading:
                 await self._was_processed.wait()
             with contextlib.suppress(ClientError):  # Then they come again, elsewhere.
-                await self._commit([reading])
+                await self._offsets.commit([reading])
             self._forget(reading)
         elif event.why != "silent":
-            self._stop(reading)
+            reading.stop()
             self._forget(reading)
 
-    def _begin(self, event: Acquired) -> None:
-        topic, _, number = self.member.name_of(event.partition).rpartition("/")
-        reading = _Reading(topic, int(number), event.partition, event.token)
-        self._readings[event.partition] = reading
-        reading.task = asyncio.get_running_loop().create_task(self._read(reading))
-
-    def _stop(self, reading: _Reading) -> None:
-        reading.is_ending = True
-        if reading.task is not None:
-            reading.task.cancel()
-
-    def _forget(self, reading: _Reading) -> None:
+    def _forget(self, reading: PartitionReading) -> None:
         if self._readings.get(reading.place) is reading:
             del self._readings[reading.place]
 
-    async def _read(self, reading: _Reading) -> None:
+    async def _read(self, reading: PartitionReading) -> None:
         """Claim the partition, and read on from where the claim says, whatever fails meanwhile."""
         try:
-            since = await self._claim(reading)
+            since = await self._offsets.claim(reading)
             while True:
                 way = ReadOptions(since, self._isolation, True, incarnation=reading.incarnation)
                 records = consume(self._client, reading.topic, reading.partition, way)
@@ -230,7 +199,7 @@ class ConsumerGroup(GroupMembership):
                         since = str(record.offset + 1)
                         self._arrived.set()
                 except ClientError as error:
-                    if _is_recreated(error):
+                    if is_recreated(error):
                         since = await self._claim_anew(reading)
                         continue
                     if not is_passing(error):
@@ -241,100 +210,23 @@ class ConsumerGroup(GroupMembership):
                 self._problem = error
                 self._arrived.set()
 
-    async def _claim_anew(self, reading: _Reading) -> str:
+    async def _claim_anew(self, reading: PartitionReading) -> str:
         """Claim the partition of a recreated topic, once the former records are processed."""
         while not reading.records.empty() or self._busy is reading:
             await self._was_processed.wait()
-        return await self._claim(reading)
-
-    async def _claim(self, reading: _Reading) -> str:
-        """Return from where to read, as `since` says it."""
-        link = f"{self.link}/offsets/{reading.topic}/{reading.partition}"
-        body = {
-            "kind": "ClaimRequest",
-            "token": reading.token,
-            "member": self.member.id,
-            "generation": max(0, self.member.generation),
-        }
-        while True:
-            try:
-                page = await self._client.json("PATCH", quote(link), body)
-            except ClientError as error:
-                if not is_passing(error):
-                    raise
-                await asyncio.sleep(PAUSE_S)  # A claim may be asked for again.
-            else:
-                reading.committed = reading.done = int(page["offset"])
-                reading.incarnation = page.get("incarnation", "")
-                if reading.done >= 0:
-                    return str(reading.done)
-                if self._since == "beginning" or await self._begun(reading):
-                    return self._since if reading.done < 0 else str(reading.done)
-
-    async def _begun(self, reading: _Reading) -> bool:
-        """Commit where the group begins to read a partition; say whether it is committed.
-
-        Until then "end" is another offset for the next member, which would skip what lies between.
-        """
-        way = ReadOptions(self._since, incarnation=reading.incarnation)
-        try:
-            reading.done = await position_of(self._client, reading.topic, reading.partition, way)
-            await self._commit([reading])
-        except ClientError as error:
-            if not _is_recreated(error) and not is_passing(error):
-                raise
-        if reading.committed < 0:
-            await asyncio.sleep(PAUSE_S)
-        return reading.committed >= 0
+        return await self._offsets.claim(reading)
 
     # Offsets
 
     async def commit(self) -> None:
         """Commit what was processed. Raises ClientError: it may not be."""
-        await self._commit(list(self._readings.values()))
-
-    async def _commit(self, readings: Sequence[_Reading]) -> None:
-        moved = [(each, each.done) for each in readings if each.done > each.committed]
-        if not moved:
-            return
-        offsets: list[dict[str, Any]] = [
-            {
-                "topic": each.topic,
-                "partition": each.partition,
-                "offset": done,
-                "token": each.token,
-                "recordEpoch": each.epoch,
-                "incarnation": each.incarnation,
-            }
-            for each, done in moved
-        ]
-        body = {
-            "member": self.member.id,
-            "generation": max(0, self.member.generation),
-            "offsets": offsets,
-        }
-        try:
-            page = await self._client.json("POST", f"{quote(self.link)}/offsets", body)
-        except RequestFailed as error:
-            if error.status != 409:
-                raise
-            page = error.problem  # All of them are another's by now.
-        for (reading, done), result in zip(moved, page["offsets"], strict=True):
-            if result["status"] == 200:
-                reading.committed = max(reading.committed, done)
-            elif result["status"] == 409 and result["code"] != "topic-recreated":
-                self._stop(reading)
+        await self._offsets.commit(list(self._readings.values()))
 
     async def _commit_on(self) -> None:
         while not self.is_over:
             await asyncio.sleep(self._commit_s)
             with contextlib.suppress(ClientError):  # The next one says the same, and more.
                 await self.commit()
-
-
-def _is_recreated(error: ClientError) -> bool:
-    """Say whether the topic that was read was deleted, and made again."""
-    return isinstance(error, RequestFailed) and error.code == "topic-recreated"
 
 
 def _is_anothers(error: ClientError) -> bool:

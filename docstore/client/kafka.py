@@ -13,7 +13,7 @@ for the grace: after a crash S + a rebalance + G. Non-exclusive roles are led on
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
@@ -48,7 +48,15 @@ from docstore.client.boot_clock import boot_clock, drop_in_child
 from docstore.client.leading import LeadsRoles, checked_roles
 from docstore.client.membership import GroupEnded
 from docstore.client.telling import Callback, Telling
-from docstore.ownership.by_induction import Acquired, Event, Fenced, Induced, Mode, Revoked
+from docstore.ownership.by_induction import (
+    Acquired,
+    Event,
+    Fenced,
+    Induced,
+    Mode,
+    Revoked,
+    Windows,
+)
 from docstore.ownership.on_kafka import Membership, windows_on_kafka
 
 LASTING = (
@@ -151,24 +159,28 @@ class KafkaRole(LeadsRoles):
         Raises KafkaError, and GroupEnded if it has ended before it began.
         """
         async with AsyncExitStack() as undo:
-            undo.push_async_callback(self._stop)  # Last: what is still asked gets its answer.
+            undo.push_async_callback(
+                _cancelled, self._tasks
+            )  # Last: what is still asked gets its answer.
             self._producer = AIOKafkaProducer(acks="all", **self._options)
             undo.push_async_callback(self._producer.stop)
             await self._producer.start()
             self._partitions = len(await self._producer.partitions_for(self.topic))
             self._membership = Membership(self._partitions, self.windows)
             drop_in_child(self._membership.induced)
-            self._consumer = self._new_consumer()
+            self._consumer = _consumer(self.name, self.windows, self._options)
+            listener = _Listener(self._revoked, self._assigned)
+            self._consumer.subscribe([self.topic], listener=listener)
             undo.push_async_callback(self._consumer.stop)
             if self._telling.has_callbacks:
-                self._start(self._telling.call())
+                self._tasks.append(asyncio.create_task(self._telling.call()))
             await self._consumer.start()
             for work in (
                 self._repeat(self._prove, self._proof_due),
                 self._repeat(self._title, self._titles_due),
                 self._pass_time(),
             ):
-                self._start(work)
+                self._tasks.append(asyncio.create_task(work))
             if self._failure is not None:
                 raise self._failed()
             self._undo = undo.pop_all()
@@ -190,34 +202,11 @@ class KafkaRole(LeadsRoles):
             self._telling.end()
             await self._leave()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(asyncio.create_task(work))
-
-    async def _stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
     def _leave(self) -> asyncio.Task[None]:
         """Stop everything and leave the group, once."""
         if self._leaving is None:
             self._leaving = asyncio.create_task(self._undo.aclose())
         return self._leaving
-
-    def _new_consumer(self) -> Any:
-        session_ms = int(self.windows.session_s * 1_000)
-        consumer = AIOKafkaConsumer(
-            group_id=self.name,
-            session_timeout_ms=session_ms,
-            rebalance_timeout_ms=session_ms,
-            heartbeat_interval_ms=int(self.windows.heartbeat_s * 1_000),
-            max_poll_interval_ms=2 * session_ms,
-            enable_auto_commit=False,
-            partition_assignment_strategy=(RoundRobinPartitionAssignor,),
-            **self._options,
-        )
-        consumer.subscribe([self.topic], listener=_Listener(self._revoked, self._assigned))
-        return consumer
 
     async def _revoked(self) -> None:
         """Wait for the callbacks during a rebalance, as the broker does: for S.
@@ -331,6 +320,26 @@ class KafkaRole(LeadsRoles):
         failed = GroupEnded(f"roles of {self.name} cannot be led here any more: {self._failure}")
         failed.__cause__ = self._failure
         return failed
+
+
+def _consumer(group: str, windows: Windows, options: Mapping[str, Any]) -> Any:
+    session_ms = int(windows.session_s * 1_000)
+    return AIOKafkaConsumer(
+        group_id=group,
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=session_ms,
+        heartbeat_interval_ms=int(windows.heartbeat_s * 1_000),
+        max_poll_interval_ms=2 * session_ms,
+        enable_auto_commit=False,
+        partition_assignment_strategy=(RoundRobinPartitionAssignor,),
+        **options,
+    )
+
+
+async def _cancelled(tasks: Iterable[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types.

@@ -67,7 +67,7 @@ class Role(GroupMembership, LeadsRoles):
 
     async def __aenter__(self) -> Self:
         """Make the document of the roles unless it is there, and take part."""
-        await self._insist_on(ROLES, self._wanted)
+        await self._driver.insist_on(ROLES, self._wanted)
         return await super().__aenter__()
 
     @property

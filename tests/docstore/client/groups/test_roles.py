@@ -116,7 +116,7 @@ async def test_n07_a_process_that_is_gone_is_succeeded_within_its_session(
         token = first.token(0)
         async with client.role(name, session_s=1.0) as third:
             await until(lambda: third.member.generation >= 0)
-            for task in list(first._tasks):
+            for task in list(first._driver.tasks):
                 task.cancel()
             crashed = time.monotonic()
             await until(lambda: third.leads(0))

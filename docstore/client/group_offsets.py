@@ -1,0 +1,130 @@
+"""Offsets of a consumer group: claims, first offsets and commits of its partitions."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from docstore.client.consumer import ReadOptions, ReadRecord, position_of
+from docstore.client.errors import ClientError, RequestFailed, is_passing
+from docstore.client.requests import Requests
+from docstore.sessions.member import Member
+
+QUEUED_MAX = 1_000
+"""Records of a partition that wait for the application, at most."""
+PAUSE_S = 0.1
+
+
+@dataclass(slots=True, eq=False)
+class PartitionReading:
+    """One partition under one tenure."""
+
+    topic: str
+    partition: int
+    place: int
+    token: int
+    records: asyncio.Queue[ReadRecord] = field(default_factory=lambda: asyncio.Queue(QUEUED_MAX))
+    task: asyncio.Task[None] | None = None
+    done: int = -1
+    """Offset of the first record that is not processed; -1 while none was."""
+    committed: int = -1
+    epoch: int = 0
+    incarnation: str = ""
+    """The topic's incarnation, as the claim has named it."""
+    is_ending: bool = False
+
+    def stop(self) -> None:
+        """Read no further; records that were read already stay in the queue."""
+        self.is_ending = True
+        if self.task is not None:
+            self.task.cancel()
+
+
+class GroupOffsets:
+    """Claims and commits of one member."""
+
+    def __init__(self, client: Requests, link: str, member: Member, since: str) -> None:
+        """link: of the group. since: position in a partition that the group has never read."""
+        self._client = client
+        self._link = link
+        self._member = member
+        self._since = since
+
+    async def claim(self, reading: PartitionReading) -> str:
+        """Return from where to read, as `since` says it."""
+        link = f"{self._link}/offsets/{reading.topic}/{reading.partition}"
+        body = {
+            "kind": "ClaimRequest",
+            "token": reading.token,
+            "member": self._member.id,
+            "generation": max(0, self._member.generation),
+        }
+        while True:
+            try:
+                page = await self._client.json("PATCH", quote(link), body)
+            except ClientError as error:
+                if not is_passing(error):
+                    raise
+                await asyncio.sleep(PAUSE_S)  # A claim may be asked for again.
+            else:
+                reading.committed = reading.done = int(page["offset"])
+                reading.incarnation = page.get("incarnation", "")
+                if reading.done >= 0:
+                    return str(reading.done)
+                if self._since == "beginning" or await self._begun(reading):
+                    return self._since if reading.done < 0 else str(reading.done)
+
+    async def _begun(self, reading: PartitionReading) -> bool:
+        """Commit where the group begins to read a partition; say whether it is committed.
+
+        Until then "end" is another offset for the next member, which would skip what lies between.
+        """
+        way = ReadOptions(self._since, incarnation=reading.incarnation)
+        try:
+            reading.done = await position_of(self._client, reading.topic, reading.partition, way)
+            await self.commit([reading])
+        except ClientError as error:
+            if not is_recreated(error) and not is_passing(error):
+                raise
+        if reading.committed < 0:
+            await asyncio.sleep(PAUSE_S)
+        return reading.committed >= 0
+
+    async def commit(self, readings: Sequence[PartitionReading]) -> None:
+        """Commit the processed records of some partitions. Raises ClientError."""
+        moved = [(each, each.done) for each in readings if each.done > each.committed]
+        if not moved:
+            return
+        offsets: list[dict[str, Any]] = [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "offset": done,
+                "token": each.token,
+                "recordEpoch": each.epoch,
+                "incarnation": each.incarnation,
+            }
+            for each, done in moved
+        ]
+        body = {
+            "member": self._member.id,
+            "generation": max(0, self._member.generation),
+            "offsets": offsets,
+        }
+        try:
+            page = await self._client.json("POST", f"{quote(self._link)}/offsets", body)
+        except RequestFailed as error:
+            if error.status != 409:
+                raise
+            page = error.problem  # All of them are another's by now.
+        for (reading, done), result in zip(moved, page["offsets"], strict=True):
+            if result["status"] == 200:
+                reading.committed = max(reading.committed, done)
+            elif result["status"] == 409 and result["code"] != "topic-recreated":
+                reading.stop()
+
+
+def is_recreated(error: ClientError) -> bool:
+    """Say whether the topic that was read was deleted, and made again."""
+    return isinstance(error, RequestFailed) and error.code == "topic-recreated"
