@@ -1,13 +1,13 @@
-"""Whether the disk is full, and what is taken all the same.
+"""Whether the disk is full, and which commits a full disk still takes.
 
-It is full from when the tables found no room until there is enough for the ballast again. The
-ballast is given back then, and is more than the tables need for what the journal holds. What they
-do not need is for what may not wait: promises, so that somebody owns a slot and is read from; and
-for a while rows, so that replicas that are all full come to one end of their logs. Whoever makes
-rows asks for `is_full` and makes none.
+The disk is full from a write of the tables without room until there is room for the ballast again.
+Then the store releases the ballast, which is larger than the tables' need for the journal's
+entries. The rest of it serves commits that must not wait: promises, so that slots have an owner and
+can be read; and for a while rows, so that replicas that are all full reach the same end of their
+logs. A caller that makes new rows must first check `is_full`.
 
-So a part of the ballast is left to the tables, whatever comes: promises alone can use the half that
-rows leave, and nothing the last eighth.
+Part of the ballast always remains for the tables: promises may use the half that rows leave, and no
+commit the last eighth.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,37 +18,37 @@ from docstore.storage.replication_log import SaveCursor, Stand
 from docstore.storage.store import SaveConfiguration, SaveSlot, Write
 
 KEPT, KEPT_FROM_ROWS = 1 / 8, 1 / 2
-"""Shares of the ballast that promises leave to the tables, and that everything else does."""
+"""Shares of the ballast that promises, and all other commits, leave to the tables."""
 WITHOUT_ROOM_S = 5.0
-"""So long the tables may find no room for what the journal holds, the ballast given back."""
+"""Seconds for which the tables may find no room for journal entries without the ballast."""
 
 _PROMISE = SaveSlot | SaveConfiguration | Stand | SaveCursor
-"""One line of a table that is there already."""
+"""Writes that replace one line of a table."""
 
 
 class Fullness:
-    """What is known of the room on the disk."""
+    """The state of the room on the disk."""
 
     def __init__(self, ballast: Room, changed: Callable[[bool], None]) -> None:
-        """Begin by taking the ballast. changed: told whether it is full, when that changes."""
+        """Reserve the ballast. changed: callback with `is_full`, when that changes."""
         self.is_full = False
         self._ballast = ballast
         self._changed = changed
         self._stuck_at: float | None = None
-        """Since when the tables have found no room."""
+        """Time since which the tables have found no room."""
         self._is_hopeless = False
-        """They found none though the ballast was given back: by a quota, which nobody sees."""
+        """They found none without the ballast either: because of a quota, which no call reports."""
         self._is_reserving = False
         self.reserved(there_is=ballast.reserve())
 
     @property
     def is_unknown(self) -> bool:
-        """Return whether it turns out in a moment what room there is: commits wait for that."""
+        """Return whether the room will be known in a moment: commits wait for that."""
         return (self.is_stuck and not self._is_hopeless) or self._is_reserving
 
     @property
     def is_stuck(self) -> bool:
-        """Return whether the tables found no room when they last looked for some."""
+        """Return whether the last transaction of the tables found no room."""
         return self._stuck_at is not None
 
     def may_take(self, writes: Sequence[Write], size: int) -> bool:
@@ -62,20 +62,20 @@ class Fullness:
         return self._ballast.left(size) >= (KEPT if is_promise else KEPT_FROM_ROWS)
 
     def begin_to_reserve(self) -> None:
-        """Note that the ballast is about to be taken: room comes and goes until it is."""
+        """Note that a reservation of the ballast begins; it may take room and release it again."""
         self._is_reserving = True
 
     def reserved(self, *, there_is: bool) -> None:
-        """Note whether there was room for the ballast: the disk is full no more then."""
+        """Note whether there was room for the ballast; if so, the disk is not full any more."""
         self._is_reserving = False
         self._note(there_is=there_is)
 
     def found_room(self) -> None:
-        """Note that the tables have found what they needed."""
+        """Note that a transaction of the tables found room."""
         self._stuck_at, self._is_hopeless = None, False
 
     def found_none(self, now: float) -> bool:
-        """Give the ballast back, since the tables found no room; return whether there was any.
+        """Release the ballast after the tables found no room; return whether there was any.
 
         Raises StoreBroken when that was not enough for too long.
         """
@@ -83,7 +83,10 @@ class Fullness:
         if self._stuck_at is None:
             self._stuck_at = now
         elif now - self._stuck_at > WITHOUT_ROOM_S:
-            raise StoreBroken("there is no room to take in what the journal holds")
+            raise StoreBroken(
+                "the disk is full: the tables have no room for the journal's entries; make room and"
+                " start again"
+            )
         was_held = self._ballast.release()
         self._is_hopeless = not was_held
         return was_held

@@ -1,18 +1,18 @@
-"""What a journal consists of, as bytes: entries, and what may be concluded from those found.
+"""The entries of a journal as bytes, and the order in which a start finds them.
 
-An entry is all that one commit wrote. It begins and ends on a boundary of 4 KiB, so that no sector
-that was acknowledged is ever written again before its whole file is. Its header:
+An entry holds all writes of one commit. It begins and ends on a boundary of 4 KiB, so that no
+acknowledged sector is written again before its whole file is. Its header:
 
     magic, number, boot, length and CRC-32 of the body, the stamp of the entry before; its own stamp
 
-The stamp is a BLAKE2b over the header under a key that the tables keep and nobody is shown. So
-neither a document that looks like a header nor another store's entry is ever taken for one.
+The stamp is a BLAKE2b over the header under a secret key in the tables. So a document that looks
+like a header, or an entry of another store, never passes for an entry.
 
 Entries are numbered without a hole for as long as the store lives, and the next one is written only
-after the one before is durable. That is all that is needed to tell what was found apart, wherever
-the entries lie: what an earlier lap of the files left behind has a smaller number; the last entry
-may be torn, and was not acknowledged then; an entry that is missing or broken although there is
-one with a greater number was acknowledged, and is lost.
+after the one before is durable. That decides about all entries found, wherever they are. An entry
+of an earlier lap of the files has a smaller number. The last entry may be torn, and was not
+acknowledged then. An entry that is missing or broken although one with a greater number exists was
+acknowledged, and is lost.
 """
 
 import struct
@@ -24,7 +24,7 @@ from typing import NamedTuple
 from docstore.errors import StoreDamaged
 
 PAGE = 4096
-"""No disk has larger sectors."""
+"""Bytes. No disk has larger sectors."""
 KEY_BYTES = 16
 
 _MAGIC = b"DSJ1"
@@ -34,35 +34,35 @@ HEADER_BYTES = _HEAD.size + _STAMP_BYTES
 
 
 class Position(NamedTuple):
-    """A place in the sequence of entries: the last one that counts, by number and stamp."""
+    """A position in the sequence of entries: number and stamp of the last one included."""
 
     number: int
     stamp: bytes
 
 
 START = Position(0, bytes(_STAMP_BYTES))
-"""Before the first entry of a store."""
+"""The position before the first entry of a store."""
 
 
 class Header(NamedTuple):
-    """What stands before the body of an entry."""
+    """The header of an entry."""
 
     number: int
     boot: int
-    """The start of the node that wrote it."""
+    """Boot number of the node that wrote it."""
     length: int
-    """Bytes of the body."""
+    """Length of the body in bytes."""
     crc: int
     previous: bytes
     stamp: bytes
 
     @property
     def position(self) -> Position:
-        """Return where the sequence stands with this entry."""
+        """Return the position after this entry."""
         return Position(self.number, self.stamp)
 
     def is_whole(self, body: bytes) -> bool:  # Seam.
-        """Return whether `body` is what was written behind this header."""
+        """Return whether `body` is the one written with this header."""
         return len(body) == self.length and zlib.crc32(body) == self.crc
 
 
@@ -76,12 +76,12 @@ def packed(key: bytes, boot: int, previous: Position, body: bytes) -> tuple[Head
 
 
 def room_for(length: int) -> int:
-    """Return how many bytes an entry takes whose body has `length`."""
+    """Return the size in bytes of an entry with a body of `length`."""
     return -(-(HEADER_BYTES + length) // PAGE) * PAGE
 
 
 def headers_in(key: bytes, content: bytes) -> Iterator[tuple[int, Header]]:
-    """Yield the headers in a stretch that begins on a boundary, each with its offset."""
+    """Yield the headers in content that begins on a boundary, each with its offset."""
     for offset in range(0, len(content) - HEADER_BYTES + 1, PAGE):
         if content.startswith(_MAGIC, offset):
             head = content[offset : offset + _HEAD.size]
@@ -92,7 +92,7 @@ def headers_in(key: bytes, content: bytes) -> Iterator[tuple[int, Header]]:
 
 
 def is_written(content: bytes) -> bool:
-    """Return whether a stretch seems to hold an entry, of whatever store."""
+    """Return whether `content` seems to hold an entry of any store."""
     return any(content.startswith(_MAGIC, at) for at in range(0, len(content), PAGE))
 
 
@@ -103,11 +103,11 @@ def behind(
     *,
     may_be_missing: bool,
 ) -> list[Header]:
-    """Return the entries after `position`, which the tables have, in order and to the last one.
+    """Return the entries after `position`, the last one of the tables, in order to the end.
 
-    found: all headers in the journal, in no order. is_whole: reads and checks the body of one.
-    may_be_missing: whether tables without their journal are nothing to be afraid of: they have all
-    that was ever acknowledged, and say so. Raises StoreDamaged when something of that is gone.
+    found: all headers in the journal, in any order. is_whole: reads and verifies the body of one.
+    may_be_missing: the tables hold all acknowledged entries and record that, so the journal may be
+    missing. Raises StoreDamaged when an acknowledged entry is gone.
     """
     newest = max((header.number for header in found), default=0)
     if not may_be_missing and not any(_is_known(position, header) for header in found):
@@ -126,13 +126,15 @@ def behind(
         entries.append(fitting[0])
         end = fitting[0].position
     if whole:
-        raise StoreDamaged(f"entry {end.number + 1} of the journal is of another past")
+        raise StoreDamaged(
+            f"entry {end.number + 1} of the journal does not follow the tables' last"
+        )
     _insist_on_a_tail(end, newest)
     return entries
 
 
 def _is_known(position: Position, header: Header) -> bool:
-    """Return whether a header is that of `position`, or the one that names it."""
+    """Return whether a header is the one of `position`, or of its successor."""
     return _is_next(position, header) or header.position == position
 
 
@@ -141,7 +143,7 @@ def _is_next(position: Position, header: Header) -> bool:  # Seam.
 
 
 def _insist_on_a_tail(end: Position, newest: int) -> None:  # Seam.
-    """What is broken behind the end was never acknowledged, unless an entry came after it."""
+    """Raise StoreDamaged if the broken entry after the end was acknowledged: one came after it."""
     if newest > end.number + 1:
         raise StoreDamaged(f"entry {end.number + 1} of the journal is gone, {newest} is there")
 

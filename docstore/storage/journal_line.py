@@ -1,7 +1,8 @@
-"""Where the tables stand in their journal: one line, written in the transaction that follows it.
+"""The applied position of the tables in their journal: one line of a table.
 
-Outside of that transaction it could be ahead of the rows or behind them after a cut of power, and
-an entry would be lost or written twice.
+The transaction that follows entries also writes the line. In any other transaction a power cut
+could leave the line ahead of the rows or behind them, and a start would skip an entry or apply it
+twice.
 """
 
 import sqlite3
@@ -17,21 +18,21 @@ class JournalLine(NamedTuple):
     """The one line of `journal`."""
 
     key: bytes
-    """Of the stamps (see `journal.py`)."""
+    """Key of the stamps (see `journal.py`)."""
     number: int
     stamp: bytes
-    """Number and stamp of the last entry that the tables have."""
+    """Number and stamp of the last entry that the tables hold."""
     alone: int
-    """1 while they need no journal: it holds nothing that they lack, and may be missing."""
+    """1 while the tables lack no entry, so that the journal may be missing."""
 
     @property
     def position(self) -> Position:
-        """Return the last entry that the tables have."""
+        """Return the position of the last entry that the tables hold."""
         return Position(self.number, self.stamp)
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Insert the line of a new file, at the place before the first entry of its journal."""
+    """Insert the line of a new file, at the position before the first entry."""
     (key,) = connection.execute(f"SELECT randomblob({KEY_BYTES})").fetchone()
     line = JournalLine(key, *START, alone=1)
     connection.execute(tables.INSERT_JOURNAL, (*line, checksum(tuple(line)), 0))
@@ -44,13 +45,13 @@ def read(connection: sqlite3.Connection) -> JournalLine:
         *fields, found, _ = lines[0]
         if found == checksum(tuple(fields)):
             return JournalLine(*fields)
-    raise StoreDamaged("the tables have lost their place in the journal")
+    raise StoreDamaged("the tables' position in the journal is damaged")
 
 
 def write(connection: sqlite3.Connection, line: JournalLine) -> None:
-    """Replace the line, by one that differs even if it says the same.
+    """Replace the line, by one that always differs.
 
-    A transaction that changes nothing is neither written nor synced by SQLite, whatever was said of
-    `synchronous`; and those before it, which it is to make durable, stay as they are (seed 7003).
+    SQLite neither writes nor syncs a transaction that changes nothing, whatever `synchronous` is.
+    The transactions before it, which it must make durable, would not be synced either (seed 7003).
     """
     connection.execute(tables.UPDATE_JOURNAL, (*line, checksum(tuple(line))))

@@ -1,7 +1,7 @@
-"""The thread that writes to the journal: one entry, one call of the system, one hop back.
+"""The thread that writes to the journal: one entry, one system call, one hop back.
 
-It does nothing else, so that an entry never waits behind SQLite. After a failure it writes nothing
-any more: an entry behind one that is torn makes a start take that one for acknowledged, and lost.
+It does nothing else, so that an entry never waits for SQLite. After a failure it writes no more
+entries: with an entry after a torn one, a start would take the torn one for acknowledged and lost.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ Written = Callable[[Exception | None], None]
 
 
 class JournalWriter(Protocol):
-    """Writes entries in the order in which they are handed over."""
+    """Writes entries in the order of the calls."""
 
     def write(self, entry: Entry, then: Written) -> None:
-        """Write an entry; `then` is called in the loop with what went wrong, or None.
+        """Write an entry, then call `then` in the loop with the error, or None.
 
-        After a failure nothing is written: all that is handed over later has failed like the first.
+        After a failure it writes nothing, and passes the first error to all later calls.
         """
 
     def close(self) -> None:
-        """Finish what was handed over."""
+        """Finish the entries under way."""
 
 
 class JournalThread:
@@ -40,11 +40,9 @@ class JournalThread:
         self._thread.start()
 
     def write(self, entry: Entry, then: Written) -> None:
-        """Write an entry; `then` is called in the loop with what went wrong, or None."""
         self._entries.put((entry, then))
 
     def close(self) -> None:
-        """Finish what was handed over and end the thread."""
         self._entries.put(None)
         self._thread.join()
 
@@ -54,13 +52,13 @@ class JournalThread:
             entry, then = handed
             failure = failure or self._failure_of(entry)
             if self._loop.is_closed():
-                return  # Nobody is left to be told.
+                return  # No caller is left.
             self._loop.call_soon_threadsafe(then, failure)
 
     def _failure_of(self, entry: Entry) -> Exception | None:
-        """Write an entry, and return what went wrong."""
+        """Write an entry and return its error, if any."""
         try:
             self._files.write(entry.file, entry.offset, entry.parts)
-        except Exception as error:  # noqa: BLE001 - whatever it is, whoever commits waits for it
+        except Exception as error:  # noqa: BLE001 - a commit waits for the result
             return error
         return None

@@ -1,4 +1,4 @@
-"""What a slot or a factory holds, as a reader sees it: links, counts and digests."""
+"""Listings of a slot or a factory: links, counts and digests."""
 
 import sqlite3
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from docstore.storage.store import UNBOUNDED, Bounds, Newest
 from docstore.storage.transactions import snapshot
 
 LINES_AT_ONCE = 4096
-"""Read in one go, a few more than are asked for: others own the rest of them."""
+"""Lines of one page: a few more than the limit, because other nodes own some of them."""
 
 _by_link = itemgetter(1, 0)
 
@@ -46,8 +46,8 @@ def links(
 def count(
     connection: sqlite3.Connection, prefix: str, until: Bounds, *, level: int
 ) -> dict[int, int]:
-    """Return slot -> how many live direct children `prefix` has there, where it has some."""
-    # Behind the slash: `prefix` itself is not its own child.
+    """Return slot -> number of live direct children of `prefix`, where it has some."""
+    # After the slash: `prefix` is not a child of itself.
     span = (prefix + "\x00", _beyond(prefix), len(prefix) + 1)
     with snapshot(connection):
         if level < 3:
@@ -65,7 +65,7 @@ def count(
 def below(connection: sqlite3.Connection, prefix: str, slots: Collection[int]) -> list[Row]:
     """Return the newest rows of live documents at any depth below `prefix`, by link."""
     found: list[tuple[int, str]] = []
-    first: str | None = prefix + "\x00"  # Behind the slash: `prefix` is not below itself.
+    first: str | None = prefix + "\x00"  # After the slash: `prefix` is not below itself.
     with snapshot(connection):
         while first is not None:
             lines = _lines(connection, tables.LINKS, first, _beyond(prefix), LINES_AT_ONCE)
@@ -85,7 +85,7 @@ def _live(
     slots: Container[int],
     passed_over: Container[tuple[int, str]] = (),
 ) -> Iterator[tuple[int, str, int]]:
-    """Yield up to `limit` (slot, link, version) of children as they are in the tables, by link."""
+    """Yield up to `limit` (slot, link, version) of children as the tables have them, by link."""
     beyond = _beyond(prefix)
     first: str | None = max(after + "\x00", prefix) if after else prefix
     while first is not None and limit > 0:
@@ -100,20 +100,20 @@ def _live(
                     if limit == 0:
                         break
             elif link != prefix:
-                # A grandchild: go on behind all of its siblings, however many there are.
+                # A grandchild: continue after all of its siblings.
                 first = _beyond(link[: link.index("/", len(prefix)) + 1])
                 break
 
 
 def _written_beyond(connection: sqlite3.Connection, until: Bounds) -> set[tuple[int, str]]:
-    """Return (slot, link) of what was written beyond the bounds: seldom more than is in flight."""
+    """Return the (slot, link) with rows beyond the bounds: seldom more than the rows in flight."""
     bounds = orjson.dumps(until, option=orjson.OPT_NON_STR_KEYS).decode()
     lines = _lines(connection, tables.LINKS_BEYOND, bounds, -1)  # -1 is no limit.
     return {(slot, link) for slot, link in lines}
 
 
 def _lines(connection: sqlite3.Connection, statement: str, *asked: object) -> list[Any]:
-    """Return the lines of a statement that gives them all as one."""
+    """Return the lines of a statement that returns all lines as one JSON array."""
     (found,) = connection.execute(statement, asked).fetchone()
     lines: list[Any] = orjson.loads(found)
     return lines
@@ -122,7 +122,7 @@ def _lines(connection: sqlite3.Connection, statement: str, *asked: object) -> li
 def _as_bounded(
     connection: sqlite3.Connection, slot: int, link: str, until: int
 ) -> list[tuple[int, str, int]]:
-    """Return (slot, link, version) as row `until` left the document; nothing if it was not live."""
+    """Return (slot, link, version) of the document after row `until`; none if it was not live."""
     found = connection.execute(tables.BOUNDED, (slot, link, until)).fetchone()
     return [(slot, link, found[0])] if found and not found[1] else []
 
@@ -132,7 +132,7 @@ def digests(
 ) -> dict[int, tuple[int, int, str]]:
     """Return slot -> (end, number of links, digest in hex).
 
-    SQLite gives up the interpreter's lock at every row, so that the event loop gets its turns.
+    SQLite releases the interpreter's lock at every row, so the event loop keeps running.
     """
     with snapshot(connection):
         records = map(record_of, connection.execute(tables.SLOTS))
@@ -155,6 +155,6 @@ def _digest(newest: Iterable[tuple[str, int, bytes | None]]) -> tuple[int, str]:
 
 
 def _beyond(prefix: str) -> str:
-    """Return the first string behind all that begin with `prefix`, which ends in "/"."""
+    """Return the first string after all that begin with `prefix`, which ends in "/"."""
     assert prefix.endswith("/")
     return prefix[:-1] + chr(ord("/") + 1)

@@ -1,10 +1,10 @@
-"""How a file of an earlier format becomes one of this version, in the transaction of a start.
+"""Migration of a file from an earlier format to the one of this version, at a start.
 
 A file has a format, a whole number, in its one line (`node`, `file`). A change of the tables that
-the version before cannot read must raise the format by one, and must add a step here that makes a
-file of format n one of n + 1. A start runs the steps that a file lacks in the transaction that
-counts the boot, so after a power cut the file has either its old format or the new one. There is no
-step back (see decision 43).
+the version before cannot read must raise the format by one, and must add a step here that turns a
+file of format n into one of n + 1. A start runs the missing steps in the transaction that counts
+the boot, so after a power cut the file has either its old format or the new one. There is no step
+back (see decision 43).
 
 In every format the line begins with the format and ends with two checksums: of the definitions of
 the tables, and of the line itself. So each version can verify the line, and renew it after a step,
@@ -66,14 +66,14 @@ def _line(connection: sqlite3.Connection, kind: Kind) -> tuple[int, ...]:
     except sqlite3.OperationalError as error:
         raise StoreBroken(f"not a store of {kind.holds}: {error}") from error
     if len(lines) != 1 or checksum(lines[0][:-1]) != lines[0][-1]:
-        raise StoreBroken("the line of the file is damaged")
+        raise StoreBroken(f"the line of the file of {kind.holds} is damaged")
     line: tuple[int, ...] = lines[0]  # Of any types, in between.
     return line
 
 
 def _insist_on_schema(connection: sqlite3.Connection, kind: Kind) -> None:
     if _line(connection, kind)[-2] != schema_checksum(connection.execute(SCHEMA).fetchall()):
-        raise StoreBroken("the definitions of the tables are damaged")
+        raise StoreBroken(f"the table definitions in the file of {kind.holds} are damaged")
 
 
 def _renew_line(connection: sqlite3.Connection, kind: Kind, number: int) -> None:

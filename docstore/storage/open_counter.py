@@ -1,9 +1,11 @@
-"""How often the file of streams was opened, beside it: a file that is put back is older than this.
+"""A count of the opens of the streams file, in a file of its own.
 
-A replica that has lost promises and records must not vouch for what it had; and a file that is
-older than the node remembers has lost some. Sixteen bytes: what it is, a CRC-32, the count.
+If the streams file is replaced by an older copy, its own count is smaller than this one. It has
+lost promises and records then, and the replica must not vouch for them. Sixteen bytes: magic, a
+CRC-32, the count.
 
-The count in the file goes first. If power fails between the two the file is ahead, which is fine.
+The node first writes the count in the streams file. If power fails between the two writes, that
+count is ahead, which does no harm.
 """
 
 import os
@@ -28,13 +30,13 @@ def read(path: Path) -> int | None:
         if magic == _MAGIC and crc == zlib.crc32(content[8:]):
             return int(boots)
     raise StoreDamaged(
-        f"{path} is damaged: it says how often the file beside it was opened. Without it that file"
-        " is taken for an older one, and its partitions are filled anew from other replicas"
+        f"{path} is damaged: it counts the starts of the file next to it. Remove it, and the node"
+        " takes that file for an older one and refills its partitions from other replicas"
     )
 
 
 def write(path: Path, boots: int) -> None:
-    """Replace the count, durably: the old one or the new one is there. Raises OSError."""
+    """Replace the count atomically and durably. Raises OSError."""
     count = struct.pack(">Q", boots)
     fresh = path.with_name(f"{path.name}.new")
     file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -1,9 +1,8 @@
-"""The reading half of a store whose tables follow behind its journal.
+"""The reading half of a store whose tables follow its journal.
 
-What `overlay.py` decides is carried out here: the overlay is looked at first, then what has to wait
-for the tables waits, each for its own entry and none for all, and then the tables are asked.
-Queries that are asked together are answered together, so those that may wait should not come with
-those that somebody is in a hurry for.
+`overlay.py` decides, and this module acts: it reads the overlay first, waits for the tables if it
+must, each query for its own entry, and then reads the tables. Queries of one call are answered
+together, so urgent queries should not share a call with slow ones.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
@@ -16,31 +15,25 @@ from docstore.storage.tail import Ask, Plan, Wait
 
 
 class Tables(Protocol):
-    """What the tables alone know: a `Store` that only reads."""
+    """The tables alone: the reading part of a `Store`."""
 
-    async def read(self, queries: Sequence[Query]) -> list[Result]:
-        """Answer queries from one snapshot, in their order."""
+    async def read(self, queries: Sequence[Query]) -> list[Result]: ...
 
-    async def recover(self) -> Recovered:
-        """Return what a start finds."""
+    async def recover(self) -> Recovered: ...
 
     async def links(
         self, prefix: str, after: str, limit: int, until: Bounds, *, level: int = 3
-    ) -> list[tuple[int, str, int]]:
-        """Return live direct children of `prefix` after `after`, by link."""
+    ) -> list[tuple[int, str, int]]: ...
 
-    async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
-        """Return slot -> how many live direct children `prefix` has."""
+    async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]: ...
 
-    async def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
-        """Return the newest rows of live documents at any depth below `prefix`, by link."""
+    async def below(self, prefix: str, slots: Collection[int]) -> list[Row]: ...
 
-    async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
-        """Return slot -> (end, number of links, digest)."""
+    async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]: ...
 
 
 class Overlaid:
-    """Answers as the tables would that had followed every durable entry."""
+    """Answers as from tables that have followed every durable entry."""
 
     def __init__(
         self,
@@ -48,13 +41,12 @@ class Overlaid:
         tables: Tables,
         followed: Callable[[Wait], Awaitable[None]],
     ) -> None:
-        """followed: returns once the tables have followed the entry that is waited for."""
+        """followed: returns once the tables have followed the entry of a `Wait`."""
         self._overlay = overlay
         self._tables = tables
         self._followed = followed
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
-        """Answer queries in their order, each from one moment."""
         plans = [self._overlay.plan(query) for query in queries]
         await self._wait(*(plan for plan in plans if isinstance(plan, Wait)))
         asked = [each for pair in zip(queries, plans, strict=True) for each in _asked(*pair)]
@@ -63,7 +55,7 @@ class Overlaid:
         return await self._settled(queries, results)
 
     def _result(self, query: Query, plan: Plan, found: Iterator[Result]) -> Result | Wait:
-        """Return the answer to a query, of what the tables have found for one after the other."""
+        """Return the answer to a query, from the next results of the tables."""
         if isinstance(plan, list):
             return plan
         if isinstance(plan, Wait):
@@ -73,7 +65,7 @@ class Overlaid:
     async def _settled(
         self, queries: Sequence[Query], results: Sequence[Result | Wait]
     ) -> list[Result]:
-        """Return the results, those that could not be put together asked of the tables again."""
+        """Return the results, after reading the tables again for those that could not be merged."""
         late = [place for place, each in enumerate(results) if isinstance(each, Wait)]
         again: Iterator[Result] = iter(())
         if late:
@@ -82,29 +74,24 @@ class Overlaid:
         return [next(again) if isinstance(each, Wait) else each for each in results]
 
     async def recover(self) -> Recovered:
-        """Return what a start would find."""
         await self._wait(self._overlay.everything())
         return await self._tables.recover()
 
     async def links(
         self, prefix: str, after: str, limit: int, until: Bounds, *, level: int = 3
     ) -> list[tuple[int, str, int]]:
-        """Return live direct children of `prefix` after `after`, by link."""
         await self._wait(self._overlay.below(prefix, until, level=level))
         return await self._tables.links(prefix, after, limit, until, level=level)
 
     async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
-        """Return slot -> how many live direct children `prefix` has."""
         await self._wait(self._overlay.below(prefix, until, level=level))
         return await self._tables.count(prefix, until, level=level)
 
     async def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
-        """Return the newest rows of live documents at any depth below `prefix`, by link."""
         await self._wait(self._overlay.below(prefix, dict.fromkeys(slots, UNBOUNDED)))
         return await self._tables.below(prefix, slots)
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
-        """Return slot -> (end, number of links, digest)."""
         await self._wait(self._overlay.all_of(slots))
         return await self._tables.digests(slots)
 
@@ -115,7 +102,7 @@ class Overlaid:
 
 
 def _asked(query: Query, plan: Plan) -> Sequence[Query]:
-    """Return what the tables are asked for a query."""
+    """Return the queries to the tables that a plan needs."""
     if isinstance(plan, Ask):
         return plan.queries
     return [query] if isinstance(plan, Wait) else []

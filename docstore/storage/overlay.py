@@ -1,22 +1,22 @@
-"""What is durable in the journal and not yet in the tables, and how each query is answered by both.
+"""Entries that are durable in the journal and not yet in the tables, and how reads see them.
 
-A commit is durable once its entry is in the journal; the tables follow behind. So that every answer
-is one that the tables would give had they followed all of it, a query is answered in one of four
-ways: by the rows that are here alone; by the tables up to where these rows begin, and then by these
-rows; by the tables, once they have followed a certain entry; or by the tables as they are.
+A commit is durable once its entry is in the journal; the tables follow later. An answer must equal
+that of tables which have followed all of it. So a query is answered in one of four ways: from the
+rows here alone; from the tables up to the first row here, and then from these rows; from the
+tables, once they have followed a certain entry; or from the tables as they are.
 
-Whoever asks looks here first and at the tables afterwards: what is here no more is there already,
+A read looks here first and at the tables afterwards. A row that has left is in the tables already,
 since an entry leaves after the COMMIT that holds it. In the other order a document could be in
-neither. One event loop does all of it: in it entries come (when durable, before anybody is told)
-and go, so nothing changes while a plan is made, and no lock is needed. What changes between the
-plan and the tables' answer adds rows beyond the bounds that the tables are asked for, or takes rows
-of the slot away, which `merged` notices.
+neither. Entries join (when durable, before the acknowledgement) and leave in one event loop, so
+nothing changes while a plan is made, and no lock is needed. Between the plan and the tables'
+answer, rows beyond the bounds of the query may join, or rows of the slot may be removed, which
+`merged` detects.
 
-Writes that take rows away again (Truncate, Erase, Base, Trim, Purge) are not imitated here: until
-the tables have followed the last of them, their slot's queries wait. But all slots are trimmed, one
-after the other, and that leaves each link its newest row, so whoever asks for that does not wait.
+Writes that remove rows (Truncate, Erase, Base, Trim, Purge) are not imitated here: until the tables
+have followed the last of them, queries of their slot wait. But all slots are trimmed regularly, and
+trimming keeps the newest row of each link, so queries for newest rows do not wait for that.
 
-Pure: no clock, no I/O.
+The module is pure: no clock, no I/O.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -65,24 +65,24 @@ class Overlay:
     """The entries of the journal that are durable and not yet followed."""
 
     def __init__(self, followed: int = 0) -> None:
-        """followed: the last entry that the tables have."""
+        """followed: the last entry that the tables hold."""
         self.followed = followed
         self.last = followed
         self._slots: dict[int, Tail] = {}
         self._rewritten: dict[int, int] = {}
-        """Slot -> the last entry that takes rows of it away, be it followed or not."""
+        """Slot -> the last entry that removes rows of it, followed or not."""
         self._cut: dict[int, int] = {}
-        """The same, but trimming does not count."""
+        """The same without trimming."""
         self._trimmed: dict[int, int] = {}
-        """Slot -> up to which row it was last trimmed."""
+        """Slot -> the row up to which it was last trimmed."""
         self._arrived: dict[tuple[int, str], int] = {}
         self._newest_arrival = self._restood = self._pruned = 0
 
-    # What comes and goes
+    # Entries
 
     def add(self, number: int, writes: Iterable[Write]) -> None:  # Seam.
-        """Take in an entry that is durable now, before the tables can have followed it."""
-        assert number > self.last, "entries come in the order of their numbers"
+        """Add an entry that is durable now, before the tables can have followed it."""
+        assert number > self.last, "entries must be added in order"
         self.last = number
         for write in writes:
             match write:
@@ -105,22 +105,22 @@ class Overlay:
                 case Prune():
                     self._restood = self._pruned = number
                 case SaveConfiguration() | SaveCursor():
-                    pass  # Asked for by `recover` alone, which waits for everything.
+                    pass  # Only `recover` reads them, and it waits for all entries.
                 case _:
                     assert_never(write)
 
     def announce(self, number: int, writes: Iterable[Write]) -> None:
-        """Take note of a commit before it goes into the tables alone, as number `number`.
+        """Note a commit before it goes into the tables alone, with the number `number`.
 
-        It is not durable, so nothing of it is here; but what is being put together with the tables'
-        answers must not be, once they may have lost rows of it.
+        It is not durable, so its rows are not added. But a read that merges rows with the tables'
+        answers must stop, since the tables may have lost rows.
         """
         for write in writes:
             match write:
                 case Truncate(slot) | Erase(slot) | Purge(slot) | Trim(slot):
                     self._rewritten[slot] = self._cut[slot] = number
                 case _:
-                    pass  # Rows beyond the bounds that the tables are asked for; a Base is erased.
+                    pass  # Their rows are beyond all bounds of queries; an Erase precedes a Base.
 
     def _append(self, rows: Sequence[Row]) -> None:
         of = None
@@ -141,7 +141,7 @@ class Overlay:
             self._rewritten[slot] = self._cut[slot] = self.last
 
     def _slot(self, slot: int) -> Tail:
-        """Return what is here of a slot, which the last entry speaks of."""
+        """Return the tail of a slot, which the last entry changes."""
         found = self._slots.get(slot)
         if found is None:
             found = self._slots[slot] = Tail(slot)
@@ -149,7 +149,7 @@ class Overlay:
         return found
 
     def drop(self, until: int) -> None:
-        """Let go of the entries up to number `until`: the COMMIT that holds them has returned."""
+        """Drop the entries up to number `until`: the COMMIT that holds them has returned."""
         assert self.followed <= until <= self.last
         self.followed = until
         for slot, of in list(self._slots.items()):
@@ -159,10 +159,10 @@ class Overlay:
                 of.drop(until)
         self._arrived = {key: number for key, number in self._arrived.items() if number > until}
 
-    # What queries do
+    # Queries
 
     def plan(self, query: Query) -> Plan:
-        """Return the answer, or what the tables are to be asked for it and when."""
+        """Return the answer, or the queries to the tables that it needs, and when."""
         match query:
             case Expired(level=3):
                 return Wait(max((of.last for of in self._slots.values()), default=0), hurry=False)
@@ -192,7 +192,7 @@ class Overlay:
         return plan
 
     def _plan_of_many(self, asked: Sequence[tuple[int, str, int]]) -> Plan:
-        """Return the plan for newest rows: each is here, or else it is as the tables have it."""
+        """Return the plan for newest rows: each from here, or else from the tables."""
         here: list[Row] = []
         rest: list[tuple[int, str, int]] = []
         waits = 0
@@ -212,9 +212,9 @@ class Overlay:
         return Ask((NewestOfMany(rest),), here) if rest else here
 
     def merged(self, query: Query, ask: Ask, found: Sequence[Result]) -> Result | Wait:
-        """Return the answer, given what the tables say to each query of a plan.
+        """Return the answer, given the tables' result for each query of a plan.
 
-        Wait: they cannot be put together, and the tables have to be asked `query` itself, later.
+        Wait: the results cannot be merged. Put `query` itself to the tables later.
         """
         for result in found:
             if isinstance(result, Corrupt):
@@ -239,15 +239,15 @@ class Overlay:
             case Tombstones():
                 return self._still_dead(query, ask.rows, rows)
             case _:
-                raise AssertionError(f"no rows are put beside {query}")
+                raise AssertionError(f"no rows are merged into {query}")
 
     def _joined(
         self, query: "Rows | After", above: Sequence[Row], rows: list[Row], *, is_log: bool
     ) -> list[Row] | Wait:
-        """Return the tables' rows and behind them those that are here.
+        """Return the tables' rows, followed by those from here.
 
         is_log: the tables have the row just below `above`, so an answer that does not reach it was
-        cut. Without it there are holes up to what is kept, and nobody can tell.
+        cut. Otherwise that row may be one of the holes up to `kept`, and the answer is unclear.
         """
         limit = query.limit if isinstance(query, After) else UNBOUNDED
         if len(rows) >= limit:
@@ -259,7 +259,7 @@ class Overlay:
     def _still_dead(
         self, query: Tombstones, newer: Sequence[Row], rows: list[Row]
     ) -> list[Row] | Wait:
-        """Return the tables' tombstones without the links that have been written since."""
+        """Return the tables' tombstones without the links that have newer rows here."""
         links = {row.link for row in newer}
         left = [row for row in rows if row.link not in links]
         is_page = len(rows) >= query.limit and len(left) < len(rows)
@@ -269,10 +269,10 @@ class Overlay:
         )
         return Wait(self._last_of(query.slot)) if is_page or is_dead else left
 
-    # What listings and scans do
+    # Listings and scans
 
     def below(self, prefix: str, until: Bounds, *, level: int = 3) -> Wait:
-        """Return when the tables have what begins with `prefix`, of the rows up to each bound."""
+        """Return when the tables have the links below `prefix`, up to each slot's bound."""
         if level < 3:
             arrived = (
                 number
@@ -289,17 +289,17 @@ class Overlay:
         return Wait(max(lacking, default=0))
 
     def all_of(self, slots: Collection[int]) -> Wait:
-        """Return when the tables have everything of some slots."""
+        """Return when the tables lack nothing of some slots."""
         return Wait(max(map(self._last_of, slots), default=0))
 
     def everything(self) -> Wait:
-        """Return when the tables have everything."""
+        """Return when the tables lack nothing."""
         return Wait(self.last)
 
     def behind(self, slot: int) -> int:
         """Return the n of the first row of a slot that the tables lack, UNBOUNDED for none.
 
-        0 while they hold rows that are to be taken away.
+        0 while they hold rows that are to be removed.
         """
         of = self._slots.get(slot)
         if of is None:
@@ -309,9 +309,9 @@ class Overlay:
         return of.rows[0].n if of.rows else UNBOUNDED
 
     def _loses(self, slot: int, until: int = -1) -> bool:
-        """Say whether rows are to be taken away, of what links had as their newest up to `until`.
+        """Return whether newest rows of links, up to `until`, are to be removed from the tables.
 
-        -1: whichever rows.
+        -1: any rows.
         """
         if self._rewritten.get(slot, 0) <= self.followed:
             return False

@@ -1,4 +1,4 @@
-"""The rows of one slot that the tables lack, and what they alone can answer. Pure."""
+"""Rows of one slot that the tables lack, and the answers from them alone. Pure."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -34,41 +34,41 @@ class Wait:
 
     number: int
     hurry: bool = True
-    """Somebody waits for the answer: do not let more gather first."""
+    """Whether a caller waits for the answer, so that the tables must follow at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The tables are asked these, and `Overlay.merged` makes the answer of what they say."""
+    """Queries to the tables; `Overlay.merged` makes the answer from their results."""
 
     queries: tuple[Query, ...]
     rows: Sequence[Row] = ()
-    """What is here beside it, in the order of the answer."""
+    """Rows from here, in the order of the answer."""
     rewritten: int = 0
-    """The last entry by then that took rows of the slot away."""
+    """The last entry at that time that removed rows of the slot."""
     lacked: int = 0
-    """The last entry by then that the answer may need, where the tables' own page may be short."""
+    """The last entry at that time that the answer may need, if the tables' page is short."""
 
 
 Plan = list[Row] | Ask | Wait
 
 
 class Tail:
-    """In the order of their entries. Meaningless while rows of the slot are to be taken away."""
+    """Rows in the order of their entries. Meaningless while rows of the slot are to be removed."""
 
     __slots__ = ("entries", "last", "links", "number", "rows")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.last = 0
-        """The last entry that speaks of the slot."""
+        """The last entry that changes the slot."""
         self.rows: list[Row] = []
         self.entries: list[int] = []
-        """Of each row the entry that it came with."""
+        """The entry of each row."""
         self.links: dict[str, list[Row]] = {}
 
     def drop(self, until: int) -> None:
-        """Let go of the rows of entries up to number `until`."""
+        """Drop the rows of entries up to number `until`."""
         count = bisect_right(self.entries, until)
         for link, number in Counter(row.link for row in self.rows[:count]).items():
             del self.links[link][:number]
@@ -77,19 +77,19 @@ class Tail:
         del self.rows[:count], self.entries[:count]
 
     def has_below(self, prefix: str, bound: int) -> bool:
-        """Say whether there is a row with n <= `bound` whose link begins with `prefix`."""
+        """Return whether a row with n <= `bound` has a link that begins with `prefix`."""
         return any(
             link.startswith(prefix) and rows[0].n <= bound for link, rows in self.links.items()
         )
 
     def newest(self, link: str, until: int) -> Row | None:
-        """Return the newest row of a link with n <= `until`, None if there is none here."""
+        """Return the newest row of a link with n <= `until`, None if it is not here."""
         rows = self.links.get(link, ())
         index = bisect_right(rows, until, key=_n)
         return rows[index - 1] if index else None
 
     def plan(self, query: OfLog) -> list[Row] | Ask:
-        """Return the answer, or what the tables are to be asked beside it."""
+        """Return the answer, or the queries to the tables that it needs."""
         match query:
             case Newest(_, link, until):
                 row = self.newest(link, until)

@@ -7,7 +7,7 @@ import pytest
 
 from docstore.errors import StoreBroken
 from docstore.model.operation import Answer, Operation
-from docstore.storage import patience
+from docstore.storage import retry_while_full
 from docstore.storage.replication_log import Heads
 from docstore.storage.store import (
     After,
@@ -128,7 +128,7 @@ async def test_a_disk_without_room_even_for_reads_is_told_of_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Pinned: it was asked again for ever, and nobody was told why nobody was answered."""
-    monkeypatch.setattr(patience, "WITHOUT_ROOM_S", 0.2)
+    monkeypatch.setattr(retry_while_full, "WITHOUT_ROOM_S", 0.2)
     store = SmallDisk()
     driver, _ = await alone(store)
     failures: list[BaseException] = []

@@ -119,5 +119,5 @@ async def test_a_file_of_the_first_start_is_old_without_its_count_once_it_holds_
 async def test_a_damaged_count_is_refused_and_says_what_to_do(path: Path, content: bytes) -> None:
     await recovered(path)
     write(Path(f"{path}.life"), content)
-    with pytest.raises(StoreBroken, match=r"streams.db.life is damaged: .* taken for an older one"):
+    with pytest.raises(StoreBroken, match=r"streams.db.life is damaged: .* for an older one"):
         await recovered(path)
