@@ -13,8 +13,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from gossip import Address, Agent, Change, Config, GossipError, Keyring, Moment, Security, Snapshot
+from gossip import Address, Agent, Change, Config, GossipError, Moment, Security, Snapshot
 from gossip.errors import ConfigError
+from gossip.security.key_file import KeyFile
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,7 +68,7 @@ def _security(options: argparse.Namespace) -> Security:
     keyring = None
     if options.key_file is not None:
         try:
-            keyring = Keyring.parse(options.key_file.read_text())
+            keyring = KeyFile(options.key_file)
         except OSError as error:
             raise ConfigError(f"--key-file: {error}") from error
     return Security(keyring=keyring, label=options.label, allow=options.allow)

@@ -24,11 +24,12 @@ from gossip.config import Config
 from gossip.errors import (
     AlreadyStarted,
     BindFailed,
+    KeyringError,
     MetaTooLarge,
     NameTooLong,
     NotRunning,
 )
-from gossip.exchange import Exchanges, required
+from gossip.exchange import Exchanges
 from gossip.joining import Joining, JoinReport
 from gossip.member import Address, Change, Member
 from gossip.protocol.chronicle import Moment
@@ -249,23 +250,23 @@ class Agent:
         self._running()
         self._feed(ProbeAsked(name))
 
-    async def rotate_key(self, new: bytes) -> None:
-        """Let the whole group seal with `new` and open no other key, members that join included.
+    def rotation(self) -> Rotation:
+        """Return the steps that change the keys of the group.
 
-        Raises RotationFailed when a live member did not take a step, and names it: do it again.
-        Raises KeyringError, NotRunning.
+        Raises KeyringError if this agent does not seal what it sends, NotRunning.
         """
-        keyring = required(self._security.keyring)
+        self._running()
+        keyring, config = self._security.keyring, self._config
+        if keyring is None or not config.encrypt_outgoing:
+            raise KeyringError("this member does not encrypt what it sends: it has no keys")
 
-        def others() -> list[Member]:
-            return [each for each in self.members() if each.is_live and each.name != self._name]
+        def live() -> list[Member]:
+            return [each for each in self.members() if each.is_live]
 
         async def exchange(to: Address, message: messages.StreamMessage) -> messages.StreamMessage:
-            timeout_s = self._config.stream_timeout_s
-            return await self._exchanges.ask(to, message, self._transport, timeout_s)
+            return await self._exchanges.ask(to, message, self._transport, config.stream_timeout_s)
 
-        interval_s = self._config.gossip_interval_s
-        await Rotation(new, keyring, others, exchange, gossip_interval_s=interval_s).run()
+        return Rotation(self._name, keyring, live, exchange)
 
     def _encrypt(self, me: Member) -> Config:
         """Begin to seal, if there is a keyring; return the settings with room for the seals."""

@@ -59,7 +59,7 @@ class KeyringError(GossipError):
 
 
 class RotationFailed(GossipError):
-    """Some members did not take a step of a rotation; the message says who and why.
+    """A step of a rotation was refused, or some members did not take it; the message names them.
 
-    Before all have installed the new key nobody uses it, so the group still talks: repeat it.
+    The group still talks: no member uses a key that another one lacks. Repeat the step.
     """

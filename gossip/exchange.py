@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable
 
 from gossip import wire
-from gossip.errors import KeyringError
 from gossip.member import Address
 from gossip.messages import KeyChange, StreamMessage, Sync, SyncAnswer
 from gossip.protocol.effects import Ask, Reply
@@ -80,7 +79,7 @@ class Exchanges:
         if opened is None or self._keyring is None:
             self.counters["key_changes_refused"] += 1
             return None
-        return await _packed(change(self._keyring, message))
+        return await _packed(await change(self._keyring, message))
 
     def _prove(self, opened: Opened | None) -> None:
         """Whoever authenticated our random number is there now."""
@@ -107,10 +106,3 @@ async def _packed(message: StreamMessage) -> bytes:
         pieces.append(piece)
         await asyncio.sleep(0)
     return b"".join(pieces)
-
-
-def required(keyring: Keyring | None) -> Keyring:
-    """Return the keyring. Raises KeyringError where there is none."""
-    if keyring is None:
-        raise KeyringError("this agent has no keyring")
-    return keyring

@@ -184,26 +184,31 @@ class SyncAnswer:
 
 
 class KeyVerb(IntEnum):
-    """The steps of a rotation."""
+    """The steps of a rotation, and LIST, which changes nothing."""
 
     INSTALL = 0
     USE = 1
     REMOVE = 2
+    LIST = 3
 
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """Whoever rotates the keys to everybody, sealed only. Answered by KeyChanged."""
+    """A request of the member that leads a rotation, sealed only. Answered by KeyChanged."""
 
     verb: KeyVerb
     key: bytes = field(repr=False)
+    """The key to install, the identifier of the key to use or to remove, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyChanged:
-    """The answer to KeyChange: "" is done, else why not."""
+    """The answer to KeyChange."""
 
     failure: str
+    """Why the step was not taken; "" if it was."""
+    ids: tuple[str, ...]
+    """Identifiers of the keys that the member holds now, the primary key first."""
 
 
 Rumour = Alive | Suspect | Dead | Left

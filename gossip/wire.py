@@ -228,8 +228,8 @@ def _fields(message: Message) -> list[Any]:
             return [14, name, uid, incarnation, host, port]
         case KeyChange(verb, key):
             return [15, int(verb), key]
-        case KeyChanged(failure):
-            return [16, failure]
+        case KeyChanged(failure, ids):
+            return [16, failure, ids]
         case Digest(source, sums):
             return [11, source, sums]
         case DigestAnswer(source, buckets):
@@ -297,8 +297,8 @@ _READERS: dict[int, Callable[[list[Any]], Message]] = {
     _SYNC_ANSWER: lambda part: SyncAnswer(_name(part[1]), _members(part[2]), _names(part[3])),
     11: lambda part: Digest(_name(part[1]), _sums(part[2])),
     12: lambda part: DigestAnswer(_name(part[1]), _whole(part[2], HASH_MAX)),
-    15: lambda part: KeyChange(KeyVerb(_whole(part[1], 2)), _bytes(part[2])),
-    16: lambda part: KeyChanged(_text(part[1])),
+    15: lambda part: KeyChange(KeyVerb(_whole(part[1], len(KeyVerb) - 1)), _bytes(part[2])),
+    16: lambda part: KeyChanged(_text(part[1]), _names(part[2])),
     14: lambda part: Claim(
         _name(part[1]), _uid(part[2]), _incarnation(part[3]), _address(part[4], part[5])
     ),

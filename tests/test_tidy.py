@@ -52,6 +52,7 @@ SHELLS = ("cli", "client", "http", "maintenance", "node", "pipeline", "reads", "
 PARTS = tuple(
     """
     gossip/agent.py gossip/audience.py gossip/clock.py gossip/exchange.py gossip/joining.py
+    gossip/security/key_file.py
     gossip/security/rotation.py gossip/snapshot.py gossip/subscription.py gossip/transport.py
     gossip/__main__.py docstore/__main__.py docstore/model/tokens.py
     docstore/storage/database.py docstore/storage/disk_files.py docstore/storage/follow_jobs.py
@@ -144,7 +145,8 @@ def gossip_stands_alone(source: Source) -> Iterator[str]:
 
 def only_node_meets_gossip(source: Source) -> Iterator[str]:
     """The view reaches the core as a plain event, so the simulator can forge it."""
-    if not source.is_under("docstore") or source.path == "docstore/node/members/membership.py":
+    members = "docstore/node/members/membership.py", "docstore/node/members/gossip_keys.py"
+    if not source.is_under("docstore") or source.path in members:
         return
     for line, name in source.imports:
         nested = source.path == "docstore/config.py" and names(name, "gossip.config")

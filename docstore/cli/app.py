@@ -17,6 +17,7 @@ from docstore.cli import (
     doctor,
     documents,
     election,
+    gossip_keys,
     group,
     groups,
     leases,
@@ -55,6 +56,7 @@ app.add_typer(doctor.app)
 app.add_typer(certs.certs, name="certs", rich_help_panel=certs.PANEL)
 access = typer.Typer(no_args_is_help=True, help="The access file: users and their permissions.")
 app.add_typer(access, name="access", rich_help_panel=NODES)
+app.add_typer(gossip_keys.gossip_key, name="gossip-key", rich_help_panel=NODES)
 app.add_typer(topics.topic, name="topic", rich_help_panel=topics.PANEL)
 app.add_typer(topics.partition, name="partition", rich_help_panel=topics.PANEL)
 app.add_typer(records.app)

@@ -43,6 +43,16 @@ class Status(Protocol):
         """Return node id -> slot -> [end, links, digest] for every member that answers."""
 
 
+class GossipKeys(Protocol):
+    """The keys that encrypt gossip; see `node/members/gossip_keys.py`."""
+
+    async def page(self) -> Json:
+        """Return which member holds which keys."""
+
+    async def change(self, asked: Mapping[str, Json]) -> Json:
+        """Have all members install, use or remove a key."""
+
+
 class Inside(Protocol):
     """The parts of a node that need its group."""
 
@@ -54,6 +64,10 @@ class Inside(Protocol):
     scans: Scans
     session_backend: SessionBackend
     stream_backend: StreamBackend
+
+    @property
+    def gossip_keys(self) -> GossipKeys:
+        """Return the keys that encrypt gossip."""
 
     @property
     def status(self) -> Status:

@@ -61,6 +61,10 @@ GROUP_REQUESTS: Mapping[str, Sequence[str]] = {
 """Members of requests that change the group; `node/members/group.py` checks what `member` holds."""
 
 
+KEY_REQUESTS = dict.fromkeys(("InstallKeyRequest", "UseKeyRequest", "RemoveKeyRequest"), ("id",))
+"""Members of requests that change the gossip keys."""
+
+
 class Of(NamedTuple):
     """The factory or the document that a utility is asked of."""
 
@@ -198,6 +202,15 @@ class CorePages:
             raise Conflict("quorums are computed from the configuration at level 3")
         page = await self._backend.change_group(asked, headers.timeout_s(request))
         return _json(request, page, status=202, more={"Location": "/core/node-groups/default"})
+
+    async def gossip_keys(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Answer GET of the keys that encrypt gossip."""
+        return _json(request, await self._backend.inside().gossip_keys.page())
+
+    async def change_gossip_keys(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Have all members install, use or remove a key."""
+        asked = command_in(request, body, KEY_REQUESTS)
+        return _json(request, await self._backend.inside().gossip_keys.change(asked))
 
     async def available(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer 200 while the group has converged, and 503 otherwise."""

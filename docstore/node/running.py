@@ -22,6 +22,7 @@ from docstore.maintenance.upkeep.resync import Resync
 from docstore.maintenance.webhooks.deliverer import Deliverer
 from docstore.maintenance.webhooks.reading import ChangeReader
 from docstore.model.document import Row
+from docstore.node.members.gossip_keys import GroupKeys
 from docstore.node.members.group import GroupConfiguration
 from docstore.node.parts import Parts
 from docstore.node.status import StatusPages
@@ -107,6 +108,11 @@ class RunningNode:
         self.status = StatusPages(
             driver.view, store, rpc, self.resync, parts.membership.describe, self.group
         )
+
+    @property
+    def gossip_keys(self) -> GroupKeys:
+        """The keys that encrypt gossip."""
+        return self.group.gossip_keys
 
     def _deliverer(self, view: GroupView) -> Deliverer | None:
         parts = self._parts

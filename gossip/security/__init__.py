@@ -4,6 +4,7 @@
 |-----------------|-------------------------------------------------------------------|
 | `admission.py`  | the key, the label and the networks that a group has in common    |
 | `keyring.py`    | which keys open, and which one seals                              |
+| `key_file.py`   | the keyring in a file, for restarts                               |
 | `seal.py`       | bytes that only the group can read or make                        |
 | `replay.py`     | each packet counts once                                           |
 | `doorkeeper.py` | what is opened, or refused and why                                |

@@ -1,118 +1,154 @@
-"""Changing the key of a whole group under traffic: install, use, remove, each by all. A shell.
+"""The steps by which a group changes its key under traffic: install, use, remove. A shell.
 
-Only when every live member has installed the new key does anybody use it, so at every moment
-each can open what any other seals. The steps travel over sealed streams. Members come and go
-meanwhile, so the list is read anew before each step and once more at the end.
+The member that leads a step asks all members first and refuses the step if one of them does not
+answer or cannot take it. A key is used only when every member has installed it, and removed only
+when no member seals with it, so each member can open at every moment what any other one seals.
+The steps travel over sealed streams, and repeating a step is harmless.
 
-Source: the rotation of serf's keyring, with the wait for all made the rule.
+Source: the keyring of serf and consul, with the wait for all members made the rule.
+Left out: protection against two operators who change the keys at the same time.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable, Sequence
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from gossip.errors import KeyringError, RotationFailed
 from gossip.member import Address, Member
 from gossip.messages import KeyChange, KeyChanged, KeyVerb, StreamMessage
-from gossip.security.keyring import Keyring
+from gossip.security.keyring import Keyring, key_id
 
 AT_ONCE = 16
 """Members asked at the same time."""
 
-SPREAD = 3
-"""Times ln(n+1) gossip intervals: by then a rumour has reached all (SWIM, section 4.1)."""
+_NEW_KEY_BYTES = 32
 
 Exchange = Callable[[Address, StreamMessage], Awaitable[StreamMessage]]
 """Carries a request to an address and returns the answer. Raises OSError, EOFError."""
 
 
-def change(keyring: Keyring, asked: KeyChange) -> KeyChanged:
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The keys of one member."""
+
+    name: str
+    ids: Sequence[str] = ()
+    """Identifiers in hex, the primary key first; empty if the member did not answer."""
+    problem: str = ""
+    """Why the member cannot take a step; "" if it can."""
+
+
+async def change(keyring: Keyring, asked: KeyChange) -> KeyChanged:
     """Take one step with our own keyring, and say how it went."""
-    steps = {
-        KeyVerb.INSTALL: keyring.install,
-        KeyVerb.USE: keyring.use,
-        KeyVerb.REMOVE: keyring.remove,
-    }
     try:
-        steps[asked.verb](asked.key)
+        await keyring.take(asked.verb, asked.key)
     except KeyringError as error:
-        return KeyChanged(str(error))
-    return KeyChanged("")
+        return KeyChanged(str(error), tuple(keyring.ids))
+    return KeyChanged("", tuple(keyring.ids))
 
 
 class Rotation:
-    """One change of keys, led by one member."""
+    """Changes the keys of some members, one step at a time.
+
+    The caller names all members that shall keep up with the group, the leading one among them. A
+    live member that is not named is not asked: it may be the one that the change shuts out.
+    """
 
     def __init__(
-        self,
-        new: bytes,
-        keyring: Keyring,
-        others: Callable[[], Sequence[Member]],
-        exchange: Exchange,
-        *,
-        gossip_interval_s: float,
+        self, me: str, keyring: Keyring, members: Callable[[], Sequence[Member]], exchange: Exchange
     ) -> None:
-        """`others` lists the live members that are known at that moment."""
-        self._new, self._keyring = new, keyring
-        self._others, self._exchange = others, exchange
-        self._gossip_interval_s = gossip_interval_s
-        self._installed: set[bytes] = set()
-        self._using: set[bytes] = set()
-        """Uids, not names: a member that restarts has read its old keys again."""
+        """members: returns the members that are live at that moment."""
+        self._me = me
+        self._keyring = keyring
+        self._members = members
+        self._exchange = exchange
 
-    async def run(self) -> None:
-        """Let the group seal with the new key and open no other.
+    async def holders(self, names: Collection[str]) -> list[Holder]:
+        """Return the keys of the members, by name."""
+        return await self._ask(names, KeyVerb.LIST, b"")
 
-        Raises RotationFailed after the first step that somebody did not take; beginning again is
-        harmless. The leader takes each step last: until all use the new key it seals with the
-        old one, which a member that joined meanwhile can open.
+    async def install(self, names: Collection[str], identifier: bytes = b"") -> bytes:
+        """Have all members install a key; return its identifier.
+
+        identifier: that of a key that we hold; empty for a new key.
+
+        Raises RotationFailed naming the members that did not take the step.
         """
-        self._step_here(KeyVerb.INSTALL, self._new)
-        await self._bring_all(self._installed, KeyVerb.INSTALL)
-        await self._bring_all(self._using, KeyVerb.INSTALL, KeyVerb.USE)
-        # Who joined through somebody a moment ago is in our table once the rumour has spread.
-        # Who comes later finds nobody that seals with the old key, and is told at its own place.
-        intervals = SPREAD * math.log(len(self._others()) + 2)
-        await asyncio.sleep(intervals * self._gossip_interval_s)
-        await self._bring_all(self._using, KeyVerb.INSTALL, KeyVerb.USE)
-        self._step_here(KeyVerb.USE, self._new)
-        olds = self._keyring.besides(self._new)
-        for old in olds:
-            await self._step(self._others(), KeyVerb.REMOVE, old)
-        if late := [member.name for member in self._missing(self._using)]:
-            raise RotationFailed(f"remove: {', '.join(late)}: joined midway without the new key")
-        for old in olds:
-            self._step_here(KeyVerb.REMOVE, old)
+        await self._ready(names)
+        key = secrets.token_bytes(_NEW_KEY_BYTES)
+        if identifier:
+            held = self._keyring.get(identifier)
+            if held is None:
+                raise RotationFailed(
+                    f"install: {self._me} does not hold key {identifier.hex()};"
+                    " ask a member that holds it"
+                )
+            key = held
+        await self._step(names, KeyVerb.INSTALL, key)
+        return key_id(key)
 
-    async def _bring_all(self, done: set[bytes], *verbs: KeyVerb) -> None:
-        """Have everybody take the steps, and whoever joins while we ask."""
-        while missing := self._missing(done):
-            for verb in verbs:
-                await self._step(missing, verb, self._new)
-            done |= {member.uid for member in missing}
+    async def use(self, names: Collection[str], identifier: bytes) -> None:
+        """Have all members seal with a key. Raises RotationFailed unless all have installed it."""
+        holders = await self._ready(names)
+        if lacking := [each.name for each in holders if identifier.hex() not in each.ids]:
+            raise RotationFailed(
+                f"use: key {identifier.hex()} is not installed on {', '.join(lacking)};"
+                " install it first"
+            )
+        await self._step(names, KeyVerb.USE, identifier)
 
-    def _missing(self, done: set[bytes]) -> list[Member]:
-        return [member for member in self._others() if member.uid not in done]
+    async def remove(self, names: Collection[str], identifier: bytes) -> None:
+        """Have no member open a key any more. Raises RotationFailed if one of them uses it."""
+        holders = await self._ready(names)
+        if not any(identifier.hex() in each.ids for each in holders):
+            raise RotationFailed(f"remove: no member holds key {identifier.hex()}")
+        if users := [each.name for each in holders if each.ids[0] == identifier.hex()]:
+            raise RotationFailed(
+                f"remove: key {identifier.hex()} is in use on {', '.join(users)};"
+                " use another key first"
+            )
+        await self._step(names, KeyVerb.REMOVE, identifier)
 
-    def _step_here(self, verb: KeyVerb, key: bytes) -> None:
-        if failure := change(self._keyring, KeyChange(verb, key)).failure:
-            raise RotationFailed(f"{verb.name.lower()}: here: {failure}")
+    async def _ready(self, names: Collection[str]) -> list[Holder]:
+        """Return the keys of all members. Raises RotationFailed unless all can take a step."""
+        return _insist("no key was changed", await self.holders(names))
 
-    async def _step(self, members: Sequence[Member], verb: KeyVerb, key: bytes) -> None:
-        """Have `members` take one step. Raises RotationFailed unless all did."""
+    async def _step(self, names: Collection[str], verb: KeyVerb, key: bytes) -> None:
+        taken = await self._ask(names, verb, key)
+        _insist(f"{verb.name.lower()}: not all members took the step", taken)
+
+    async def _ask(self, names: Collection[str], verb: KeyVerb, key: bytes) -> list[Holder]:
+        """Ask the members to take one step."""
         gate = asyncio.Semaphore(AT_ONCE)
+        live = {member.name: member.address for member in self._members()}
 
-        async def ask(member: Member) -> str:
+        async def ask(name: str) -> Holder:
             async with gate:
-                try:
-                    answer = await self._exchange(member.address, KeyChange(verb, key))
-                except (OSError, EOFError) as error:
-                    return f"{member.name}: {str(error) or type(error).__name__}"
-            if not isinstance(answer, KeyChanged):
-                return f"{member.name}: a strange answer"
-            return f"{member.name}: {answer.failure}" if answer.failure else ""
+                return await self._ask_one(name, live.get(name), KeyChange(verb, key))
 
-        if failures := [*filter(None, await asyncio.gather(*map(ask, members)))]:
-            raise RotationFailed(f"{verb.name.lower()}: " + "; ".join(failures))
+        return await asyncio.gather(*map(ask, sorted(names)))
+
+    async def _ask_one(self, name: str, address: Address | None, asked: KeyChange) -> Holder:
+        answer: StreamMessage
+        if name == self._me:
+            answer = await change(self._keyring, asked)
+        elif address is None:
+            return Holder(name, problem="it is down; start it, or take it out of the group")
+        else:
+            try:
+                answer = await self._exchange(address, asked)
+            except (OSError, EOFError) as error:
+                return Holder(name, problem=f"no answer: {str(error) or type(error).__name__}")
+        if not isinstance(answer, KeyChanged):
+            return Holder(name, problem="the answer is of another kind")
+        return Holder(name, answer.ids, answer.failure)
+
+
+def _insist(what: str, holders: list[Holder]) -> list[Holder]:
+    """Return `holders`. Raises RotationFailed if one of them has a problem."""
+    if failures := [f"{each.name}: {each.problem}" for each in holders if each.problem]:
+        raise RotationFailed(f"{what}: " + "; ".join(failures))
+    return holders

@@ -117,6 +117,12 @@ NODES: Mapping[str, Json] = {
         asked("CancelChangeRequest"),
         asked("JoinPeerRequest", "memberGroupReference", memberGroupReference=TEXT),
     ]},
+    "GossipKeys": of(key=TEXT, members=many(of(id=TEXT, keys=many(TEXT), problem=TEXT))),
+    "GossipKeyRequest": {"oneOf": [
+        asked("InstallKeyRequest", id=TEXT),
+        asked("UseKeyRequest", "id", id=TEXT),
+        asked("RemoveKeyRequest", "id", id=TEXT),
+    ]},
     "StoredRowsRequest": of("", "ranges", ranges=many(many(WHOLE)), of=one("log", "branches")),
     "User": of(documentSelfLink=TEXT, name=TEXT, grants=THING),
     "Selector": of(replicationFactor=WHOLE, slots=WHOLE, shares=THING,

@@ -96,6 +96,16 @@ NODES = About(
             "GET": Op("Whether the members agree and are connected", {200: "Object"},
                       tells="503 while they do not.", handler=CorePages.available),
         }, CorePages),
+        Route("/core/node-groups/default/gossip-keys", {
+            "GET": Op("The keys that encrypt gossip, by member", {200: "GossipKeys"},
+                      tells="Identifiers only. 409 where gossip is not encrypted.",
+                      handler=CorePages.gossip_keys),
+            "PATCH": Op("Install, use or remove a key on all members", {200: "GossipKeys"},
+                        "GossipKeyRequest",
+                        tells="409 names the members that are down or cannot take the step, and "
+                        "why. `InstallKeyRequest` without `id` makes a new key.",
+                        handler=CorePages.change_gossip_keys),
+        }, CorePages, Permissions(READ)),
         Route("/core/node-selectors/{selector}", {
             "GET": Op("The slots, their owners and their copies", {200: "Selector"},
                       handler=SelectorPages.selector),

@@ -21,6 +21,7 @@ from docstore.model.fields import Fields
 from docstore.model.service import Refusal
 from docstore.model.settings import text
 from docstore.node.members.founding import Founding
+from docstore.node.members.gossip_keys import GroupKeys
 from docstore.node.members.lookup import Lookup
 from docstore.node.members.membership import GossipMembership
 from docstore.ownership.configuration import (
@@ -76,6 +77,7 @@ class GroupConfiguration:
         self._links = links
         self._membership = membership
         self._rpc = rpc
+        self.gossip_keys = GroupKeys(me, membership, self._members)
         self._hanging_up: dict[str, asyncio.TimerHandle] = {}
         rpc.serve(ChangeGroup, self._change_here)
 

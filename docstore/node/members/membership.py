@@ -13,6 +13,8 @@ from docstore.storage.store import Recovered
 from gossip import Agent, Change, Keyring, Member, Moment, Security, State
 from gossip import Config as GossipConfig
 from gossip.errors import BindFailed, KeyringError, MetaTooLarge
+from gossip.security.key_file import KeyFile
+from gossip.security.rotation import Rotation
 
 WHY_MAX = 8
 """Changes of a member's status that the node-group page explains."""
@@ -91,6 +93,10 @@ class GossipMembership:
                 found[member.name] = (str(host), int(port))
         return found
 
+    def rotation(self) -> Rotation:
+        """Return the steps that change the gossip keys. Raises KeyringError if there are none."""
+        return self._agent.rotation()
+
     def counters(self) -> Mapping[str, int]:
         return self._agent.counters
 
@@ -126,7 +132,7 @@ def _keyring(path: str) -> Keyring | None:
     if not path:
         return None
     try:
-        return Keyring.parse(Path(path).read_text())
+        return KeyFile(Path(path))
     except (OSError, ValueError, KeyringError) as error:
         raise BadConfig(f"gossip_key_file: {error}") from error
 

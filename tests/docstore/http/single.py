@@ -9,6 +9,7 @@ from typing import Any
 
 from docstore.documents.write_path.handle import New, Unchanged, handle
 from docstore.errors import BadRequest, NotFound, Unavailable
+from docstore.http.backend import GossipKeys
 from docstore.maintenance.webhooks.calling import Caller
 from docstore.model.document import Row, chain_digest
 from docstore.model.fences import is_of_the_store
@@ -53,6 +54,10 @@ class SingleNode:
     @property
     def stream_backend(self) -> StreamBackend:
         raise Unavailable("there are no streams here")
+
+    @property
+    def gossip_keys(self) -> GossipKeys:
+        raise Unavailable("there is no gossip here")
 
     @property
     def session_backend(self) -> SessionBackend:
