@@ -70,7 +70,7 @@ class StatusPages:
             {"id": member, "distance": f"{gap:064x}"}
             for gap, member in ranking(slot, self._slots, points)
         ]
-        heir = next(
+        successor = next(
             (each for each in replicas if each != owner and self._view.members.may_own(each)), None
         )
         held = await asyncio.gather(*(self._held(each, slot, link, timeout_s) for each in replicas))
@@ -82,7 +82,7 @@ class StatusPages:
             "ranking": order,
             "owner": owner,
             "preferredOwner": replicas[0],
-            "takesOverNext": heir,
+            "takesOverNext": successor,
             "replicas": [
                 {"id": member, **holding} for member, holding in zip(replicas, held, strict=True)
             ],

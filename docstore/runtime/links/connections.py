@@ -80,29 +80,23 @@ class AllLinks(Protocol):
     of_links: "Callable[[Inbound, OfLinks], None]"
     """Takes a peer's message to the links themselves."""
 
-    def deliver(self, peer: str, configuration: int, messages: Sequence[Message | OfLinks]) -> None:
-        """Hand a peer's messages to the node."""
+    def deliver(
+        self, peer: str, configuration: int, messages: Sequence[Message | OfLinks]
+    ) -> None: ...
 
-    def dialled(self) -> Collection[str]:
-        """Return the peers that this node keeps connections to."""
+    def dialled(self) -> Collection[str]: ...
 
-    def hears(self, peer: str) -> bool:
-        """Say whether a connection from a peer is open."""
+    def hears(self, peer: str) -> bool: ...
 
-    def silenced(self, peer: str) -> None:
-        """Note that the last connection from a peer has broken."""
+    def silenced(self, peer: str) -> None: ...
 
-    def proposal(self, peer: str) -> int:
-        """Return the protocol to propose to a peer."""
+    def proposal(self, peer: str) -> int: ...
 
-    def propose(self, peer: str, protocol: int) -> None:
-        """Propose another protocol with the next dial."""
+    def propose(self, peer: str, protocol: int) -> None: ...
 
-    def is_proved(self, connection: Framed, node: str) -> bool:
-        """Say whether a node is at the other end, as far as TLS can tell."""
+    def is_proved(self, connection: Framed, node: str) -> bool: ...
 
-    def failed(self, peer: str, error: OSError) -> None:
-        """Note the error of a failed dial."""
+    def failed(self, peer: str, error: OSError) -> None: ...
 
 
 class Inbound(Framed):
