@@ -22,64 +22,64 @@ SEEDS_MAX = 1_000
 
 IDEAS: Sequence[tuple[str, Sequence[str]]] = (
     (
-        "only the term that judged may end a lease, or change a group",
+        "only the term that judged may end a lease or change a group",
         ("ended-under-any-reign", "groups-changed-under-any-reign"),
     ),
     (
-        "an answer rests on a read that a majority has confirmed, of the same owner and term",
+        "a majority confirms an answer's read, for the same owner and term",
         (
             "answered-from-memory", "confirmed-by-anybody",
             "members-answered-from-memory", "members-confirmed-by-anybody",
         ),
     ),
     (
-        "under a new owner all have their whole time again",
+        "a new owner restarts the time of every lease and session",
         ("not-granted-in-full", "sessions-not-granted-in-full"),
     ),
     (
-        "a proof counts from when its first request was sent",
+        "a proof counts from the sending of its first request",
         ("stamped-at-receipt", "created-by-a-retry"),
     ),
     (
-        "who holds believes for less than the TTL, by as much as clocks may differ in rate",
+        "a proof lasts less than the TTL, by the allowed error of clock rates",
         ("believed-for-the-whole-time", "rates-ignored"),
     ),
-    ("the clock of who believes goes on in suspend", ("a-clock-that-stops",)),
+    ("a holder's clock continues in suspend", ("a-clock-that-stops",)),
     (
-        "who is ending is confirmed no more until it is known what became of it",
+        "an ending lease or member is not confirmed before the outcome is known",
         ("renewed-though-ending", "members-confirmed-though-leaving"),
     ),
-    ("a group is changed from the version that was seen", ("groups-updated-without-a-tag",)),
+    ("a group is changed only from the version that was read", ("groups-updated-without-a-tag",)),
     (
-        "an exclusive partition passes once its member has given it back",
+        "an exclusive partition moves once its member has released it",
         ("tenure-with-the-target",),
     ),
     (
-        "absence from a list gives back what is to be another's, in a pulse of this generation",
+        "absence from a list releases a revoked partition, in a pulse of this generation",
         ("released-though-to-stay", "released-in-an-old-pulse"),
     ),
     (
-        "a member leads what it has claimed, and an older answer says nothing of a release",
+        "a member leads what it claimed; older answers do not undo a release",
         ("led-when-assigned", "confirmed-after-the-release"),
     ),
-    ("what a fenced member had stays its own until its session is over", ("fenced-and-gone",)),
-    ("who is fenced drops everything", ("fenced-and-believing",)),
-    ("offsets are claimed, and commits fenced", ("not-claimed", "commits-of-anybody")),
+    ("a fenced member keeps its partitions until its session expires", ("fenced-and-gone",)),
+    ("a fenced member drops all its partitions", ("fenced-and-believing",)),
+    ("offsets are claimed, and commits are fenced", ("not-claimed", "commits-of-anybody")),
     (
-        "fences are carried on by unfenced rows and by tombstones",
+        "unfenced rows and tombstones carry fences on",
         ("fences-not-carried", "fences-buried"),
     ),
     ("tokens are versions", ("tokens-counted-in-the-state",)),
-    ("where two may lead, the old one does until the new one does", ("nobody-for-a-while",)),
-    ("what is attached is looked for again, long after the end", ("swept-once",)),
-    ("who waits is entered first, and looks then", ("read-then-waiting",)),
-    ("who gives up believes no more before it says so", ("dropped-when-answered",)),
+    ("where two may lead, the old leader leads until the new one does", ("nobody-for-a-while",)),
+    ("attached documents are swept again, long after the end", ("swept-once",)),
+    ("a waiter registers first, then reads", ("read-then-waiting",)),
+    ("a holder drops its proof before it sends a release", ("dropped-when-answered",)),
     (
         "on Kafka: a grace, an era, commits as proofs",
         ("no-grace", "no-era", "receipt-as-proof", "as-in-the-paper"),
     ),
     (
-        "the vote: who hears a leader, or has just started, votes for nobody, and more",
+        "the vote: a member that hears a leader, or has just started, does not vote; and more",
         (
             "voted-though-a-leader-is-heard", "voted-right-after-a-start", "votes-forgotten",
             "led-without-answers", "answers-counted-from-receipt", "rates-ignored-in-the-vote",
@@ -87,7 +87,7 @@ IDEAS: Sequence[tuple[str, Sequence[str]]] = (
         ),
     ),
     (
-        "while a node stands still no deadline comes nearer",
+        "while a node is paused no deadline comes nearer",
         ("deadlines-not-moved-after-a-pause",),
     ),
 )  # fmt: skip
