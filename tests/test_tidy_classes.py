@@ -9,8 +9,6 @@ LARGER = {
     "docstore/client/client.py::Client": (37, 8),
     "docstore/client/documents.py::DocumentRequests": (28, 8),
     "docstore/config.py::Config": (3, 44),
-    "docstore/documents/eventual/spread.py::Spreader": (29, 8),
-    "docstore/documents/view.py::GroupView": (27, 4),
     "gossip/agent.py::Agent": (24, 19),
     "gossip/config.py::Config": (5, 36),
 }

@@ -91,10 +91,6 @@ class MembersView:
         return self._core.placement
 
     @property
-    def slots(self) -> int:
-        return self._core.placement.slots
-
-    @property
     def peers(self) -> Sequence[str]:
         return list(self._core.peers)
 
@@ -106,11 +102,6 @@ class MembersView:
     def leader(self) -> str | None:
         """Return the leader of the configuration register, None if unknown."""
         return self._register.leader
-
-    @property
-    def slots_ready(self) -> int:
-        """Return how many slots are ready for the next step of the present change."""
-        return self._register.readiness.progress
 
     # Liveness
 
@@ -365,6 +356,11 @@ class ReplicaView:
         term = log.open_term if log is not None else None
         cached = term.cache.get(link) if term is not None else None
         return cached.decided if cached is not None else None
+
+    @property
+    def slots_ready(self) -> int:
+        """Return how many slots are ready for the next step of the present change."""
+        return self._replica.register.readiness.progress
 
     @property
     def documents_in_conflict(self) -> int:

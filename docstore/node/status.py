@@ -46,7 +46,7 @@ class StatusPages:
         self._resync = resync
         self._members = members
         self._group = group
-        self._slots = view.members.slots
+        self._slots = view.members.configuration.slots
         rpc.serve(DescribeCopy, self._copy_here)
 
     @property

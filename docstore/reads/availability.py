@@ -22,7 +22,7 @@ class Availability:
 
     async def insist(self, level: int, timeout_s: float) -> None:
         """Return if all documents of a level can be served. Raises Unavailable, NoQuorum."""
-        slots = range(self._members.slots)
+        slots = range(self._members.configuration.slots)
         if level < 3:
             lost = sum(self._owners.executes(slot, level) is None for slot in slots)
             if lost:

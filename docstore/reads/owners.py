@@ -39,7 +39,7 @@ class Owners:
         """
         loop = asyncio.get_running_loop()
         began = progress_at = loop.time()
-        slots = self._members.slots
+        slots = self._members.configuration.slots
         missing, answers = set(range(slots)), []
         while missing:
             left_s = began + timeout_s - loop.time()
@@ -69,7 +69,7 @@ class Owners:
         key = (level, self._view.ticked_at)
         if self._as_of != key:
             self._as_of = key
-            self._owned = self._by_owner(range(self._members.slots), level)
+            self._owned = self._by_owner(range(self._members.configuration.slots), level)
         return self._owned
 
     def _by_owner(self, slots: Iterable[int], level: int) -> dict[str, list[int]]:

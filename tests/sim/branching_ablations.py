@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 from docstore.documents.eventual.branches import Branches
 from docstore.documents.eventual.documents import Documents
+from docstore.documents.eventual.downstreams import Downstreams
 from docstore.documents.eventual.execute import Executor
 from docstore.documents.eventual.lineage import Lineage
 from docstore.documents.eventual.spread import Spreader
@@ -43,8 +44,8 @@ def _lack_nothing(self: Documents, names: Any, then: Callable[[list[str]], None]
     then([])
 
 
-def _all_peers_count(self: Spreader, n: int, slot: int) -> int:
-    return sum(each.acked >= n for each in self.downstreams.values()) + (self.arrived.durable >= n)
+def _all_peers_count(self: Downstreams, n: int, slot: int) -> int:
+    return sum(each.acked >= n for each in self._progress.values()) + (self.arrived.durable >= n)
 
 
 def _close_nothing(self: Executor, inflight: Any) -> None:
@@ -67,7 +68,7 @@ RULES: dict[str, tuple[Any, str, Any]] = {
     "cursor-before-its-page": (Spreader, "spread", _cursor_first),
     "losers-forgotten": (Branches, "add", _forget_losers),
     "names-not-asked-for": (Documents, "lacking", _lack_nothing),
-    "everybody-counts-as-replica": (Spreader, "copies", _all_peers_count),
+    "everybody-counts-as-replica": (Downstreams, "copies", _all_peers_count),
     "echoes-applied": (Executor, "_close", _close_nothing),
     "applied-forgotten": (Executor, "_has_applied", _none_applied),
     "told-before-disk": (Outbox, "when_durable", _at_once),

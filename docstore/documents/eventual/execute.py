@@ -68,7 +68,7 @@ class Executor:
         self.spreader.reset(recovered)
 
     def _stored(self, n: int) -> None:
-        self.spreader.stored(n)
+        self.spreader.downstreams.stored(n)
         self._answer_copied()
 
     def who(self, slot: int, level: int) -> str | None:
@@ -219,7 +219,7 @@ class Executor:
     def _answer_copied(self) -> None:
         unanswered, self._unanswered = self._unanswered, []
         for each in unanswered:
-            copies = self.spreader.copies(each.row.n, each.row.slot)
+            copies = self.spreader.downstreams.copies(each.row.n, each.row.slot)
             if each.row.n <= self.arrived.durable and self._suffices(each, copies):
                 status, epoch = 201 if each.inflight.created else 200, each.row.epoch
                 said = Answer(
@@ -237,7 +237,7 @@ class Executor:
         wanted = replicas if operation.replicas < 0 else operation.replicas
         if copies < wanted:
             return False
-        if operation.level == 1 or not self.spreader.awaited(row.n, row.slot):
+        if operation.level == 1 or not self.spreader.downstreams.awaited(row.n, row.slot):
             return True
         return copies > 1 and self.core.now >= each.patience
 

@@ -87,7 +87,7 @@ class Liveness:
         patience_s = core.config.leadership.quorum_grace_s
         if not core.is_draining or core.now - core.draining_since > patience_s:
             return False
-        return not self.spreader.has_spread()
+        return not self.spreader.downstreams.has_spread()
 
     def _claims(self) -> tuple[tuple[int, bytes], ...]:
         if self._claims_as_of != self.core.ownership_changes:

@@ -210,7 +210,7 @@ class GroupConfiguration:
         if configuration.next_members:
             page["change"] = {
                 "members": [each.id for each in configuration.next_members],
-                "slotsReady": self._members.slots_ready,
+                "slotsReady": self._driver.view.slots_ready,
             }
         return page
 

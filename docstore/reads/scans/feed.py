@@ -122,7 +122,9 @@ class Feed:
         There may always be some in slots without a replica here.
         """
         loop = asyncio.get_running_loop()
-        is_all_here = len(self._by_holder(dict.fromkeys(range(self._members.slots), 0))) == 1
+        is_all_here = (
+            len(self._by_holder(dict.fromkeys(range(self._members.configuration.slots), 0))) == 1
+        )
         deadline = loop.time() + (timeout_s if is_all_here else min(ELSEWHERE_S, timeout_s))
         while self.seen() == since and loop.time() < deadline:  # noqa: ASYNC110 - a sum has no event
             await asyncio.sleep(min(POLL_S, max(0.0, deadline - loop.time())))
@@ -145,7 +147,7 @@ class Feed:
         """
         ends = {slot: self._shown(slot) for slot, log in self._view.logs.items() if log.full}
         spans = [(s, looked[s], end) for s, end in sorted(ends.items()) if looked.get(s, end) < end]
-        is_known = len(ends) == self._members.slots and ends.keys() <= looked.keys()
+        is_known = len(ends) == self._members.configuration.slots and ends.keys() <= looked.keys()
         looked.clear()
         looked.update(ends)
         if not is_known or len(spans) > SLOTS_AT_ONCE:

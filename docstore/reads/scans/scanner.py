@@ -51,7 +51,7 @@ class Scans:
 
     @property
     def slots(self) -> int:
-        return self._members.slots
+        return self._members.configuration.slots
 
     async def stop(self) -> None:
         await self._pool.stop()

@@ -30,7 +30,7 @@ class SlotPositions:
 
         Raises Unavailable at the deadline; NoQuorum at once, as no owner could be confirmed.
         """
-        slots = self._members.slots
+        slots = self._members.configuration.slots
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         found: dict[int, SlotPosition] = {}
