@@ -31,7 +31,6 @@ LIMITS = {
     "docs/metrics.md": 16,
     "docstore/client": 10,
     "docstore/model": 9,
-    "docstore/ownership": 15,
     "docstore/query": 25,
     "docstore/storage": 80,
     "docstore/testing": 6,

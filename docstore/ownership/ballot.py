@@ -1,11 +1,11 @@
-"""The fence: a promise never to accept from a smaller ballot.
+"""The fence: a promise to reject every smaller ballot.
 
-Whatever policy picked an owner, it acts under a ballot (epoch, owner). A replica that has
-promised a ballot refuses everything below it for ever; a new owner hears a majority promise
-before it serves. So a wrong guess by a policy costs time, never data.
+An owner picked by any policy acts under a ballot (epoch, owner). A replica that has promised a
+ballot rejects everything below it for ever, and a new owner collects promises from a majority
+before it serves. So a wrong choice by a policy costs time, never data.
 
-Source: ballots as in Paxos (Lamport, 1998); the epoch is the view-number of Viewstamped
-Replication Revisited (Liskov and Cowling, 2012).
+Source: ballots as in Paxos (Lamport, 1998); the epoch is the view-number of Viewstamped Replication
+Revisited (Liskov and Cowling, 2012).
 """
 
 from docstore.model.document import Ballot

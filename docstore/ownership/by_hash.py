@@ -22,7 +22,7 @@ RING = 1 << 256
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A member that can hold slots: its id and the zone whose fate it shares."""
+    """A member that can hold slots, and the zone with which it may fail."""
 
     id: str
     zone: str = ""
@@ -30,10 +30,10 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where every slot lives: replicas in order of preference, the preferred owner first.
+    """The replicas of every slot in order of preference, the preferred owner first.
 
-    While the group changes there are two tables. At first only the old one counts and the next
-    one's newcomers learn; then both count.
+    While the group changes there are two tables. At first only the old one counts and the newcomers
+    of the next one learn; then both count.
     """
 
     slots: int
@@ -55,17 +55,17 @@ class Placement:
         return (self.table[slot], self.next_table[slot])
 
     def learners(self, slot: int) -> tuple[str, ...]:
-        """Return who is being filled without counting yet."""
+        """Return the replicas that are being filled and do not count yet."""
         if self.next_table is None or self.is_joint:
             return ()
         return self._newcomers(slot)
 
     def next_replicas(self, slot: int) -> tuple[str, ...]:
-        """Return who will hold the slot once the change is over."""
+        """Return the replicas of the slot after the change."""
         return (self.next_table or self.table)[slot]
 
     def held_by(self, member: str) -> list[int]:
-        """Return the slots that have a place at a member, counted or only learning."""
+        """Return the slots that a member holds, counted or only learning."""
         return [
             slot
             for slot in range(self.slots)
@@ -78,7 +78,7 @@ class Placement:
 
 
 def point(text: str) -> int:
-    """Return where a text falls on the ring."""
+    """Return the point of a text on the ring."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
 
 
@@ -88,13 +88,13 @@ def slot_point(slot: int, slots: int) -> int:
 
 
 def distance(one: int, other: int) -> int:
-    """Return how far two points are apart, the shorter way round the ring."""
+    """Return the distance of two points, the shorter way round the ring."""
     gap = abs(one - other)
     return min(gap, RING - gap)
 
 
 def member_points(member: str, points_per_node: int) -> list[int]:
-    """Return a member's points, ascending. With one point it is the hash of the id itself."""
+    """Return a member's points, ascending; a single point is the hash of the id itself."""
     if points_per_node == 1:
         return [point(member)]
     return sorted(point(f"{member}#{index}") for index in range(points_per_node))
@@ -112,7 +112,6 @@ def ranking(
 
 
 def ranked(middle: int, points: dict[str, list[int]]) -> list[tuple[int, str]]:
-    """Return (distance, member) as seen from a point of the ring, as `ranking`."""
     return sorted((_nearest(middle, own), member) for member, own in points.items())
 
 
@@ -162,6 +161,5 @@ def spread(
 
 
 def _nearest(middle: int, points: list[int]) -> int:
-    """Return the distance from `middle` to the nearest of the ascending points."""
     after = bisect_left(points, middle)
     return min(distance(middle, points[after % len(points)]), distance(middle, points[after - 1]))

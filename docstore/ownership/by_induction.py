@@ -3,8 +3,8 @@
 Seed: "Non-Exclusive Leader Induction in Highly Available Systems" (NELI, Koutanov). Its names: a
 ledger assigns each of M *partitions* to one of the processes P; *roles* R are mapped to partitions
 by j mod M; a process keeps a vector V of moments, one for each partition, and leads for as long as
-V[i] is not older than T. R is stored nowhere, so roles come and go without a message. What fences
-is the token of a tenure: it grows from one holder to the next, and a guarded document refuses the
+V[i] is not older than T. R is stored nowhere, so roles come and go without a message. The fence is
+the token of a tenure: it grows from one holder to the next, and a guarded document rejects a
 smaller one (header `Fence`).
 
 Two repairs of the paper, both of its section on exclusive roles:
@@ -34,7 +34,7 @@ SUCCESSION_S = 0.5
 
 
 class Mode(StrEnum):
-    """Processes that may lead a role at one moment: at most one, or rather two than none."""
+    """How many processes may lead a role at one moment: at most one, or two rather than none."""
 
     EXCLUSIVE = "exclusive"
     NON_EXCLUSIVE = "nonExclusive"
@@ -51,7 +51,7 @@ def partition_of(role: int, partitions: int) -> int:
 
 
 def hash_slot(key: str, slots: int) -> int:
-    """Return the hash slot of a key: the role that stands for it where there are many keys."""
+    """Return the hash slot of a key: the role of the key where there are many keys."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") % slots
 
 
@@ -60,9 +60,9 @@ def hash_slot(key: str, slots: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """The times of a group: raises ValueError if they do not fit each other.
+    """The times of a group; raises ValueError if they do not fit each other.
 
-    session_s: S, after how much silence a member is removed. heartbeat_s: H, between two pulses.
+    session_s: S, silence after which a member is removed. heartbeat_s: H, between two pulses.
     window_s: T, for how long a proof is valid. grace_s: G, for how long a new holder waits.
     """
 
@@ -88,8 +88,8 @@ class Windows:
         least_s = faster * (self.session_s / slower + self.heartbeat_s + SUCCESSION_S)
         if self.window_s < least_s:
             raise ValueError(
-                f"with a proof valid for {self.window_s:g} s, less than {least_s:g} s, there"
-                " is a time when nobody leads"
+                f"with a proof valid for {self.window_s:g} s, less than {least_s:g} s, no"
+                " process leads for a while after a change of holders: choose a longer window"
             )
 
     @classmethod
@@ -118,19 +118,19 @@ class Acquired(NamedTuple):
 
 
 class Revoked(NamedTuple):
-    """It leads them no more, as it was asked; they are given on once it has released them."""
+    """This process leads the roles no more; another process gets them once it has released them."""
 
     partition: int
     token: int
     proof: Proof
 
     def protected(self, now: float) -> bool:
-        """Say whether no other process leads them yet, so that this one may clean up."""
+        """Say whether no other process leads the roles yet, so that this one may clean up."""
         return self.proof.is_valid(now)
 
 
 class Fenced(NamedTuple):
-    """It leads them no more, and another process may already. why: "silent", "fenced" or "left"."""
+    """This process leads the roles no more, and another may. why: "silent", "fenced" or "left"."""
 
     partition: int
     token: int
@@ -149,16 +149,16 @@ class _Entry:
 
     token: int
     since: float
-    """When the first request that was confirmed had been sent: from here the grace counts."""
+    """Time at which the first confirmed request was sent: the grace counts from it."""
     proof: Proof
     is_told: bool = field(default=False)
 
 
 class Induced:
-    """The vector V of one process. `leads` and its like may be asked by any thread."""
+    """The vector V of one process. Any thread may call `leads` and its variants."""
 
     def __init__(self, partitions: int, windows: Windows) -> None:
-        """partitions: M, which does not change while anybody is a member."""
+        """partitions: M, which must not change while the group has members."""
         assert partitions >= 1
         self.partitions = partitions
         self.windows = windows
@@ -170,28 +170,26 @@ class Induced:
         return self.leads_partition(partition_of(role, self.partitions), now)
 
     def leads_key(self, key: str, slots: int, now: float) -> bool:
-        """Say whether this process leads the hash slot of a key."""
         return self.leads(hash_slot(key, slots), now)
 
     def leads_partition(self, partition: int, now: float) -> bool:
-        """Say whether this process leads all roles of a partition."""
         entry = self._entries.get(partition)
         return entry is not None and self._leads(entry, now)
 
     def token(self, role: int) -> int | None:
-        """Return the token of the tenure of which a role is part; None without one."""
+        """Return the token of the tenure that includes a role; None without one."""
         entry = self._entries.get(partition_of(role, self.partitions))
         return None if entry is None else entry.token
 
     def confirmed(self, partition: int, token: int, stamp: float, now: float) -> list[Event]:
-        """Take the ledger's word that a partition was ours after `stamp`, when we had asked.
+        """Confirm a partition: the ledger says that it was this process's after `stamp`.
 
         Another token is another tenure: its grace begins anew.
         """
         assert 0 <= partition < self.partitions
         revoking = self._revoking.get(partition)
         if revoking is not None:
-            revoking.proof.confirm(stamp)  # Still ours, as the barrier wants it; not to lead.
+            revoking.proof.confirm(stamp)  # Extends the barrier; it does not lead again.
             return []
         entry = self._entries.get(partition)
         events: list[Event] = []
@@ -207,9 +205,9 @@ class Induced:
         return events
 
     def received(self, partition: int, now: float) -> list[Event]:
-        """Take a message of a partition as a sign that it is ours: the paper's plain form.
+        """Take a message of a partition as a sign of its assignment: the paper's plain form.
 
-        Only of use where two leaders do no harm: see the head of this file.
+        Use it only where two leaders do no harm: see the head of this file.
         """
         assert self.windows.mode is Mode.NON_EXCLUSIVE
         return self.confirmed(partition, 0, now, now)
@@ -237,17 +235,17 @@ class Induced:
             entry.proof.drop()
 
     def dropped(self, why: str = "fenced") -> list[Event]:
-        """Lead nothing any more, and tell of each that was led."""
+        """Stop leading; return an event for each partition that was led."""
         for partition in tuple(self._revoking):
             self.released(partition)
         return [event for each in tuple(self._entries) for event in self._fenced(each, why)]
 
     def drop_all(self) -> None:
-        """Believe in nothing any more: this process is the copy of another one."""
+        """Drop all proofs: this process is a forked copy of another one."""
         self.dropped()
 
     def lapsed(self, now: float) -> list[Event]:
-        """Return what time alone has brought: proofs that are over, graces that are."""
+        """Return the events of expired proofs and ended graces."""
         events: list[Event] = []
         for partition, entry in self._entries.items():
             events += self._lapse(partition, entry, now)
@@ -255,7 +253,7 @@ class Induced:
         return events
 
     def next_at(self, now: float) -> float:
-        """Return when time alone may bring something again."""
+        """Return the next time at which `lapsed` may return events."""
         ends = [
             math.nextafter(entry.proof.until, math.inf)  # It holds until then, inclusive.
             if entry.is_told
@@ -266,7 +264,7 @@ class Induced:
 
     @property
     def held(self) -> dict[int, int]:
-        """Return partition -> token of what is ours, whether a proof is valid or not."""
+        """Return partition -> token of the assigned partitions, whether a proof is valid or not."""
         return {partition: entry.token for partition, entry in self._entries.items()}
 
     def _leads(self, entry: _Entry, now: float) -> bool:

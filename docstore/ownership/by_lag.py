@@ -5,17 +5,17 @@ is the epoch in the partition's document: each election adds one, by a condition
 replica promises it durably before it reports its log (`ballot.py`). Here are the rules only: who is
 chosen, what is committed, who belongs to the LRS, and which state of a partition may follow which.
 The seed names nodes; we name *copies* (node, copy id), since a node that lost its data is no
-witness any more. It lets a leader count alone and forgets nobody; we have `minInSync`, and those
-who may be elected though they are outside (ELR, as in KIP-966).
+witness any more. In the seed a leader may count alone, and copies outside the LRS are never
+elected; we have `minInSync`, and an ELR of such copies, as in KIP-966.
 
 Why it is safe. A record is committed once all copies of the LRS that the leader knows, and of
 each one that it has asked for and that may be recorded meanwhile, have it on their disks, and
 the known LRS has at least `minInSync` copies. We show that every copy in the recorded LRS + ELR
 has all that was ever committed.
 
-* *Nothing is committed* while the LRS is too small. So whoever leaves it then, or left it as it
-  became too small, still has everything, and goes to the ELR. With enough copies in the LRS
-  records are committed without those outside: the ELR is emptied by the same update.
+* *Nothing is committed* while the LRS is too small. So a copy that leaves it then, or whose
+  leaving made it too small, still has everything, and goes to the ELR. With enough copies in the
+  LRS records are committed without those outside: the ELR is emptied by the same update.
 * *A copy is added* once it has all that is committed, and counts from before the update is sent:
   nothing is committed in between that it lacks.
 * *A copy is removed*, but goes on to be counted until the update is known to be recorded. One
@@ -65,17 +65,16 @@ def choose(  # Seam.
 ) -> str | None:
     """Return the node that should lead, None if none may (rule RF6).
 
-    answers: node -> (adopted, end) of those that are eligible and have promised the epoch.
-    rank: the smaller, the rather: it decides between logs that are alike.
+    answers: node -> (adopted, end), of eligible nodes that have promised the epoch. rank: decides
+    between equal logs, the smaller first.
     """
     return max(sorted(answers), key=lambda node: (answers[node], -rank(node)), default=None)
 
 
 def high_watermark(acks: Mapping[Copy, int], required: Collection[Copy]) -> int | None:
-    """Return the offset below which all is on all of `required`; None if one has said nothing.
+    """Return the offset below which all of `required` have everything; None if one is silent.
 
-    acks: node -> end of its log that is durable, as acknowledged in this epoch by the copy that
-    is meant.
+    acks: copy -> end of its durable log, as acknowledged in this epoch.
     """
     if not required or not acks.keys() >= set(required):
         return None
@@ -99,11 +98,11 @@ def with_added(lrs: Copies, elr: Copies, copy: Copy, least: int) -> tuple[Copies
 def elected(
     lrs: Copies, elr: Copies, answered: Collection[Copy], candidate: Copy, least: int
 ) -> tuple[Copies, Copies]:
-    """Return LRS and ELR of an election: the candidate, and who else answered of the eligible.
+    """Return LRS and ELR of an election: the candidate, and the eligible that answered.
 
     answered: copies that may be elected and have promised the epoch. In the first election of all
-    they are those that never held anything, and each of them has all that was ever committed. The
-    candidate of an unclean election begins alone: what others have is not known to be what it has.
+    they are copies that never held anything, and each of them has all that was ever committed. The
+    candidate of an unclean election begins alone: other copies may have other records.
     """
     assert candidate in answered
     eligible = (*lrs, *elr) or (candidate, *sorted(each for each in answered if each != candidate))
@@ -129,7 +128,7 @@ def _without_node(copies: Copies, node: str) -> Copies:
 
 
 class Transition(NamedTuple):
-    """When a partition goes from one resolution to another; by how much its epoch grows."""
+    """The condition of a change of resolution, and by how much the epoch grows."""
 
     when: str
     epochs: int = 0
@@ -175,10 +174,10 @@ LED = frozenset({Resolution.ONLINE, Resolution.OUT_OF_STORAGE})
 
 
 def may_follow(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:  # Seam.
-    """Return "" if a state of a partition's document may follow another one; else why not.
+    """Return "" if a state of a partition's document may follow another one; else the reason.
 
-    Both are whole, and right in themselves (`streams/replica_set.py`). It is a second line: what
-    keeps two writers apart is that each update names the version that it goes on from.
+    Both are whole, and valid by themselves (`streams/replica_set.py`). This is a second line: two
+    writers are kept apart because each update names the version before it.
     """
     pair = (Resolution(before["resolution"]), Resolution(after["resolution"]))
     transition = RESOLUTIONS.get(pair)
@@ -194,7 +193,7 @@ def may_follow(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:  # S
 def _why_not_led(
     pair: tuple[Resolution, Resolution], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> str:
-    """Return why the leader and the candidate are not those that may follow."""
+    """Return why the leader or the candidate may not follow."""
     if pair == (Resolution.CANDIDATE_FOUND, Resolution.ONLINE):
         return "" if after["leader"] == before["candidate"] else "only the candidate may lead"
     if after["leader"] not in ("", before["leader"]):
@@ -208,7 +207,7 @@ def _why_not_led(
 def _why_not_live(
     pair: tuple[Resolution, Resolution], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> str:
-    """Return why the LRS and the ELR are not those that may follow."""
+    """Return why the LRS or the ELR may not follow."""
     lrs, elr = _copies(after, "lrs"), _copies(after, "elr")
     eligible = _copies(before, "lrs") | _copies(before, "elr")
     is_elected = pair == (Resolution.ELECTION, Resolution.CANDIDATE_FOUND)

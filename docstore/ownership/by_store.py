@@ -14,10 +14,10 @@ each.
 A lease that ended takes its candidate out (`gone`). Whether it has ended, and whether the grace
 after it is over, is known to the machine of leases alone; these rules only say what follows.
 
-A request may come late: long after its sender has given up waiting for an answer, asked again and
-gone on. Requests of a candidate may be numbered, and then a number below the greatest that was seen
-of it (and a campaign with that very one, once it is out again) changes nothing. What was seen is
-remembered until its lease is gone: no request is late for longer than that.
+A request may arrive late: long after its sender gave up waiting for an answer and retried.
+Requests of a candidate may be numbered. Then a number below its greatest seen number changes
+nothing, nor does a campaign with that very number once the candidate is out again. The greatest
+number is kept until the candidate's lease has ended: no request is late for longer than that.
 
 Left out: priorities, and turns that are shared.
 """
@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from docstore.model.service import Refusal
 
 QUEUE_MAX = 1_000
-"""Candidates that wait, at most. Each change writes the whole queue."""
+"""Maximum number of waiting candidates. Each change writes the whole queue."""
 
 
 PAST_MAX = 1_000
@@ -42,16 +42,15 @@ class Vacant(StrEnum):
     NO = ""
     RESIGNED = "resigned"
     EXPIRED = "expired"
-    """The holder's lease ended: it may not know it, so the next may be kept waiting a while."""
+    """The holder's lease ended. The holder may not know yet, so the next may wait for the grace."""
 
 
 class Candidate(NamedTuple):
-    """A candidate that holds, or waits.
+    """A holder or a waiting candidate.
 
-    lease: the link of what ends with it. The same name under another lease is another candidate: a
-    process that was started again waits until its predecessor is gone. value: what it says of
-    itself to those who look, a JSON value. number: of its newest request, 0 for a candidate that
-    does not number them.
+    lease: link of the lease that it ends with. The same name under another lease is another
+    candidate: a restarted process waits until its predecessor is gone. value: JSON value that the
+    candidate publishes. number: of its newest request, 0 if it does not number them.
     """
 
     name: str
@@ -60,7 +59,7 @@ class Candidate(NamedTuple):
     number: int = 0
 
     def is_same(self, other: "Candidate") -> bool:
-        """Say whether these are one, whatever they say."""
+        """Say whether these are the same candidate, whatever their values."""
         return (self.name, self.lease) == (other.name, other.lease)
 
 
@@ -91,7 +90,7 @@ class Turns(NamedTuple):
         return self.holder is None and self.vacant is Vacant.EXPIRED and self.grace_ms > 0
 
     def position(self, candidate: Candidate) -> int | None:
-        """Return 0 for the holder, 1 for the next, and so on; None for who is not here."""
+        """Return 0 for the holder, 1 for the next, and so on; None for other candidates."""
         for place, each in enumerate((self.holder, *self.queue)):
             if each is not None and each.is_same(candidate):
                 return place
@@ -107,9 +106,9 @@ class Turns(NamedTuple):
 
 
 def campaigned(turns: Turns, candidate: Candidate, version: int) -> Turns:
-    """Return the queue with the candidate at its end; as it is if it has been there.
+    """Return the queue with the candidate at its end; unchanged if it is in already.
 
-    version: of the row that this makes, here and below. All raise Refusal (409).
+    version: of the row that this makes, here and below. All functions raise Refusal (409).
     """
     _check_number(turns, candidate)
     if turns.position(candidate) is not None:
@@ -124,14 +123,14 @@ def campaigned(turns: Turns, candidate: Candidate, version: int) -> Turns:
 
 
 def resigned(turns: Turns, name: str, token: int, *, number: int = 0, version: int) -> Turns:
-    """Return the queue once its holder has stopped: the next one holds in the same row."""
+    """Return the queue after its holder resigned: the next one holds in the same row."""
     holder = _check_holder(turns, name, token)
     past = _remembered(turns, holder, number)
     return promoted(turns._replace(holder=None, vacant=Vacant.RESIGNED, past=past), version)
 
 
 def withdrawn(turns: Turns, candidate: Candidate, version: int) -> Turns:
-    """Return the queue without a candidate that may not know whether its turn has come."""
+    """Return the queue without a candidate, which may have become the holder meanwhile."""
     _check_number(turns, candidate)
     number = candidate.number
     match turns.position(candidate):
@@ -146,7 +145,7 @@ def withdrawn(turns: Turns, candidate: Candidate, version: int) -> Turns:
 def transferred(
     turns: Turns, name: str, token: int, *, to: str, number: int = 0, version: int
 ) -> Turns:
-    """Return the queue in which the holder has given its turn to one who waits, in one row."""
+    """Return the queue after the holder gave its turn to a waiting candidate, in one row."""
     holder = _check_holder(turns, name, token)
     chosen = next((each for each in turns.queue if each.name == to), None)
     if chosen is None:
@@ -161,7 +160,7 @@ def transferred(
 
 
 def proclaimed(turns: Turns, name: str, token: int, value: Any, *, number: int = 0) -> Turns:
-    """Return the queue in which the holder says something else of itself."""
+    """Return the queue with another value of the holder."""
     holder = _check_holder(turns, name, token)
     _check_number(turns, holder._replace(number=number))
     if number and number == holder.number:
@@ -171,7 +170,7 @@ def proclaimed(turns: Turns, name: str, token: int, value: Any, *, number: int =
 
 
 def gone(turns: Turns, lease: str, version: int) -> Turns:
-    """Return the queue without those whose lease has ended; the next holds after the grace."""
+    """Return the queue without the candidates of an ended lease; the next holds after the grace."""
     queue = tuple(each for each in turns.queue if each.lease != lease)
     past = tuple(each for each in turns.past if each.lease != lease)
     is_held = turns.holder is not None and turns.holder.lease == lease

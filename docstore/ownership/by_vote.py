@@ -1,17 +1,17 @@
 """Policy by vote: the member that a majority voted for in this generation leads.
 
 Seed: Leader and Followers (002). The fence is the generation: a member that has seen a later one
-refuses an earlier leader. Exclusivity in time takes more: elector.py.
+rejects an earlier leader. Exclusivity in time takes more: elector.py.
 
-A voter hears a leader, or grows impatient after a random time and asks the others whether they
-would vote for it (the pre-vote, which binds nobody and spares a healthy leader the noise of a
-member that was cut off). With a majority of such promises it begins a new generation, votes for
-itself and asks in earnest. A vote is given once per generation, durably (rule V1), and only to a
-candidate whose copy of the log is at least as recent as one's own (V2). Who hears a leader refuses
-the pre-vote, and a leader that does not hear a majority steps down by itself (V4).
+A voter hears a leader, or asks the others after a random timeout whether they would vote for it.
+This pre-vote binds no voter and spares a healthy leader the disturbance by a member that was cut
+off. With a majority of such promises the voter begins a new generation, votes for itself and asks
+for votes. A voter votes once per generation, durably (rule V1), and only for a candidate whose copy
+of the log is at least as recent as its own (V2). A voter that hears a leader refuses the pre-vote,
+and a leader that does not hear a majority steps down by itself (V4).
 
-Pure: whoever drives it brings the clock, sends what is asked, and stores `generation` and
-`voted_for` before an answer that rests on them leaves.
+Pure: the caller brings the clock, sends the messages, and stores `generation` and `voted_for`
+before it sends an answer that depends on them.
 
 Source: the Leader and Followers pattern (Joshi, 2023) with the corrections of Raft (Ongaro and
 Ousterhout, 2014, sections 5.2 and 5.4.1; pre-vote and check-quorum: Ongaro's thesis, 9.6, 6.2).
@@ -24,7 +24,7 @@ from random import Random
 from typing import NamedTuple
 
 IsQuorum = Callable[[Collection[str]], bool]
-"""Says whether these are a majority of the voters, as the voter's own log has them."""
+"""Predicate: these are a majority of the voters, as the voter's own log has them."""
 
 
 class Role(Enum):
@@ -38,7 +38,7 @@ class Role(Enum):
 
 
 class Recency(NamedTuple):
-    """How recent a copy is: compared from left to right, so an older generation never wins."""
+    """The recency of a copy: compared from left to right, so an older generation never wins."""
 
     generation: int
     number: int
@@ -49,7 +49,7 @@ class Times:
     """The times of an election, in seconds."""
 
     heartbeat_s: float = 0.2
-    """Between two heartbeats of a leader."""
+    """Interval between two heartbeats of a leader."""
 
     patience_s: float = 1.2
     """Silence after which a follower may ask; drawn anew each time, up to twice this."""
@@ -72,7 +72,7 @@ class Voter:
         self._patience_s = self._draw()
         self._supporters: set[str] = set()
         self._followers: dict[str, float] = {}
-        """While leading: when each voter last answered."""
+        """While leading: voter -> time of its last answer."""
 
     def _draw(self) -> float:
         return self._times.patience_s * (1 + self._rng.random())
@@ -80,18 +80,17 @@ class Voter:
     # Followers and candidates
 
     def is_due(self, now: float) -> bool:
-        """Say whether patience is over."""
         return self.role is not Role.LEADER and now - self._heard_at >= self._patience_s
 
     def begin(self, now: float) -> int:
-        """Ask whether others would vote for us; return the generation that we would lead."""
+        """Begin a pre-vote; return the generation that this member would lead."""
         self._rest(now)
         self.role, self.leader = Role.ASKING, None
         self._supporters = {self.me}
         return self.generation + 1
 
     def stand(self, now: float) -> None:
-        """Begin a generation as its candidate; our own vote is counted once it is stored."""
+        """Begin a generation as its candidate; its own vote counts once it is stored."""
         self._rest(now)
         self.generation += 1
         self.voted_for = self.me
@@ -108,7 +107,7 @@ class Voter:
         *,
         pre: bool,
     ) -> bool:
-        """Say whether `candidate` may have our vote; its caller stores what changed."""
+        """Say whether `candidate` gets this member's vote; the caller stores what changed."""
         recent = self.is_recent(theirs, mine)
         if pre:
             return generation > self.generation and recent and not self._hears_leader(now)
@@ -121,11 +120,11 @@ class Voter:
         return True
 
     def is_recent(self, theirs: Recency, mine: Recency) -> bool:
-        """Say whether a candidate's copy holds all that ours may hold for a majority."""
+        """Say whether a candidate's copy holds all that this copy may hold for a majority."""
         return theirs >= mine
 
     def supported(self, voter: str, generation: int, *, pre: bool, is_quorum: IsQuorum) -> bool:
-        """Count a vote; say whether it was the one that made a majority."""
+        """Count a vote; say whether it made a majority."""
         wanted = Role.ASKING if pre else Role.CANDIDATE
         about = self.generation + 1 if pre else self.generation
         if self.role is not wanted or generation != about:
@@ -134,7 +133,7 @@ class Voter:
         return is_quorum(self._supporters)
 
     def observe(self, generation: int, now: float) -> None:
-        """Follow a generation that is later than ours."""
+        """Adopt a later generation."""
         if generation > self.generation:
             self.generation, self.voted_for = generation, ""
             self._rest(now)
@@ -149,7 +148,6 @@ class Voter:
         return True
 
     def _rest(self, now: float) -> None:
-        """Be a follower for a while."""
         self.role = Role.FOLLOWER
         self._heard_at, self._patience_s = now, self._draw()
 
@@ -161,22 +159,19 @@ class Voter:
     # Leaders
 
     def lead(self, now: float) -> None:
-        """Begin to lead: a majority has voted for us."""
         self.role, self.leader = Role.LEADER, self.me
         self._followers = dict.fromkeys(self._supporters, now)
 
     def answered(self, voter: str, now: float) -> None:
-        """Note that a follower still follows."""
         self._followers[voter] = now
 
     def watch(self, now: float, is_quorum: IsQuorum) -> None:
-        """Step down when a majority has not been heard for as long as they would wait for us."""
+        """Step down if a majority was silent for as long as it would wait for a leader."""
         since = now - self._times.patience_s
         heard = {voter for voter, at in self._followers.items() if at >= since}
         if self.role is Role.LEADER and not is_quorum(heard | {self.me}):
             self.retire(now)
 
     def retire(self, now: float) -> None:
-        """Lead no more."""
         self._rest(now)
         self.leader = None

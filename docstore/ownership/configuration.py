@@ -37,23 +37,23 @@ NODE_ID = "1 to 64 letters, digits, dots, hyphens and underscores, the first a l
 
 
 def is_node_id(text: str) -> bool:
-    """Say whether a node may be called so: see `NODE_ID`. One that may found a group may join."""
+    """Say whether a node id is valid: see `NODE_ID`. Founding and joining take the same ids."""
     return _NODE_ID.match(text) is not None
 
 
 class Stage(StrEnum):
-    """How far a change has come."""
+    """The stage of a change."""
 
     STABLE = "stable"
     LEARNING = "learning"
-    """The next members receive everything and count for nothing."""
+    """The next members receive everything and do not count."""
     JOINT = "joint"
-    """Nothing is decided without majorities of the old and of the next members."""
+    """Every decision needs majorities of the old and of the next members."""
 
 
 @dataclass(frozen=True, slots=True)
 class Founder:
-    """One entry of the bootstrap list: a node id and where it is reached over HTTP."""
+    """One entry of the bootstrap list: a node id and its HTTP address."""
 
     id: str
     host: str
@@ -67,7 +67,7 @@ class Founder:
 
 @dataclass(frozen=True, slots=True)
 class MemberEntry:
-    """One member: the node, its disk, where it is reached over HTTP, and whose fate it shares."""
+    """One member: the node, its disk, its HTTP address, and the zone with which it may fail."""
 
     id: str
     store_id: str
@@ -75,20 +75,20 @@ class MemberEntry:
     port: int
     zone: str = ""
     votes: bool = True
-    """Whether it takes part in choosing configurations."""
+    """Whether it votes on configurations."""
     lost: bool = False
-    """Its disk is gone, and a new one under the same id is on its way in."""
+    """Its disk is lost, and a new one under the same id is joining."""
     observes: bool = False
-    """Holds no slot and votes on nothing: an entry for clients only."""
+    """It holds no slot and has no vote: an entry node for clients only."""
 
     @property
     def address(self) -> Address:
-        """Where it is reached over HTTP; where its other ports are it says itself."""
+        """HTTP address; the node itself reports its other ports."""
         return Address(self.host.strip("[]"), self.port)  # Some IPv6 ones have brackets.
 
     @property
     def name(self) -> str:
-        """Identity that is counted."""
+        """Name under which it is counted."""
         return self.id + LOST if self.lost else self.id
 
 
@@ -106,9 +106,10 @@ class Configuration:
     next_members: tuple[MemberEntry, ...] = ()
     """Members after the change; empty without a change."""
     forced: int = 0
-    """How often an operator made a group of a lone survivor: decided writes may be lost."""
+    """Number of times that an operator forced a group of a lone survivor: decided writes may be
+    lost."""
     reads: str = "confirm"
-    """How owners make sure that a value is current: by asking each time, or by a lease."""
+    """How owners confirm that a value is current: by asking each time, or by a lease."""
     stored_protocol: int = FIRST_PROTOCOL
     """The protocol up to which all members read what protocols add to stored data (rule M7)."""
 
@@ -123,7 +124,7 @@ class Configuration:
         return tuple(sorted({each.name for each in (*self.members, *self.next_members)}))
 
     def others(self, me: str) -> dict[str, Address]:
-        """Return where the other nodes are reached over HTTP, by node id."""
+        """Return node id -> HTTP address of the other nodes."""
         every = (*self.members, *self.next_members)
         return {each.id: each.address for each in every if each.id != me and not each.lost}
 
@@ -146,7 +147,7 @@ class Configuration:
         return (tuple(present), tuple(coming))
 
     def placement(self) -> Placement:
-        """Return where every slot lives under this configuration."""
+        """Return the placement of all slots under this configuration."""
         now = self._place(self.members)
         if self.stage is Stage.STABLE:
             return now
@@ -167,7 +168,7 @@ class Configuration:
         return replace(placed, table=table)
 
     def pack(self) -> bytes:
-        """Return the configuration as stored and as told to other nodes."""
+        """Return the configuration as stored and sent to other nodes."""
         packed: bytes = msgpack.packb(
             (
                 self.id, self.cluster_id, self.slots, self.points_per_node,
@@ -210,7 +211,6 @@ class Registered(NamedTuple):
     latest: Configuration
 
     def pack(self) -> bytes:
-        """Return it as stored."""
         latest = b"" if self.latest == self.decided else self.latest.pack()
         packed: bytes = msgpack.packb(
             (self.decided.pack(), self.generation, self.voted_for, self.adopted, latest)
@@ -219,12 +219,12 @@ class Registered(NamedTuple):
 
 
 def first_registered(founded: Configuration) -> Registered:
-    """Return what a disk keeps that has just learnt of its group."""
+    """Return the first state of a disk that has just learnt of its group."""
     return Registered(founded, 0, "", 0, founded)
 
 
 def unpack_registered(packed: bytes) -> Registered:
-    """Return what a disk kept; raises ValueError or TypeError if malformed.
+    """Return the register's state from its bytes; raises ValueError or TypeError if malformed.
 
     Raises StoreBroken if the group stores what this version cannot read (rule M7).
     """
@@ -244,7 +244,7 @@ def unpack_registered(packed: bytes) -> Registered:
 def cluster_id_of(founders: Sequence[Founder], origin: str = "") -> str:
     """Return the identity of the group that this bootstrap list founds; any order.
 
-    origin: the backup that their disks were made of (rule M8); "": they are empty.
+    origin: the backup that the disks were restored from (rule M8); "" for empty disks.
     """
     text = ",".join(sorted(f"{each.id}=http://{each.host}:{each.port}" for each in founders))
     if origin:
@@ -265,10 +265,10 @@ def found(
 ) -> Configuration | None:
     """Return configuration 1, or None while a founder's disk is not known.
 
-    stores: founder id -> (store id, zone). origin: see `cluster_id_of`. stored_protocol: of what
-    the disks hold. The same on every founder, of whichever version: it is the only configuration
-    that is not chosen by vote. So the first ones by id vote, wherever they stand; to spread the
-    votes is the register's first act.
+    stores: founder id -> (store id, zone). origin: see `cluster_id_of`. stored_protocol: of the
+    disks' contents. The result is the same on every founder of every version, because no vote
+    chooses it. So the first founders by id vote, in whatever zones; the register then spreads the
+    votes.
     """
     if any(founder.id not in stores for founder in founders):
         return None
@@ -286,7 +286,7 @@ def found(
 
 
 def with_votes(members: Sequence[MemberEntry]) -> tuple[MemberEntry, ...]:
-    """Return the members with the votes that they are to have, see `voters.py`."""
+    """Return the members with votes spread as in `voters.py`."""
     zones = {each.id: each.zone for each in members if not each.observes}
     voters = chosen(zones, [each.id for each in members if each.votes])
     return tuple(replace(each, votes=each.id in voters) for each in members)

@@ -7,18 +7,18 @@ message is fenced by its generation. Here exclusivity rests on time, so there is
 
 (a) `leads(now)`: a majority has answered a heartbeat that was *sent* less than
     patience (1 - rho) / (1 + rho) ago, by a clock whose rate is wrong by rho at the most.
-(b) Who has heard a leader votes for nobody for one patience, in a pre-vote or in earnest; and so
-    does a leader while it is one.
-(c) Nor does who has just started: it may have heard a leader before.
+(b) A member that has heard a leader casts no vote for one patience, and no pre-vote either. A
+    leader casts none while it leads.
+(c) Nor does a member that has just started: it may have heard a leader before.
 
 Why two never lead. Let `old` have a proof from a majority, `new` of a later generation votes from
 another; some voter is in both. Had it voted first, it would have refused the heartbeat, whose
-generation is over. So it heard that at r, and then voted for nobody for a real patience/(1+rho) by
-(b), or, having crashed, by (c). The heartbeat was sent before r, and `old` believes for a real
+generation is over. So it heard that at r, and then cast no vote for a real patience/(1+rho) by (b),
+or, having crashed, by (c). The heartbeat was sent before r, and `old` believes for a real
 patience/(1+rho) from then by (a). So once `new` is elected all beliefs of before are over. Delays
 and what clocks show play no part; rates do, and that a process looks at its clock when it acts.
 
-A *transfer* is let off (b), safely: a leader lets go of its proof before it asks the successor to
+A *transfer* is exempt from (b), safely: a leader drops its proof before it asks the successor to
 stand, and never leads that generation again. Left out: a log, changing members, reads by lease.
 
 Sources: as in by_vote.py; leases on rates of clocks alone: Gray and Cheriton (1989).
@@ -47,14 +47,12 @@ from docstore.ownership.elector_messages import (
 from docstore.ownership.following import Following
 
 RHO = 1e-3
-"""By how much the rate of a clock may be wrong; those of computers are ten times better."""
+"""Maximum relative error of a clock's rate; computers are ten times better."""
 MEMBERS = range(3, 8)
-"""How many may vote: fewer tolerate no failure, more belong into a store of their own."""
+"""Allowed numbers of voters: fewer tolerate no failure, more belong into a store of their own."""
 
 
 class Elector:
-    """One process's part in the election."""
-
     def __init__(
         self,
         me: str,
@@ -77,7 +75,7 @@ class Elector:
             raise ValueError("patience must be more than two heartbeats, and rho less than 1")
         self.me = me
         self.recency = Recency(0, 0)
-        """How recent what we hold is, as our caller says; who is behind gets no votes from us."""
+        """Recency of this member's copy, set by the caller; less recent candidates get no vote."""
         self._peers = sorted(peers)
         self._times = times
         self._voter = Voter(
@@ -100,15 +98,15 @@ class Elector:
 
     @property
     def role(self) -> Role:
-        """Return what we are; a leader's role says nothing without a proof: ask `leads`."""
+        """Return this member's role; a leader's role proves nothing: ask `leads`."""
         return self._voter.role
 
     def leads(self, now: float) -> bool:
-        """Say whether we lead at this very instant of our clock (a)."""
+        """Say whether this member leads at this very instant of its clock (a)."""
         return self.role is Role.LEADER and self._following.is_current(now)
 
     def leader(self, now: float) -> str | None:
-        """Return who leads this generation, as far as we have heard."""
+        """Return the leader of this generation, as far as heard."""
         if self.leads(now):
             return self.me
         generation, leader = self._followed
@@ -116,7 +114,7 @@ class Elector:
         return leader if is_ours else None
 
     def step(self, event: Event, now: float) -> list[Effect]:
-        """Return what `event` asks of the world, in the order it must be done."""
+        """Return the effects of `event`, in the order in which they must be done."""
         shown, kept = self._shown, (self.generation, self._voter.voted_for)
         self._check_quorum(now)
         match event:
@@ -144,7 +142,7 @@ class Elector:
         return self._call(now) if now >= self._call_at else []
 
     def _call(self, now: float) -> list[Effect]:
-        """Say what we are to all whom it concerns; what was lost is said again."""
+        """Send this member's call to all that it concerns; repeated, since datagrams get lost."""
         generation = self.generation
         self._call_at = now + self._times.heartbeat_s
         match self.role:
@@ -164,7 +162,7 @@ class Elector:
         return [Send(peer, message) for peer in self._peers]
 
     def _stand(self, now: float, *, transfer: bool) -> list[Effect]:
-        """Begin a generation. Our own vote is kept before anybody is asked for another."""
+        """Begin a generation. This member's own vote is stored before it asks for others."""
         assert transfer or now >= self._bound_until
         self._voter.stand(now)
         self._voter.supported(self.me, self.generation, pre=False, is_quorum=self._is_quorum)
@@ -234,7 +232,7 @@ class Elector:
             self._following.answered(sender, sent_s, Recency(*last), now=now)
 
     def _check_quorum(self, now: float) -> None:
-        """Step down, so that we may follow and vote again."""
+        """Step down without a quorum, so that this member may follow and vote again."""
         if self.role is Role.LEADER and self._following.is_over(now):
             self._voter.retire(now)
 

@@ -1,6 +1,6 @@
 """Messages, events and effects of an Elector.
 
-A datagram may be lost, late, doubled, and come after a later one: nothing here minds.
+A datagram may be lost, late, duplicated or reordered: all of that is harmless.
 """
 
 from typing import NamedTuple
@@ -41,7 +41,7 @@ class Lead(NamedTuple):
 
 
 class Follow(NamedTuple):
-    """Follower to leader: heard what was sent then. A later generation says that it is over."""
+    """Follower to leader: acknowledges the Lead sent at `sent_s`, or reports a later generation."""
 
     generation: int
     sent_s: float
@@ -60,14 +60,14 @@ class Tick(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A message of a peer has come, well formed."""
+    """A well-formed message of a peer."""
 
     sender: str
     message: Message
 
 
 class Transfer(NamedTuple):
-    """The user wants another to lead. to: whom, or "" for the most recent of those that follow."""
+    """A request to transfer the lead. to: the successor, or "" for the most recent follower."""
 
     to: str
 
@@ -76,7 +76,7 @@ Event = Tick | Received | Transfer
 
 
 class Keep(NamedTuple):
-    """Make this durable before anything else of the list is done, and before the next event."""
+    """Store this durably before the later effects, and before the next event."""
 
     generation: int
     voted_for: str
@@ -90,7 +90,7 @@ class Send(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """The known leader, None for none."""
+    """The known leader has changed; None for none."""
 
     generation: int
     leader: str | None

@@ -17,14 +17,14 @@ class Following:
 
     def __init__(self, peers_count: int, window_s: float) -> None:
         self._others_needed = (peers_count + 1) // 2
-        """With the leader itself they are a majority."""
+        """Answers that form a majority together with the leader."""
         self._window_s = window_s
         self._begun_at = -math.inf
         self._sent: dict[str, float] = {}
         self._recencies: dict[str, Recency] = {}
 
     def begin(self, now: float) -> None:
-        """Begin without followers; they have one window to answer from now on."""
+        """Begin without followers; they have one window to answer."""
         self._begun_at, self._sent, self._recencies = now, {}, {}
 
     def answered(self, peer: str, sent_s: float, recency: Recency, *, now: float) -> None:
@@ -34,7 +34,7 @@ class Following:
             self._recencies[peer] = recency
 
     def is_current(self, now: float) -> bool:
-        """Say whether a majority is bound to us at this instant."""
+        """Say whether a majority is bound to this leader at this instant."""
         return now - self._proven_at() < self._window_s
 
     def is_over(self, now: float) -> bool:
@@ -42,7 +42,7 @@ class Following:
         return now - max(self._proven_at(), self._begun_at) >= self._window_s
 
     def most_recent(self, at_least: Recency, now: float, *, among: str = "") -> str | None:
-        """Return who could follow us: hears us, and holds all that we do. among: only this one."""
+        """Return a follower that is heard and holds everything. among: only this one."""
         able = [
             peer
             for peer, sent_s in self._sent.items()
@@ -52,6 +52,6 @@ class Following:
         return max(able, key=self._recencies.__getitem__) if able else None
 
     def _proven_at(self) -> float:
-        """Return when the last thing was sent that a majority has answered."""
+        """Return the sending time of the newest message that a majority has answered."""
         sent = sorted(self._sent.values(), reverse=True)
         return sent[self._others_needed - 1] if len(sent) >= self._others_needed else -math.inf

@@ -1,10 +1,10 @@
 """Roles by induction on Kafka: what a member of a consumer group may conclude, and what not.
 
 The seed's ledger is Kafka itself: a topic of M partitions, and a consumer group to which it
-assigns them. Three things of it are not what one would like, and each has its rule here.
+assigns them. Three of its properties are inconvenient, and each has a rule here.
 
-* *What one receives proves nothing*: a fetch carries no generation, so a consumer that was dropped
-  is fed on. A commit does carry it, and is refused from who is no member: **a commit that was
+* *A received record proves nothing*: a fetch carries no generation, so a consumer that was dropped
+  is fed on. A commit does carry it, and is refused from a non-member: **a commit that was
   accepted proves that no later generation existed when it had been sent.** (A heartbeat does too,
   but is answered from memory; a commit is answered when it is replicated, so a coordinator that
   was deposed cannot answer it.)
@@ -58,7 +58,7 @@ def windows_on_kafka(
 
 
 class Attempt(NamedTuple):
-    """A commit that is about to be sent. tokens: partition -> token of what it may prove."""
+    """A commit that is about to be sent. tokens: partition -> token that it may prove."""
 
     era: int
     stamp: float
@@ -66,21 +66,21 @@ class Attempt(NamedTuple):
 
 
 class Membership:
-    """One process's place in a group, from one rebalance to the next."""
+    """One process's membership of a group, from one rebalance to the next."""
 
     def __init__(self, partitions: int, windows: Windows) -> None:
-        """partitions: M, which must not change while anybody is a member."""
+        """partitions: M, which must not change while the group has members."""
         self.induced = Induced(partitions, windows)
         self.era = 0
         self._assigned: frozenset[int] = frozenset()
         self._tokens: dict[int, int] = {}
 
     def revoked(self) -> list[Event]:
-        """A rebalance begins: all partitions are asked for, and the era is over.
+        """End the era: a rebalance begins, and all partitions are revoked.
 
-        Exclusive roles are led no more; the events must be handled before the group continues, and
-        then `released` is called. The others are led on until their proofs are over, or confirmed
-        in a new era.
+        Exclusive roles end. Their events must be handled before the group continues, and then
+        `released` called. Other roles continue until their proofs expire, or are confirmed in a new
+        era.
         """
         self._end_era()
         return self._revoke() if self._is_exclusive else []
@@ -91,7 +91,7 @@ class Membership:
             self.induced.released(partition)
 
     def assigned(self, partitions: Collection[int]) -> None:
-        """A rebalance is over, and these are ours. Nothing is led by it: that takes a commit."""
+        """Note the partitions that a rebalance has assigned; only a commit proves them."""
         self._end_era()
         self._assigned = frozenset(partitions)
 
@@ -101,16 +101,16 @@ class Membership:
         return self._assigned - self._tokens.keys()
 
     def titled(self, partition: int, token: int, era: int) -> None:
-        """The record that was begun in `era` has this offset; of two records, the first counts."""
+        """Note the offset of the record begun in `era`; of two records the first counts."""
         if era == self.era and partition in self._assigned:
             self._tokens.setdefault(partition, token)
 
     def attempt(self, now: float) -> Attempt:
-        """Return what the commit that is sent next will prove. `now`: before it is sent."""
+        """Return what the next commit will prove. now: read before it is sent."""
         return Attempt(self.era, now, dict(self._tokens))
 
     def accepted(self, attempt: Attempt, now: float) -> list[Event]:
-        """The broker has accepted this commit; what it proves counts from when it was sent.
+        """Note an accepted commit; its proofs count from when it was sent.
 
         A partition that stayed assigned over a rebalance, and was led all along, is reported once,
         as acquired with a greater token.
@@ -124,19 +124,19 @@ class Membership:
         return events
 
     def refused(self, attempt: Attempt) -> list[Event]:
-        """The broker does not know this member any more: drop exclusive roles of that era."""
+        """End the exclusive roles of the attempt's era: the broker has dropped this member."""
         if attempt.era != self.era:
             return []
         self._end_era()
         return self.induced.dropped() if self._is_exclusive else []
 
     def leaving(self) -> list[Event]:
-        """We are about to leave: nothing is led any more, whatever becomes of our last word."""
+        """End all roles before this member leaves, whatever becomes of its last message."""
         self._end_era()
         return self._revoke()
 
     def failed(self) -> list[Event]:
-        """We cannot go on, by an error that does not pass."""
+        """End all roles after a permanent error."""
         self._end_era()
         return self.induced.dropped("left")
 

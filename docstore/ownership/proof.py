@@ -1,40 +1,40 @@
-"""For how long its holder may believe in what was granted to it: counted from what it sent.
+"""The proof of a holder: for how long it may act without asking, counted from its requests.
 
-The holder stamps each request with its own clock just before the bytes are given to the socket.
-When the answer to *that* request says OK, the stamp is a proof (rule H1), and `holds(now)` says
-whether the newest one is at most T old. Never the time of receipt (an answer may have waited in a
-buffer while this process stood still), nothing that was pushed, and no wall clock.
+The holder stamps each request with its own clock just before it gives the bytes to the socket. When
+the answer to *that* request says OK, the stamp is a proof (rule H1), and `holds(now)` says whether
+the newest proof is at most T old. The time of receipt never counts (an answer may have waited in a
+buffer while this process stood still), nor does anything that was pushed, nor a wall clock.
 
-Why it is safe. Let a holder's last OK be for a request sent at s. The owner answers an arrival
-only after a majority has confirmed its term: so the next term opens after s.
+Why it is safe. Let a holder's last OK be for a request sent at s. The owner answers an arrival only
+after a majority has confirmed its term: so the next term opens after s.
 
 1. Under the same term the owner's deadline is the arrival and a whole TTL of its clock, which is
    s + TTL / (1 + rho) at the earliest.
 2. A later term opens after s, and grants the TTL anew, from the moment it first sees the lease.
-3. A deposed owner's End is refused everywhere, for it names its term; one that was proposed
-   before it was deposed was judged with this holder already overdue.
+3. A deposed owner's End is refused everywhere, because it names its term; an End that was proposed
+   before the owner was deposed was judged with this holder already overdue.
 
-So an End is decided after s + TTL / (1 + rho), while the holder believes until s + T / (1 - rho)
-at the latest. Nobody believes when it is decided if T (1 + rho) < TTL (1 - rho). Nothing here
-assumes bounded delays, or clocks that agree; it assumes that *rates* are right within rho, that
-the clock goes on while the machine sleeps, and that a process reads it at the moment it acts.
+So an End is decided after s + TTL / (1 + rho), while the holder believes until s + T / (1 - rho) at
+the latest. No holder believes at that time if T (1 + rho) < TTL (1 - rho). This assumes neither
+bounded delays nor clocks that agree. It assumes that *rates* are right within rho, that the clock
+runs while the machine sleeps, and that a process reads it at the moment it acts.
 
-Safe by a proof alone: what happens within the holder's process, and at once. Not safe without a
-fencing token (header `Fence`): any write that travels, for it may be late by more than T; and a
-machine that is put back from a snapshot, for which no clock speaks.
+Safe by a proof alone: actions within the holder's process, at once. Not safe without a fencing
+token (header `Fence`): any write that travels, because it may be late by more than T; and a machine
+that is restored from a snapshot, whose clock proves nothing.
 
-Source: Gray and Cheriton, "Leases" (1989), with the holder's clock read at the sending; what a
-client of etcd does (`concurrency.Session`) waits for an event instead, and that is not enough.
+Source: Gray and Cheriton, "Leases" (1989), with the holder's clock read at the sending. A client of
+etcd (`concurrency.Session`) waits for an event instead, and that is not enough.
 """
 
 RATE_ERROR = 1e-3
-"""rho: by how much the rate of a clock may be off. A quartz is a hundred times better."""
+"""rho: the maximum relative error of a clock's rate. A quartz is a hundred times better."""
 
 
 def check_disjoint(  # Seam.
     window_s: float, granted_s: float, rate_error: float = RATE_ERROR
 ) -> None:
-    """Raise ValueError if a holder may still believe when what was granted to it is over (H2).
+    """Raise ValueError if a holder may still believe after its grant has expired (H2).
 
     window_s: T, of a proof. granted_s: the TTL of a lease, or the length of a session.
     """
@@ -46,35 +46,35 @@ def check_disjoint(  # Seam.
 
 
 class Proof:
-    """The newest proof of one thing that is held. `is_valid` may be asked by any thread."""
+    """The newest proof of one grant. Any thread may ask `is_valid`."""
 
     __slots__ = ("_is_dropped", "stamp", "window_s")
 
     def __init__(self, window_s: float, stamp: float = float("-inf")) -> None:
-        """window_s: T. stamp: when the request that was granted had been sent, if one was."""
+        """window_s: T. stamp: when the granted request was sent, if one was."""
         assert window_s > 0.0
         self.window_s = window_s
         self.stamp = stamp
-        """When the newest request that was granted had been sent; also once it is dropped."""
+        """Time when the newest granted request was sent; also after `drop`."""
         self._is_dropped = False
 
     def confirm(self, stamp: float) -> None:
-        """Take the OK for a request that was sent at `stamp`. An older one changes nothing."""
+        """Note the OK for a request that was sent at `stamp`. An older one changes nothing."""
         self.stamp = max(self.stamp, stamp)
 
     def drop(self) -> None:
-        """Believe no more, for ever: an answer that is still under way does not bring it back.
+        """Drop the proof for ever: an answer that is still under way does not restore it.
 
-        To be called before the word that gives it up is sent (rule H4): else a lost answer leaves
-        a believer.
+        Call it before the holder sends its release (rule H4): otherwise a lost answer leaves a
+        holder that believes.
         """
         self._is_dropped = True
 
     @property
     def until(self) -> float:
-        """Return until when it is valid, by the holder's clock; minus infinity if it never is."""
+        """Return the end of validity on the holder's clock; minus infinity if it is invalid."""
         return float("-inf") if self._is_dropped else self.stamp + self.window_s
 
     def is_valid(self, now: float) -> bool:
-        """Say whether it may still be believed; `now` must be read for this very question."""
+        """Say whether the proof is valid; the caller must read `now` for this very question."""
         return now <= self.until

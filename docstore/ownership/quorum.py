@@ -1,14 +1,14 @@
-"""Quorums: how many, of whom, and how far they have come (rules Q1, Q2, SL6).
+"""Quorums: the majority of replica sets, and the end that it has reached (rules Q1, Q2, SL6).
 
-Always of the configured replica sets, never of those who happen to be alive: more than half of
-each set, where there is one set, or an old and a new one while the group changes. The node
-itself is one replica like any other, and counts once its disk has it.
+A quorum is more than half of each configured replica set, never of the live replicas: one set, or
+an old and a new set while the group changes. The node itself is a replica like any other, and
+counts once its disk has the rows.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 
 Sets = Sequence[Sequence[str]]
-"""One replica set, or two of which both must agree."""
+"""One replica set, or two, of which both must agree."""
 
 
 def majority(replicas: Sequence[str]) -> int:
@@ -29,7 +29,7 @@ def decided_end(ends: Mapping[str, int], sets: Sets) -> int:  # Seam.
 
 
 def _reached(ends: Mapping[str, int], replicas: Sequence[str]) -> int:
-    if len(replicas) == 3:  # Nearly always, and twice for each update.
+    if len(replicas) == 3:  # The usual case, computed twice for each update.
         first, second, third = replicas
         low, high, other = ends.get(first, -1), ends.get(second, -1), ends.get(third, -1)
         if low > high:

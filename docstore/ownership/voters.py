@@ -1,12 +1,12 @@
 """Voters on configurations: as many members as allowed, spread over zones, with few changes.
 
-Voters change only where that makes their zones more even, one for one, so that a member that
-comes or goes moves as few votes as there can be. A zone that holds a majority of them could stop
-every change of the group by its loss; evenly spread, none does where there are three zones or more.
+Voters change only where that makes their zones more even, one for one, so that a member that joins
+or leaves moves as few votes as possible. A zone with a majority of the votes could block every
+change of the group when it is lost; even spreading prevents that from three zones on.
 
-It is computed once, by the node that begins a change, and is a part of what is decided then:
-nobody ever asks this file who votes *now* (`configuration.py`), so that a node of another version,
-which would choose others, counts as all do.
+The node that begins a change computes the voters once, and they are part of the decision. No node
+computes the *present* voters with this file (`configuration.py`), so a node of another version,
+which would choose others, counts like all others.
 """
 
 from collections import Counter
@@ -15,16 +15,17 @@ from collections.abc import Collection, Mapping
 from docstore.ownership.quorum import majority
 
 VOTERS_MAX = 7
-"""Members that vote on configurations: five may be lost of eleven hundred, no more ask for it."""
+"""Maximum number of voters: three of them may be lost."""
 
 
 def chosen(
     zones: Mapping[str, str], voting: Collection[str], *, most: int = VOTERS_MAX
 ) -> frozenset[str]:
-    """Return the voters: `most` members or all, no zone two ahead of one that could give more.
+    """Return the voters: `most` members or all, spread evenly over zones.
 
-    zones: member -> zone, of all members that may vote. voting: the present voters; one that is not
-    in `zones` has left. Of all even choices it is one that differs least from `voting`.
+    No zone has two more voters than a zone that could give more. zones: member -> zone, of all
+    members that may vote. voting: the present voters; a voter without an entry in `zones` has left.
+    The choice differs as little as possible from `voting`.
     """
     voters = {each for each in voting if each in zones}
     while True:
@@ -48,7 +49,7 @@ def chosen(
 
 
 def decisive_zones(zones: Mapping[str, str], voting: Collection[str]) -> list[str]:
-    """Return the zones without which the voters are no majority; none where there is only one.
+    """Return the zones whose loss leaves no majority of voters; none if there is only one zone.
 
     zones: member -> zone, of all members that may vote. voting: the voters.
     """

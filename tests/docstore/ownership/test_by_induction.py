@@ -91,8 +91,8 @@ def windows(mode: Mode, **times: float | bool) -> Windows:
             {"window_s": 3.0, "keeps_sessions": False, "grace_s": 3.0},
             "the grace of this ledger is at least 3.006",
         ),
-        (Mode.NON_EXCLUSIVE, {"window_s": 6.0}, "nobody leads"),
-        (Mode.NON_EXCLUSIVE, {"window_s": 7.0}, "nobody leads"),
+        (Mode.NON_EXCLUSIVE, {"window_s": 6.0}, "no process leads"),
+        (Mode.NON_EXCLUSIVE, {"window_s": 7.0}, "no process leads"),
     ],
 )
 def test_windows_that_do_not_fit_are_refused_with_a_reason(

@@ -155,5 +155,5 @@ def test_a_grace_is_asked_for_whatever_the_session_is() -> None:
         replace(windows, grace_s=0.0)
     with pytest.raises(ValueError, match="not over before"):
         windows_on_kafka(Mode.EXCLUSIVE, session_s=6.0, window_s=6.0)
-    with pytest.raises(ValueError, match="nobody leads"):
+    with pytest.raises(ValueError, match="no process leads"):
         windows_on_kafka(Mode.NON_EXCLUSIVE, session_s=6.0, window_s=6.0)
