@@ -1,14 +1,14 @@
-"""Aggregates as text: parsed here, said in SQL for whoever scans, and put together. Pure.
+"""The parser of aggregates, translated to SQL, and the merge of partial results. Pure.
 
     aggregates  count(*), sum(cast(total as bigint)) as total, max(title), avg(addr.floor)
     group by    status, cast(year as bigint) as year
 
-Names are those of `operands.py`. A value has a type, and what is of another one is null: bigint and
-double take numbers, boolean true and false, string takes all (a text as it is, anything else as
-JSON). Without `cast` a member is a double in a function and a string in a key; what the store sets
-has the type that it has. As in SQL, functions pass over null, which is a group of its own.
+Names are those of `operands.py`. A value has a type; members of another type are null. bigint and
+double take numbers, boolean takes true and false, string takes all (a text unchanged, anything else
+as JSON). Without `cast` a member is a double in a function and a string in a key; columns have
+their own type. As in SQL, functions ignore null, and null is a group of its own.
 
-Nodes give partial results, one for each group of each page; `Totals` adds them up.
+Nodes return partial results, one for each group of each page; `Totals` merges them.
 
 Source: SQL:2016, 10.9; partial aggregates are those of Gray et al., Data Cube (1997), section 5:
 avg is algebraic (a sum and a count), the others are distributive.
@@ -37,7 +37,7 @@ PARTIALS = {
     "max": ("max",),
     "avg": ("total", "count"),
 }
-"""Function -> what nodes work out for it, as functions of SQLite's."""
+"""Function -> functions of SQLite that nodes compute for it."""
 
 _NUMBERS = (BIGINT, DOUBLE)
 TAKES = {
@@ -47,12 +47,12 @@ TAKES = {
     "max": (*_NUMBERS, STRING),
     "avg": _NUMBERS,
 }
-"""Function -> the types of values that it is for."""
+"""Function -> types that it accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value of each document, in SQL with question marks; NULL if it is of another type."""
+    """A value of a document, in SQL with question marks; NULL if it has another type."""
 
     name: str
     type: str
@@ -70,7 +70,6 @@ class Aggregate:
 
     @property
     def type(self) -> str:
-        """Return the type of the result."""
         if self.value is None or self.function == "count":
             return BIGINT
         return DOUBLE if self.function == "avg" else self.value.type
@@ -78,24 +77,24 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """What is asked for: groups by some values, and functions of each group."""
+    """Keys that form the groups, and functions of each group."""
 
     keys: tuple[Value, ...]
     aggregates: tuple[Aggregate, ...]
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        """Return (name, type) of the columns of the result."""
+        """Return (name, type) of each column of the result."""
         keys = [(each.name, each.type) for each in self.keys]
         return keys + [(each.name, each.type) for each in self.aggregates]
 
     @property
     def values(self) -> list[Value]:
-        """Return what is taken of each document: the keys, then what functions are applied to."""
+        """Return the values of each document: the keys, then the arguments of functions."""
         return [*self.keys, *(each.value for each in self.aggregates if each.value is not None)]
 
     def sql(self, rows: str) -> str:
-        """Return the statement over rows of (v0, v1, ...), the values.
+        """Return the statement over rows of values (v0, v1, ...).
 
         Its columns are the keys, the number of rows, and the partial results.
         """
@@ -110,7 +109,7 @@ class Grouping:
 
 
 def grouping_of(aggregates: str, group_by: str) -> Grouping | None:
-    """Return what two texts ask for, None if both are empty. Raises BadRequest."""
+    """Parse both texts; return None if both are empty. Raises BadRequest."""
     if not aggregates.strip() and not group_by.strip():
         return None
     keys = Tokens(group_by, "groupBy")
@@ -126,17 +125,17 @@ def grouping_of(aggregates: str, group_by: str) -> Grouping | None:
 
 
 class Totals:
-    """The results of all groups, as far as partial ones have come."""
+    """The results of all groups, merged from partial ones."""
 
     def __init__(self, grouping: Grouping) -> None:
         self._grouping = grouping
         self._functions = [each for a in grouping.aggregates for each in PARTIALS[a.function]]
         self.groups: dict[tuple[Any, ...], list[Any]] = {}
-        """Keys -> the functions' results so far."""
+        """Keys -> results of the functions so far."""
         self.documents = 0
 
     def add(self, partial: Sequence[Any]) -> None:
-        """Add a partial result: the keys, how many documents, the functions' results."""
+        """Add a partial result: the keys, the number of documents, the results of functions."""
         at = len(self._grouping.keys)
         key, documents, found = tuple(partial[:at]), partial[at], list(partial[at + 1 :])
         self.documents += documents
@@ -144,13 +143,12 @@ class Totals:
             self.put(key, found)
 
     def merge(self, other: "Totals") -> None:
-        """Add all that another one has found."""
         self.documents += other.documents
         for key, found in other.groups.items():
             self.put(key, found)
 
     def put(self, key: tuple[Any, ...], found: list[Any]) -> None:
-        """Add the functions' results of one group."""
+        """Merge the results of one group."""
         before = self.groups.get(key)
         if before is not None:
             found = [
@@ -192,7 +190,7 @@ def _combined(function: str, one: Any, other: Any) -> Any:
 
 
 def _plain(value: Value, found: Any) -> Any:
-    """SQLite has no truth values of its own."""
+    """Return a value as Python has it: SQLite has no booleans."""
     return bool(found) if value.type == BOOLEAN and found is not None else found
 
 
@@ -200,7 +198,7 @@ def _plain(value: Value, found: Any) -> Any:
 
 
 def _list(tokens: Tokens, term: Callable[[Tokens], T]) -> Iterator[T]:
-    """Yield what stands between commas."""
+    """Yield the terms between commas."""
     while tokens.peek().kind != "end":
         yield term(tokens)
         if not tokens.sign(","):
@@ -233,7 +231,7 @@ def _aggregate(tokens: Tokens) -> Aggregate:
 
 
 def _argument(tokens: Tokens) -> tuple[str, Operand, str]:
-    """Take an operand with or without a cast; return its name, itself, and the type or ""."""
+    """Take an operand with or without a cast; return its name, the operand, and its type or ""."""
     is_cast = tokens.peek().text.lower() == "cast" and tokens.is_called()
     if is_cast:
         tokens.take()
@@ -264,7 +262,7 @@ def _alias(tokens: Tokens) -> str:
 
 
 def _value(tokens: Tokens, name: str, operand: Operand, type_: str, default: str) -> Value:
-    """Return a value of a type; of the default one if none is said."""
+    """Return a value of a type; of the default type for ""."""
     if isinstance(operand, Column):
         return _of_column(tokens, name, operand, type_)
     return _of_member(name, operand, type_ or default)
@@ -289,7 +287,7 @@ def _of_member(name: str, member: MemberPath, type_: str) -> Value:
     kind, found = member.kind, member.value
     match type_:
         case "bigint":
-            # Of numbers beyond 64 bits SQLite makes reals.
+            # SQLite turns numbers beyond 64 bits into reals.
             sql = f"CASE WHEN {kind} = 'integer' AND typeof({found}) = 'integer' THEN {found} END"
         case "double":
             sql = f"CASE WHEN {kind} IN ('integer', 'real') THEN CAST({found} AS REAL) END"

@@ -1,7 +1,4 @@
-"""The columns that the store sets, as conditions and aggregates name them.
-
-A comparison with a value of another kind is refused: it could find nothing, ever.
-"""
+"""Columns that the store sets, as operands. They reject comparisons with other kinds of values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,13 +13,13 @@ from docstore.query.condition import Condition, Literal, Unfit
 TEXT, NUMBER, FLAG = "a text", "a number", "true or false"
 TIME = "a time with its zone, such as '2026-11-20T19:00:00Z'"
 WHOLE = frozenset({"body", "before"})
-"""Columns of a scan that are no values but whole documents."""
+"""Columns of a scan that are whole documents, not values."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One that the store sets."""
+    """A column that the store sets."""
 
     name: str
     sql: str
@@ -31,16 +28,14 @@ class Column:
 
     @property
     def is_link(self) -> bool:
-        """Say whether its values are the documents' links."""
         return self.name == "documentSelfLink"
 
     @property
     def is_text(self) -> bool:
-        """Say whether its values are texts."""
         return self.kind == TEXT
 
     def fitted(self, literal: Literal) -> Literal:
-        """Return a value as the column has it. Raises Unfit."""
+        """Return a literal as the column stores it. Raises Unfit."""
         found: Literal | None = literal
         if self.kind == TIME:
             found = _micros(literal)
@@ -53,18 +48,18 @@ class Column:
         return found
 
     def typed(self, literal: Literal) -> tuple[str, tuple[Any, ...]]:
-        """Return the value, to be compared with a literal that fits."""
+        """Return the SQL of the value."""
         return self.sql, ()
 
     def is_null(self, *, negated: bool) -> Condition:
-        """Next to nothing that the store sets is null."""
+        """Return the condition that the column is null, as few columns can be."""
         if self.nullable:
             return Condition(f"({self.sql} IS {'NOT ' if negated else ''}NULL)", ())
         return Condition(f"({int(negated)})", ())
 
     def contains(self, literal: Literal) -> Condition:
-        """Refuse: nothing that the store sets is an array."""
-        raise Unfit("this is for members that are arrays")
+        """Raise Unfit: no column is an array."""
+        raise Unfit("contains needs a member that is an array")
 
 
 def _of_store() -> Iterator[Column]:
@@ -81,14 +76,14 @@ COLUMNS = {
     for column in (
         *_of_store(),
         Column(EXPIRY.removesuffix("Micros"), _EXPIRES, TIME, nullable=True),
-        # Nothing is added but what keeps SQLite from walking another index than the scan's.
+        # Adding 0 keeps SQLite from using another index than the scan's.
         Column("slot", "(h.slot + 0)"),
         Column("seq", "(h.n + 0)"),
         Column("deleted", "h.deleted", FLAG),
         Column("digest", "hex(h.digest)", TEXT),
     )
 }
-"""By their names, in terms of the statement that a condition is put into."""
+"""Columns by name, in terms of the statement that contains the condition."""
 
 
 def _micros(literal: Literal) -> int | None:

@@ -1,4 +1,4 @@
-"""What conditions are made of: values that are written out, and SQL with question marks."""
+"""Conditions: literals, and SQL with question marks."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,15 +7,15 @@ Literal = str | int | float | bool
 
 
 class Unfit(Exception):
-    """A value is compared with what it can never be: the message says why."""
+    """A comparison can never be true: the types do not fit; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition in SQL with question marks, and what it says of links alone.
+    """A condition in SQL with question marks, and the links that it allows.
 
-    links: the only links that can fulfil it; None if it leaves them open.
-    prefix: how every link that can fulfil it begins; "" if it leaves that open.
+    links: the only links that can fulfil it; None for any.
+    prefix: prefix of all links that can fulfil it; "" for any.
     """
 
     sql: str

@@ -1,9 +1,8 @@
-"""Where the next page of a query begins, as a text that only nodes of its group understand. Pure.
+"""Cursors of queries: where the next page begins, as a text for the nodes of one group. Pure.
 
-A cursor is the whole query: what was asked, the cut of which it is answered, and the last place.
-No node keeps anything for it. A text of another group, a shortened one and one that somebody has
-changed are refused by their code; that is no secret, since a cursor lets nobody ask for what he
-could not ask for anyway.
+A cursor holds the whole query: the request, its cut, and the last place. Nodes keep no state for
+it. A keyed hash detects cursors of other groups, and truncated or changed ones. The key is no
+secret: a cursor gives a client no access that it would not have without it.
 """
 
 import base64
@@ -30,13 +29,13 @@ def pack_cursor(group: str, query: Mapping[str, Any]) -> str:
 def unpack_cursor(group: str, cursor: str) -> dict[str, Any]:
     """Return the query. Raises BadRequest."""
     query: Any = None
-    with suppress(ValueError, zlib.error):  # Those of base64 and of JSON are ValueErrors.
+    with suppress(ValueError, zlib.error):  # Errors of base64 and JSON are ValueErrors.
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)
         code, packed = text[:CODE_BYTES], text[CODE_BYTES:]
         if code == _code(group, packed):
             query = orjson.loads(zlib.decompressobj().decompress(packed, _PLAIN_BYTES_MAX))
     if not isinstance(query, dict):
-        raise BadRequest("this is no cursor of this group")
+        raise BadRequest("the cursor is damaged, or is not one of this group")
     return query
 
 

@@ -1,16 +1,16 @@
-"""A cut: up to which row every slot belongs to a snapshot, and from where a feed goes on. Pure.
+"""Cuts: a position in the log of each slot, for snapshots and feeds. Pure.
 
-The same token is a snapshot's cut, a feed's offset, and what an audit compares at. It says for each
-slot (epoch, n): n rows of the slot's log belong to it, and the last of them was still written, or
+A token of a cut names a snapshot, the offset of a feed, or the rows that an audit compares. A
+position is (epoch, n): the first n rows of the slot's log, the last of which was written, or
 confirmed, under that epoch. The feed of one document needs one slot, and its token has only that.
 
-In a token stand the differences to the middle position, all lowest bytes first, then all second
-lowest ones, and so on: how full slots are differs by a few, so the upper bytes are nearly all
-zero and deflate to nothing. That is a third less than as JSON, in a fifth of the time: 1.2
-characters a slot where slots have some thousand rows.
+A token holds the differences to the median position, shuffled: first the lowest bytes of all slots,
+then the second lowest, and so on. Slots have similar sizes, so the upper bytes are nearly all zero
+and deflate to nothing. A token is a third smaller than JSON, in a fifth of the time: 1.2 characters
+a slot where slots have some thousand rows.
 
 Source: the log sequence numbers of change feeds; the epoch in the offset is Couchbase's vbucket
-UUID. Shuffled bytes are those of Blosc and HDF5.
+UUID; shuffled bytes as in Blosc and HDF5.
 """
 
 import base64
@@ -25,11 +25,11 @@ from docstore.errors import BadRequest
 BEGINS = "~"
 """The first character of each token."""
 SEALED = "~~"
-"""How a token begins that only nodes can read (`reads/positions.py`)."""
+"""Prefix of a token that is encrypted for nodes (`reads/positions.py`)."""
 
 TOKEN_CHARACTERS_MAX = 1 << 20
 CHARACTERS_A_SLOT = 4
-"""Room for a token in a URL or a header: twice what a token takes."""
+"""Characters a slot reserved for a token in a URL or a header: twice its size."""
 SLOTS_MAX = 65_536
 NUMBER_MAX = (1 << 63) - 1
 
@@ -44,23 +44,23 @@ Position = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A position for each slot of a group, 0 to slots - 1, or for one of them alone."""
+    """A position for each slot of a group, or for one slot."""
 
     cluster: str
     positions: tuple[Position, ...]
-    """By slot, from `first` on."""
+    """Positions by slot, from `first` on."""
     first: int = 0
     of: int = 0
-    """How many slots the group has; 0: as many as there are positions."""
+    """Number of slots of the group; 0: that of the positions."""
 
     @property
     def slots(self) -> int:
-        """Return how many slots the group has."""
+        """Return the number of slots of the group."""
         return self.of or len(self.positions)
 
     @property
     def is_whole(self) -> bool:
-        """Say whether it speaks of every slot."""
+        """Say whether it has a position for every slot."""
         return len(self.positions) == self.slots
 
     def by_slot(self) -> dict[int, Position]:
@@ -68,16 +68,16 @@ class Cut:
         return dict(enumerate(self.positions, self.first))
 
     def only(self, slot: int) -> "Cut":
-        """Return what it says of one slot. Raises KeyError when it says nothing of it."""
+        """Return the cut of one slot. Raises KeyError if it has no position."""
         return _part(self.cluster, (self.by_slot()[slot],), slot, self.slots)
 
     def moved(self, positions: Mapping[int, Position]) -> "Cut":
-        """Return the cut of the same slots at other positions; what is not there stays."""
+        """Return the cut with other positions of some slots."""
         reached = tuple(positions.get(slot, was) for slot, was in self.by_slot().items())
         return Cut(self.cluster, reached, self.first, self.of)
 
     def pack(self) -> str:
-        """Return the token: some 80 characters for one slot, one or two a slot for a whole cut."""
+        """Return the token: about 80 characters for one slot, one or two a slot for a whole cut."""
         epochs, ends = zip(*self.positions, strict=True)
         epoch_middle, epoch_planes = _shuffled(epochs)
         n_middle, n_planes = _shuffled(ends)
@@ -88,27 +88,27 @@ class Cut:
         deflate = zlib.compressobj(9, wbits=-zlib.MAX_WBITS, strategy=zlib.Z_RLE)
         packed = b""
         for part in (head, *epoch_planes, *n_planes, self.cluster.encode()):
-            # Each as a block of its own: what is frequent in one is rare in the next.
+            # Each is a block of its own, as their frequencies of bytes differ.
             packed += deflate.compress(part) + deflate.flush(zlib.Z_BLOCK)
         packed += deflate.flush()
         return BEGINS + base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
 def is_token(text: str) -> bool:
-    """Say whether this is meant as a token, and not as a time or a name."""
+    """Say whether a text is a token, and not a time or a name."""
     return text.startswith(BEGINS)
 
 
 def unpack_cut(token: str) -> Cut:
-    """Return the cut that a token stands for. Raises BadRequest, also for that of a single slot."""
+    """Parse the token of a whole cut. Raises BadRequest."""
     cut = unpack_part(token)
     if not cut.is_whole:
-        raise BadRequest("this token is of the feed of one document, and no cut of a group")
+        raise BadRequest("this token is of the feed of one document, not a cut of a group")
     return cut
 
 
 def unpack_part(token: str) -> Cut:
-    """Return what a token says, of all slots or of one. Raises BadRequest."""
+    """Parse the token of a cut of all slots or of one. Raises BadRequest."""
     try:
         if len(token) > TOKEN_CHARACTERS_MAX or not token.startswith(BEGINS):
             raise ValueError
@@ -135,20 +135,19 @@ def _unpacked(text: str) -> Cut:
 
 
 def _part(cluster: str, positions: tuple[Position, ...], first: int, slots: int) -> Cut:
-    """Return a cut of some slots, which may be all."""
     is_whole = len(positions) == slots
     return Cut(cluster, positions) if is_whole else Cut(cluster, positions, first, slots)
 
 
 def cut_of(cluster: str, slots: int, positions: Mapping[int, Position]) -> Cut:
-    """Return the cut of a group from (epoch, n) by slot; each slot must be there."""
+    """Return the cut of a group from the positions of all its slots."""
     return Cut(cluster, tuple(positions[slot] for slot in range(slots)))
 
 
 def _shuffled(values: Sequence[int]) -> tuple[int, list[bytes]]:
-    """Return a number in the middle, and the differences to it byte by byte, the lowest first."""
+    """Return the median, and the bytes of the differences to it: first all the lowest ones."""
     middle = sorted(values)[len(values) // 2]
-    # Odd below the middle, even above it: small differences are small numbers.
+    # Odd below the median, even above it: small differences are small numbers.
     folded = [2 * (n - middle) if n >= middle else 2 * (middle - n) - 1 for n in values]
     width = max(1, -(-max(folded).bit_length() // 8))
     whole = struct.pack(f"<{len(folded)}Q", *folded)
@@ -156,7 +155,7 @@ def _shuffled(values: Sequence[int]) -> tuple[int, list[bytes]]:
 
 
 def _numbers(planes: bytes, width: int, middle: int) -> list[int]:
-    """Return the numbers that were shuffled. Raises ValueError where there is no such number."""
+    """Reverse `_shuffled`. Raises ValueError."""
     count = len(planes) // width if 0 < width <= 8 else 0
     if not count:
         raise ValueError

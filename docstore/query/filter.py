@@ -1,13 +1,13 @@
-"""A condition on documents, as OData's `$filter` says it: another grammar for what `where` says.
+"""The parser of OData's `$filter`: the conditions of `where` in another grammar.
 
     counter ge 10 and (address/city eq 'Rome' or startswith(name,'x')) and not (note eq null)
     name eq 'x*'      tags/any(t: t eq 'new')      status in ('open','new')      name eq 'O''Neil'
 
-Names are those of `operands.py`, with `/` or `.` into objects. Comparisons are OData's: with what
-is missing, null or of another type all are false but `ne`, which is true; `not` turns them round.
+Names are those of `operands.py`, with `/` or `.` into objects. Comparisons with missing or null
+members, or with ones of another type, are false, except `ne`, which is true; `not` negates them.
 
-A star in the text behind `eq` or `ne`, also inside `any`, stands for any characters, as Xenon has
-it; two are one star. Everywhere else (`in`, `contains`, ...) a star is a star.
+A star in a text after `eq` or `ne`, also inside `any`, matches any characters, as in Xenon; two
+stars match one star. Everywhere else (`in`, `contains`, ...) a star matches a star.
 
 Source: OData 4.01, part 2 (URL conventions), 5.1.1; two-valued comparisons are 5.1.1.1. Wildcards
 are those of Xenon's ODataQueryVisitor.
@@ -27,7 +27,7 @@ CLAUSES_MAX = 64
 DEPTH_MAX = 16
 STARS_MAX = 8
 PATTERN_MAX = 1_000
-"""Characters of a text with stars."""
+"""Most characters of a text with stars."""
 
 SEPARATORS = "/."
 _COMPARISONS = {"eq": "=", "ne": "<>", "gt": ">", "ge": ">=", "lt": "<", "le": "<="}
@@ -39,10 +39,7 @@ _FUNCTIONS: Mapping[str, Callable[[Operand, str], Condition]] = {
 
 
 def parse_filter(text: str, known: Members = None) -> Condition:
-    """Return the condition that a text says. Raises BadRequest with where and why.
-
-    known: see `Tokens`.
-    """
+    """Parse a condition. known: see `Tokens`. Raises BadRequest with the position."""
     tokens = Tokens(text, "$filter", known)
     condition = _FilterParser(tokens).either(0)
     tokens.expect_end("and, or,")
@@ -52,7 +49,7 @@ def parse_filter(text: str, known: Members = None) -> Condition:
 
 
 class _FilterParser:
-    """The grammar, from the loosest to the tightest."""
+    """Rules of the grammar, from the loosest operator to the tightest."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
@@ -110,7 +107,7 @@ class _FilterParser:
         return known(predicates.compared(operand, _COMPARISONS[word], literal))
 
     def _called(self) -> Condition:
-        """Take a function of a text, which OData lets one compare with true and false."""
+        """Take a function of a text, which may be compared with true or false."""
         token = self._tokens.take()
         function = _FUNCTIONS.get(token.text.lower())
         if function is None:
@@ -132,7 +129,7 @@ class _FilterParser:
         return found if wanted.text.lower() == "true" else opposite(found)
 
     def _any(self, operand: Operand) -> Condition:
-        """Take what one element at least of an array must fulfil: `any(x: x gt 5)`."""
+        """Take a condition on an element of an array: `any(x: x gt 5)`."""
         self._tokens.expect_word("any")
         self._tokens.expect("(")
         name = self._tokens.take()
@@ -146,7 +143,7 @@ class _FilterParser:
         literal = self._tokens.literal()
         self._tokens.expect(")")
         if not isinstance(operand, MemberPath):
-            raise Unfit("any is for members that are arrays")
+            raise Unfit("any needs a member that is an array")
         if word == "eq" and isinstance(literal, str):
             pieces = _pieces(literal)
             if len(pieces) > 1:
@@ -169,7 +166,7 @@ def _equal(operand: Operand, literal: Literal) -> Condition:
 
 
 def _pieces(text: str) -> Sequence[str]:
-    """Return what stands between the stars of a text; two in a row are one of a piece."""
+    """Split a text at its stars; two stars in a row are a literal star."""
     pieces = [""]
     for part in re.findall(r"\*\*|\*|[^*]+", text):
         if part == "*":

@@ -1,9 +1,9 @@
-r"""The members of a document, as conditions and aggregates name them: a path, in SQL.
+r"""Members of a document by path, in SQL.
 
-SQLite's paths compare names as the document spells them, with its escapes, and how far they look
-through these depends on its version: `{"\u00e9": 1}` has no `$."é"` for some. Names that JSON may
-spell in several ways are therefore looked up among the members of their object, which SQLite gives
-unescaped; that takes longer, so all other names are part of a path.
+SQLite's paths compare names with the escapes of the document, and how many it decodes depends on
+its version: for some `{"\u00e9": 1}` has no `$."é"`. So names that JSON may spell in several ways
+(odd names) are looked up among the members of their object, which SQLite returns unescaped. That is
+slower, so all other names are part of a path.
 """
 
 import re
@@ -15,12 +15,12 @@ from docstore.query.condition import Condition, Literal
 
 STATE = "CAST(h.state AS TEXT)"
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f-\U0010ffff\"\\/<>&']+\Z")
-"""What every encoder writes as it is. Some escape more than they must, for HTML."""
+"""A name that no encoder escapes. Some escape more than they must, for HTML."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberPath:
-    """One of the document's own. kind, value: its type and itself, both of the same parameters."""
+    """A member. kind, value: SQL of its type and value, with the same parameters."""
 
     kind: str
     value: str
@@ -29,21 +29,21 @@ class MemberPath:
     is_text: ClassVar[bool] = True
 
     def fitted(self, literal: Literal) -> Literal:
-        """Return the value as it is: a member may be of any type."""
+        """Return the literal: a member may be of any type."""
         return literal
 
     def typed(self, literal: Literal) -> tuple[str, tuple[Any, ...]]:
-        """Return the value, or NULL if it is not of the literal's type."""
+        """Return the SQL of the value, NULL if it is not of the literal's type."""
         sql = f"CASE WHEN {self.kind} IN ({_json_types(literal)}) THEN {self.value} END"
         return sql, self.parameters * 2
 
     def is_null(self, *, negated: bool) -> Condition:
-        """Null and missing are the same, as they are to Spark."""
+        """Return the condition that a member is null or missing, which are equal as in Spark."""
         sql = f"(coalesce({self.kind}, 'null') {'<>' if negated else '='} 'null')"
         return Condition(sql, self.parameters)
 
     def contains(self, literal: Literal, sign: str = "=") -> Condition:
-        """Say whether an array has an element that equals the literal, or compares with it so."""
+        """Return the condition that an array has an element that compares so with a literal."""
         element = f"EXISTS (SELECT 1 FROM json_each({self.value}) e"  # noqa: S608 - our own words
         element += f" WHERE e.type IN ({_json_types(literal)}) AND e.value {sign} ?)"
         sql = f"(CASE WHEN {self.kind} = 'array' THEN {element} END)"
@@ -51,12 +51,11 @@ class MemberPath:
 
 
 def member_at(steps: Sequence[str | int]) -> MemberPath:
-    """Return the member behind some names and positions."""
     inside, path = STATE, "$"
     parameters: tuple[str, ...] = ()
     found: MemberPath | None = None
     for step in steps:
-        if found is not None:  # Behind a name that was looked up, the rest is a document's own.
+        if found is not None:  # The value of a look-up is the document of the next path.
             inside = f"CASE WHEN {found.kind} IN ('object', 'array') THEN {found.value} END"
             parameters, path, found = found.parameters * 2, "$", None
         if isinstance(step, int):
@@ -71,7 +70,7 @@ def member_at(steps: Sequence[str | int]) -> MemberPath:
 
 
 def odd_names(steps: Sequence[str | int]) -> int:
-    """Return how many of the names have to be looked up."""
+    """Return the number of odd names."""
     return sum(isinstance(step, str) and not _PLAIN.match(step) for step in steps)
 
 
@@ -81,7 +80,7 @@ def _among(inside: str, parameters: tuple[str, ...]) -> MemberPath:
 
 
 def _json_types(literal: Literal) -> str:
-    """Return what SQLite calls the types of JSON that are a literal's."""
+    """Return SQLite's names of the JSON types of a literal."""
     if isinstance(literal, bool):
         return "'true', 'false'"
     return "'text'" if isinstance(literal, str) else "'integer', 'real'"

@@ -1,6 +1,6 @@
-"""What `asOf` may say: a word, a moment, a token, or else the name of a snapshot. Pure.
+"""Values of `asOf`: a word, a time, a token, or else the name of a snapshot. Pure.
 
-A name that could be taken for one of the others would stand for another cut, or for none.
+A snapshot must not have a name that is also a word, a time or a token.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -9,13 +9,13 @@ from docstore.errors import BadRequest
 from docstore.query.cut import is_token
 
 WORDS = ("latest", "barrier", "earliest", "snapshot")
-"""What readers and feeds call their ends."""
+"""Words for cuts, and for the ends of feeds."""
 DIGITS_MAX = 17
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def moment_of(as_of: str) -> int | None:
-    """Return a moment in microseconds since 1970, None if this is no time. Raises BadRequest."""
+    """Parse a time: microseconds since 1970, None if the text is none. Raises BadRequest."""
     if as_of.isascii() and as_of.isdecimal() and len(as_of) <= DIGITS_MAX:
         return int(as_of)
     instant = _instant(as_of)
@@ -23,24 +23,24 @@ def moment_of(as_of: str) -> int | None:
         return None
     if instant.tzinfo is None:
         raise BadRequest("a time needs its zone, such as Z")
-    return (instant - _EPOCH) // timedelta(microseconds=1)  # A float would lose the last one.
+    return (instant - _EPOCH) // timedelta(microseconds=1)  # A float is not exact enough.
 
 
 def insist_on_past(as_of: str, now_us: int) -> None:
-    """Refuse a moment that is yet to come: each scan would read another cut. Raises BadRequest."""
+    """Reject a time in the future, at which each scan would read another cut. Raises BadRequest."""
     moment = moment_of(as_of)
     if moment is not None and moment > now_us:
-        raise BadRequest(f"{as_of[:80]!r} is yet to come, so that there is no cut of it")
+        raise BadRequest(f"{as_of[:80]!r} is yet to come: say a time that is past, or latest")
 
 
 def check_snapshot_name(name: str) -> None:
-    """Refuse a name under which a snapshot could not be read. Raises BadRequest."""
+    """Reject a name under which a snapshot could not be read. Raises BadRequest."""
     if name in WORDS:
-        meant = "has a meaning of its own"
+        meant = "is a reserved word"
     elif (name.isascii() and name.isdecimal()) or _instant(name) is not None:
         meant = "is a time"
     elif is_token(name):
-        meant = "begins as tokens of cuts do"
+        meant = "begins like a token of a cut"
     else:
         return
     raise BadRequest(f"a snapshot cannot be called {name[:80]!r}, which {meant}")

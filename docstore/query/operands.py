@@ -1,8 +1,8 @@
-"""What a document is asked for: a column that the store sets, or a member.
+"""Operands of conditions, orders and aggregates: columns that the store sets, or members.
 
-A name is one of the columns that the store sets (documentSelfLink, slot, deleted, ...), or else a
-member of the document, with dots into objects and [i] into arrays. In backquotes a name may hold
-any character, and is a member even where the store has a column that is called so.
+A name is a column that the store sets (documentSelfLink, slot, deleted, ...), or else a member of
+the document, with dots into objects and [i] into arrays. A name in backquotes may hold any
+character, and is a member even if a column has the same name.
 """
 
 from docstore.model.document_members import STORE_SET
@@ -12,15 +12,15 @@ from docstore.query.tokens import Tokens
 
 RESERVED = frozenset("and or not in is null like between contains true false".split())
 POSITION_MAX = 999_999
-"""In an array. SQLite counts on from 0 again behind 32 bits, and would find another element."""
+"""Greatest position in an array: SQLite wraps at 32 bits, and would read another element."""
 ODD_NAMES_MAX = 3
-"""In one path; each takes a look-up inside the one before."""
+"""Most odd names in one path: each needs a look-up inside the one before."""
 
 Operand = Column | MemberPath
 
 
 def operand_of(tokens: Tokens, separators: str = ".") -> Operand:
-    """Take a column or a member. separators: what may stand between names. Raises BadRequest."""
+    """Take a column or a member. separators: allowed between names. Raises BadRequest."""
     token = tokens.take()
     if token.kind != "name" or token.text.lower() in RESERVED:
         raise tokens.unexpected(token, "a name")
@@ -30,10 +30,10 @@ def operand_of(tokens: Tokens, separators: str = ".") -> Operand:
         return COLUMNS[name]
     if name in WHOLE and not is_member:
         raise tokens.refusal(
-            f"{name} is a whole document: name its members; one that is called so is `{name}`"
+            f"{name} is a whole document: name its members; a member with this name is `{name}`"
         )
     if name in STORE_SET:
-        raise tokens.refusal(f"{name} is kept for nobody to ask for")
+        raise tokens.refusal(f"{name} is not stored as a column: it cannot be queried")
     if tokens.known is not None and name not in tokens.known:
         raise tokens.refusal(f"the schema names no member {name[:40]!r}, at {token.at}")
     steps = [name, *_steps(tokens, separators)]
@@ -43,7 +43,7 @@ def operand_of(tokens: Tokens, separators: str = ".") -> Operand:
 
 
 def _steps(tokens: Tokens, separators: str) -> list[str | int]:
-    """Take what follows a name: names and positions."""
+    """Take the names and positions after a name."""
     steps: list[str | int] = []
     while True:
         if tokens.peek().text in tuple(separators) and tokens.behind(2).text != "(":

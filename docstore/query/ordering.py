@@ -1,15 +1,14 @@
-"""In which order documents are wanted, as text: parsed here, and said in SQL for whoever searches.
+"""The parser of `orderBy`: an order of documents, translated to SQL.
 
     counter desc, address/city, documentUpdateTime
 
-The order is total, and the same on every copy: what is missing or null comes first, then false,
-true, numbers, texts, and arrays and objects last, which are all alike; what is equal by all keys
-is in the order of link and version. `desc` turns all of a key round, what is missing as well. Texts
-are compared by code points, and by their first 128 only: a cursor must not be as long as a
-document.
+The order is total, and the same on every replica: missing and null first, then false, true,
+numbers, texts, and at last arrays and objects, which are all equal. Documents with equal keys are
+in the order of link and version. `desc` reverses a key, missing values included. Texts are compared
+by their first 128 code points, as a cursor must not be as long as a document.
 
-A row that was found is (rank, value, rank, value, ..., link, version, slot): two for each key. Its
-part before the slot is a place in the order, behind which a search goes on.
+A found row is (rank, value, rank, value, ..., link, version, slot), with two members for each key.
+Without the slot it is a place in the order, after which a search continues.
 """
 
 from collections.abc import Sequence
@@ -27,14 +26,14 @@ TEXT_CHARACTERS = 128
 MISSING, FALSE, TRUE, NUMBER_RANK, TEXT_RANK, WHOLE_RANK = range(6)
 
 Found = tuple[Any, ...]
-"""A row that was found."""
+"""A found row."""
 Place = Sequence[Any]
-"""The part of one that says where it stands."""
+"""The place of a row in the order."""
 
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """One of the values by which documents are ordered: its rank among types, and itself."""
+    """A key of an order. rank, value: SQL of the rank of its type, and of the value."""
 
     rank: str
     value: str
@@ -52,12 +51,12 @@ class Order:
 
     @property
     def is_by_link(self) -> bool:
-        """Say whether it is that of links, in which a search need not look at everything."""
+        """Say whether it is the order of links, in which a search need not read all documents."""
         return not self.keys
 
     @property
     def columns(self) -> str:
-        """Return what is taken of each document, with names for it."""
+        """Return the columns of a found row in SQL, with names."""
         keys = [
             f"{key.rank} AS r{number}, {key.value} AS v{number}, "
             for number, key in enumerate(self.keys)
@@ -66,19 +65,19 @@ class Order:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Return what the question marks in `columns` stand for."""
+        """Return the parameters of `columns`."""
         pairs = [(*key.rank_parameters, *key.value_parameters) for key in self.keys]
         return tuple(each for pair in pairs for each in pair)
 
     @property
     def terms(self) -> str:
-        """Return what documents are ordered by, in terms of those names."""
+        """Return the terms of ORDER BY, with the names of `columns`."""
         signs = [" DESC" if key.descending else "" for key in self.keys]
         keys = [f"r{number}{sign}, v{number}{sign}, " for number, sign in enumerate(signs)]
         return f"{''.join(keys)}link, version"
 
     def behind(self, place: Place) -> tuple[str, tuple[Any, ...]]:
-        """Return the condition, in terms of those names, that a row comes behind a place."""
+        """Return the condition that a row is after a place, with the names of `columns`."""
         *keys, link, version = place
         sql = "(link > ? OR (link = ? AND version > ?))"
         parameters: tuple[Any, ...] = (link, link, version)
@@ -91,12 +90,11 @@ class Order:
         return sql, parameters
 
     def sort(self, rows: list[Found]) -> None:
-        """Put rows that were found into this order: neighbouring keys of one direction together.
+        """Sort found rows: one stable sort for each run of keys with the same direction.
 
-        Each turn of direction costs one more sort. Most orders have none or one, and rows that have
-        come sorted, or in a few sorted parts, are hardly more than looked through then.
+        Most orders have one or two runs, and sorting rows that are mostly sorted is cheap.
         """
-        end, descending = 2 * len(self.keys) + 2, False  # Link and version come last, and go up.
+        end, descending = 2 * len(self.keys) + 2, False  # Link and version are last, ascending.
         for number, key in reversed(list(enumerate(self.keys))):
             if key.descending is not descending:
                 begin = 2 * number + 2
@@ -106,12 +104,11 @@ class Order:
 
 
 def place_of(found: Found) -> Place:
-    """Return where a row stands."""
     return found[:-1]
 
 
 def is_place(order: Order, value: Any) -> bool:
-    """Say whether something that came from outside can be a place in an order."""
+    """Say whether an untrusted value can be a place in an order."""
     if not isinstance(value, list) or len(value) != 2 * len(order.keys) + 2:
         return False
     *keys, link, version = value
@@ -121,20 +118,16 @@ def is_place(order: Order, value: Any) -> bool:
 
 
 def link_of(place: Place) -> str:
-    """Return the link of the row at a place."""
     link: str = place[-2]
     return link
 
 
 def parse_order(text: str, known: Members = None) -> Order:
-    """Return the order that a text says. Raises BadRequest with where and why.
-
-    known: see `Tokens`.
-    """
+    """Parse an order. known: see `Tokens`. Raises BadRequest with the position."""
     tokens = Tokens(text, "$orderby", known)
     keys = tokens.listed(_key, KEYS_MAX, "asc, desc, a comma")
     if keys and keys[-1].is_link and not keys[-1].descending:
-        keys.pop()  # It is the order of what is equal anyway.
+        keys.pop()  # Documents with equal keys are in this order anyway.
     return Order(tuple(keys))
 
 

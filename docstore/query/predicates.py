@@ -1,8 +1,8 @@
-"""Predicates and how they are joined, in SQL: what every language of conditions is made of.
+"""Predicates and their combinations in SQL, for both languages of conditions.
 
-`where.py` (SQL's words) and `filter.py` (OData's) are two ways to write the same conditions. A
-comparison with a member that is missing, null or of another type is unknown, as in SQL; `known`
-makes false of that. What a value can never be compared with is `Unfit`: the language says where.
+`where.py` (SQL's words) and `filter.py` (OData's) write the same conditions. A comparison with a
+member that is missing, null or of another type is unknown, as in SQL; `known` turns that to false.
+A comparison that can never be true raises Unfit, to which the parser adds the position.
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from docstore.query.condition import Condition, Literal, Unfit
 from docstore.query.operands import Operand
 
 SQL_MAX = 1 << 19
-"""Characters: a name that must be looked up, inside of another one, takes a thousand."""
+"""Characters of SQL: an odd name inside another one takes a thousand."""
 NESTING_MAX = 20
-"""Brackets inside of each other in SQL: SQLite's parser has a stack of 100 entries until 3.46."""
+"""Nested brackets in SQL: SQLite's parser has a stack of 100 entries until 3.46."""
 AT_ONCE = 16
-"""Parts in a row: few enough for SQLite, whose expressions are at most 1,000 deep."""
+"""Operands of one AND or OR: SQLite's expressions are at most 1,000 deep."""
 
 
 def compared(operand: Operand, sign: str, literal: Literal) -> Condition:
-    """Say how a value compares. sign: one of SQL's. Raises Unfit."""
+    """Return a comparison with a literal. sign: an operator of SQL. Raises Unfit."""
     literal = operand.fitted(literal)
     sql, parameters = operand.typed(literal)
     links = None
@@ -31,7 +31,7 @@ def compared(operand: Operand, sign: str, literal: Literal) -> Condition:
 
 
 def among(operand: Operand, literals: Sequence[Literal]) -> Condition:
-    """Say that a value is one of some; those of one type in one list. Raises Unfit."""
+    """Return the condition that a value is one of the literals. Raises Unfit."""
     found: list[Condition] = []
     literals = [operand.fitted(each) for each in literals]
     for kind in (str, bool, int | float):
@@ -48,7 +48,7 @@ def among(operand: Operand, literals: Sequence[Literal]) -> Condition:
 
 
 def begins(operand: Operand, prefix: str) -> Condition:
-    """Say that a text begins so. Raises Unfit."""
+    """Return the condition that a text has a prefix. Raises Unfit."""
     sql, parameters = _text(operand)
     is_link = operand.is_link
     return Condition(
@@ -59,21 +59,21 @@ def begins(operand: Operand, prefix: str) -> Condition:
 
 
 def ends(operand: Operand, suffix: str) -> Condition:
-    """Say that a text ends so. Raises Unfit."""
+    """Return the condition that a text has a suffix. Raises Unfit."""
     sql, parameters = _text(operand)
-    if not suffix:  # Of a text the last 0 characters are all of them to SQLite.
+    if not suffix:  # For SQLite the last 0 characters are the whole text.
         return Condition(f"(length({sql}) >= ?)", (*parameters, 0))
     return Condition(f"(substr({sql}, ?) = ?)", (*parameters, -len(suffix), suffix))
 
 
 def holds(operand: Operand, part: str) -> Condition:
-    """Say that a text has another one in it. Raises Unfit."""
+    """Return the condition that a text contains another one. Raises Unfit."""
     sql, parameters = _text(operand)
     return Condition(f"(instr({sql}, ?) > 0)", (*parameters, part))
 
 
 def resembles(operand: Operand, pieces: Sequence[str]) -> Condition:
-    """Say that a text consists of these pieces, with anything between them. Raises Unfit."""
+    """Return the condition that a text is these pieces with any text between. Raises Unfit."""
     first, *between, last = pieces
     if not between and not last:
         return begins(operand, first)
@@ -84,49 +84,46 @@ def resembles(operand: Operand, pieces: Sequence[str]) -> Condition:
 
 
 def pattern_of(pieces: Sequence[str]) -> str:
-    """Return what SQLite's GLOB takes for these pieces, with anything between them."""
+    """Return the pattern of SQLite's GLOB for these pieces with any text between."""
     return "*".join("".join(f"[{c}]" if c in "*?[" else c for c in piece) for piece in pieces)
 
 
 def _text(operand: Operand) -> tuple[str, tuple[object, ...]]:
     if not operand.is_text:
-        raise Unfit("this is for texts")
+        raise Unfit("this needs a text")
     return operand.typed("")
 
 
-# Joined
-
-
 def every(parts: Sequence[Condition]) -> Condition:
-    """Say that all of some conditions hold."""
+    """Join conditions by AND."""
     sets = [each.links for each in parts if each.links is not None]
     links = frozenset.intersection(*sets) if sets else None
     return _joined("AND", parts, links, max((each.prefix for each in parts), key=len))
 
 
 def either(parts: Sequence[Condition]) -> Condition:
-    """Say that one of some conditions holds."""
+    """Join conditions by OR."""
     links = reduce(_united, [each.links for each in parts])
     return _joined("OR", parts, links, reduce(_common, [each.prefix for each in parts]))
 
 
 def opposite(one: Condition) -> Condition:
-    """Say that a condition does not hold; of what is unknown it is unknown."""
+    """Negate a condition; unknown stays unknown."""
     return Condition(f"(NOT {one.sql})", one.parameters)
 
 
 def known(one: Condition) -> Condition:
-    """Say that a condition holds; what is unknown is false."""
+    """Return a condition that is false where it was unknown."""
     return Condition(f"({one.sql} IS TRUE)", one.parameters, one.links, one.prefix)
 
 
 def excess(condition: Condition) -> str:
-    """Return why SQLite would not take a condition, or only after a long time; "" if it does."""
+    """Return why a condition is too large for SQLite, "" if it is not."""
     if len(condition.sql) > SQL_MAX:
         return "too many names, or names that are too long, in one condition"
     steps = ({"(": 1, ")": -1}.get(character, 0) for character in condition.sql)
     is_nested = max(accumulate(steps), default=0) > NESTING_MAX
-    return "too much inside of each other" if is_nested else ""
+    return "the condition is nested too deeply" if is_nested else ""
 
 
 def _joined(
@@ -139,7 +136,7 @@ def _joined(
 
 
 def _tree(word: str, parts: Sequence[str]) -> str:
-    """Return parts with a word between them, many as a tree that is broad and not deep."""
+    """Join parts by a word, as a tree with AT_ONCE branches per node."""
     while len(parts) > AT_ONCE:
         rows = [parts[at : at + AT_ONCE] for at in range(0, len(parts), AT_ONCE)]
         parts = [_tree(word, row) for row in rows]

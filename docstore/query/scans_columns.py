@@ -1,4 +1,4 @@
-"""The columns of a scan: their names, what they are in SQL, and their types."""
+"""The columns of a scan: names, SQL, and types."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ TEXT, NUMBER, FLAG = "text", "number", "flag"
 
 @dataclass(frozen=True, slots=True)
 class ScanColumn:
-    """One column.
+    """A column of a scan.
 
-    sql: never NULL, since the driver takes a column's type from what it sees first.
-    empty_is_null: what stands for null is the empty text, or 0.
+    sql: never NULL, since the driver takes a column's type from its first value.
+    empty_is_null: "" or 0 in SQL stand for null.
     """
 
     sql: str
@@ -45,4 +45,4 @@ COLUMNS = {
     "body": ScanColumn(_BODY, TEXT, empty_is_null=True),
     "before": ScanColumn(_BEFORE, TEXT, empty_is_null=True),
 }  # fmt: skip
-"""`seq` is the row's number in its slot's log; `before` the version that this one replaced."""
+"""Columns by name. seq: the row's number in its slot's log. before: body of the version before."""

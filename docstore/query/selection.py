@@ -1,8 +1,8 @@
-"""Which members of a document are wanted, as OData's `$select` says it. Pure.
+"""Selection of members of a document, in the language of OData's `$select`. Pure.
 
     name,address/city,documentVersion
 
-A member inside of another one comes inside of it. What a document lacks is left out.
+A nested member stays nested in the answer. A member that a document lacks is left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ Selection = Sequence[Path]
 
 
 def parse_selection(text: str) -> Selection:
-    """Return the paths that a text says; none for all. Raises BadRequest with where and why."""
+    """Parse a selection: the paths, [] for all members. Raises BadRequest with the position."""
     tokens = Tokens(text, "$select")
     if tokens.sign("*"):
         tokens.expect_end("nothing")
@@ -32,7 +32,6 @@ def _path(tokens: Tokens) -> Path:
 
 
 def selected(document: Mapping[str, Any], selection: Selection) -> dict[str, Any]:
-    """Return the selected members of a document."""
     found: dict[str, Any] = {}
     for path in selection:
         value: Any = document

@@ -1,9 +1,9 @@
-"""A page of a scan as one SQL statement. Pure.
+"""SQL statements for pages of scans, one per page. Pure.
 
-Pages go on after a cursor: (slot, link) in a snapshot, (slot, link, version) with all versions,
-(slot, n) in a log; a search goes on behind a place in its order. The slots of the page, with their
-bounds, are a table of their own (`spans`), so that every page is the same statement, and SQLite
-walks one index from the cursor on.
+A page continues after a cursor: (slot, link) in a snapshot, (slot, link, version) with all
+versions, (slot, n) in a log; a search continues after a place in its order. The slots and their
+bounds are in the table `spans`, so that every page is the same statement, and SQLite walks one
+index from the cursor on.
 """
 
 from collections.abc import Sequence
@@ -26,10 +26,10 @@ GONE = (
     " ON s.slot = k.slot WHERE s.kept > {bound} AND k.until > k.after LIMIT 1"
 )
 GONE_FROM_SNAPSHOT, GONE_FROM_LOG = GONE.format(bound="k.until"), GONE.format(bound="k.after")
-"""A slot whose rows are let go of beyond what is asked: (slot, kept, time of the first row left).
+"""A slot that was compacted beyond the requested rows: (slot, kept, time of the first row left).
 
-A snapshot needs kept <= until: what a row up to there superseded may be gone, nothing else. A
-stretch of the log needs kept <= after, or nothing in it at all.
+A snapshot needs kept <= until, as compaction removes only superseded rows. A range of the log needs
+kept <= after, or must be empty.
 """
 VERSIONS_AND_LINKS = (
     "SELECT (SELECT count(*) FROM history WHERE slot = ?1),"
@@ -39,29 +39,29 @@ NEWEST_TIMES = (
     "SELECT k.slot, coalesce((SELECT h.updated_us FROM history h WHERE h.slot = k.slot"
     " AND h.n <= k.until ORDER BY h.n DESC LIMIT 1), 0) FROM temp.spans k"
 )
-"""When the last row of each slot was written that a scan sees."""
+"""Time of the last row of each slot that a scan sees."""
 LINK_AT = (
     "SELECT link FROM current WHERE deleted = 0 AND link >= ? AND link < ?"
     " ORDER BY link LIMIT 1 OFFSET ?"
 )
-"""The live link up to which there are about so many: little enough for one look."""
+"""Live link up to which there are OFFSET + 1 others in a range of links."""
 SHORT = (
     "SELECT k.slot FROM temp.spans k WHERE (SELECT count(*) FROM history h WHERE h.slot = k.slot"
     " AND h.n > k.after AND h.n <= k.until) <> k.until - k.after LIMIT 1"
 )
-"""A slot of a log with a hole where there must be none."""
+"""A slot whose log lacks rows in the requested range."""
 
 
 SLOT_MAX = 65_535
 
 
 class Cursor(NamedTuple):
-    """After which row a page goes on: none of slot -1."""
+    """The last row of the page before; slot -1 for none."""
 
     slot: int = -1
     link: str = ""
     position: int = -1
-    """The version in a snapshot of all versions, n in a log."""
+    """Version in a snapshot of all versions, n in a log."""
 
 
 class Form(NamedTuple):
@@ -80,7 +80,7 @@ class Page(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """SQL with question marks and what they stand for."""
+    """SQL with question marks, and its parameters."""
 
     sql: str
     parameters: tuple[Any, ...]
@@ -89,9 +89,9 @@ class Statement(NamedTuple):
 def page(
     scan: Scan, after: Cursor, rows: int, columns: Sequence[str], last: int = SLOT_MAX
 ) -> Statement:
-    """Return the statement for up to `rows` rows behind a cursor, of slots up to `last`.
+    """Return the statement for up to `rows` rows after a cursor, of slots up to `last`.
 
-    Its columns are those asked for, and behind them those of `positions` that are not among them.
+    Its columns are the requested ones, and after them the missing ones of `positions`.
     """
     every = list(dict.fromkeys([*columns, *positions(scan)]))
     chosen = ", ".join(f"{COLUMNS[name].sql} AS c{number}" for number, name in enumerate(every))
@@ -99,7 +99,7 @@ def page(
 
 
 def grouped(grouping: Grouping, scan: Scan, after: Cursor, rows: int) -> Statement:
-    """Return the statement for the partial results of the documents that `page` would give."""
+    """Return the statement for the partial results of a page's documents."""
     values = grouping.values
     chosen = ", ".join(f"{each.sql} AS v{number}" for number, each in enumerate(values)) or "1"
     parameters = tuple(path for each in values for path in each.parameters)
@@ -110,9 +110,9 @@ def grouped(grouping: Grouping, scan: Scan, after: Cursor, rows: int) -> Stateme
 def found(
     scan: Scan, order: Order, after: Place | None, rows: int, within: tuple[str, str]
 ) -> Statement:
-    """Return the statement for up to `rows` rows behind a place, as `query/ordering.py` has them.
+    """Return the statement for up to `rows` rows after a place, as in `query/ordering.py`.
 
-    within: the first link that is looked at, and the first one behind all of them.
+    within: range of links to search, the end excluded.
     """
     chosen = Statement(order.columns, order.parameters)
     every = _matching(chosen, scan, Cursor(), within)
@@ -125,7 +125,7 @@ def found(
 
 
 def stretch(scan: Scan, after: Place | None) -> tuple[str, str]:
-    """Return the links that a search has still to look at in their order: from, and before."""
+    """Return the range of links that a search in their order has left, the end excluded."""
     first, beyond = bounds(scan)
     if after is None:
         return first, beyond
@@ -136,7 +136,7 @@ def stretch(scan: Scan, after: Place | None) -> tuple[str, str]:
 def _select(
     chosen: Statement, scan: Scan, after: Cursor, rows: int, last: int = SLOT_MAX
 ) -> Statement:
-    """Return the statement that takes what is chosen of each row of a page."""
+    """Return the statement with the chosen columns of each row of a page."""
     every = _matching(chosen, scan, after, bounds(scan), last)
     order = "k.slot, h.n" if scan.is_log else "k.slot, h.link, h.version"
     if scan.latest and not scan.is_log:
@@ -147,7 +147,7 @@ def _select(
 def _matching(
     chosen: Statement, scan: Scan, after: Cursor, within: tuple[str, str], last: int = SLOT_MAX
 ) -> Statement:
-    """Return the statement that takes what is chosen of each row that fits, in no order."""
+    """Return the statement with the chosen columns of each matching row, in no order."""
     if scan.is_log:
         source, parameters = _log(scan, after, within)
     elif scan.latest:
@@ -166,11 +166,11 @@ def _matching(
 def sweep(
     scan: Scan, after: Cursor, rows: int, columns: Sequence[str], last: int = SLOT_MAX
 ) -> Statement:
-    """Return the statement for the next rows of a snapshot with what they superseded, by link.
+    """Return the statement for the next rows of a snapshot, superseded ones included, by link.
 
-    One walk along one index, where `page` looks each document up twice: for slots in which most
-    documents have one version. Its columns are `swept`; the conditions on newest versions, that
-    they are the newest and no tombstones, are for the caller.
+    It walks one index, where `page` looks each document up twice: it suits slots in which most
+    documents have one version. Its columns are `swept`. The caller must drop tombstones and
+    versions that are not the newest.
     """
     first, beyond = bounds(scan)
     chosen = ", ".join(COLUMNS[name].sql for name in swept(columns))
@@ -211,7 +211,7 @@ def bounds(scan: Scan) -> tuple[str, str]:
 
 
 def _newest(after: Cursor, within: tuple[str, str]) -> tuple[str, tuple[Any, ...]]:
-    """Find each link by its pointer, and step back from it where it is beyond the cut."""
+    """Return the source of each link's newest version up to the cut."""
     first, beyond = within
     source = (
         "CROSS JOIN current c ON c.slot = k.slot"
@@ -254,7 +254,7 @@ def _log(scan: Scan, after: Cursor, within: tuple[str, str]) -> tuple[str, tuple
 
 
 def _before(link: str) -> str:
-    """Return a text that is smaller than `link`, with no link that matters in between."""
+    """Return a text smaller than `link`, with no link between them."""
     if not link or link[-1] == "\x00":
         return link[:-1]
     before = ord(link[-1]) - 1
@@ -263,7 +263,7 @@ def _before(link: str) -> str:
 
 
 def _behind(prefix: str) -> str:
-    """Return the first text behind all that begin with `prefix`."""
+    """Return the first text after all that begin with `prefix`."""
     for at in range(len(prefix) - 1, -1, -1):
         if prefix[at] < "\U0010ffff":
             following = ord(prefix[at]) + 1

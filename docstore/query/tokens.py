@@ -1,4 +1,4 @@
-"""A condition's text as words and signs, read from left to right, one ahead."""
+"""The scanner of conditions, orders and aggregates: tokens with one token of lookahead."""
 
 import re
 from collections.abc import Callable, Container, Iterator
@@ -12,11 +12,11 @@ from docstore.query.condition import Literal
 TEXT_MAX = 16_384
 INT64_END = 1 << 63
 DIGITS_MAX = 100
-"""Of a whole number, with zeros before it: of some thousands Python makes none."""
+"""Most digits of a whole number: Python refuses to parse some thousands."""
 
 T = TypeVar("T")
 Members = Container[str] | None
-"""Names of members at the top of documents; None: any."""
+"""Allowed names of top-level members; None: any."""
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -31,7 +31,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """kind: text, number, name, sign or end. at: where it begins, in characters."""
+    """A token. kind: text, number, name, sign or end. at: its offset in characters."""
 
     kind: str
     text: str
@@ -39,15 +39,15 @@ class Token:
 
 
 class Tokens:
-    """What is left of a text. Everything that is not as expected raises BadRequest."""
+    """The tokens that are left of a text. Methods raise BadRequest for an unexpected token."""
 
     def __init__(self, text: str, subject: str, known: Members = None) -> None:
-        """subject: what the text is, for messages. known: which members may be named."""
+        """subject: name of the text, for messages. known: members that may be named."""
         if len(text) > TEXT_MAX:
             raise BadRequest(f"{subject}: at most {TEXT_MAX} characters")
         unfit = NO_CHARACTER.search(text)
         if unfit is not None:
-            raise BadRequest(f"{subject}: {unfit[0]!r} at {unfit.start()} is in no document")
+            raise BadRequest(f"{subject}: {unfit[0]!r} at {unfit.start()} is not allowed in texts")
         self.subject = subject
         self.known = known
         self._text = text
@@ -55,52 +55,50 @@ class Tokens:
         self._next = 0
 
     def peek(self) -> Token:
-        """Return the next token and leave it."""
+        """Return the next token without taking it."""
         return self._tokens[self._next]
 
     def take(self) -> Token:
-        """Return the next token and go on behind it; the end stays."""
+        """Take the next token; the end can be taken again and again."""
         token = self._tokens[self._next]
         self._next = min(self._next + 1, len(self._tokens) - 1)
         return token
 
     def since(self, at: int) -> str:
-        """Return the text from a place on up to the next token."""
+        """Return the text from an offset up to the next token."""
         return self._text[at : self.peek().at].strip()
 
     def is_called(self) -> bool:
-        """Say whether a bracket opens behind the next token."""
+        """Say whether the token after the next one is an opening bracket."""
         return self.behind(1).text == "("
 
     def behind(self, places: int) -> Token:
-        """Return the token so many places behind the next one, the end where there is none."""
+        """Return the token `places` after the next one, or the end."""
         return self._tokens[min(self._next + places, len(self._tokens) - 1)]
 
     def sign(self, sign: str) -> bool:
-        """Take the next token if it is this sign; say whether it was."""
+        """Take the next token if it is this sign; return whether it was."""
         return self._accept(lambda token: token.kind == "sign" and token.text == sign)
 
     def word(self, word: str) -> bool:
-        """Take the next token if it is this word in any case; say whether it was."""
+        """Take the next token if it is this word in any case; return whether it was."""
         return self._accept(lambda token: token.kind == "name" and token.text.lower() == word)
 
     def expect(self, sign: str) -> None:
-        """Take this sign."""
         if not self.sign(sign):
             raise self.unexpected(self.peek(), repr(sign))
 
     def expect_word(self, word: str) -> None:
-        """Take this word."""
         if not self.word(word):
             raise self.unexpected(self.peek(), word)
 
     def expect_end(self, wanted: str) -> None:
-        """Insist that nothing is left. wanted: what else could stand here."""
+        """Take the end. wanted: other tokens that are allowed here, for the message."""
         if self.peek().kind != "end":
             raise self.unexpected(self.peek(), f"{wanted} or the end")
 
     def listed(self, term: Callable[["Tokens"], T], most: int, wanted: str) -> list[T]:
-        """Take what stands between commas up to the end. wanted: what else could stand there."""
+        """Take terms between commas up to the end. wanted: see `expect_end`."""
         found: list[T] = []
         while self.peek().kind != "end" or found:
             found.append(term(self))
@@ -112,14 +110,13 @@ class Tokens:
         return found
 
     def name(self) -> str:
-        """Take a name, in backquotes or not."""
         token = self.take()
         if token.kind != "name":
             raise self.unexpected(token, "a name")
         return token.text.strip("`")
 
     def literals(self) -> list[Literal]:
-        """Take some values in brackets."""
+        """Take literals in brackets."""
         self.expect("(")
         found = [self.literal()]
         while self.sign(","):
@@ -128,7 +125,6 @@ class Tokens:
         return found
 
     def literal(self) -> Literal:
-        """Take a value that is written out."""
         token = self.take()
         if token.kind == "text":
             return token.text[1:-1].replace("''", "'")
@@ -144,11 +140,9 @@ class Tokens:
         raise self.unexpected(token, "a text in single quotes, a number, true or false")
 
     def refusal(self, why: str) -> BadRequest:
-        """Return the error that says so of this text."""
         return BadRequest(f"{self.subject}: {why}")
 
     def unexpected(self, token: Token, wanted: str) -> BadRequest:
-        """Return the error for a token that stands where something else should."""
         found = repr(token.text[:40]) if token.kind != "end" else "the end"
         return self.refusal(f"{found} at {token.at}, where {wanted} is expected")
 

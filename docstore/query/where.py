@@ -1,13 +1,12 @@
-"""A condition on documents, as text: parsed here, and said in SQL for whoever scans.
+"""The parser of `where`: a condition on documents, translated to SQL.
 
     status = 'open' and (total > 100 or addr.city in ('Rome', 'Paris')) and note is not null
 
 Names are those of `operands.py`. A comparison with a member that is missing, null, or of another
-type is unknown, and `not` of unknown is unknown, as in SQL: a row is found only by what is true of
-it. `x like 'abc%'` is a prefix; no other pattern is known.
-What is not understood is refused: a condition that is left out would find too much.
+type is unknown, and `not` of unknown is unknown, as in SQL: only rows for which the condition is
+true are found. `x like 'abc%'` is a prefix; other patterns are rejected.
 
-Source: the grammar is that of SQL:2016, 8.1 to 8.8, as far as it goes.
+Source: SQL:2016, 8.1 to 8.8, a part of the grammar.
 """
 
 from docstore.query.condition import Condition, Literal, Unfit
@@ -29,7 +28,7 @@ _COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", ">": ">",
 
 
 def parse(text: str) -> Condition:
-    """Return the condition that a text says. Raises BadRequest with where and why."""
+    """Parse a condition. Raises BadRequest with the position."""
     tokens = Tokens(text, "where")
     condition = _WhereParser(tokens).either(0)
     tokens.expect_end("and, or,")
@@ -39,7 +38,7 @@ def parse(text: str) -> Condition:
 
 
 class _WhereParser:
-    """The grammar, from the loosest to the tightest."""
+    """Rules of the grammar, from the loosest operator to the tightest."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
@@ -60,7 +59,7 @@ class _WhereParser:
         if depth > DEPTH_MAX:
             raise self._tokens.refusal(f"more than {DEPTH_MAX} deep")
         if self._tokens.word("not"):
-            if self._tokens.word("not"):  # Of what is unknown as well, the two make nothing.
+            if self._tokens.word("not"):  # Two cancel each other, also for unknown.
                 return self.negation(depth + 1)
             return opposite(self.negation(depth + 1))
         if self._tokens.sign("("):
