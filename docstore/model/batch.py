@@ -1,7 +1,7 @@
-"""Updates of several documents as one operation: all of them are carried out, or none.
+"""Atomic batches: updates of several documents as one operation.
 
-The documents share a partition key, and with it a slot. To the code that forwards it, waits for it
-or retries it, a batch is one operation like others, on the document of its first update.
+The documents share a partition key, and so a slot. Code that forwards, awaits or retries a batch
+handles it as an operation on the document of its first update.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,11 @@ from docstore.model.operation import Operation, operation_from_wire
 
 ROWS_MAX = 100
 BYTES_MAX = 512 << 10
-"""Bytes of all states of a batch, at most. With all its rows it is less than a message about a slot
-may have (`SendingBounds`), so that one that begins between batches has room for the next whole
-one."""
+"""Most bytes of all states of a batch. A whole batch must fit into a message about a slot
+(`SendingBounds`)."""
 CURRENT_BYTES_MAX = 4 * BYTES_MAX
-"""Bytes of the current documents, at most. All are read in one step, 20 ms for a megabyte. No other
-request is served meanwhile, and other nodes take a node that is silent for a second for dead."""
+"""Most bytes of the current documents. They are read in one step, 20 ms for a megabyte, which
+blocks other requests; a node that is silent for a second is taken for dead."""
 
 
 def batch_of(
@@ -28,9 +27,9 @@ def batch_of(
     fence: Sequence[str | int] = (),
     principal: str = "",
 ) -> Operation:
-    """Return several updates of different documents as one operation, under one fence.
+    """Return updates of different documents as one operation, under one fence.
 
-    A fence is no part of the body, so a retry under the same key may carry a later one.
+    The fence is outside the body, so a retry under the same key may carry a later one.
     """
     body: bytes = msgpack.packb([update.packed() for update in updates])
     return Operation(

@@ -17,19 +17,19 @@ Ballot = tuple[int, str]
 """(epoch, node id of the owner), ordered lexicographically: rule B1."""
 
 NO_BALLOT: Ballot = (0, "")
-"""Smaller than every ballot that anybody can prepare."""
+"""Smaller than every ballot that a node can prepare."""
 
 Ballots = tuple[tuple[Ballot, int], ...]
-"""(ballot, first n written under it), ascending in both: under which ballot each row stands."""
+"""(ballot, first n written under it), ascending in both: the ballot of each row."""
 
 
 EXPIRY = "documentExpirationTimeMicros"
-"""Member of a document that is to be deleted at a time."""
+"""Member with the time at which a document expires."""
 EXPIRY_NAME = b'"%b"' % EXPIRY.encode()
 EXPIRY_US_MAX = (1 << 63) - 1
 
 LEASE = "documentLeaseLink"
-"""Member of a document that is attached to a lease: the lease's link."""
+"""Member with the link of the lease to which a document is attached."""
 
 
 class Row(NamedTuple):
@@ -65,8 +65,8 @@ class Row(NamedTuple):
 
 
 def expiry_us(state: bytes) -> int:
-    """Return when a document is to be deleted, in microseconds since 1970; 0 for never."""
-    if state.find(EXPIRY_NAME) < 0:  # Half the price of `in`, and asked of every row.
+    """Return when a document expires, in microseconds since 1970; 0 for never."""
+    if state.find(EXPIRY_NAME) < 0:  # Half the time of `in`, for every row.
         return 0
     found = json.load(state).get(EXPIRY, 0)
     return min(found, EXPIRY_US_MAX) if type(found) is int and found > 0 else 0
@@ -75,8 +75,8 @@ def expiry_us(state: bytes) -> int:
 def tag_of(row: Row, level: int) -> tuple[int, int]:
     """Return the two numbers of a version's entity tag.
 
-    At level 3 an epoch has one owner and a version is written once in it. At levels 1 and 2 two
-    branches may have the same of both, so that the update time takes the epoch's place.
+    At level 3 an epoch has one owner, which writes a version once. At levels 1 and 2 two branches
+    may have the same epoch and version, so the update time replaces the epoch.
     """
     return (row.epoch if level == 3 else row.updated_us, row.version)
 
@@ -85,10 +85,10 @@ _EMPTY_DIGEST = hashlib.blake2b(digest_size=16)
 
 
 def chain_digest(previous: bytes, link: str, version: int, deleted: bool, state: bytes) -> bytes:
-    """Return the 16 bytes that vouch for this version and for every version before it.
+    """Return the digest (BLAKE2b-128) of a version and its history.
 
-    previous: the digest of the version before, b"" for the first.
-    BLAKE2b-128; two replicas with equal digests for a link hold equal histories of it.
+    previous: the digest of the version before, b"" for the first. Replicas with equal digests for a
+    link have equal histories of it.
     """
     digest = _EMPTY_DIGEST.copy()
     digest.update(b"%b\0%b\0%d\0%d\0%b" % (previous, link.encode(), version, deleted, state))
@@ -96,7 +96,7 @@ def chain_digest(previous: bytes, link: str, version: int, deleted: bool, state:
 
 
 def ballot_at(ballots: Ballots, n: int) -> Ballot:
-    """Return the ballot of row `n`, NO_BALLOT for n = 0 or when the table does not reach it."""
+    """Return the ballot of row `n`, NO_BALLOT for n = 0 or rows before the table."""
     for ballot, first in reversed(ballots):
         if first <= n:
             return ballot

@@ -1,10 +1,10 @@
 """Metadata members of a document version, in one table.
 
-From it come a document's JSON, what is ignored when a client sends it back, and the columns of
-scans, conditions, feeds, segments, exports and Spark's tables. One more is a line in the table and
-one in `said_of`, and a word in `docs/http.md`; what it says must be in the row, or be known of its
-factory. The columns of a feed on Spark are a list of their own: a query goes on from its checkpoint
-with those it had.
+The table defines the members in a document's JSON, those that are ignored when a client sends them
+back, and the columns of scans, conditions, feeds, segments, exports and Spark's tables. A new
+member needs a line here, one in `said_of`, and a word in `docs/http.md`; its value must be in the
+row, or follow from the factory. Feeds on Spark have their own list of columns: a query must
+continue from its checkpoint with the columns that it had.
 """
 
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ class Type(Enum):
     TEXT = auto()
     NUMBER = auto()
     TIME = auto()
-    """In microseconds since 1970; its name ends in `Micros`."""
+    """Time in microseconds since 1970; its name ends in `Micros`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreMember:
     """A member of every document that only the store sets.
 
-    column: of the table `history`, for scans and conditions; "": they do not know it.
+    column: of the table `history`, for scans and conditions; "": not available to them.
     """
 
     name: str
@@ -37,7 +37,7 @@ class StoreMember:
 
     @property
     def time_name(self) -> str:
-        """Return the name under which a time is given as such, not in microseconds."""
+        """Return the name for the value as a time, not in microseconds."""
         assert self.type is Type.TIME
         return self.name.removesuffix("Micros")
 
@@ -57,15 +57,15 @@ MEMBERS = (
 users."""
 
 STORE_SET = frozenset(member.name for member in MEMBERS)
-"""Ignored when a client sends them back."""
+"""Names that are ignored when a client sends them back."""
 
 COLUMNS = tuple(member for member in MEMBERS if member.column)
 COLUMN_NAMES = tuple(member.name for member in COLUMNS)
 
 
 def said_of(row: Row, kind: str) -> dict[str, Any]:
-    """Return what the store says of a version. kind: of the documents of its factory."""
-    said = {  # For every GET: values out of the table would cost half as much again.
+    """Return the metadata of a version. kind: of the documents of its factory."""
+    said = {  # Written out, as a loop over the table takes half as long again for each GET.
         "documentSelfLink": row.link,
         "documentKind": kind,
         "documentVersion": row.version,

@@ -1,14 +1,12 @@
 """Fences: refuse a delayed write of a former holder of a lock, lease, role or lead.
 
-Whoever acts under a lock, a lease, a role or a lead holds a fencing token that grows with every
-change of holder (Kleppmann, "How to do distributed locking", 2016). It sends the token along with
-each write; the document remembers the greatest that it has accepted, for each scope, and refuses a
-smaller one (rule F1). The server attaches no meaning to scope or token: which lock it is, and who
-gave the token, is an agreement among the writers.
+The holder of a lock, a lease, a role or a lead has a fencing token that grows with every change of
+holder (Kleppmann, "How to do distributed locking", 2016), and sends it with each write. A document
+remembers the greatest accepted token of each scope, and refuses a smaller one (rule F1). The server
+attaches no meaning to scope or token: the writers agree on them.
 
-What a document remembers lies in its newest row, so it is as durable as the row, and every later
-row carries it on: unfenced ones and tombstones too (rule F2). It ends when the tombstone is let go
-of.
+The tokens are in the newest row of a document, so they are as durable as the row. Every later row
+repeats them, also unfenced ones and tombstones (rule F2), until the tombstone is compacted.
 """
 
 from collections.abc import Sequence
@@ -19,10 +17,10 @@ import msgpack
 from docstore.model.document import Row
 
 SCOPES_MAX = 8
-"""Scopes remembered for one document, at most."""
+"""Most scopes that a document remembers."""
 _FENCED = (b"\x99", b"\x9a", b"\x9b")
-"""How the identity of an operation begins that may carry fences: an array of nine (msgpack), or of
-one more in a batch, or of two if it says who wanted it."""
+"""First bytes of an operation's identity with fences: an array (msgpack) of nine, of ten in a
+batch, of eleven with a principal."""
 _PLACE = 8
 
 
@@ -34,27 +32,27 @@ class Fence(NamedTuple):
 
 
 OF_THE_STORE = Fence("", 0)
-"""Fence of the store's own updates. They act under no holder: they pass, and are not remembered.
-The scope of a request always has a name."""
+"""Fence of the store's own updates, which pass and are not remembered. The scope of a request is
+never empty."""
 
 
 def is_of_the_store(fence: Sequence[Any]) -> bool:
-    """Say whether the store itself makes this update."""
+    """Say whether the store itself makes an update."""
     return tuple(fence) == OF_THE_STORE
 
 
 class TooLow(NamedTuple):
-    """Why a token is refused: the fence that the document remembers."""
+    """Refusal of a token: the document remembers a greater one."""
 
     remembered: Fence
 
 
 class TooMany(NamedTuple):
-    """Why a scope is refused: the document remembers as many as it can."""
+    """Refusal of a scope: the document remembers SCOPES_MAX others."""
 
 
 def fences_of(row: Row | None) -> tuple[Fence, ...]:
-    """Return what a document remembers, of its newest row, by scope."""
+    """Return the fences that a document remembers. row: its newest one."""
     if row is None or row.operation[:1] not in _FENCED:
         return ()
     packed: Sequence[Sequence[Any]] = msgpack.unpackb(row.operation)[_PLACE]
@@ -64,9 +62,9 @@ def fences_of(row: Row | None) -> tuple[Fence, ...]:
 def passed(  # Seam.
     remembered: tuple[Fence, ...], fence: Sequence[Any]
 ) -> tuple[Fence, ...] | TooLow | TooMany:
-    """Return what the document remembers after a write with this fence, or why it is refused.
+    """Return the fences of a document after a write with this fence, or its refusal.
 
-    fence: (scope, token), () for none. A token that is equal passes: its holder writes again.
+    fence: (scope, token), () for none. An equal token passes: it is of the same holder.
     """
     if not fence or is_of_the_store(fence):
         return remembered

@@ -1,4 +1,4 @@
-"""Takes the members out of a JSON object, each with its kind and its bounds, and leaves none."""
+"""Strict parser of a JSON object: members have types and bounds, and unknown ones are errors."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from docstore.model.service import Refusal, State
 
 
 class Fields:
-    """The members of one object that have not been taken. All methods raise Refusal (400).
+    """The members of an object that are left to take. Methods raise Refusal (400).
 
-    path: of the object, as it is named to people; "" for the document itself.
+    path: of the object in messages; "" for the document itself.
     """
 
     def __init__(self, state: State, path: str = "") -> None:
@@ -16,36 +16,35 @@ class Fields:
         self._path = path
 
     def has(self, name: str) -> bool:
-        """Say whether a member is there, and has not been taken."""
+        """Say whether a member is left."""
         return name in self._left
 
     def value(self, name: str, *, default: Any = None) -> Any:
-        """Return a member, whatever it is: its taker looks at it."""
+        """Take a member of any type."""
         return self._left.pop(name, default)
 
     def whole(self, name: str, least: int, most: int, *, default: int | None = None) -> int:
-        """Return a whole number within bounds; without a default it must be there."""
+        """Take a whole number within bounds; it is required without a default."""
         value = self._left.pop(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise self._wrong(name, f"a whole number from {least} to {most}")
         return value
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Return true or false."""
         value = self._left.pop(name, default)
         if not isinstance(value, bool):
             raise self._wrong(name, "true or false")
         return value
 
     def text(self, name: str, *, default: str | None = None) -> str:
-        """Return a text; without a default it must be there."""
+        """Take a text; it is required without a default."""
         value = self._left.pop(name, default)
         if not isinstance(value, str):
             raise self._wrong(name, "a text")
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return an array of texts, none of them empty or there twice."""
+        """Take an array of different texts that are not empty."""
         value = self._left.pop(name, None)
         is_array = isinstance(value, list) and all(each and isinstance(each, str) for each in value)
         if not is_array or len(set(value)) < len(value):
@@ -53,33 +52,33 @@ class Fields:
         return tuple(value)
 
     def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
-        """Return an array of arrays of two texts."""
+        """Take an array of pairs of texts."""
         value = self._left.pop(name, None)
         if not isinstance(value, list) or not all(_is_pair(each) for each in value):
             raise self._wrong(name, "an array of pairs of texts")
         return tuple((first, second) for first, second in value)
 
     def array(self, name: str) -> list[Any]:
-        """Return an array of whatever."""
+        """Take an array of any values."""
         value = self._left.pop(name, None)
         if not isinstance(value, list):
             raise self._wrong(name, "an array")
         return value
 
     def rest(self) -> State:
-        """Return all members that are left: their names are the client's."""
+        """Take all members that are left: the client chooses their names."""
         rest, self._left = self._left, {}
         return rest
 
     def inner(self, name: str) -> "Fields":
-        """Return the members of an object inside; one that is not there is empty."""
+        """Take an inner object; it is empty if it is missing."""
         value = self._left.pop(name, {})
         if not isinstance(value, dict):
             raise self._wrong(name, "an object")
         return Fields(value, f"{self._path}{name}.")
 
     def end(self) -> None:
-        """Refuse what has not been taken."""
+        """Refuse the members that are left."""
         for name in sorted(self._left):
             raise Refusal(f"there is no member {self._path}{name}", status=400)
 

@@ -1,7 +1,6 @@
-"""Identity of the operation that made a row: everything that a retry's answer needs.
+"""Identity of the operation that made a row: all that the answer to a retry needs.
 
-A retry may meet another owner than the one that made the row, after a restart of every node; so
-whatever its answer needs is in the row itself.
+It is stored in the row, as a retry may reach another owner, or come after a restart of all nodes.
 """
 
 import zlib
@@ -15,19 +14,18 @@ from docstore.model.document import Row
 from docstore.model.operation import Operation
 
 _pack = msgpack.Packer().pack
-"""One for all: to make a packer costs more than to pack an identity."""
+"""Shared packer: creating one takes longer than packing an identity."""
 
 
 class OperationIdentity(NamedTuple):
-    """An operation, as its row carries it.
+    """Identity of an operation.
 
     fingerprint: of the request body, to tell a retry from another use of the same key.
-    writer: the job, batch and sequence of a bulk job's write (see `documents/jobs.py`), () for
-    others. created: it brought its document into being; said only where the version, not being 0,
-    does not. fences: all that its document remembers from this row on, see `model/fences.py`.
-    part: of a batch: which of its rows this is, and how many they are, next to each other in the
-    log; () for others.
-    principal: the user that wanted it, "" where the group asks for no user.
+    writer: (job, batch, sequence) of a bulk job's write (see `documents/jobs.py`), () for others.
+    created: it created its document; set only for versions other than 0.
+    fences: all that its document remembers from this row on, see `model/fences.py`.
+    part: (index, count) of a row in an atomic batch, whose rows are adjacent; () for others.
+    principal: the user that sent it, "" where nodes authenticate no users.
     """
 
     entry: str
@@ -43,22 +41,21 @@ class OperationIdentity(NamedTuple):
     principal: str = ""
 
     def pack(self) -> bytes:
-        """Return the bytes that a row carries."""
+        """Return the bytes for a row, without trailing fields that are empty."""
         length = 9 if self.fences else 8 if self.created else 7 if self.writer else 6
         length = 11 if self.principal else 10 if self.part else length
-        packed: bytes = _pack(self[:length])  # Those fields that have something to say.
+        packed: bytes = _pack(self[:length])
         return packed
 
 
 def unpack_identity(packed: bytes) -> OperationIdentity:
-    """Return the identity from a row's bytes."""
     return OperationIdentity(*msgpack.unpackb(packed))
 
 
 def fingerprint(operation: Operation) -> int:
-    """Return a number that tells two requests under the same key apart.
+    """Return a checksum that distinguishes two requests under the same key.
 
-    For a batch it covers the content of the lines, not their packing, which may differ by version.
+    For a batch it covers the updates, not their packing, which may differ by version.
     """
     mark = zlib.crc32(operation.verb.encode())
     if operation.verb != "BATCH":
@@ -70,5 +67,5 @@ def fingerprint(operation: Operation) -> int:
 
 
 def has_created(row: Row) -> bool:
-    """Say whether a row brought its document into being, for the first time or again."""
+    """Say whether a row created its document, for the first time or again."""
     return row.version == 0 or unpack_identity(row.operation).created

@@ -1,8 +1,7 @@
-"""Files as rows: a JSON object a line, one JSON array, or a CSV; each row with its place.
+"""Readers of files: a JSON object a line, one JSON array, or a CSV; rows with their lines.
 
-A row keeps the bytes that it came as. Values that the store would refuse are found here, before
-anything is sent, with their line; numbers are never read into something smaller, and a member that
-is null, a text of digits and a key that is there twice stay what they are.
+A row keeps its original bytes. Values that the store would refuse are found here with their line,
+before a row is sent. No value is converted: large numbers, null and texts of digits stay exact.
 """
 
 import csv
@@ -22,19 +21,19 @@ _BETWEEN = re.compile(r"[ \t\r\n]*")
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """One row of a file, or why there is none."""
+    """A row of a file, or the error in its place."""
 
     line: int
-    """Where it begins, from 1 on."""
+    """Line where it begins, from 1 on."""
     raw: bytes
     value: dict[str, Any] = field(default_factory=dict)
     wrong: str = ""
     is_end: bool = False
-    """The rest of the file cannot be parsed after this error: it must not be skipped."""
+    """Whether the rest of the file cannot be parsed: this error must not be skipped."""
 
 
 def record_of(line: int, raw: bytes) -> SourceRow:
-    """Return the row of a JSON object, which is all that `raw` has."""
+    """Parse a row from a JSON object."""
     try:
         return SourceRow(line, raw, json.parse_object(raw))
     except BadRequest as error:
@@ -42,7 +41,7 @@ def record_of(line: int, raw: bytes) -> SourceRow:
 
 
 def of_lines(lines: Iterable[bytes]) -> Iterator[SourceRow]:
-    """Yield a row for each line that is not empty."""
+    """Yield a row for each line of JSON that is not empty."""
     for number, raw in enumerate(lines, 1):
         text = (raw.removeprefix(BOM) if number == 1 else raw).strip()
         if text:
@@ -50,7 +49,7 @@ def of_lines(lines: Iterable[bytes]) -> Iterator[SourceRow]:
 
 
 def is_array(raw: bytes) -> bool:
-    """Say whether a file that begins like this is an array, rather than a row a line."""
+    """Say whether a file with this beginning is an array, not a row a line."""
     return raw.removeprefix(BOM).lstrip()[:1] == b"["
 
 
@@ -80,9 +79,9 @@ def of_array(raw: bytes) -> Iterator[SourceRow]:
 
 
 class _Place:
-    """How far an array has been read, and on which line that is."""
+    """A position in an array, with its line."""
 
-    # Numbers are judged member by member, as strictly as the store does; here they only end.
+    # `record_of` checks numbers strictly; here only their ends matter.
     _decoder = standard.JSONDecoder(parse_int=str, parse_float=str)
 
     def __init__(self, text: str) -> None:
@@ -91,7 +90,7 @@ class _Place:
         self._pass(0)
 
     def takes(self, sign: str) -> bool:
-        """Pass a sign, if it is the next."""
+        """Pass a sign if it is next; return whether it was."""
         is_there = self._text.startswith(sign, self.at)
         if is_there:
             self._pass(self.at + 1)
@@ -103,7 +102,7 @@ class _Place:
             raise ValueError(otherwise)
 
     def member(self) -> SourceRow:
-        """Pass the next member and return it. Raises ValueError, RecursionError."""
+        """Pass and return the next member. Raises ValueError, RecursionError."""
         line, start = self.line, self.at
         try:
             _, end = self._decoder.raw_decode(self._text, start)
@@ -114,7 +113,7 @@ class _Place:
         return record_of(line, self._text[start:end].encode("utf-8", "surrogatepass"))
 
     def _pass(self, to: int) -> None:
-        """Go on to what stands at `to` or behind the white space there."""
+        """Move to `to`, and past the white space there."""
         found = _BETWEEN.match(self._text, to)
         end = to if found is None else found.end()
         self.line += self._text.count("\n", self.at, end)
@@ -122,7 +121,7 @@ class _Place:
 
 
 def of_table(lines: Iterable[bytes]) -> Iterator[SourceRow]:
-    """Yield the rows of a CSV with a header, all of whose values are texts."""
+    """Yield the rows of a CSV with a header; all values are texts."""
     reader = csv.reader(_texts(lines), strict=True)
     line, names = 1, None
     try:
@@ -155,7 +154,7 @@ def _texts(lines: Iterable[bytes]) -> Iterator[str]:
 
 
 def id_of_fields(row: dict[str, Any], fields: Iterable[str]) -> str:
-    """Return the id that some members of a row make. Raises ValueError if one is not there."""
+    """Return the id made of some members of a row. Raises ValueError if one is missing."""
     return id_of([_text(row, name) for name in fields])
 
 

@@ -1,7 +1,4 @@
-"""Limits on clients: settings define them, the HTTP server enforces them.
-
-A file of its own, so that code that reads settings need not import a server.
-"""
+"""Limits on clients: settings define them, the HTTP server enforces them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -10,12 +7,12 @@ from typing import Any
 from docstore.model.settings import integer, seconds
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-"""Lowest level that is logged. debug: every request as well."""
+"""Lowest level that is logged; debug logs every request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of what clients may send, and for how long."""
+    """Bounds of requests and connections of clients."""
 
     body_bytes_max: int = 1 << 20
     """Bytes of a request's body after decompression, and of a document's state, at most."""
@@ -34,10 +31,11 @@ class Limits:
     connections_per_address_max: int = 1_000
 
     keepalive_timeout_s: float = 75.0
-    """Silence between two requests; more than the usual 60 s of proxies, so that they close."""
+    """Seconds of silence between two requests; more than the usual 60 s of proxies, which close
+    first."""
 
     first_request_timeout_s: float = 10.0
-    """From the connection to the end of the first request's headers."""
+    """Seconds from the connection to the end of the first request's headers."""
 
     body_timeout_s: float = 30.0
 
@@ -46,7 +44,7 @@ class Limits:
 
 
 def limits_of(settings: Mapping[str, Any]) -> Limits:
-    """Return the limits that the settings say. Raises BadConfig."""
+    """Parse the limits in the settings. Raises BadConfig."""
     chosen: dict[str, Any] = {}
     for each in fields(Limits):
         if each.name in settings:

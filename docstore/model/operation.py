@@ -1,8 +1,7 @@
 """Operation and answer: a client's request about one document, and the result.
 
-An operation is made by a face (HTTP) on the entry node; an answer is made by the owner, and only
-rendered by the face. Both have a form of plain values, in which they go into a frame between
-nodes. Bytes stay bytes: a document's state is never parsed on the way through.
+The HTTP server of the entry node makes the operation; the owner makes the answer. Both have a form
+of plain values for frames between nodes. A document's state stays bytes on the way.
 """
 
 from collections.abc import Sequence
@@ -13,31 +12,31 @@ from docstore.model.document import Row
 from docstore.model.service import LINEARIZABLE, Level
 
 Verb = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "RESOLVE", "BATCH"]
-"""RESOLVE ends a conflict (levels 1 and 2); BATCH is several updates as one, see `batch.py`."""
+"""Verb of an operation. RESOLVE ends a conflict (levels 1 and 2); BATCH: see `batch.py`."""
 
 Media = Literal["", "handler", "merge", "json"]
-"""How a PATCH is meant: by the service's handler, as RFC 7396 or as RFC 6902 says."""
+"""Format of a PATCH: for the service's handler, RFC 7396 (merge) or RFC 6902 (json)."""
 
 Current = tuple[Literal["current"]]
 AtVersion = tuple[Literal["version"], int]
 AtInstant = tuple[Literal["at"], int]
-"""The version that was current then, in microseconds since 1970."""
+"""The version that was current at a time, in microseconds since 1970."""
 History = tuple[Literal["history"], int | None, int]
-"""A page of versions before one, None for the newest; newest first."""
+"""(before which version, None for the newest; number): a page of versions, newest first."""
 Conflicts = tuple[Literal["conflicts"]]
-"""The branches that lost (levels 1 and 2)."""
+"""The losing branches (levels 1 and 2)."""
 Select = Current | AtVersion | AtInstant | History | Conflicts
-"""Kind of a GET: the first member names it, and it is packed as it is."""
+"""Kind of a GET; its first member is the name."""
 
 CURRENT: Final[Current] = ("current",)
 CONFLICTS: Final[Conflicts] = ("conflicts",)
 
 ANY_TOMBSTONE = 1 << 62
-"""No document has so great a version."""
+"""Version greater than that of any document."""
 
 
 RUN_BEGINS = "\x1f"
-"""Separates a bulk job's name from that of its run. All runs of a job have one quota."""
+"""Separator between the names of a bulk job and its run. All runs of a job share a quota."""
 
 
 class Conditions(NamedTuple):  # Seam.
@@ -45,7 +44,7 @@ class Conditions(NamedTuple):  # Seam.
 
     match: None, "*" (must exist) or pairs [epoch, version] of which one must be current.
     none_match: None, "*" (must not exist) or pairs of which none may be current.
-    version: the version the body says it is based on (strict update checking), or None.
+    version: version on which the body is based (strict update checking), or None.
     """
 
     match: str | Sequence[Sequence[int]] | None = None
@@ -58,19 +57,18 @@ class Operation:
     """One request about one document. Immutable.
 
     body: the author's JSON object (POST, PUT) or the patch document (PATCH), strict JSON.
-    signature: of `body`, when it becomes the state as it is; b"" lets the owner compute it.
-    conditions: None when there are none.
-    recreate_below: a POST may go on from a tombstone whose version is smaller; None for from none.
-    creates: a PUT may create the document.
+    signature: of `body`, if that becomes the state unchanged; b"" lets the owner compute it.
+    recreate_below: a POST may replace a tombstone with a smaller version; None for none.
+    creates: whether a PUT may create the document.
     key: the client's Idempotency-Key, "" for none.
-    replicas: durable copies to wait for before success; 0 leaves it at the quorum; -1 all.
+    replicas: durable copies to wait for before success; 0 for the quorum, -1 for all.
     level: of the document's factory.
-    writer: of a bulk job: (job, batch, sequence), see `documents/jobs.py`; () for everybody else.
-    only_epoch: of the only term that may carry it out, 0 for any. For an update whose reason
-    is in its maker's memory and not in the document: a successor finds the document unchanged.
+    writer: (job, batch, sequence) of a bulk job, see `documents/jobs.py`; () for others.
+    only_epoch: of the only term that may execute it, 0 for any: for an update whose reason is in
+    the memory of its node and not in the document, which a new owner would find unchanged.
     fence: (scope, token), see `fences.py`; () for none.
-    trace: the `traceparent` of the request that it comes from, "" for none. Nothing rests on it.
-    principal: who wants an update, "" where nobody is asked. Each version says it.
+    trace: the `traceparent` of the request, "" for none; only for tracing.
+    principal: user that sent it, "" where nodes authenticate no users.
     """
 
     verb: Verb
@@ -93,11 +91,10 @@ class Operation:
 
     @property
     def is_read(self) -> bool:
-        """Say whether this leaves everything as it is."""
         return self.verb == "GET"
 
     def packed(self) -> tuple[Any, ...]:
-        """Return it as plain values, as `operation_from_wire` takes it."""
+        """Return the plain values that `operation_from_wire` takes."""
         return (
             self.verb, self.link, self.body, self.media, self.signature, self.conditions,
             self.recreate_below, self.creates, self.key, self.replicas, self.select, self.level,
@@ -110,14 +107,14 @@ class Answer(NamedTuple):
 
     status: as in HTTP. code: a stable word for programs; on success "", or "repeated".
     unknown: True if the update may have happened.
-    row: the version that the answer speaks of; on a refusal by state, the current one if any.
-    rows: a page of history, newest first; or the branches that lost; or what a batch has made,
-    without states.
-    replicas: how many durable copies there were when this was decided.
+    row: the version read or made; if a condition failed, the current one if any.
+    rows: a page of history, newest first; or the losing branches; or the versions that a batch
+    made, without states.
+    replicas: number of durable copies when the update was decided.
     owner: the node that answered as owner, "" if none did.
-    conflicts: branches of the document that lost and are kept (levels 1 and 2).
-    statuses: of a batch, what became of each of its updates; where it is refused, for the sake of
-    one of them, the status of that one, and 0 of the others.
+    conflicts: number of losing branches that are kept (levels 1 and 2).
+    statuses: of the updates of a batch; of a refused batch the status of the refused update, and 0
+    for the others.
     """
 
     status: int
@@ -134,12 +131,11 @@ class Answer(NamedTuple):
 
     @property
     def is_success(self) -> bool:
-        """Say whether the request did what it asked for."""
         return self.status < 300
 
 
 def operation_from_wire(packed: Sequence[Any]) -> Operation:
-    """Return the operation that a peer packed; what it has added is ignored."""
+    """Return the operation that a peer packed; ignore members of later versions."""
     members = dict(zip(Operation.__slots__, packed, strict=False))
     if members["conditions"] is not None:
         members["conditions"] = Conditions(*members["conditions"])
@@ -148,7 +144,7 @@ def operation_from_wire(packed: Sequence[Any]) -> Operation:
 
 
 def answer_from_wire(fields: Sequence[Any]) -> Answer:
-    """Return the answer that a peer packed as a plain list, with its rows as rows."""
+    """Return the answer that a peer packed; ignore members of later versions."""
     answer = Answer(*fields[: len(Answer._fields)])
     if answer.row is not None:
         answer = answer._replace(row=Row._make(answer.row[: len(Row._fields)]))

@@ -1,8 +1,8 @@
-"""Two ways to say a change: RFC 7396 merge patch, and RFC 6902 JSON patch. Pure.
+"""RFC 7396 merge patches, and RFC 6902 JSON patches. Pure.
 
-Both return a new value and leave the old one as it was. A JSON patch of a few bytes can double a
+Both return a new value and do not change the old one. A JSON patch of a few bytes can double a
 document with each `copy`, move all elements of an array with each `add`, and nest without end. So
-what is copied and moved is weighed, and what results is measured.
+its work and the depth of the result are limited.
 """
 
 import re
@@ -14,7 +14,7 @@ from docstore.model import json
 State = dict[str, Any]
 
 WORK_MAX = 1 << 20
-"""Bytes that are copied, and elements of arrays that are moved, 64 of which count as one byte."""
+"""Most bytes that a patch copies; 64 moved elements of arrays count as one byte."""
 _MOVED_SHIFT = 6
 
 _INDEX = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
@@ -22,7 +22,7 @@ _BAD_ESCAPE = re.compile(r"~(?![01])")
 
 
 def merge(state: Any, patch: Any) -> Any:
-    """Return `state` with an RFC 7396 patch applied: null removes, objects merge, else replace."""
+    """Apply an RFC 7396 patch: null removes, objects merge, other values replace."""
     if not isinstance(patch, dict):
         return patch
     result = dict(state) if isinstance(state, dict) else {}
@@ -35,10 +35,10 @@ def merge(state: Any, patch: Any) -> Any:
 
 
 def apply(state: Any, operations: Any) -> Any:
-    """Return `state` with an RFC 6902 patch applied, all of it or (raising) nothing.
+    """Apply an RFC 6902 patch as a whole.
 
-    Raises BadRequest for a malformed patch, Conflict for a path that is not there or a `test`
-    that fails, TooLarge when the patch would blow the document up.
+    Raises BadRequest for a malformed patch, Conflict for a missing path or a failed `test`,
+    TooLarge for too much work.
     """
     if not isinstance(operations, list):
         raise BadRequest("a JSON patch is an array of operations")
@@ -58,14 +58,14 @@ def apply(state: Any, operations: Any) -> Any:
 
 
 def _spent(left: int, work: int) -> int:
-    """Return what is left of the work that a patch may be. Raises TooLarge."""
+    """Return the work that is left. Raises TooLarge."""
     if work > left:
         raise TooLarge(f"the patch copies or moves more than {WORK_MAX} bytes of the document")
     return left - work
 
 
 def _apply_one(state: Any, operation: State, left: int) -> tuple[Any, int]:
-    """Return the state after one operation, and how much work it was."""
+    """Return the state after one operation, and its work."""
     name, path = operation["op"], _pointer(operation, "path")
     if name in ("add", "replace", "test") and "value" not in operation:
         raise BadRequest(f"the operation {name} needs a value")
@@ -92,7 +92,7 @@ def _apply_one(state: Any, operation: State, left: int) -> tuple[Any, int]:
 
 
 def _pointer(operation: State, member: str) -> list[str]:
-    """Return the parts of an RFC 6901 pointer."""
+    """Parse an RFC 6901 pointer."""
     text = operation.get(member)
     if not isinstance(text, str) or (text and not text.startswith("/")) or _BAD_ESCAPE.search(text):
         raise BadRequest(f"{member} must be a JSON pointer")
@@ -106,7 +106,7 @@ def _find(state: Any, path: list[str]) -> Any:
         elif isinstance(state, list):
             state = state[_index(part, len(state) - 1)]
         else:
-            raise Conflict(f"the patch speaks of {_shown(path)}, which is not there")
+            raise Conflict(f"the patch names {_shown(path)}, which does not exist")
     return state
 
 
@@ -174,10 +174,7 @@ def _test(state: Any, path: list[str], value: Any) -> None:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Compare two values as JSON has them, no further than the smaller one goes.
-
-    Not by `==`: in Python True is 1; in JSON it is not, but 1.0 is.
-    """
+    """Compare two values as JSON: True is not 1, as in Python, but 1.0 is."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):

@@ -1,4 +1,4 @@
-"""Documents that nodes act on: each node receives their rows as its replica decides them."""
+"""Documents that nodes act on: a node receives their rows when its replica decides them."""
 
 DECLARATIONS = "/core/factories/"
 GROUPS = "/core/groups/"
@@ -12,11 +12,11 @@ PUBLISHED = (
     "/core/roles/",
     "/core/subscriptions/",
 )
-"""The paths that they are below."""
+"""Paths of such documents."""
 
 
 def is_published(link: str) -> bool:
-    """Say whether nodes act on a document. Offsets of consumer groups lie deeper: they do not."""
+    """Say whether nodes act on a document; offsets, below a consumer group, are none."""
     if not link.startswith(PUBLISHED):
         return False
     return not link.startswith(GROUPS) or link.count("/") == GROUPS.count("/")

@@ -1,9 +1,9 @@
-"""Whether what answers is a node at all.
+"""Recognises answers of nodes: another server may answer at a node's address, often with 200.
 
-At an address where a node was, or should be, another server may answer: with pages of its own, and
-often with 200. A node names itself in each of its answers (`Server`). A proxy before it may put its
-own name there, so a client asks an address without that name for its management page, once for each
-address. Source: clients of Elasticsearch (`X-Elastic-Product`).
+A node names itself in the header `Server` of each answer. A proxy may replace that name, so for
+another name a client reads the management page, once for each address.
+
+Source: clients of Elasticsearch (`X-Elastic-Product`).
 """
 
 from typing import Protocol
@@ -14,23 +14,22 @@ from docstore import SERVER
 
 MANAGEMENT = "/core/management"
 BETWEEN = frozenset({502, 503, 504})
-"""Statuses of a proxy whose node does not answer: the node may well be there."""
+"""Statuses of a proxy whose node does not answer; the node may be running."""
 
 
 class Headers(Protocol):
-    """Headers of an answer, whatever their capitals."""
+    """Headers of an answer, with case-insensitive names."""
 
     def get(self, name: str, /) -> str | None:
-        """Return what a header says, None if it is not there."""
+        """Return the value of a header, None if there is none."""
 
 
 def is_named(headers: Headers) -> bool:
-    """Say whether an answer has the name of a node."""
     return headers.get("Server") == SERVER
 
 
 def is_a_nodes(management: bytes) -> bool:
-    """Say whether a management page, or why there is none yet, is a node's."""
+    """Say whether a node gave this management page, or this error for it."""
     try:
         page = orjson.loads(management)
     except orjson.JSONDecodeError:
@@ -39,14 +38,14 @@ def is_a_nodes(management: bytes) -> bool:
 
 
 def is_strange(status: int, headers: Headers, *, is_text: bool) -> bool:
-    """Say whether a proxy, and no node, gave this answer. is_text: it may be."""
+    """Say whether a proxy, and no node, gave this answer. is_text: a node may answer with text."""
     sends_elsewhere = 300 <= status < 400 and status != 304
     has_text = (headers.get("Content-Type") or "").startswith("text/")
     return sends_elsewhere or (has_text and status < 300 and not is_text)
 
 
 def told(status: int, headers: Headers) -> str:
-    """Return what was met, in a few words."""
+    """Return the status, and where it redirects to or its content type, for a message."""
     if where := headers.get("Location"):
         return f"{status}, to {where}"
     return f"{status}, {headers.get('Content-Type') or 'of no type'}"

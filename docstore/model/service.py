@@ -16,19 +16,19 @@ State = dict[str, Any]
 
 Method = Literal["POST", "PUT", "PATCH", "DELETE"]
 METHODS: Final[tuple[Method, ...]] = ("POST", "PUT", "PATCH", "DELETE")
-"""By which documents are changed."""
+"""Methods that change documents."""
 
 LEVELS = (
     ("PERSISTENCE", "REPLICATION"),
     ("PERSISTENCE", "REPLICATION", "OWNER_SELECTION"),
     ("PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM"),
 )
-"""The options that make level 1, 2 and 3 of consistency, each more than the one before."""
+"""Options of levels 1, 2 and 3 of consistency."""
 
 LEVEL_3 = LEVELS[2]
 
 Level = Literal[1, 2, 3]
-"""How consistent documents are: see docs/guarantees.md."""
+"""Level of consistency: see docs/guarantees.md."""
 
 EVENTUAL: Final = 1
 PRIMARY: Final = 2
@@ -36,7 +36,7 @@ LINEARIZABLE: Final = 3
 
 
 def level_of(options: Collection[str]) -> Level:
-    """Return the level that a set of options makes; the weakest if they make none."""
+    """Return the level of a set of options; the weakest if they fit none."""
     _, primary, linearizable = (set(needed) <= set(options) for needed in LEVELS)
     if linearizable:
         return LINEARIZABLE
@@ -44,9 +44,9 @@ def level_of(options: Collection[str]) -> Level:
 
 
 class Refusal(Picklable):
-    """An author's handler or schema does not want this update. Nothing has changed.
+    """A handler or schema of the author refuses an update, and nothing changes.
 
-    status: 400 for a wrong shape, 409 for a wrong moment, 422 otherwise. code: for programs.
+    status: 400 for a wrong shape, 409 for a wrong state, 422 otherwise. code: for programs.
     """
 
     def __init__(self, detail: str, *, status: int = 422, code: str = "refused-by-service") -> None:
@@ -58,7 +58,7 @@ class Refusal(Picklable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceOptions:
-    """Options with which the factory of a service was declared."""
+    """Options of the declaration of a factory."""
 
     path: str
     kind: str
@@ -68,25 +68,25 @@ class ServiceOptions:
     idempotent_post: bool = False
     immutable: bool = False
     methods: tuple[Method, ...] = METHODS
-    """By which clients change its documents. Where there is none, nodes do, or other pages."""
+    """Methods for clients; () for documents that nodes or other pages change."""
     author: str = ""
-    """The class whose handlers make its states, as its declaration names it; "" for none."""
+    """Class whose handlers make its states, as its declaration names it; "" for none."""
     revision: int = 0
     """Revision of the declarations of that class."""
     needs_precondition: bool = False
     requires_fence: bool = False
-    """Every write must carry a fence."""
+    """Whether every write must carry a fence."""
     numbered: bool = False
-    """Handlers are shown the version that they are about to make, as `documentVersion`."""
+    """Whether handlers get the number of the new version as `documentVersion`."""
     schema: Mapping[str, Any] | None = field(default=None, compare=False)
     described_by: Mapping[str, Any] | None = field(default=None, compare=False)
-    """A schema that tells people of its documents, and refuses none, where there is no other."""
+    """Schema for documentation only, which refuses no document."""
     versions: int = 0
-    """How many versions of a document stay, and are shown; 0 for all that are there."""
+    """Number of versions of a document to keep and show; 0 for all."""
     expires_after_s: int = 0
-    """Given to documents that are put without a time of their own; 0 for none."""
+    """Default seconds until a document expires; 0 for never."""
     level: Level = LINEARIZABLE
-    """As its options say."""
+    """Level of its options."""
 
 
 class Service(Protocol):
@@ -95,22 +95,21 @@ class Service(Protocol):
     options: ServiceOptions
 
     def check(self, state: State) -> None:
-        """Refuse a state that must not be stored; raises Refusal."""
+        """Raise Refusal for a state that must not be stored."""
 
     def patch(self, state: State, change: State) -> State | None:
-        """Return the state after a PATCH with `application/json`; None for "nothing changed"."""
+        """Return the state after a PATCH with `application/json`; None for no change."""
 
     @property
     def checks(self) -> bool:
-        """Say whether `check` can refuse anything: if not, bytes are not parsed for it."""
+        """Say whether `check` can refuse a state; if not, the owner does not parse it."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateRequest:
-    """An update on its way to an author's handlers.
+    """An update for an author's handlers.
 
-    method: that was sent. version: that it makes. now_us: says what time it is, in microseconds
-    since 1970.
+    version: number of the new version. now_us: returns the time, in microseconds since 1970.
     """
 
     method: str
@@ -121,22 +120,23 @@ class UpdateRequest:
 
 
 class WithAuthor:
-    """A service whose author says what becomes of updates; of all others bytes are kept or merged.
+    """A service whose author's handlers make the states; other services store or merge bytes.
 
-    It has `options`, `check` and `patch` as every service, which the methods not in `handled` use.
+    Methods that are not in `handled` use `check` and `patch`, as in every service.
     """
 
     options: ServiceOptions
     checks = True
     handled: Collection[str] = ()
-    """The methods that `make` is asked about."""
+    """Methods that `make` handles."""
 
     @abstractmethod
     def make(self, asked: UpdateRequest, before: State | None, body: Any) -> State | None:
-        """Return the next state; None for "nothing changed". Raises Refusal.
+        """Return the next state; None for no change. Raises Refusal.
 
-        before: None when the document comes into being; then there is a next state. body: {} of a
-        DELETE, which makes a tombstone whatever is returned. Both belong to who is called.
+        before: None when the document is created; then the result must not be None.
+        body: {} of a DELETE, which makes a tombstone with any result.
+        The handler may change both.
         """
 
     def check(self, state: State) -> None:
@@ -148,10 +148,10 @@ class WithAuthor:
 
 
 class WithoutAuthor:
-    """Updates that the store makes by itself, whatever the author's class says.
+    """Service of the store's own updates, which ignore the author's handlers.
 
-    An expired document is deleted, and a document attached to a lease is deleted or detached: also
-    where the factory was deleted meanwhile, or its documents do not change (rules D5, S5).
+    The store deletes an expired document, and deletes or detaches a document of a lease, even if
+    its factory was deleted meanwhile, or its documents are immutable (rules D5, S5).
     """
 
     checks = False
@@ -160,10 +160,10 @@ class WithoutAuthor:
         self.options = ServiceOptions(path="", kind="", level=level)
 
     def check(self, state: State) -> None:
-        """Refuse nothing: of what the author wrote nothing is touched."""
+        """Accept every state: the author's members do not change."""
 
     def patch(self, state: State, change: State) -> State | None:
-        """Change nothing: what the store changes comes as a merge patch."""
+        """Return no change: the store uses merge patches."""
 
 
 WITHOUT_AUTHOR: Mapping[Level, Service] = {
@@ -171,9 +171,9 @@ WITHOUT_AUTHOR: Mapping[Level, Service] = {
 }
 
 ServiceFor = Callable[[str, int], Service | None]
-"""(link, since) -> the service of a document; None while it is not known well enough.
+"""(link, since) -> the service of a document; None while its declaration is unknown or too old.
 
-since: the declaration is of a moment after this process had opened that many terms. A term that
-was open when a declaration changed was told before the change was acknowledged; a later one must
-ask.
+since: the declaration must have been read after this process had opened that many terms. A term
+that was open when a declaration changed got the change before it was acknowledged; the owner of a
+later term must read the declaration.
 """

@@ -1,4 +1,4 @@
-"""Values of settings: read strictly, or refused in one line that names the key."""
+"""Parsers of settings: strict, with errors of one line that name the key."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ _UNSHOWN = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\ud800-\\udfff]")
 
 
 def listed(value: object) -> list[str]:
-    """Return what stands in a text with commas, or in several of them; empty ones are none."""
+    """Split a text at its commas, or several texts; drop empty parts."""
     parts = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     texts = [text.strip() for part in parts for text in str(part).split(",")]
     return [text for text in texts if text]
 
 
 def listed_some(value: object, key: str) -> list[str]:
-    """Return a list as `listed` does. Raises BadConfig for "", which names no node."""
+    """Parse a list as `listed` does. Raises BadConfig for "", which names no node."""
     if value is None or value == []:
         return []
     found = listed(value)
@@ -33,16 +33,16 @@ def listed_some(value: object, key: str) -> list[str]:
 
 
 def quoted(value: object) -> str:
-    """Return how a message shows a value that is wrong: its beginning, on one line."""
+    """Return the beginning of a wrong value, on one line, for a message."""
     return repr(value[:40]) if isinstance(value, str) else repr(value)[:40]
 
 
 def text(
     settings: Mapping[str, Any], key: str, *, may_be_empty: bool = True, most: int = TEXT_BYTES_MAX
 ) -> str:
-    """Return a text, "" where there is none. Raises BadConfig: a number is no directory.
+    """Parse a text, "" where there is none. Raises BadConfig.
 
-    may_be_empty: whether "" may be given, and not only be left out. most: bytes in UTF-8.
+    may_be_empty: whether the setting may be "". most: bytes in UTF-8.
     """
     value = settings.get(key)
     if value is None:
@@ -58,7 +58,7 @@ def text(
 
 
 def integer(value: object, key: str, least: int, most: int) -> int:
-    """Return a whole number within bounds. Raises BadConfig."""
+    """Parse a whole number within bounds. Raises BadConfig."""
     text = str(value)
     is_number = text.isascii() and text.isdecimal() and not isinstance(value, bool)
     if not is_number or len(text) > DIGITS_MAX or not least <= int(text) <= most:
@@ -69,7 +69,7 @@ def integer(value: object, key: str, least: int, most: int) -> int:
 def seconds(
     settings: Mapping[str, Any], key: str, default: float, least: float = 0.01, most: float = 3600
 ) -> float:
-    """Return the seconds that a setting says, within bounds. Raises BadConfig."""
+    """Parse seconds within bounds. Raises BadConfig."""
     value = settings.get(key, default)
     is_strange = isinstance(value, bool) or (isinstance(value, str) and not set(value) <= _DIGITS)
     try:
@@ -82,7 +82,7 @@ def seconds(
 
 
 def flag(value: object, key: str) -> bool:
-    """Return true or false, however it is spelt. Raises BadConfig."""
+    """Parse a boolean in one of its spellings. Raises BadConfig."""
     if isinstance(value, bool):
         return value
     if str(value).lower() in ("1", "true", "yes"):
@@ -93,7 +93,7 @@ def flag(value: object, key: str) -> bool:
 
 
 def choice(value: object, key: str, choices: Sequence[str]) -> str:
-    """Return one of a few words. Raises BadConfig."""
+    """Parse one of some words. Raises BadConfig."""
     if value not in choices:
         raise BadConfig(f"{key}: {quoted(value)} is not one of {', '.join(choices)}")
     return str(value)

@@ -1,9 +1,9 @@
-"""Which slot a link falls into, and sets of slots as bitmaps.
+"""Slots of links, and sets of slots as bitmaps.
 
-Slots are fixed when the group is founded: a power of two between 1 and 65,536 (1,024 by
-default; the small ones are for simulations). The slot of a link is the first log2(slots) bits
-of its SHA-256, so that slots in numeric order cut the ring of 2^256 points into equal arcs. Where a
-factory has keys, it is the key's SHA-256: documents that share a key share a slot.
+The number of slots is fixed when the group is founded: a power of two from 1 to 65,536 (1,024 by
+default; small ones are for simulations). The slot of a link is the first log2(slots) bits of its
+SHA-256, so that slots in numeric order cut the ring of 2^256 points into equal arcs. Where a
+factory has keys, the key is hashed instead: documents that share a key share a slot.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from docstore.model.paths import partition_key
 _BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
 
 
-@lru_cache(maxsize=8_192)  # All that may be in flight; each asks for its slot again and again.
+@lru_cache(maxsize=8_192)  # Operations in flight: each computes its slot several times.
 def slot_of(link: str, slots: int) -> int:
     """Return the slot of a link among `slots` (a power of two, at most 65,536)."""
     key = partition_key(link)
@@ -24,7 +24,7 @@ def slot_of(link: str, slots: int) -> int:
 
 
 def to_bitmap(slots: Iterable[int], count: int) -> bytes:
-    """Return a bitmap of `count` bits in which the given slots are set."""
+    """Return a bitmap of `count` bits with these slots set."""
     bits = 0
     for slot in slots:
         bits |= 1 << slot
@@ -32,7 +32,7 @@ def to_bitmap(slots: Iterable[int], count: int) -> bytes:
 
 
 def from_bitmap(bitmap: bytes) -> Iterator[int]:
-    """Yield the slots that are set, in ascending order."""
+    """Yield the slots of a bitmap, ascending."""
     for place, byte in enumerate(bitmap):
         for bit in _BITS[byte]:
             yield 8 * place + bit

@@ -1,8 +1,8 @@
 """Statistics of a service: requests, failures and durations.
 
-Entries have the names and the form of Xenon's `ServiceStats`. Each node measures what it serves;
-what a client sees is the sum over the nodes. Times are of the wall clock where they say when, and
-of the one that only goes forward where they say how long.
+Entries have the names and the form of Xenon's `ServiceStats`. Each node measures the requests that
+it serves; a client gets the sum over the nodes. Instants are of the wall clock, durations of the
+monotonic clock.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ Entry = dict[str, Any]
 Entries = dict[str, Entry]
 
 BINS = 15
-"""Bins of a histogram: requests of 1 to 9 us, 10 to 99, and so on; the last has all others."""
+"""Bins of a histogram: durations of 1 to 9 us, 10 to 99, and so on; the last has all others."""
 MINUTE_US = 60_000_000
 MINUTES = 60
 
@@ -28,14 +28,12 @@ class Minute:
     most: int = 0
 
     def note(self, took_us: int) -> None:
-        """Add one more."""
         self.count += 1
         self.total += took_us
         self.least = min(self.least, took_us)
         self.most = max(self.most, took_us)
 
     def page(self) -> Entry:
-        """Return it as JSON."""
         return {
             "count": self.count,
             "avg": self.total / self.count,
@@ -56,10 +54,10 @@ class Measure:
     failed_us: int = 0
     bins: list[int] = field(default_factory=lambda: [0] * BINS)
     minutes: dict[int, Minute] | None = None
-    """When a minute began -> what was in it; None where no time series is kept."""
+    """Begin of a minute -> its measurements; None where no time series is kept."""
 
     def note(self, took_us: int, now_us: int, *, has_failed: bool) -> None:
-        """Take in one request that was answered now."""
+        """Add a request that was answered now."""
         self.count += 1
         self.total_us += took_us
         self.latest_us = took_us
@@ -77,7 +75,7 @@ class Measure:
             self.minutes[began].note(took_us)
 
     def entries(self, verb: str) -> Entries:
-        """Return it as JSON: the names begin with the method."""
+        """Return entries whose names begin with the method."""
         took = f"{verb}operationDurationMicros"
         duration = {
             **_entry(took, self.latest_us, self.total_us, self.count, self.updated_us),
@@ -95,13 +93,11 @@ class Measure:
 
 
 def entries_of(measures: Mapping[str, Measure]) -> Entries:
-    """Return what was measured, by method, as JSON."""
     each = (measure.entries(verb) for verb, measure in measures.items())
     return {name: entry for entries in each for name, entry in entries.items()}
 
 
 def counted(name: str, count: int, updated_us: int) -> Entries:
-    """Return the entry of a counter."""
     return {name: _entry(name, count, count, count, updated_us)}
 
 
@@ -122,7 +118,7 @@ def _entry(name: str, latest: int, accumulated: int, version: int, updated_us: i
 
 
 def metrics_of(services: Mapping[str, Mapping[str, Measure]]) -> Iterator[tuple[str, float]]:
-    """Yield what was measured of factories, by path and method, as Prometheus names it."""
+    """Yield Prometheus metrics of factories, by path and method."""
     for path, measures in services.items():
         escaped = path.replace('"', r"\"")
         for verb, measure in measures.items():
@@ -133,7 +129,7 @@ def metrics_of(services: Mapping[str, Mapping[str, Measure]]) -> Iterator[tuple[
 
 
 def merged(parts: Iterable[Mapping[str, Entry]]) -> Entries:
-    """Return the entries of several nodes as one set, by name."""
+    """Add the entries of several nodes, by name."""
     whole: Entries = {}
     for part in parts:
         for name, entry in part.items():
@@ -148,7 +144,7 @@ def _sum(one: Entry, other: Entry) -> Entry:
         "accumulatedValue": one["accumulatedValue"] + other["accumulatedValue"],
         "version": one["version"] + other["version"],
     }
-    if "logHistogram" not in newer:  # A counter: where it stands is what came together.
+    if "logHistogram" not in newer:  # A counter: its value is the sum.
         both["latestValue"] = both["accumulatedValue"]
         return both
     pairs = zip(one["logHistogram"]["bins"], other["logHistogram"]["bins"], strict=True)
@@ -160,7 +156,7 @@ def _sum(one: Entry, other: Entry) -> Entry:
 
 
 def _sum_of_series(one: Mapping[str, Entry], other: Mapping[str, Entry]) -> Entries:
-    """Return the newest minutes of two series; in one that both have, what both have."""
+    """Add two time series; keep the newest minutes."""
     both = {began: _sum_of_minutes(one.get(began), other.get(began)) for began in {*one, *other}}
     newest = sorted(both, key=int)[-MINUTES:]
     return {began: both[began] for began in newest}

@@ -1,7 +1,7 @@
-"""A sealed batch: records of one partition as bytes, the same on every replica and on the wire.
+"""Sealed batches: records of one partition as bytes, equal on every replica and on the wire.
 
-The leader seals it once; followers, disks and readers take it as it is. The header says where it
-belongs: a batch in another partition's place, or at another offset, fails its check.
+The leader seals a batch once; followers, disks and readers copy it. The header names its partition
+and offset, so that a batch in a wrong place fails its check.
 """
 
 import hashlib
@@ -14,22 +14,22 @@ from typing import NamedTuple
 MAGIC = 0x444F4353  # "DOCS"
 VERSION = 1
 JSON = 1
-"""Flag: the value of every record is a JSON text."""
+"""Flag of a batch whose records' values are all JSON."""
 
 _FIXED = struct.Struct(">IBQIQqq16sBIqBI")
 _CRC = struct.Struct(">I")
 _FRAME = struct.Struct(">I")
 _PLACE_AT = struct.calcsize(">IBQIQqq")
 _PRODUCER_AT = _PLACE_AT + 16
-"""Where the length of the producer's id stands, one byte."""
+"""Offset of the length of the producer's id, one byte."""
 
 
 class BatchHeader(NamedTuple):
     """Header of a batch.
 
-    base, records: offset of its first record, and how many there are. epoch: under which it was
-    appended. first_us, last_us: when, by the leader's clock, microseconds since 1970.
-    producer: id of an idempotent one, "" for none; with its epoch and the batch's sequence.
+    base, records: offset of its first record, and number of records. epoch: of the leader.
+    first_us, last_us: times of appending, by the leader's clock, in microseconds since 1970.
+    producer: id of an idempotent producer, "" for none; with its epoch and the batch's sequence.
     size: bytes of the whole batch.
     """
 
@@ -46,18 +46,18 @@ class BatchHeader(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Return the offset after its last record."""
+        """Return the offset after the last record."""
         return self.base + self.records
 
 
 @lru_cache(maxsize=4096)
 def place_of(name: str) -> bytes:
-    """Return the 16 bytes by which a batch knows its partition."""
+    """Return the 16 bytes that name a partition in its batches."""
     return hashlib.blake2b(name.encode(), digest_size=16).digest()
 
 
 def seal(place: bytes, header: BatchHeader, body: bytes) -> bytes:
-    """Return the batch of these records; the header's size is not looked at."""
+    """Return the batch of these packed records; the header's size is ignored."""
     producer = header.producer.encode()
     fixed = _FIXED.pack(
         MAGIC, VERSION, header.base, header.records, header.epoch, header.first_us, header.last_us,
@@ -68,12 +68,12 @@ def seal(place: bytes, header: BatchHeader, body: bytes) -> bytes:
 
 
 def head_of(raw: bytes) -> bytes:
-    """Return the beginning of a batch, which is all of it but the records and the checksum."""
+    """Return the head of a batch: all but the records and the checksum."""
     return raw[: _FIXED.size + raw[_PRODUCER_AT]]
 
 
 def header_from(head: bytes) -> BatchHeader:
-    """Return what the head of a batch says. Raises ValueError when it is none."""
+    """Parse the head of a batch. Raises ValueError."""
     try:
         fields = _FIXED.unpack_from(head)
         producer = head[_FIXED.size :].decode()
@@ -86,7 +86,7 @@ def header_from(head: bytes) -> BatchHeader:
 
 
 def header_of(raw: bytes) -> BatchHeader:
-    """Return the header of a batch. Raises ValueError when it is none."""
+    """Return the header of a batch. Raises ValueError."""
     if len(raw) < _FIXED.size:
         raise ValueError("not a batch: too short")
     header = header_from(head_of(raw))
@@ -96,17 +96,16 @@ def header_of(raw: bytes) -> BatchHeader:
 
 
 def is_of(head: bytes, place: bytes) -> bool:
-    """Say whether a batch, or its head, names this partition."""
+    """Say whether a batch, or its head, is of this partition."""
     return head[_PLACE_AT:_PRODUCER_AT] == place
 
 
 def body_of(raw: bytes) -> bytes:
-    """Return the packed records of a batch."""
     return raw[_FIXED.size + raw[_PRODUCER_AT] : -_CRC.size]
 
 
 def verified(raw: bytes, place: bytes) -> BatchHeader:
-    """Return the header of a batch of this partition. Raises ValueError when it is damaged."""
+    """Verify a batch of this partition; return its header. Raises ValueError."""
     header = header_of(raw)
     if zlib.crc32(memoryview(raw)[: -_CRC.size]) != _CRC.unpack_from(raw, len(raw) - _CRC.size)[0]:
         raise ValueError("a batch fails its checksum")
@@ -116,12 +115,12 @@ def verified(raw: bytes, place: bytes) -> BatchHeader:
 
 
 def framed(batches: Iterable[bytes]) -> bytes:
-    """Return batches one after the other, each behind its length: as readers get them."""
+    """Concatenate batches for readers, each after its length."""
     return b"".join([piece for raw in batches for piece in (_FRAME.pack(len(raw)), raw)])
 
 
 def unframed(content: bytes) -> Iterator[bytes]:
-    """Yield the batches of what `framed` returned. Raises ValueError when it is cut off."""
+    """Reverse `framed`. Raises ValueError for truncated content."""
     at = 0
     while at < len(content):
         begin = at + _FRAME.size

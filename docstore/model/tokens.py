@@ -1,7 +1,7 @@
-"""The token that a client shows: where it comes from, and how it is sent.
+"""The bearer token of a client, from a file or the environment.
 
-It is read anew for each request, so that one that is replaced, or ends within the hour, is no
-matter of restarts. A file that is empty while it is replaced says what it said before.
+A file is read for each request, so that a replaced token needs no restart. While the file is empty
+or unreadable, the last token is used.
 """
 
 import os
@@ -10,30 +10,27 @@ from pathlib import Path
 
 FORM = "printable ASCII without spaces"
 Token = str | Callable[[], str]
-"""A token, or what gives one; "" for none."""
+"""A token, or a function that returns one; "" for none."""
 
 
 def token_in(path: str) -> Token:
-    """Return what reads the token in a file, spaces around it left out; "" for no file."""
+    """Return a function that reads the token in a file, stripped of spaces; "" for no path."""
     return _File(Path(path)).token if path else ""
 
 
 def token_of_environment() -> Token:
-    """Return the token in DOCSTORE_TOKEN, or what reads it in the file of DOCSTORE_TOKEN_FILE."""
+    """Return the token of DOCSTORE_TOKEN, or a function that reads DOCSTORE_TOKEN_FILE."""
     said = os.environ.get("DOCSTORE_TOKEN", "").strip()
     return said or token_in(os.environ.get("DOCSTORE_TOKEN_FILE", ""))
 
 
 def with_token(headers: Mapping[str, str] | None, token: Token) -> Mapping[str, str] | None:
-    """Return the headers of a request with its token, spaces around that left out.
-
-    Raises ValueError, which never shows it.
-    """
+    """Return the headers of a request with its token. Raises ValueError, which never shows it."""
     if not token:
         return headers
     said = (token if isinstance(token, str) else token()).strip()
     if not _is_token(said):
-        raise ValueError(f"a token is {FORM}")
+        raise ValueError(f"a token must be {FORM}")
     return {**(headers or {}), "Authorization": f"Bearer {said}"}
 
 
@@ -44,7 +41,7 @@ class _File:
         self._path, self._last = path, ""
 
     def token(self) -> str:
-        """Return the token in it, or the last one that was. Raises ValueError."""
+        """Return the token in the file, or the last one it had. Raises ValueError."""
         try:
             self._last = _read(self._path)
         except ValueError:
@@ -65,6 +62,6 @@ def _read(path: Path) -> str:
         raise ValueError(f"the token's file {path}: {why}") from None
     if not _is_token(said):
         raise ValueError(
-            f"the token's file {path}: {'a token is ' + FORM if said else 'it is empty'}"
+            f"the token's file {path}: {'a token must be ' + FORM if said else 'it is empty'}"
         )
     return said
