@@ -1,5 +1,5 @@
-"""The parts that all machines share: documents, streams and sessions.
+"""Parts that the state machines of documents, streams and sessions share. Pure.
 
-Streams and sessions store what must survive in documents. They ask for these as clients of the
-group do (`updates.py`, `reading.py`), and know of the group what `view.py` says.
+Streams and sessions store their durable state in documents, as clients of the group (`updates.py`,
+`reading.py`), and see the group through `view.py`.
 """

@@ -1,8 +1,8 @@
-"""The disk of this node, as a machine sees it: group commit, and queries.
+"""Group commit and queries of a machine.
 
 A message about the machine's own disk (a promise, an acknowledgement) goes through `when_durable`
-or `accepted`, and leaves only when the batch that forms now has come back as Persisted. That rule
-(P3) is kept here, for all machines, so that no step can forget it.
+or `accepted`, and leaves only after the current batch is Persisted. This enforces rule P3 for all
+machines in one place.
 """
 
 from abc import ABC, abstractmethod
@@ -23,14 +23,14 @@ W = TypeVar("W")
 
 @dataclass(slots=True)
 class DiskBatch(Generic[L, A, W]):
-    """The writes of one turn, and what the machine may say once they are durable."""
+    """The writes of one turn, and the messages to send once they are durable."""
 
     token: int
     writes: list[W] = field(default_factory=list)
     appended: list[A] = field(default_factory=list)
-    """Rows or batches that have joined logs since the last of `writes`."""
+    """Rows or batches that were appended to logs since the last of `writes`."""
     saved: dict[Any, L] = field(default_factory=dict)
-    """Key -> log whose record is to be stored as it is when the turn ends."""
+    """Key -> log whose record is stored at the end of the turn."""
     ends: dict[Any, tuple[L, int, int]] = field(default_factory=dict)
     """Key -> (log, its cuts, its end once this is durable)."""
     accepted: dict[Any, Any] = field(default_factory=dict)
@@ -39,10 +39,10 @@ class DiskBatch(Generic[L, A, W]):
 
 
 class MachineDisk(ABC, Generic[L, A, W, Q, R]):
-    """The batch that forms, those on their way to the disk, and queries without an answer."""
+    """The current batch, batches on their way to the disk, and pending queries."""
 
     def __init__(self, outlet: Outlet[Any], append: Callable[[list[A]], W]) -> None:
-        """append: makes one write of all that was appended."""
+        """append: makes one write of all appended rows or batches."""
         self._outlet = outlet
         self._append = append
         self._reads: dict[int, Callable[[R], None]] = {}
@@ -50,7 +50,7 @@ class MachineDisk(ABC, Generic[L, A, W, Q, R]):
         self.unfinished: deque[DiskBatch[L, A, W]] = deque()
 
     def store(self, write: W) -> None:
-        """Put another write into the batch, after what was appended before it."""
+        """Add a write to the batch, after the rows or batches appended before it."""
         batch = self.batch
         if batch.appended:
             batch.writes.append(self._append(batch.appended))
@@ -58,17 +58,17 @@ class MachineDisk(ABC, Generic[L, A, W, Q, R]):
         batch.writes.append(write)
 
     def when_durable(self, then: Callable[[], None]) -> None:  # Seam.
-        """Run `then` when all that this turn stores, and all before it, is durable."""
+        """Run `then` when the writes of this turn, and all before it, are durable."""
         self.batch.then.append(then)
 
     @property
     def has_more(self) -> bool:
-        """Say whether something gathered that only the end of a turn lets out."""
+        """Say whether the batch has something to flush."""
         batch = self.batch
         return bool(batch.writes or batch.appended or batch.saved or batch.accepted or batch.then)
 
     def flush(self) -> None:  # Seam.
-        """End the turn: one Persist for all that gathered."""
+        """End the turn with one Persist for the batch."""
         batch = self.batch
         if batch.appended:
             batch.writes.append(self._append(batch.appended))
@@ -85,7 +85,7 @@ class MachineDisk(ABC, Generic[L, A, W, Q, R]):
             self.persisted(batch.token)
 
     def persisted(self, token: int) -> None:
-        """Say what waited for the batches up to `token`, and for those that wrote nothing."""
+        """Release the batches up to `token`, and batches without writes after them."""
         while self.unfinished:
             batch = self.unfinished[0]
             if batch.token > token and batch.writes:
@@ -106,13 +106,13 @@ class MachineDisk(ABC, Generic[L, A, W, Q, R]):
     # Queries
 
     def read(self, query: Q, then: Callable[[R], None]) -> None:
-        """Ask the disk; `then` runs with what is committed there."""
+        """Query the disk; `then` runs with the committed result."""
         token = self._outlet.next_token()
         self._reads[token] = then
         self._outlet.out.append(Read(token, query))
 
     def answer_read(self, token: int, result: R) -> None:
-        """Run what waits for a query; nothing does after a reset."""
+        """Run the continuation of a query; after a reset there is none."""
         then = self._reads.pop(token, None)
         if then is not None:
             then(result)

@@ -1,4 +1,4 @@
-"""Reads of the documents that this node owns now, in pages."""
+"""Reads of the documents that this node owns, AT_ONCE at a time."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -13,10 +13,10 @@ AT_ONCE = 64
 
 
 class PagedReads:
-    """The documents of one kind that are still to be read."""
+    """The documents of one kind that are left to read."""
 
     def __init__(self, view: MachineView, updates: Updates, learn: Callable[[Row], None]) -> None:
-        """learn: told of what a document says; one that could not be read is read again."""
+        """learn: called with each row; a document that could not be read is read again."""
         self._view = view
         self._updates = updates
         self._learn = learn
@@ -25,16 +25,15 @@ class PagedReads:
 
     @property
     def is_done(self) -> bool:
-        """Say whether all of them have been read."""
         return not self._left and not self._under_way
 
     def begin(self, links: Iterable[str]) -> None:
-        """Read these, in this order, in the place of those that were left."""
+        """Read these documents in this order, instead of those that are left."""
         self._left = deque(links)
         self.go_on()
 
     def go_on(self) -> None:
-        """Read what is left, as far as it may be now; to be called again and again."""
+        """Start the next reads; the machine must call this again and again."""
         while self._left and self._under_way < AT_ONCE:
             link = self._left.popleft()
             if self._view.owns(link):

@@ -1,11 +1,11 @@
 """Conditional updates of a machine's documents: the only way they are changed (rules RF2, G9).
 
-An update names the version that it goes on from, so it cannot go over what its maker has not seen.
-If the reason for it is in this node's memory and not in the document, that version may be current
-long after the node was deposed: such an update names the term as well.
+An update names the version that it replaces, so it cannot overwrite a version that its node has not
+seen. If the reason for it is in the node's memory and not in the document, that version may still
+be current after the node was deposed: such an update names the term as well.
 
-One whose fate is unknown is sent again as it is: the version that it names makes sure that it is
-applied once at most, and the answer tells in the end what became of it.
+An update with an unknown outcome is sent again unchanged: the version makes sure that it is applied
+at most once, and the answer shows the outcome.
 """
 
 from collections.abc import Callable
@@ -21,14 +21,14 @@ from docstore.model.operation import Answer, Conditions, Operation
 Tag = tuple[int, int]
 """(documentEpoch, documentVersion)."""
 Then = Callable[[Row | None, bool], None]
-"""(the document as it is now, if that is known; whether it says what the update wanted)."""
+"""(current row of the document, None if unknown; whether the update was applied)."""
 
 RETRY_S = 0.1
 
 
 @dataclass(slots=True)
 class Update:
-    """One update, until its fate is known."""
+    """An update whose outcome is unknown."""
 
     link: str
     tag: Tag
@@ -43,7 +43,7 @@ class Update:
 
 
 class Updates:
-    """Updates that are under way."""
+    """The updates under way."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class Updates:
         learn: Callable[[Row], None],
         missed: Callable[[str], None] = lambda link: None,
     ) -> None:
-        """learn: told of every version of a document that an answer brings.
+        """learn: called with each version of a document in an answer.
 
-        missed: told when a document that was to be changed is not there any more.
+        missed: called when the document of an update does not exist any more.
         """
         self._core = core
         self._retrying: list[Update] = []
@@ -78,11 +78,10 @@ class Updates:
         self._attempt(Update(link, tag, state, then, is_relevant, only_epoch))
 
     def read(self, link: str, then: Callable[[Answer], None]) -> None:
-        """Read a document as it is."""
         self._core.ask(Operation(verb="GET", link=link), then)
 
     def tick(self) -> None:
-        """Try again what was not answered."""
+        """Retry updates whose outcome is unknown."""
         now = self._core.now
         due = [each for each in self._retrying if each.retry_at <= now]
         if due:
@@ -115,7 +114,7 @@ class Updates:
             update.retry_at = self._core.now + RETRY_S
             self._retrying.append(update)
         elif answer.status == 412 and row is not None:
-            # An attempt of ours that was not answered may have made it what it is.
+            # An earlier attempt without an answer may have made this version.
             self._end(
                 update,
                 row,
@@ -136,11 +135,11 @@ class Updates:
 
 
 def tag_of(row: Row) -> Tag:
-    """Return the version of a document that an update may go on from."""
+    """Return the version of a row, for the condition of an update."""
     return _tag(row.epoch, row.version)
 
 
 @lru_cache(maxsize=1024)
 def _tag(epoch: int, version: int) -> Tag:
-    """Return one tuple for all that are equal: thousands are kept, and most documents are new."""
+    """Return one shared tuple for equal versions: thousands are kept, most of new documents."""
     return (epoch, version)

@@ -1,8 +1,7 @@
-"""Where a node is reached: HOST:PORT, as settings, requests and pages spell it.
+"""Addresses of nodes, HOST:PORT, in settings, requests and pages.
 
-Two addresses belong to each of a node's three ports: the one that it binds, and the one that it
-advertises, at which others reach it. They differ in a container, and behind a wildcard, which is
-every address of a machine and none that another machine could use.
+Each of a node's three ports has two addresses: the bound one, and the advertised one, at which
+others reach it. They differ in a container, and for a wildcard, which other computers cannot use.
 """
 
 import re
@@ -27,31 +26,30 @@ class Address(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        """Return HOST:PORT, an IPv6 host in brackets."""
+        """Return HOST:PORT, with an IPv6 host in brackets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     def url(self, scheme: str) -> str:
-        """Return the root of what is served there over http, or https."""
         return f"{scheme}://{self}"
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether the host is 0.0.0.0 or ::, however it is spelt."""
+        """Whether the host is 0.0.0.0 or :: in any spelling."""
         return not self.host.strip("0.:")
 
     @property
     def is_loopback(self) -> bool:
-        """True if only this machine reaches it."""
+        """Whether only this computer can reach it."""
         return self.host.startswith(LOOPBACK)
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Addresses: those that a node binds, and those under which others reach it."""
+    """Bound and advertised addresses of a node."""
 
     are_local: bool
-    """Whether nothing is bound that another machine could reach."""
+    """Whether no bound address can be reached from another computer."""
     listen: Address
     peer: Address
     gossip: Address
@@ -59,13 +57,13 @@ class Ports:
     peer_advertise: Address
     gossip_advertise: Address
     shared: Address | None
-    """Where clients are served by all processes of this machine that say so; None for nowhere."""
+    """Address that several processes of this computer share for clients; None for none."""
 
 
 def without_user(url: str) -> str:
-    """Return a node's URL as it is. Raises ValueError for one with a user or a password.
+    """Return the URL of a node. Raises ValueError, without secrets, if it has a user or password.
 
-    The error shows neither. A node looks for none in its URL, which errors, logs and plans show.
+    Errors, logs and plans show URLs, and a node takes no credentials from its URL.
     """
     before, at, behind = url.rpartition("@")
     if at:
@@ -79,7 +77,7 @@ def without_user(url: str) -> str:
 
 
 def parse_address(text: str) -> Address:
-    """Return the address that HOST:PORT names. Raises ValueError in one line."""
+    """Parse HOST:PORT. Raises ValueError in one line."""
     without_user(text)
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -91,12 +89,12 @@ def parse_address(text: str) -> Address:
 
 
 def parse_url(text: str) -> Address:
-    """Return the address that http(s)://HOST:PORT names. Raises ValueError in one line."""
+    """Parse http(s)://HOST:PORT to its address. Raises ValueError in one line."""
     return split_url(text)[1]
 
 
 def split_url(text: str) -> tuple[str, Address]:
-    """Return http or https, and the address. Raises ValueError in one line."""
+    """Parse http(s)://HOST:PORT to its scheme and address. Raises ValueError in one line."""
     found = _URL.match(without_user(text))
     if found is None:
         raise ValueError(f"{text[:80]!r} is not http://HOST:PORT or https://HOST:PORT")
@@ -106,11 +104,11 @@ def split_url(text: str) -> tuple[str, Address]:
 def ports_of(
     settings: Mapping[str, Any], listed: Address | None, plain: Mapping[str, str]
 ) -> Ports:
-    """Return the addresses that the settings of a node give it. Raises BadConfig in one line.
+    """Parse the addresses in the settings of a node. Raises BadConfig in one line.
 
-    listed: where the list of founders has this node; None when it is not there.
-    plain: each port that speaks plain text -> the settings by which it would not. None of them may
-    be bound where other machines come in.
+    listed: address of this node in the list of founders; None if it is not there.
+    plain: port without encryption -> settings that would encrypt it. Such a port must be bound to
+    loopback.
     """
     listen = _setting(settings, "listen", Address("127.0.0.1", 8001))
     peer = _setting(settings, "peer", Address(listen.host, listen.port + 1))
@@ -138,7 +136,7 @@ def ports_of(
 
 
 def _refuse_plain_text(ports: Mapping[str, Address | None], plain: Mapping[str, str]) -> None:
-    """Raise BadConfig if other machines could read along."""
+    """Raise BadConfig for an unencrypted port that other computers can reach."""
     bare = [
         key
         for key, each in ports.items()
@@ -153,16 +151,16 @@ def _refuse_plain_text(ports: Mapping[str, Address | None], plain: Mapping[str, 
 
 
 def reachable(address: Address, key: str) -> Address:
-    """Return the address. Raises BadConfig, naming the setting, if no node could reach it."""
+    """Return an address unless it is a wildcard. Raises BadConfig, which names the setting."""
     if address.is_wildcard:
-        raise BadConfig(f"{key}: {address} is every address of a machine, and none to reach it at")
+        raise BadConfig(f"{key}: {address} is a wildcard: say an address at which others reach it")
     return address
 
 
 def _advertised_beside(
     settings: Mapping[str, Any], port: str, bound: Address, host: str
 ) -> Address:
-    """Return where the port of that name is reached: by default at the host of `advertise`."""
+    """Return the advertised address of a port: by default at the host of `advertise`."""
     key = f"{port}_advertise"
     own = port in settings and not bound.is_wildcard
     return reachable(_setting(settings, key, bound if own else Address(host, bound.port)), key)

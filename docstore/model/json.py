@@ -1,16 +1,14 @@
-"""Strict JSON: one value, one meaning, or a refusal that says where.
+"""Strict JSON: a text has one meaning, or is rejected with the offset of the error.
 
-Refused are duplicate keys, NaN and infinities, integers beyond 64 bits, lone surrogates, U+0000,
-other encodings than UTF-8, a byte order mark, nesting over 64, and anything after the value.
+Duplicate keys, NaN and infinities, integers beyond 64 bits, lone surrogates, U+0000, encodings
+other than UTF-8, a byte order mark, nesting over 64, and anything after the value are rejected.
+U+0000 ends a text for SQLite, so that conditions and orders would not see the rest.
 
-U+0000 ends a text for SQLite: conditions and orders would not see what a GET shows.
-
-orjson parses, and drops the first of two equal keys without a word. A dropped one takes its colon
-along, so there are as many colons in the text as in orjson's own compact form of the value if, and
-only if, each key was there once. What this cannot tell, and what is wrong, is parsed again by the
-standard library with hooks, ten times as slowly: it says where, or finds that nothing is wrong.
-Everything before that is a pass or two over the bytes that runs at memory's speed. A text that is
-orjson's compact form already, as programs in a hurry write it, needs but one comparison.
+orjson parses, but silently drops the first of two equal keys. The dropped key's colon is missing in
+orjson's compact form of the value, so the text has as many colons as that form if, and only if, no
+key is duplicate. If this check fails or cannot decide, the standard library parses the text again
+with hooks, ten times as slowly, and reports the error if there is one. The checks are one or two
+passes over the bytes at memory speed; a text in orjson's compact form needs one comparison.
 """
 
 import json as standard
@@ -30,39 +28,38 @@ _LARGEST = b"%d" % INTEGER_MAX
 _NINETEEN_DIGITS = b"0" * len(_LARGEST)
 
 NotWritable = orjson.JSONEncodeError
-"""Raised by `dump` for what is nested far too deep."""
+"""Error of `dump` for values that are nested far too deeply."""
 
 Fragment = orjson.Fragment
-"""Bytes that are JSON already, in the place of a value for `dump`, which trusts them."""
+"""Bytes of JSON in the place of a value for `dump`, which does not check them."""
 
 _POINT, _PLUS, _BACKSLASH = b".+\\"
-"""As numbers, which is how bytes are searched for one the soonest."""
+"""Codes of characters: the fastest way to search bytes."""
 _FRACTION = b"." + b"0" * 16
 """Shape of a float with all its digits, with every digit replaced by zero."""
 _DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_RUN = re.compile(rb"(?<![.0-9])[0-9]{19,}")
-"""Digits that may be an integer beyond 64 bits; those behind a point are not."""
+"""Digits that may be an integer beyond 64 bits; digits after a point are not."""
 _BRACES_AS_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NEITHER_BRACKET_NOR_QUOTE = bytes(set(range(256)) - set(b'{}[]"'))
 _QUOTED = re.compile(rb'"[^"]*"')
 NO_CHARACTER = re.compile("[\x00\ud800-\udfff]")
-"""Characters that no text of a document holds."""
+"""Characters that texts of documents must not hold."""
 _NUL_ESCAPED = b"\\u0000"
 _WHOLE_FLOAT = re.compile(rb"[:,[]-?[0-9]+(?:\.0|(?:\.[0-9]+)?e\+1[678])[],}]")
-"""A float of at most 64 bits that is a whole number, as orjson writes it. Found in some texts as
-well, which costs time only."""
+"""A whole float of at most 64 bits, as orjson writes it. Matches inside texts cost only time."""
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[][{}]', re.DOTALL)
 
 
 def parse(raw: bytes, depth_max: int = DEPTH_MAX) -> Any:
-    """Return the value of `raw`. Raises BadRequest with the offset of what is wrong.
+    """Parse a value. Raises BadRequest with the offset of the error.
 
-    depth_max: one more than `DEPTH_MAX` for what is around a document.
+    depth_max: greater than `DEPTH_MAX` for a value that contains documents.
     """
     try:
         value = orjson.loads(raw)
         compact, has_long = _compact_form(value)
-        # A text that is the compact form has each key once, and all its numbers were kept.
+        # A text in compact form has no duplicate key, and its numbers were kept.
         is_sound = (raw == compact and not has_long) or (
             _has_no_key_twice(raw, compact) and _has_no_long_integer(raw)
         )
@@ -70,12 +67,12 @@ def parse(raw: bytes, depth_max: int = DEPTH_MAX) -> Any:
         if is_sound and _is_within_depth(compact, depth_max):
             return value
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
-        pass  # The slow path says what is wrong, or finds that nothing is.
+        pass  # The slow path reports the error, or finds none.
     return _parse_slowly(raw, depth_max)
 
 
 def parse_object(raw: bytes) -> dict[str, Any]:
-    """Return the object of `raw`. Raises BadRequest, also when it is another kind of value."""
+    """Parse an object. Raises BadRequest, also for another kind of value."""
     value = parse(raw)
     if not isinstance(value, dict):
         raise BadRequest("a JSON object is expected")
@@ -83,13 +80,13 @@ def parse_object(raw: bytes) -> dict[str, Any]:
 
 
 def dump(value: Any) -> bytes:
-    """Return the compact form of a value that was parsed."""
-    # Copied, because what comes from orjson keeps its buffer of 4 KiB, and documents are kept.
+    """Return the compact form of a parsed value."""
+    # A copy, as bytes from orjson keep their buffer of 4 KiB, and documents stay in memory.
     return b"%b" % orjson.dumps(value)
 
 
 def check(value: Any, room: int = DEPTH_MAX) -> None:
-    """Raise BadRequest for what Python or msgpack can say, and strict JSON cannot."""
+    """Raise BadRequest for a value of Python or msgpack that strict JSON cannot hold."""
     if isinstance(value, dict):
         if not room or not all(isinstance(key, str) for key in value):
             raise BadRequest("keys are strings, and nesting has an end")
@@ -114,12 +111,12 @@ def check(value: Any, room: int = DEPTH_MAX) -> None:
 
 
 def load(trusted: bytes) -> Any:
-    """Return the value of bytes that this process wrote or has checked before."""
+    """Parse bytes that this process wrote or checked before."""
     return orjson.loads(trusted)
 
 
 def canonical(value: Any) -> bytes:
-    """Return the form that equal values share: sorted keys, one form for each number."""
+    """Return the same bytes for equal values: sorted keys, one form for each number."""
     compact = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     if type(value) is not float and not _has_whole_float(compact):
         return compact
@@ -127,28 +124,28 @@ def canonical(value: Any) -> bytes:
 
 
 def signature(value: Any) -> bytes:
-    """Return 16 bytes that are equal for equal content."""
+    """Return a hash of 16 bytes that is equal for equal values."""
     return blake2b(canonical(value), digest_size=16).digest()
 
 
 def depth(text: bytes) -> int:
-    """Return how deep arrays and objects are nested in valid JSON: 0 for a number, 1 for []."""
+    """Return the depth of nesting of valid JSON: 0 for a number, 1 for []."""
     if b"\\" in text:
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # Only the quotes of strings are left. Two side by side are the end of one string and the
-    # beginning of the next, or all of one, and mean nothing.
+    # Only the quotes of strings are left. Two adjacent ones end a string and begin the next, or are
+    # a whole string, and can be dropped.
     brackets = text.translate(_BRACES_AS_BRACKETS, _NEITHER_BRACKET_NOR_QUOTE).replace(b'""', b"")
     if b'"' in brackets:
         brackets = _QUOTED.sub(b"", brackets)
     levels = 0
     while brackets:
-        brackets = brackets.replace(b"[]", b"")  # The innermost level, wherever it is.
+        brackets = brackets.replace(b"[]", b"")  # The innermost levels.
         levels += 1
     return levels
 
 
 def _compact_form(value: Any) -> tuple[bytes, bool]:
-    """Return the compact form, and whether there are integers beyond 53 bits in it."""
+    """Return the compact form, and whether it has integers beyond 53 bits."""
     try:
         return orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER), False
     except orjson.JSONEncodeError:
@@ -156,14 +153,14 @@ def _compact_form(value: Any) -> tuple[bytes, bool]:
 
 
 def _has_no_key_twice(raw: bytes, compact: bytes) -> bool:
-    """Say whether each key is there once in its object; False also if that is not known."""
+    """Say whether no key is duplicate; False if unknown."""
     # A colon that is escaped in the text is counted in the compact form only.
     is_escaped = _BACKSLASH in raw and (b"\\u003a" in raw or b"\\u003A" in raw)
     return not is_escaped and raw.count(b":") == compact.count(b":")
 
 
 def _has_no_long_integer(raw: bytes) -> bool:
-    """Say whether no integer is beyond 64 bits; False if not known."""
+    """Say whether no integer is beyond 64 bits; False if unknown."""
     digits = raw.translate(_DIGITS_AS_ZEROS)
     if _NINETEEN_DIGITS in digits and _NINETEEN_DIGITS in digits.replace(_FRACTION, b""):
         runs = _LONG_RUN.findall(raw)
@@ -172,13 +169,13 @@ def _has_no_long_integer(raw: bytes) -> bool:
 
 
 def _is_within_depth(text: bytes, depth_max: int) -> bool:
-    """Say whether arrays and objects are nested no deeper than that in valid JSON."""
+    """Say whether valid JSON is nested no deeper than `depth_max`."""
     return text.count(b"{") + text.count(b"[") <= depth_max or depth(text) <= depth_max
 
 
 def _has_whole_float(compact: bytes) -> bool:
-    """Say whether there may be a float that is a whole number, inside an array or object."""
-    # Each step is much quicker than the next one, and nearly always enough.
+    """Say whether an array or object may hold a whole float."""
+    # Each check is much faster than the next one, and nearly always enough.
     if _POINT not in compact and _PLUS not in compact:
         return False
     may_be = b".0," in compact or b".0}" in compact or b".0]" in compact or b"e+1" in compact
@@ -234,7 +231,7 @@ def _check_text(text: str) -> None:
         return
     if found[0] == "\x00":
         raise BadRequest(
-            f"the text {text[:40]!r} holds U+0000, behind which no condition or order could see:"
+            f"the text {text[:40]!r} holds U+0000, at which texts end for conditions and orders:"
             " leave it out, or encode the text, in base64 for instance"
         )
     raise BadRequest("a lone surrogate is not a character")
@@ -275,7 +272,7 @@ _DECODER = standard.JSONDecoder(
 
 
 def _whole(value: Any) -> Any:
-    """Return the value with floats that are whole numbers as integers: 1.0 is 1."""
+    """Replace whole floats by integers: 1.0 by 1."""
     if isinstance(value, dict):
         return {key: _whole(member) for key, member in value.items()}
     if isinstance(value, list):

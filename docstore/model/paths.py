@@ -1,8 +1,8 @@
-"""One canonical form of a path, or a refusal: the identity of documents must have no spellings.
+"""Canonical paths: a document has one spelling of its link, and all others are rejected.
 
-The raw path is split before it is decoded, and decoded once, so that an encoded slash can never
-become a separator. Refused are encoded slashes and backslashes, control characters, dot
-segments, empty segments, what is not UTF-8 in normal form C, and what is too long.
+The raw path is split before it is decoded, and decoded once, so that an encoded slash never becomes
+a separator. Encoded slashes and backslashes, control characters, dot segments, empty segments, text
+that is not UTF-8 in normal form C, and long paths are rejected.
 """
 
 import hashlib
@@ -16,27 +16,26 @@ from docstore.errors import BadRequest
 PATH_BYTES_MAX = 1024
 SEGMENTS_MAX = 32
 ID_BYTES_MAX = 512
-"""Bytes of an id that is made of texts, at most: as much is left for the path of any factory."""
+"""Most bytes of an id that is made of texts: half of PATH_BYTES_MAX is left for the factory."""
 RESERVED = ("core", "mgmt", "health", "metrics")
 _OWN = tuple(f"/{name}/" for name in RESERVED)
 KEY_IN_LINK = rf"(?s)\A(?!/(?:{'|'.join(RESERVED)})/).*:/([^/~]*)[^/]*\z"
-"""`partition_key` as a regular expression of Java: in the links that it matches, the key
-is its group."""
+"""`partition_key` as a regular expression of Java, whose group is the key."""
 SUFFIXES = frozenset(
     {
         "stats", "config", "subscriptions", "template", "available", "versions",
         "synchronization", "explain", "conflicts",
     }
 )  # fmt: skip
-"""Last segments that name a utility of a document, and so can be no document's id.
+"""Last segments that name a utility of a document or factory, and so can be no document's id.
 
-They come on top of what a path may have: each document and each factory has its utilities.
+They do not count for the limits of paths.
 """
 
 _PLAIN = re.compile(
     r"(?=.{2,256}\Z)(?:/[A-Za-z0-9_~@!$&'()*+,;=:-][A-Za-z0-9._~@!$&'()*+,;=:-]*){1,32}\Z"
 )
-"""Short paths with one spelling only: nearly all paths."""
+"""Short paths that have one spelling: nearly all paths."""
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff%~]")
@@ -45,7 +44,7 @@ _RAW_MAX = 3 * PATH_BYTES_MAX + 1 + max(map(len, SUFFIXES))
 
 
 def canonical(raw_path: str) -> str:
-    """Return the canonical link of a raw request path (without its query). Raises BadRequest."""
+    """Return the canonical link of a request's raw path without query. Raises BadRequest."""
     if _PLAIN.match(raw_path):
         return raw_path
     if len(raw_path) > _RAW_MAX:
@@ -54,7 +53,7 @@ def canonical(raw_path: str) -> str:
 
 
 def canonical_link(link: str) -> str:
-    """Return a link that came as text, in a body, if it is canonical. Raises BadRequest."""
+    """Return a link from a body, if it is canonical. Raises BadRequest."""
     if _PLAIN.match(link):
         return link
     if not link.startswith("/"):
@@ -71,12 +70,12 @@ def canonical_link(link: str) -> str:
 
 
 def encoded(link: str) -> str:
-    """Return the link as it stands in a URL: the reverse of `canonical`."""
+    """Return the link for a URL: the reverse of `canonical`."""
     return link if _PLAIN.match(link) else quote(link, safe="/~@!$&'()*+,;=:")
 
 
 def _decoded(part: str) -> str:
-    """Return one segment of a raw path, decoded once; an encoded slash is still refused."""
+    """Decode a segment of a raw path once. Raises BadRequest, also for an encoded slash."""
     if "%" not in part and part.isascii():
         if "#" in part:
             raise BadRequest("a path holds no fragment")
@@ -105,7 +104,7 @@ def _check_segment(text: str) -> None:
 
 
 def check_factory_path(path: str) -> None:
-    """Raise BadRequest unless users may put a factory at this canonical path."""
+    """Raise BadRequest unless users may declare a factory at this canonical path."""
     first, *rest = path[1:].split("/")
     if first in RESERVED:
         raise BadRequest(f"/{first} is reserved")
@@ -118,15 +117,15 @@ def check_factory_path(path: str) -> None:
 
 
 def has_keys(factory: str) -> bool:
-    """Say whether the documents of a factory lie where their keys say: its path ends in a colon."""
+    """Say whether the documents of a factory have partition keys: its path ends in a colon."""
     return factory.endswith(":") and not factory.startswith(_OWN)
 
 
 def partition_key(link: str) -> str:
-    """Return what says in which slot a document lies: its link, or the key that its id begins with.
+    """Return the text that determines the slot of a document: its link, or its partition key.
 
-    Documents of factories that have keys share a slot if they share what stands before the first
-    `~` of their ids. A key has no slash, and a link begins with one.
+    Where a factory has keys, the key is the part of the id before the first `~`. A key has no
+    slash, and a link begins with one.
     """
     if ":/" not in link:
         return link
@@ -135,11 +134,10 @@ def partition_key(link: str) -> str:
 
 
 def id_of(parts: Iterable[str | None]) -> str:
-    """Return the one segment that stands for these texts, in this order, and for no others.
+    """Return a segment that encodes these texts uniquely, separated by `~`.
 
-    What a segment cannot hold is percent-encoded, and so are `%` and the `~` between the parts.
-    No text at all (None), an empty one, and a digest after the beginning of a text that is too long
-    are marked by a percent sign without two hexadecimal digits, as no encoding has it.
+    `%`, `~` and characters that a segment cannot hold are percent-encoded. None, an empty text, and
+    the digest of a text that is too long are marked by a percent sign without hexadecimal digits.
     """
     name = "~".join(_escaped(part) for part in parts)
     if name in SUFFIXES or name in (".", ".."):
@@ -157,7 +155,7 @@ def _escaped(text: str | None) -> str:
     escaped = _ESCAPED.sub(lambda found: _percent(found[0]), text)
     if escaped.isascii() or unicodedata.normalize("NFC", escaped) == escaped:
         return escaped
-    # Normalizing would make it another text's: its letters are spelled out.
+    # Normalizing could make it equal to another text: encode all letters outside ASCII.
     return "".join(each if each.isascii() else _percent(each) for each in escaped)
 
 

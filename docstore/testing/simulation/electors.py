@@ -6,10 +6,10 @@
     arena.run(10)
     assert len(arena.leaders()) == 1
 
-The processes are called "a", "b", "c" and so on. Whatever is done to them, after every step it is
-checked that no two lead at that instant, that no generation has two leaders, and that who begins
-to lead has the greatest generation so far; else Violation is raised, with the seed. The same seed
-is the same run. Each clock has a rate of its own, up to 2 % off, and shows another time.
+The processes are called "a", "b", "c" and so on. After every step the arena checks that at most one
+process leads, that no generation has two leaders, and that a new leader has the greatest generation
+so far; else it raises Violation with the seed. The same seed repeats the run. Each clock has its
+own rate, up to 2 % off, and its own offset.
 """
 
 from collections import deque
@@ -40,21 +40,21 @@ FSYNC_S_MAX = 0.01
 
 
 class Violation(AssertionError):
-    """What must never be: two leaders at an instant or of a generation, or one from the past."""
+    """Two processes lead at once or in one generation, or a leader has an old generation."""
 
 
 class Process:
-    """One process: its clock, its disk, and while it is up its elector."""
+    """A process: its clock, its disk, and its elector while it runs."""
 
     def __init__(self, name: str, world: World) -> None:
         self.name = name
         self.stored = (0, "")
-        """What its disk holds: generation and vote."""
+        """Generation and vote on its disk."""
         self.recency = Recency(0, 0)
         self.elector: Elector | None = None
         self.life = 0
         self.inbox: deque[Event] = deque()
-        """What waits while the process stands still, or its disk is busy."""
+        """Events that wait while the process is paused, or its disk is busy."""
         self.is_writing = False
         self.paused_until = 0.0
         self._world = world
@@ -62,11 +62,11 @@ class Process:
         self._offset_s = world.rng.random() * 1e6
 
     def clock(self) -> float:
-        """Return what its clock shows, which goes on while it is paused."""
+        """Return the time of its clock, which also runs while the process is paused."""
         return self._offset_s + self._rate * self._world.now
 
     def is_still(self) -> bool:
-        """Say whether it does nothing at this instant of the world."""
+        """Say whether it is paused, or its disk is busy."""
         return self.is_writing or self._world.now < self.paused_until
 
     def leads(self) -> bool:
@@ -75,7 +75,7 @@ class Process:
 
 
 class Electors:
-    """The whole group in one thread and in virtual time."""
+    """A group of electors in one thread and in virtual time."""
 
     def __init__(
         self,
@@ -86,33 +86,36 @@ class Electors:
         times: Times | None = None,
         make: Callable[..., Elector] = Elector,
     ) -> None:
-        """Start `size` processes. loss: share of datagrams. make: another Elector, to try rules."""
+        """Start `size` processes.
+
+        loss: share of lost datagrams. make: another class of electors, to test other rules.
+        """
         self.world = World(seed)
         self.network = Network(self.world, self._deliver)
         self.network.weather.loss = loss
         self.times = times or Times()
         self.changes: list[tuple[float, str, int, str | None]] = []
-        """Each Changed: when, at whom, generation, leader."""
+        """Each Changed: (time, process, generation, leader)."""
         self._make = make
         self._leaders: dict[int, str] = {}
-        """Who was ever leader of a generation."""
+        """Leader of each generation so far."""
         self._latest = 0
         self.processes = {name: Process(name, self.world) for name in NAMES[:size]}
         for name in self.processes:
             self.restart(name)
 
-    # What a test may do
+    # For tests
 
     def run(self, seconds: float) -> None:
         """Let time pass. Raises Violation."""
         self.world.run(self.world.now + seconds)
 
     def leaders(self) -> list[str]:
-        """Return who leads at this instant: one name, or none."""
+        """Return the processes that lead at this instant: at most one."""
         return [name for name, each in self.processes.items() if each.leads()]
 
     def generation(self, name: str) -> int:
-        """Return the generation that this process knows, or that is on its disk if it is down."""
+        """Return the generation of a process, from its disk if it is down."""
         process = self.processes[name]
         return process.elector.generation if process.elector else process.stored[0]
 
@@ -125,13 +128,13 @@ class Electors:
         self.network.cuts -= self._links(names) if names else self.network.cuts
 
     def pause(self, name: str, seconds: float) -> None:
-        """Let a process stand still; what is sent to it waits, and its clock goes on."""
+        """Pause a process: its messages wait, and its clock runs on."""
         process = self.processes[name]
         process.paused_until = max(process.paused_until, self.world.now + seconds)
         self.world.after(process.paused_until - self.world.now, self._drain, process)
 
     def crash(self, name: str) -> None:
-        """End a process; only what it has kept is left, and what it was doing is lost."""
+        """Kill a process: only its disk is left."""
         process = self.processes[name]
         process.elector = None
         process.life += 1
@@ -139,7 +142,7 @@ class Electors:
         process.is_writing, process.paused_until = False, 0.0
 
     def restart(self, name: str) -> None:
-        """Start a process on what its disk holds."""
+        """Start a process from its disk."""
         self.crash(name)
         process = self.processes[name]
         process.elector = self._make(
@@ -155,17 +158,17 @@ class Electors:
         self._tick(process, process.life)
 
     def transfer(self, name: str, to: str = "") -> None:
-        """Let a leader give up for another, or for the most recent follower."""
+        """Have a leader transfer its lead to another process, or to the most recent follower."""
         self._feed(self.processes[name], Transfer(to))
 
     def hold(self, name: str, generation: int, number: int) -> None:
-        """Say how recent what a process holds is; who is behind is not elected."""
+        """Set how recent the data of a process are: one that lags is not elected."""
         process = self.processes[name]
         process.recency = Recency(generation, number)
         if process.elector:
             process.elector.recency = process.recency
 
-    # How it works
+    # Implementation
 
     def _links(self, names: tuple[str, ...]) -> set[tuple[str, str]]:
         others = [name for name in self.processes if name not in names]
@@ -178,11 +181,11 @@ class Electors:
             self.world.after(pause_s, self._tick, process, life)
 
     def _deliver(self, source: str, life: int, to: str, to_life: int, message: Message) -> None:
-        if self.processes[to].elector:  # Of whatever life: a datagram does not know.
+        if self.processes[to].elector:  # A datagram also reaches a restarted process.
             self._feed(self.processes[to], Received(source, message))
 
     def _feed(self, process: Process, event: Event) -> None:
-        if not process.is_still() or event != Tick():  # Timers that were missed fire no more.
+        if not process.is_still() or event != Tick():  # Missed timers do not fire later.
             process.inbox.append(event)
         self._drain(process)
 
@@ -217,7 +220,7 @@ class Electors:
                     assert_never(effect)
 
     def _check(self, process: Process) -> None:
-        """Look after each step: a belief begins with one, and ends by itself."""
+        """Check the rules after a step: a process begins to lead only in a step."""
         assert process.elector is not None
         generation, name = process.elector.generation, process.name
         if process.elector.role is Role.LEADER:

@@ -1,4 +1,4 @@
-"""Links that lose, delay, double and reorder: harsher than TCP, which the protocol must survive."""
+"""Links that lose, delay, duplicate and reorder messages: harsher than TCP."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from docstore.testing.simulation.world import World
 
 @dataclass(slots=True)
 class Weather:
-    """How bad the links are."""
+    """Faults of the links, as shares of messages."""
 
     loss: float = 0.02
     straggle: float = 0.02
@@ -18,7 +18,7 @@ class Weather:
 
 
 class Network:
-    """Directed links between nodes; a cut loses what is sent and what is on its way."""
+    """Directed links between nodes; a cut loses messages sent and under way."""
 
     def __init__(self, world: World, deliver: Callable[[str, int, str, int, Any], None]) -> None:
         self._world = world
@@ -26,7 +26,7 @@ class Network:
         self.weather = Weather()
         self.cuts: set[tuple[str, str]] = set()
         self.in_order = False
-        """Whether nothing is overtaken on a link, as on a connection."""
+        """Whether a link keeps the order of messages, as a connection does."""
         self._last: dict[tuple[str, str], float] = {}
 
     def send(
@@ -34,7 +34,7 @@ class Network:
     ) -> None:
         """Send a message from one life of a process to one life of another.
 
-        once: it is never doubled, as nothing is on a connection.
+        once: the message is never duplicated, as on a connection.
         """
         rng, weather = self._world.rng, self.weather
         if (source, to) in self.cuts or rng.random() < weather.loss:

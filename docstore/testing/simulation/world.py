@@ -1,4 +1,4 @@
-"""Virtual time: a heap of what happens when, and one seeded source of chance."""
+"""Virtual time: a heap of planned calls, and one seeded source of randomness."""
 
 import heapq
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class World:
-    """The clock and the order of things. Equal instants happen in the order they were planned."""
+    """The clock and its planned calls. Calls of one instant run in the order of their planning."""
 
     def __init__(self, seed: int) -> None:
         self.now = 0.0
@@ -23,7 +23,7 @@ class World:
         heapq.heappush(self._heap, (self.now + delay, self._planned, what, arguments))
 
     def run(self, until: float) -> None:
-        """Let everything happen that is planned up to `until`."""
+        """Run all calls that are planned up to `until`."""
         heap = self._heap
         while heap and heap[0][0] <= until:
             self.now, _, what, arguments = heapq.heappop(heap)
