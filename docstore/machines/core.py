@@ -31,7 +31,6 @@ class Outlet(Generic[F]):
         self.out.append(effect)
 
     def next_token(self) -> int:
-        """Return a number that is unique in this machine."""
         self._tokens += 1
         return self._tokens
 
@@ -88,7 +87,6 @@ class MachineCore(Outlet[F], Generic[F, M]):
         self.out.append(Ask(token, operation, self._ask_timeout_s))
 
     def told(self, token: int, answer: Answer) -> None:
-        """Run the continuation of an operation."""
         self._asks.pop(token)(answer)
 
 

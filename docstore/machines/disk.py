@@ -68,7 +68,6 @@ class MachineDisk(ABC, Generic[L, A, W, Q, R]):
         return bool(batch.writes or batch.appended or batch.saved or batch.accepted or batch.then)
 
     def flush(self) -> None:  # Seam.
-        """End the turn with one Persist for the batch."""
         batch = self.batch
         if batch.appended:
             batch.writes.append(self._append(batch.appended))

@@ -1,7 +1,4 @@
-"""The effects that more than one machine has. A driver performs them in their order.
-
-Send never waits: a full queue drops, and the machines' timers repair.
-"""
+"""Effects of more than one machine. A driver performs them in order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +14,7 @@ W = TypeVar("W")
 
 @dataclass(slots=True)
 class Send(Generic[M]):
-    """Give the message to the link to `to`, or drop it."""
+    """Send a message, or drop it if the queue of the link is full: timers repeat it."""
 
     to: str
     message: M
@@ -25,7 +22,7 @@ class Send(Generic[M]):
 
 @dataclass(slots=True)
 class Persist(Generic[W]):
-    """Join the writes to the batch that forms; answered by Persisted."""
+    """Store the writes with the current batch; answered by Persisted."""
 
     token: int
     writes: Sequence[W]
@@ -33,7 +30,7 @@ class Persist(Generic[W]):
 
 @dataclass(slots=True)
 class Read(Generic[Q]):
-    """Answer the query from what is committed; answered by QueriesAnswered."""
+    """Query the committed state of the disk; answered by QueriesAnswered."""
 
     token: int
     query: Q
@@ -49,7 +46,7 @@ class Give(Generic[R]):
 
 @dataclass(slots=True)
 class Ask:
-    """Carry out an operation on a document, as a client of this node; answered by Told."""
+    """Execute an operation on a document, as a client of this node; answered by Told."""
 
     token: int
     operation: Operation
@@ -68,6 +65,6 @@ class Survey:
 
 @dataclass(slots=True)
 class Alarm:
-    """Something that must never happen did; the replica concerned abstains. For the operator."""
+    """An invariant is violated, and the replica abstains; the operator must look into it."""
 
     what: str

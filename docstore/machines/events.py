@@ -14,10 +14,9 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Received(Generic[M]):
-    """A message arrived from another node, decoded and known to be well formed.
+    """A message arrived from another node, decoded and valid.
 
-    configuration: the id of the one that the sender counted by when it sent this. Documents alone
-    look at it.
+    configuration: id of the sender's configuration when it sent this; only documents use it.
     """
 
     sender: str
@@ -27,9 +26,9 @@ class Received(Generic[M]):
 
 @dataclass(slots=True)
 class LinkMade:
-    """The connection to a peer stands: what was lost with the one before may be sent again.
+    """A peer is connected: messages lost with the connection before may be sent again.
 
-    protocol: the greatest that both sides of the connection speak.
+    protocol: the greatest one that both sides speak.
     """
 
     peer: str
@@ -38,26 +37,26 @@ class LinkMade:
 
 @dataclass(slots=True)
 class LinkLost:
-    """The connection from or to a peer has broken: it is not heard any more."""
+    """The connection from or to a peer broke: this node does not hear it any more."""
 
     peer: str
 
 
 @dataclass(slots=True)
 class Tick:
-    """50 ms or so have passed; the wall clock shows `wall_us`."""
+    """About 50 ms have passed; the wall clock shows `wall_us`."""
 
     wall_us: int = 0
 
 
 @dataclass(slots=True)
 class TurnEnded:
-    """The driver has nothing more to feed for now: store and send what gathered."""
+    """The driver has no more events for now: the machine must flush its batch."""
 
 
 @dataclass(slots=True)
 class Persisted:
-    """The batch of Persist `token`, and every batch before it, would survive a power cut."""
+    """The batch of Persist `token`, and every batch before it, is durable."""
 
     token: int
 
@@ -71,14 +70,14 @@ class QueriesAnswered(Generic[R]):
 
 @dataclass(slots=True)
 class Room:
-    """The disk has room, or has none; without it, what is stored all the same may find none."""
+    """The disk has room, or is full; then writes may fail."""
 
     has_room: bool
 
 
 @dataclass(slots=True)
 class DrainAsked:
-    """Give everything away that another node can have, and take no more."""
+    """The node must give its slots to other nodes, and take none."""
 
 
 @dataclass(slots=True)
@@ -91,7 +90,7 @@ class Told:
 
 @dataclass(slots=True)
 class Surveyed:
-    """The rows that Survey `token` found: perhaps old, perhaps never decided."""
+    """The rows that Survey `token` found, which may be old or not decided."""
 
     token: int
     rows: Sequence[Row]
@@ -99,6 +98,6 @@ class Surveyed:
 
 @dataclass(slots=True)
 class Noticed:
-    """A row of a document of the machine's kinds is decided at this node's replica of its slot."""
+    """This node's replica has decided a row of the machine's kinds of documents."""
 
     row: Row

@@ -81,7 +81,6 @@ class Updates:
         self._core.ask(Operation(verb="GET", link=link), then)
 
     def tick(self) -> None:
-        """Retry updates whose outcome is unknown."""
         now = self._core.now
         due = [each for each in self._retrying if each.retry_at <= now]
         if due:

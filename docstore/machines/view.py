@@ -1,10 +1,10 @@
-"""The group as streams and sessions may know it; `docstore/documents/view.py` has the real one."""
+"""The group as streams and sessions see it; `docstore/documents/view.py` implements it."""
 
 from typing import Protocol
 
 
 class MachineView(Protocol):
-    """The group, as this node sees it. Nothing of it is ever counted."""
+    """The group as this node believes it to be; no decision may count it as a vote."""
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -12,7 +12,7 @@ class MachineView(Protocol):
 
     @property
     def leavers(self) -> frozenset[str]:
-        """Return the members that are on their way out."""
+        """Return the members that are leaving the group."""
 
     @property
     def zones(self) -> dict[str, str]:
@@ -20,21 +20,21 @@ class MachineView(Protocol):
 
     @property
     def terms_opened(self) -> int:
-        """Return a number that changes whenever this node has begun to own slots."""
+        """Return a number that changes whenever this node begins to own slots."""
 
     @property
     def lacks_quorum(self) -> bool:
-        """Say whether a majority of the members is not heard."""
+        """Say whether this node does not hear a majority of the members."""
 
     @property
     def is_draining(self) -> bool:
-        """Say whether this node gives everything away, and takes no more."""
+        """Say whether this node gives its slots away, and takes none."""
 
     def is_alive(self, node: str) -> bool:
         """Say whether a node is heard. False for strangers; True for this one."""
 
     def is_linked(self, node: str) -> bool:
-        """Say whether a connection to a node stands."""
+        """Say whether this node is connected to a node."""
 
     def may_own(self, node: str) -> bool:
         """Say whether a node is heard, and has not just yielded."""
@@ -52,7 +52,7 @@ class MachineView(Protocol):
         """Return the slot of a document."""
 
     def wall_now_us(self) -> int:
-        """Return the time to stamp with, in microseconds since 1970."""
+        """Return the time for stamps, in microseconds since 1970."""
 
     def past_us(self) -> int:
-        """Return an instant that is past for sure, in microseconds since 1970: to delete by."""
+        """Return a time that is past by the clocks of a majority (rule D6), in us since 1970."""

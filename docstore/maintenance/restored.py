@@ -30,13 +30,11 @@ class Restored(NamedTuple):
     stored_protocol: int
 
     def write(self, data: Path) -> None:
-        """Write it to a data directory durably. Raises OSError."""
         said = {"format": FORMAT, **self._asdict()}
         put(data / FILE, json.dumps(said, indent=2).encode() + b"\n")
 
 
 def unfinished_in(data: Path) -> Path:
-    """Return the database of a data directory during a restore."""
     return database_in(data).with_suffix(".unfinished")
 
 

@@ -26,7 +26,6 @@ class Address(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        """Return HOST:PORT, with an IPv6 host in brackets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -77,7 +76,6 @@ def without_user(url: str) -> str:
 
 
 def parse_address(text: str) -> Address:
-    """Parse HOST:PORT. Raises ValueError in one line."""
     without_user(text)
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):

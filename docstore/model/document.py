@@ -60,7 +60,6 @@ class Row(NamedTuple):
 
     @property
     def ballot(self) -> Ballot:
-        """Return the ballot under which this row was proposed."""
         return (self.epoch, self.owner)
 
 

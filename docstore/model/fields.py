@@ -16,11 +16,9 @@ class Fields:
         self._path = path
 
     def has(self, name: str) -> bool:
-        """Say whether a member is left."""
         return name in self._left
 
     def value(self, name: str, *, default: Any = None) -> Any:
-        """Take a member of any type."""
         return self._left.pop(name, default)
 
     def whole(self, name: str, least: int, most: int, *, default: int | None = None) -> int:
@@ -52,14 +50,12 @@ class Fields:
         return tuple(value)
 
     def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
-        """Take an array of pairs of texts."""
         value = self._left.pop(name, None)
         if not isinstance(value, list) or not all(_is_pair(each) for each in value):
             raise self._wrong(name, "an array of pairs of texts")
         return tuple((first, second) for first, second in value)
 
     def array(self, name: str) -> list[Any]:
-        """Take an array of any values."""
         value = self._left.pop(name, None)
         if not isinstance(value, list):
             raise self._wrong(name, "an array")
@@ -78,7 +74,6 @@ class Fields:
         return Fields(value, f"{self._path}{name}.")
 
     def end(self) -> None:
-        """Refuse the members that are left."""
         for name in sorted(self._left):
             raise Refusal(f"there is no member {self._path}{name}", status=400)
 

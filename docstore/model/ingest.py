@@ -33,7 +33,6 @@ class SourceRow:
 
 
 def record_of(line: int, raw: bytes) -> SourceRow:
-    """Parse a row from a JSON object."""
     try:
         return SourceRow(line, raw, json.parse_object(raw))
     except BadRequest as error:
@@ -54,7 +53,6 @@ def is_array(raw: bytes) -> bool:
 
 
 def of_array(raw: bytes) -> Iterator[SourceRow]:
-    """Yield the members of one JSON array."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -97,7 +95,6 @@ class _Place:
         return is_there
 
     def expect(self, sign: str, otherwise: str) -> None:
-        """Pass a sign. Raises ValueError."""
         if not self.takes(sign):
             raise ValueError(otherwise)
 

@@ -72,7 +72,6 @@ def parse(raw: bytes, depth_max: int = DEPTH_MAX) -> Any:
 
 
 def parse_object(raw: bytes) -> dict[str, Any]:
-    """Parse an object. Raises BadRequest, also for another kind of value."""
     value = parse(raw)
     if not isinstance(value, dict):
         raise BadRequest("a JSON object is expected")
@@ -169,7 +168,6 @@ def _has_no_long_integer(raw: bytes) -> bool:
 
 
 def _is_within_depth(text: bytes, depth_max: int) -> bool:
-    """Say whether valid JSON is nested no deeper than `depth_max`."""
     return text.count(b"{") + text.count(b"[") <= depth_max or depth(text) <= depth_max
 
 

@@ -44,7 +44,6 @@ class Limits:
 
 
 def limits_of(settings: Mapping[str, Any]) -> Limits:
-    """Parse the limits in the settings. Raises BadConfig."""
     chosen: dict[str, Any] = {}
     for each in fields(Limits):
         if each.name in settings:

@@ -58,14 +58,12 @@ def apply(state: Any, operations: Any) -> Any:
 
 
 def _spent(left: int, work: int) -> int:
-    """Return the work that is left. Raises TooLarge."""
     if work > left:
         raise TooLarge(f"the patch copies or moves more than {WORK_MAX} bytes of the document")
     return left - work
 
 
 def _apply_one(state: Any, operation: State, left: int) -> tuple[Any, int]:
-    """Return the state after one operation, and its work."""
     name, path = operation["op"], _pointer(operation, "path")
     if name in ("add", "replace", "test") and "value" not in operation:
         raise BadRequest(f"the operation {name} needs a value")
@@ -92,7 +90,6 @@ def _apply_one(state: Any, operation: State, left: int) -> tuple[Any, int]:
 
 
 def _pointer(operation: State, member: str) -> list[str]:
-    """Parse an RFC 6901 pointer."""
     text = operation.get(member)
     if not isinstance(text, str) or (text and not text.startswith("/")) or _BAD_ESCAPE.search(text):
         raise BadRequest(f"{member} must be a JSON pointer")

@@ -17,12 +17,10 @@ _PLACE = 10
 
 
 def is_named(row: Row) -> bool:
-    """Say whether a version has a principal."""
     return row.operation[:1] == _NAMED
 
 
 def principal_link(row: Row) -> str:
-    """Return the link of the principal of a version that has one."""
     name: str = msgpack.unpackb(row.operation)[_PLACE]
     return user_link(name)
 

@@ -140,7 +140,7 @@ class WithAuthor:
         """
 
     def check(self, state: State) -> None:
-        """As `Service` says."""
+        """Accept every state."""
 
     @abstractmethod
     def patch(self, state: State, change: State) -> State | None:

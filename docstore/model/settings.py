@@ -58,7 +58,6 @@ def text(
 
 
 def integer(value: object, key: str, least: int, most: int) -> int:
-    """Parse a whole number within bounds. Raises BadConfig."""
     text = str(value)
     is_number = text.isascii() and text.isdecimal() and not isinstance(value, bool)
     if not is_number or len(text) > DIGITS_MAX or not least <= int(text) <= most:
@@ -69,7 +68,6 @@ def integer(value: object, key: str, least: int, most: int) -> int:
 def seconds(
     settings: Mapping[str, Any], key: str, default: float, least: float = 0.01, most: float = 3600
 ) -> float:
-    """Parse seconds within bounds. Raises BadConfig."""
     value = settings.get(key, default)
     is_strange = isinstance(value, bool) or (isinstance(value, str) and not set(value) <= _DIGITS)
     try:
@@ -82,7 +80,6 @@ def seconds(
 
 
 def flag(value: object, key: str) -> bool:
-    """Parse a boolean in one of its spellings. Raises BadConfig."""
     if isinstance(value, bool):
         return value
     if str(value).lower() in ("1", "true", "yes"):
@@ -93,7 +90,6 @@ def flag(value: object, key: str) -> bool:
 
 
 def choice(value: object, key: str, choices: Sequence[str]) -> str:
-    """Parse one of some words. Raises BadConfig."""
     if value not in choices:
         raise BadConfig(f"{key}: {quoted(value)} is not one of {', '.join(choices)}")
     return str(value)

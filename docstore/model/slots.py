@@ -32,7 +32,6 @@ def to_bitmap(slots: Iterable[int], count: int) -> bytes:
 
 
 def from_bitmap(bitmap: bytes) -> Iterator[int]:
-    """Yield the slots of a bitmap, ascending."""
     for place, byte in enumerate(bitmap):
         for bit in _BITS[byte]:
             yield 8 * place + bit

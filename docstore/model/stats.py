@@ -75,7 +75,6 @@ class Measure:
             self.minutes[began].note(took_us)
 
     def entries(self, verb: str) -> Entries:
-        """Return entries whose names begin with the method."""
         took = f"{verb}operationDurationMicros"
         duration = {
             **_entry(took, self.latest_us, self.total_us, self.count, self.updated_us),

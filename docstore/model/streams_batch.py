@@ -46,7 +46,6 @@ class BatchHeader(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Return the offset after the last record."""
         return self.base + self.records
 
 
@@ -73,7 +72,6 @@ def head_of(raw: bytes) -> bytes:
 
 
 def header_from(head: bytes) -> BatchHeader:
-    """Parse the head of a batch. Raises ValueError."""
     try:
         fields = _FIXED.unpack_from(head)
         producer = head[_FIXED.size :].decode()
@@ -86,7 +84,6 @@ def header_from(head: bytes) -> BatchHeader:
 
 
 def header_of(raw: bytes) -> BatchHeader:
-    """Return the header of a batch. Raises ValueError."""
     if len(raw) < _FIXED.size:
         raise ValueError("not a batch: too short")
     header = header_from(head_of(raw))
@@ -96,7 +93,6 @@ def header_of(raw: bytes) -> BatchHeader:
 
 
 def is_of(head: bytes, place: bytes) -> bool:
-    """Say whether a batch, or its head, is of this partition."""
     return head[_PLACE_AT:_PRODUCER_AT] == place
 
 

@@ -148,7 +148,6 @@ class Totals:
             self.put(key, found)
 
     def put(self, key: tuple[Any, ...], found: list[Any]) -> None:
-        """Merge the results of one group."""
         before = self.groups.get(key)
         if before is not None:
             found = [
@@ -198,7 +197,6 @@ def _plain(value: Value, found: Any) -> Any:
 
 
 def _list(tokens: Tokens, term: Callable[[Tokens], T]) -> Iterator[T]:
-    """Yield the terms between commas."""
     while tokens.peek().kind != "end":
         yield term(tokens)
         if not tokens.sign(","):

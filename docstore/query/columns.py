@@ -48,7 +48,6 @@ class Column:
         return found
 
     def typed(self, literal: Literal) -> tuple[str, tuple[Any, ...]]:
-        """Return the SQL of the value."""
         return self.sql, ()
 
     def is_null(self, *, negated: bool) -> Condition:

@@ -21,13 +21,11 @@ _PLAIN_BYTES_MAX = 4 << 20
 
 
 def pack_cursor(group: str, query: Mapping[str, Any]) -> str:
-    """Return the cursor of a query, whose members are JSON."""
     packed = zlib.compress(orjson.dumps(query), 9)
     return base64.urlsafe_b64encode(_code(group, packed) + packed).decode().rstrip("=")
 
 
 def unpack_cursor(group: str, cursor: str) -> dict[str, Any]:
-    """Return the query. Raises BadRequest."""
     query: Any = None
     with suppress(ValueError, zlib.error):  # Errors of base64 and JSON are ValueErrors.
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)

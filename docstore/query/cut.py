@@ -64,7 +64,6 @@ class Cut:
         return len(self.positions) == self.slots
 
     def by_slot(self) -> dict[int, Position]:
-        """Return slot -> (epoch, n)."""
         return dict(enumerate(self.positions, self.first))
 
     def only(self, slot: int) -> "Cut":
@@ -95,7 +94,6 @@ class Cut:
 
 
 def is_token(text: str) -> bool:
-    """Say whether a text is a token, and not a time or a name."""
     return text.startswith(BEGINS)
 
 
@@ -140,7 +138,6 @@ def _part(cluster: str, positions: tuple[Position, ...], first: int, slots: int)
 
 
 def cut_of(cluster: str, slots: int, positions: Mapping[int, Position]) -> Cut:
-    """Return the cut of a group from the positions of all its slots."""
     return Cut(cluster, tuple(positions[slot] for slot in range(slots)))
 
 

@@ -70,7 +70,6 @@ def member_at(steps: Sequence[str | int]) -> MemberPath:
 
 
 def odd_names(steps: Sequence[str | int]) -> int:
-    """Return the number of odd names."""
     return sum(isinstance(step, str) and not _PLAIN.match(step) for step in steps)
 
 
@@ -80,7 +79,6 @@ def _among(inside: str, parameters: tuple[str, ...]) -> MemberPath:
 
 
 def _json_types(literal: Literal) -> str:
-    """Return SQLite's names of the JSON types of a literal."""
     if isinstance(literal, bool):
         return "'true', 'false'"
     return "'text'" if isinstance(literal, str) else "'integer', 'real'"

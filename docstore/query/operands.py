@@ -43,7 +43,6 @@ def operand_of(tokens: Tokens, separators: str = ".") -> Operand:
 
 
 def _steps(tokens: Tokens, separators: str) -> list[str | int]:
-    """Take the names and positions after a name."""
     steps: list[str | int] = []
     while True:
         if tokens.peek().text in tuple(separators) and tokens.behind(2).text != "(":

@@ -65,7 +65,6 @@ class Order:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Return the parameters of `columns`."""
         pairs = [(*key.rank_parameters, *key.value_parameters) for key in self.keys]
         return tuple(each for pair in pairs for each in pair)
 

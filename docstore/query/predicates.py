@@ -48,7 +48,6 @@ def among(operand: Operand, literals: Sequence[Literal]) -> Condition:
 
 
 def begins(operand: Operand, prefix: str) -> Condition:
-    """Return the condition that a text has a prefix. Raises Unfit."""
     sql, parameters = _text(operand)
     is_link = operand.is_link
     return Condition(
@@ -59,7 +58,6 @@ def begins(operand: Operand, prefix: str) -> Condition:
 
 
 def ends(operand: Operand, suffix: str) -> Condition:
-    """Return the condition that a text has a suffix. Raises Unfit."""
     sql, parameters = _text(operand)
     if not suffix:  # For SQLite the last 0 characters are the whole text.
         return Condition(f"(length({sql}) >= ?)", (*parameters, 0))
@@ -67,7 +65,6 @@ def ends(operand: Operand, suffix: str) -> Condition:
 
 
 def holds(operand: Operand, part: str) -> Condition:
-    """Return the condition that a text contains another one. Raises Unfit."""
     sql, parameters = _text(operand)
     return Condition(f"(instr({sql}, ?) > 0)", (*parameters, part))
 
@@ -95,14 +92,12 @@ def _text(operand: Operand) -> tuple[str, tuple[object, ...]]:
 
 
 def every(parts: Sequence[Condition]) -> Condition:
-    """Join conditions by AND."""
     sets = [each.links for each in parts if each.links is not None]
     links = frozenset.intersection(*sets) if sets else None
     return _joined("AND", parts, links, max((each.prefix for each in parts), key=len))
 
 
 def either(parts: Sequence[Condition]) -> Condition:
-    """Join conditions by OR."""
     links = reduce(_united, [each.links for each in parts])
     return _joined("OR", parts, links, reduce(_common, [each.prefix for each in parts]))
 

@@ -78,7 +78,6 @@ MEMBERS = frozenset(
 
 
 def scan_of(asked: Mapping[str, Any]) -> Scan:
-    """Parse a request. Raises BadRequest."""
     unknown = sorted(set(asked) - MEMBERS)
     if unknown:
         raise BadRequest(f"a scan has no member {unknown[0][:40]!r}")

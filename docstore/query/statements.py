@@ -99,7 +99,6 @@ def page(
 
 
 def grouped(grouping: Grouping, scan: Scan, after: Cursor, rows: int) -> Statement:
-    """Return the statement for the partial results of a page's documents."""
     values = grouping.values
     chosen = ", ".join(f"{each.sql} AS v{number}" for number, each in enumerate(values)) or "1"
     parameters = tuple(path for each in values for path in each.parameters)
@@ -136,7 +135,6 @@ def stretch(scan: Scan, after: Place | None) -> tuple[str, str]:
 def _select(
     chosen: Statement, scan: Scan, after: Cursor, rows: int, last: int = SLOT_MAX
 ) -> Statement:
-    """Return the statement with the chosen columns of each row of a page."""
     every = _matching(chosen, scan, after, bounds(scan), last)
     order = "k.slot, h.n" if scan.is_log else "k.slot, h.link, h.version"
     if scan.latest and not scan.is_log:
@@ -190,12 +188,12 @@ def swept(columns: Sequence[str]) -> list[str]:
 
 
 def positions(scan: Scan) -> tuple[str, str, str]:
-    """Return the columns that make a cursor of a row."""
+    """Return the columns of a cursor."""
     return ("slot", "documentSelfLink", "seq" if scan.is_log else "documentVersion")
 
 
 def cursor_at(scan: Scan, columns: Sequence[str]) -> list[int]:
-    """Return where in a page's columns its cursor stands."""
+    """Return the indices of the cursor's columns in a page."""
     every = list(dict.fromkeys([*columns, *positions(scan)]))
     return [every.index(name) for name in positions(scan)]
 
@@ -263,7 +261,6 @@ def _before(link: str) -> str:
 
 
 def _behind(prefix: str) -> str:
-    """Return the first text after all that begin with `prefix`."""
     for at in range(len(prefix) - 1, -1, -1):
         if prefix[at] < "\U0010ffff":
             following = ord(prefix[at]) + 1

@@ -69,7 +69,6 @@ class Tokens:
         return self._text[at : self.peek().at].strip()
 
     def is_called(self) -> bool:
-        """Say whether the token after the next one is an opening bracket."""
         return self.behind(1).text == "("
 
     def behind(self, places: int) -> Token:
@@ -116,7 +115,6 @@ class Tokens:
         return token.text.strip("`")
 
     def literals(self) -> list[Literal]:
-        """Take literals in brackets."""
         self.expect("(")
         found = [self.literal()]
         while self.sign(","):

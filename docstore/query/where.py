@@ -28,7 +28,6 @@ _COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", ">": ">",
 
 
 def parse(text: str) -> Condition:
-    """Parse a condition. Raises BadRequest with the position."""
     tokens = Tokens(text, "where")
     condition = _WhereParser(tokens).either(0)
     tokens.expect_end("and, or,")

@@ -11,7 +11,7 @@ of what was delivered.
     signing.py    signatures by which a receiver recognises our calls
     sealing.py    how a secret is kept in a document that many may read
 
-`maintenance/webhooks/` performs the effects: reads the changes, resolves names, calls receivers.
+`maintenance/webhooks/` performs the effects: it reads changes, resolves names, calls receivers.
 
-Why it is as it is: docs/decisions/0063-subscriptions-are-delivered-by-their-owner.md.
+Decision: docs/decisions/0063-subscriptions-are-delivered-by-their-owner.md.
 """

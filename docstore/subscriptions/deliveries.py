@@ -22,7 +22,7 @@ class DeliveryEvent:
 
 @dataclass(slots=True)
 class DeliveryEffect:
-    """A subscription (its link) wants this done; answered by DeliveryEvent, Leave by none."""
+    """An effect of a subscription (its link); answered by DeliveryEvent, Leave by none."""
 
     to: str
     message: Effect
@@ -34,7 +34,6 @@ class Deliveries:
     wants_turn = False
 
     def __init__(self, retry_s: float, rng: Random) -> None:
-        """retry_s, rng: see Delivery."""
         self.active: dict[str, Delivery] = {}
         self._retry_s = retry_s
         self._rng = rng

@@ -7,7 +7,7 @@ from docstore.services.subscriptions import Mark, SubscriptionState
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """This node owns the subscription's document, which says this."""
+    """This node began to own the document of a subscription, in this state."""
 
     subscription: SubscriptionState
 
@@ -50,7 +50,7 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """The receiver was called. status: its answer, 0 for none; why there is none."""
+    """The receiver was called. status: of its answer, 0 for none. why: the reason for 0."""
 
     status: int
     why: str = ""
@@ -68,7 +68,7 @@ class Unsaved:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The document is as it was: nothing can be written for now."""
+    """The document is unchanged: it cannot be written for now."""
 
 
 @dataclass(frozen=True, slots=True)

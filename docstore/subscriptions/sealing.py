@@ -1,10 +1,9 @@
-"""How a secret is kept in a document: sealed by a key that nodes have and documents have not.
+"""Encryption of secrets in documents, with keys that nodes have and documents do not.
 
-A subscription's document is visible to every client that may read all: in feeds, scans, copies of
-the disk. Its secret must be readable by each node that may deliver, and by no client. So the
-operator gives all nodes the same file of keys. The first one seals and all of them open, so that a
-key can be changed: add the new one behind the first on all nodes, then put it first, then drop the
-old one once no subscription is left that it has sealed.
+A subscription's document is visible in feeds, scans and copies of the disk. Its secret must be
+readable by each node that may deliver, and by no client. So the operator gives all nodes the same
+file of keys. The first key encrypts and all of them decrypt. To rotate it, add the new key as the
+second on all nodes, then make it the first, then delete the old one once no secret uses it.
 
 Source: Fernet (AES-128-CBC and HMAC-SHA256), and its rotation, of the `cryptography` package.
 """
@@ -18,7 +17,7 @@ from docstore.errors import BadConfig, DocstoreError
 
 
 class SealedByAnother(DocstoreError):
-    """None of this node's keys has sealed this secret, or it is another subscription's."""
+    """None of this node's keys opens this secret, or it belongs to another subscription."""
 
 
 class SecretSeal:
@@ -28,11 +27,10 @@ class SecretSeal:
         self._keys = keys
 
     def seal(self, link: str, secret: str) -> str:
-        """Return a secret of a subscription as it may be shown."""
         return self._keys.encrypt(f"{link} {secret}".encode()).decode()
 
     def open(self, link: str, sealed: str) -> str:
-        """Return the secret of a subscription. Raises SealedByAnother."""
+        """Decrypt the secret of a subscription. Raises SealedByAnother."""
         try:
             named, _, secret = self._keys.decrypt(sealed).decode().partition(" ")
         except (InvalidToken, ValueError):
@@ -43,7 +41,7 @@ class SecretSeal:
 
 
 def seal_in(path: str) -> SecretSeal:
-    """Return the keys in a file: base64, one a line. Raises BadConfig."""
+    """Read the keys in a file: base64, one a line. Raises BadConfig."""
     try:
         lines = Path(path).read_text("ascii").split()
         if not lines:

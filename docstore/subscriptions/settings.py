@@ -51,7 +51,6 @@ class CallbackSettings:
 
 
 def callback_settings(settings: Mapping[str, Any]) -> CallbackSettings:
-    """Return what the settings say. Raises BadConfig in one line."""
     found = CallbackSettings(
         tuple(map(_pattern, listed(settings.get("callback_hosts", "")))),
         tuple(map(_network, listed(settings.get("callback_networks", "")))),
@@ -59,7 +58,7 @@ def callback_settings(settings: Mapping[str, Any]) -> CallbackSettings:
         seconds(settings, "callback_retry_s", RETRY_S),
     )
     if found.hosts and not found.key_file:
-        raise BadConfig("callback_hosts: goes with callback_key_file, which is not said")
+        raise BadConfig("callback_hosts: needs callback_key_file as well")
     return found
 
 

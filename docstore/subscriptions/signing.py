@@ -1,10 +1,10 @@
-"""How a receiver knows that it is a node that calls, and when: headers of each call. Pure.
+"""Signatures of calls, by which a receiver recognises a node and the time. Pure.
 
-    webhook-id: msg_...                  the same however often the same lines are sent
+    webhook-id: msg_...                  the same for each attempt to send the same lines
     webhook-timestamp: 1795677681        of this attempt, in seconds since 1970
     webhook-signature: v1,<base64>       HMAC-SHA256 of "<id>.<timestamp>.<body>"
 
-The key is what stands behind `whsec_` in the secret, from base64.
+The key is the base64 after `whsec_` in the secret.
 
 Source: the Standard Webhooks specification.
 """
@@ -23,12 +23,10 @@ MADE_BYTES = 32
 
 
 def secret_of(key: bytes) -> str:
-    """Return the secret that a key is."""
     return PREFIX + base64.b64encode(key).decode()
 
 
 def key_of(secret: str) -> bytes:
-    """Return the key of a secret. Raises BadRequest."""
     least, most = KEY_BYTES
     try:
         if not secret.startswith(PREFIX):
@@ -37,9 +35,7 @@ def key_of(secret: str) -> bytes:
         if not least <= len(key) <= most:
             raise ValueError
     except (ValueError, binascii.Error):
-        raise BadRequest(
-            f"secret: {PREFIX} and {least} to {most} bytes in base64 behind it"
-        ) from None
+        raise BadRequest(f"secret must be {PREFIX} and {least} to {most} bytes in base64") from None
     return key
 
 

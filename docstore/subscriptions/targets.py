@@ -20,7 +20,7 @@ from docstore.subscriptions.settings import CallbackSettings
 
 URL_CHARACTERS_MAX = 2048
 _WRITTEN = re.compile(r"https?://[^\s\\@#/?]+(?:[/?][^\s\\#]*)?\Z", re.ASCII | re.IGNORECASE)
-"""No user, no fragment, and nothing that two readers of a URL may read differently."""
+"""A URL without user and fragment, and without characters that parsers read differently."""
 _NAT64 = IPv6Network("64:ff9b::/96")
 _UNICAST = tuple(map(ip_network, ("0.0.0.0/0", "2000::/3")))
 _SPECIAL = tuple(
@@ -32,14 +32,14 @@ _SPECIAL = tuple(
         " 168.63.129.16/32".split(),
     )
 )
-"""Addresses that are not public, written out since Python's own list is another one in each of its
-versions. The last is public by its number, and yet a machine's own: Azure's metadata."""
+"""Addresses that are not public; Python's own list differs between its versions. The last one looks
+public, but is Azure's metadata service."""
 
 Ip = IPv4Address | IPv6Address
 
 
 class CallbackRefused(BadRequest):
-    """This URL is not called: it is not allowed, or does not answer as it should."""
+    """The URL of a receiver is not allowed, or failed its challenge."""
 
     code = "callback-refused"
 
@@ -72,7 +72,7 @@ def _parsed(text: str) -> URL:
         raise CallbackRefused("callback: a URL such as https://host/path, without user and #")
     try:
         url = URL(text)
-        host = url.host  # Which is decoded only now: UnicodeError.
+        host = url.host  # Decoded here: UnicodeError.
     except ValueError:
         raise CallbackRefused("callback: this is no URL") from None
     if not host or url.port == 0 or url.user or url.password:
@@ -81,7 +81,7 @@ def _parsed(text: str) -> URL:
 
 
 def _meant(ip: Ip) -> Ip:
-    """Return the IPv4 address that an IPv6 one leads to, if it does."""
+    """Return the IPv4 address that an IPv6 one maps to, or the address."""
     if isinstance(ip, IPv4Address):
         return ip
     if ip in _NAT64:

@@ -48,7 +48,6 @@ def manifests_in(directory: Path) -> list[Manifest]:
 
 
 def manifest_in(file: Path) -> Manifest:
-    """Return a manifest, or a plan. Raises BadBackup, OSError."""
     try:
         return unpack_manifest(file.read_bytes(), str(file))
     except FileNotFoundError:
@@ -56,12 +55,10 @@ def manifest_in(file: Path) -> Manifest:
 
 
 def place_of(directory: Path, number: int) -> Path:
-    """Return the directory of a finished backup."""
     return directory / f"{number:06}"
 
 
 def unfinished(directory: Path, number: int) -> Path:
-    """Return the directory of an unfinished backup."""
     return directory / f"{number:06}{UNFINISHED}"
 
 
@@ -133,7 +130,6 @@ class PartWriter:
         return self
 
     def add(self, block: bytes) -> None:
-        """Write a block. Raises OSError."""
         framed = len(block).to_bytes(LENGTH, "big") + block
         self._opened.write(framed)
         self._sum.update(framed)
@@ -170,7 +166,6 @@ class PartReader:
         self.length = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the blocks. Raises BadBackup, OSError."""
         try:
             opened = self._file.open("rb")
         except FileNotFoundError:

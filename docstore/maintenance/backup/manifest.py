@@ -56,12 +56,10 @@ class Manifest:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows in its files."""
         return sum(part.rows for part in self.parts)
 
     @property
     def length(self) -> int:
-        """Return the bytes of its files."""
         return sum(part.length for part in self.parts)
 
     def with_parts(self, parts: Sequence[BackupFile]) -> "Manifest":

@@ -165,7 +165,6 @@ def _insist_on_empty(data: Path) -> None:
 
 
 def _written(file: Path, directory: Path, chain: Sequence[Manifest], tell: Tell) -> int:
-    """Fill the file; return the number of its rows."""
     ballot = (max(each.epoch for each in chain) + JUMP, RESTORE)
     group, rows = _Group(), 0
     os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

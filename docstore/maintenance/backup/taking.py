@@ -114,7 +114,6 @@ async def _planned(
 
 
 async def _cut(client: Client, as_of: str) -> dict[str, Any]:
-    """Return the page of a cut, with the position of each slot."""
     path = f"/core/spark/plan?asOf={quote(as_of, safe='')}"
     patience = {"Docstore-Timeout-Ms": f"{CUT_TIMEOUT_S * 1000:.0f}"}
     _, _, content = await client.request("GET", path, headers=patience, wait_s=CUT_TIMEOUT_S)
@@ -184,7 +183,6 @@ class _Taking:
         self._parts: list[BackupFile] = []
 
     async def run(self) -> list[BackupFile]:
-        """Write all files; return them."""
         await self._look_around()
         size = -(-self._plan.slots // PARTS)
         firsts = iter(range(0, self._plan.slots, size))
@@ -287,7 +285,6 @@ class _Taking:
                 return rows
 
     async def _page(self, url: str, body: bytes) -> dict[str, Any]:
-        """Return a page from a node. Raises ClientError."""
         try:
             _, _, content = await self._client.once(
                 url, "POST", ROWS, body, JSON, timeout_s=PAGE_TIMEOUT_S

@@ -53,7 +53,6 @@ class PinsReader:
         await asyncio.sleep(INTERVAL_S)
 
     async def look(self) -> None:
-        """Read the requirements once. Raises Unavailable."""
         asked_at = clock()
         needs = Pins(asked_at, await self._cuts(), await self._versions())
         self._driver.feed(PinsRead(needs))

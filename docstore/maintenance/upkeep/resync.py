@@ -177,7 +177,6 @@ class Resync:
         return self._page(run)
 
     async def wait(self, run_id: str, timeout_s: float) -> None:
-        """Wait for the end of a run, or for the timeout."""
         task = self._tasks.get(run_id)
         if task is not None:
             await asyncio.wait([task], timeout=timeout_s)

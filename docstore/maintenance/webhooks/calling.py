@@ -64,7 +64,6 @@ class LookUps(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Return the addresses of a name. Raises OSError."""
         ask = partial(
             socket.getaddrinfo, host, port, family=family, type=socket.SOCK_STREAM,
             flags=socket.AI_ADDRCONFIG,
@@ -79,7 +78,6 @@ class LookUps(AbstractResolver):
         ]  # fmt: skip
 
     async def close(self) -> None:
-        """Cancel the look-ups that have not begun."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -172,7 +170,6 @@ class Caller:
         return session
 
     def _socket(self, found: tuple[Any, ...]) -> socket.socket:
-        """Create the socket of a connection. Raises NotAllowedError."""
         family, kind, protocol, _, address = found
         if not self._targets.allow(address[0]):
             raise NotAllowedError("its address is not allowed: see callback_networks")

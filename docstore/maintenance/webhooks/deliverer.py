@@ -122,7 +122,6 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         self._listening.start()
 
     def noticed(self, row: Row) -> None:
-        """Handle a decided row of a subscription."""
         about = None if row.deleted else read_subscription(row.state)
         is_active = about is not None and about.phase is SubscriptionPhase.ACTIVE
         run = self._running.get(row.link)
@@ -224,7 +223,6 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
             self._fresh.add(run.link)
 
     def _release(self, run: "_Run") -> None:
-        """Return the permit of a subscription."""
         if run.has_turn:
             run.has_turn = False
             self._turns.release()
@@ -406,7 +404,6 @@ class _Run:
 
 
 def _up_from(link: str) -> Iterator[str]:
-    """Yield a path and its parents."""
     while link:
         yield link
         link = link.rpartition("/")[0]
