@@ -30,10 +30,8 @@ LIMITS = {
     "docs/gossip.md": 8,
     "docs/metrics.md": 16,
     "docstore/client": 10,
-    "docstore/model": 9,
     "docstore/query": 25,
     "docstore/storage": 80,
-    "docstore/testing": 6,
     "gossip": 115,
 }
 """Folder, or page -> how many patterns it may have. Lower a limit when a text became clearer."""
