@@ -36,7 +36,7 @@ class Outlet(Generic[F]):
 
 
 class MachineCore(Outlet[F], Generic[F, M]):
-    """State that all parts of such a machine share."""
+    """State that all parts of a machine share, and its operations on documents."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ class Declaring:
         self._submit = submit
         self._asked: dict[str, asyncio.Task[None]] = {}
         self._refreshing: asyncio.Task[None] | None = None
-        # Path -> the `since` as of which it is known, see ServiceFor; built-in ones never change.
+        # Path -> `since` (see ServiceFor) of its last read; built-in factories never change.
         self._known = dict.fromkeys((each.options.path for each in registry.built_in), inf)
 
     def start(self, view: ReplicaView) -> None:

@@ -39,7 +39,6 @@ def unfinished_in(data: Path) -> Path:
 
 
 def forget(data: Path) -> None:
-    """Delete the record of an unfinished restore."""
     for name in (FILE, f"{FILE}.new"):
         (data / name).unlink(missing_ok=True)
 

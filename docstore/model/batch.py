@@ -38,7 +38,6 @@ def batch_of(
 
 
 def updates_of(batch: Operation) -> list[Operation]:
-    """Return the updates of a batch, in their order, each under its fence."""
     updates = [operation_from_wire(packed) for packed in msgpack.unpackb(batch.body)]
     if not batch.fence:
         return updates

@@ -42,7 +42,6 @@ class Fields:
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Take an array of different texts that are not empty."""
         value = self._left.pop(name, None)
         is_array = isinstance(value, list) and all(each and isinstance(each, str) for each in value)
         if not is_array or len(set(value)) < len(value):
@@ -67,7 +66,6 @@ class Fields:
         return rest
 
     def inner(self, name: str) -> "Fields":
-        """Take an inner object; it is empty if it is missing."""
         value = self._left.pop(name, {})
         if not isinstance(value, dict):
             raise self._wrong(name, "an object")
@@ -78,7 +76,7 @@ class Fields:
             raise Refusal(f"there is no member {self._path}{name}", status=400)
 
     def _wrong(self, name: str, wanted: str) -> Refusal:
-        return Refusal(f"{self._path}{name} is {wanted}", status=400)
+        return Refusal(f"{self._path}{name} must be {wanted}", status=400)
 
 
 def _is_pair(value: object) -> bool:

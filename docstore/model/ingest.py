@@ -40,7 +40,6 @@ def record_of(line: int, raw: bytes) -> SourceRow:
 
 
 def of_lines(lines: Iterable[bytes]) -> Iterator[SourceRow]:
-    """Yield a row for each line of JSON that is not empty."""
     for number, raw in enumerate(lines, 1):
         text = (raw.removeprefix(BOM) if number == 1 else raw).strip()
         if text:
@@ -110,7 +109,6 @@ class _Place:
         return record_of(line, self._text[start:end].encode("utf-8", "surrogatepass"))
 
     def _pass(self, to: int) -> None:
-        """Move to `to`, and past the white space there."""
         found = _BETWEEN.match(self._text, to)
         end = to if found is None else found.end()
         self.line += self._text.count("\n", self.at, end)

@@ -88,7 +88,7 @@ def check(value: Any, room: int = DEPTH_MAX) -> None:
     """Raise BadRequest for a value of Python or msgpack that strict JSON cannot hold."""
     if isinstance(value, dict):
         if not room or not all(isinstance(key, str) for key in value):
-            raise BadRequest("keys are strings, and nesting has an end")
+            raise BadRequest(f"keys must be strings, nested at most {DEPTH_MAX} deep")
         for key, member in value.items():
             _check_text(key)
             check(member, room - 1)
@@ -144,7 +144,6 @@ def depth(text: bytes) -> int:
 
 
 def _compact_form(value: Any) -> tuple[bytes, bool]:
-    """Return the compact form, and whether it has integers beyond 53 bits."""
     try:
         return orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER), False
     except orjson.JSONEncodeError:
@@ -172,7 +171,6 @@ def _is_within_depth(text: bytes, depth_max: int) -> bool:
 
 
 def _has_whole_float(compact: bytes) -> bool:
-    """Say whether an array or object may hold a whole float."""
     # Each check is much faster than the next one, and nearly always enough.
     if _POINT not in compact and _PLUS not in compact:
         return False
@@ -270,7 +268,6 @@ _DECODER = standard.JSONDecoder(
 
 
 def _whole(value: Any) -> Any:
-    """Replace whole floats by integers: 1.0 by 1."""
     if isinstance(value, dict):
         return {key: _whole(member) for key, member in value.items()}
     if isinstance(value, list):

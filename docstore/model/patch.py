@@ -22,7 +22,6 @@ _BAD_ESCAPE = re.compile(r"~(?![01])")
 
 
 def merge(state: Any, patch: Any) -> Any:
-    """Apply an RFC 7396 patch: null removes, objects merge, other values replace."""
     if not isinstance(patch, dict):
         return patch
     result = dict(state) if isinstance(state, dict) else {}

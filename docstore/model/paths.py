@@ -70,7 +70,6 @@ def canonical_link(link: str) -> str:
 
 
 def encoded(link: str) -> str:
-    """Return the link for a URL: the reverse of `canonical`."""
     return link if _PLAIN.match(link) else quote(link, safe="/~@!$&'()*+,;=:")
 
 

@@ -24,7 +24,6 @@ def slot_of(link: str, slots: int) -> int:
 
 
 def to_bitmap(slots: Iterable[int], count: int) -> bytes:
-    """Return a bitmap of `count` bits with these slots set."""
     bits = 0
     for slot in slots:
         bits |= 1 << slot

@@ -57,7 +57,6 @@ class Measure:
     """Begin of a minute -> its measurements; None where no time series is kept."""
 
     def note(self, took_us: int, now_us: int, *, has_failed: bool) -> None:
-        """Add a request that was answered now."""
         self.count += 1
         self.total_us += took_us
         self.latest_us = took_us
@@ -101,7 +100,6 @@ def counted(name: str, count: int, updated_us: int) -> Entries:
 
 
 def availability(now_us: int, *, is_available: bool) -> Entries:
-    """Return the entry that says whether the service can be served now: 1 or 0."""
     value = int(is_available)
     return {"isAvailable": _entry("isAvailable", value, value, 1, now_us)}
 
@@ -128,7 +126,6 @@ def metrics_of(services: Mapping[str, Mapping[str, Measure]]) -> Iterator[tuple[
 
 
 def merged(parts: Iterable[Mapping[str, Entry]]) -> Entries:
-    """Add the entries of several nodes, by name."""
     whole: Entries = {}
     for part in parts:
         for name, entry in part.items():

@@ -84,7 +84,6 @@ class Grouping:
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        """Return (name, type) of each column of the result."""
         keys = [(each.name, each.type) for each in self.keys]
         return keys + [(each.name, each.type) for each in self.aggregates]
 
@@ -94,10 +93,7 @@ class Grouping:
         return [*self.keys, *(each.value for each in self.aggregates if each.value is not None)]
 
     def sql(self, rows: str) -> str:
-        """Return the statement over rows of values (v0, v1, ...).
-
-        Its columns are the keys, the number of rows, and the partial results.
-        """
+        """Return the SELECT of keys, count(*) and partial results. rows: a SELECT of values."""
         keys = [f"v{number}" for number in range(len(self.keys))]
         chosen, number = [*keys, "count(*)"], len(keys)
         for each in self.aggregates:
@@ -260,7 +256,6 @@ def _alias(tokens: Tokens) -> str:
 
 
 def _value(tokens: Tokens, name: str, operand: Operand, type_: str, default: str) -> Value:
-    """Return a value of a type; of the default type for ""."""
     if isinstance(operand, Column):
         return _of_column(tokens, name, operand, type_)
     return _of_member(name, operand, type_ or default)

@@ -118,10 +118,7 @@ def scan_of(asked: Mapping[str, Any]) -> Scan:
 
 
 def condition_of(asked: Mapping[str, Any], known: Members = None) -> Condition:
-    """Return the condition of `where` and `filter`. Raises BadRequest.
-
-    known: members that a filter may name, None for any.
-    """
+    """Return the condition of `where` and `filter`. known: see `Tokens`. Raises BadRequest."""
     where, filter_ = _text(asked, "where"), _text(asked, "filter")
     said = [parse(where)] if where.strip() else []
     said += [parse_filter(filter_, known)] if filter_.strip() else []
@@ -169,10 +166,7 @@ def _columns(value: Any) -> tuple[str, ...]:
 
 
 def spans_of(value: Any, width: int) -> Spans:
-    """Parse the slots of a cut (width 2) or of ranges (3); return them in order.
-
-    Raises BadRequest.
-    """
+    """Parse the slots of a cut (width 2) or of ranges (width 3). Raises BadRequest."""
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > SLOTS_MAX:
         raise BadRequest("cut and ranges must be arrays of slots with row numbers")
     spans = []

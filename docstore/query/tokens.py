@@ -80,7 +80,6 @@ class Tokens:
         return self._accept(lambda token: token.kind == "sign" and token.text == sign)
 
     def word(self, word: str) -> bool:
-        """Take the next token if it is this word in any case; return whether it was."""
         return self._accept(lambda token: token.kind == "name" and token.text.lower() == word)
 
     def expect(self, sign: str) -> None:

@@ -30,7 +30,6 @@ class NodePages:
     def __init__(
         self, rpc: Rpc, members: Callable[[], Sequence[str]], own: Callable[[str], Page | None]
     ) -> None:
-        """own: returns this node's page at a path."""
         self._rpc = rpc
         self._members = members
         self._own = own

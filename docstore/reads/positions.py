@@ -33,10 +33,7 @@ class Positions:
         self._sealing: AESGCM | None = None
 
     async def packing(self, timeout_s: float, *, reads_all: bool) -> Callable[[Cut], str]:
-        """Return the function that packs cuts for a reader. Raises Unavailable.
-
-        reads_all: the reader may read everything.
-        """
+        """Return the function that packs cuts for a reader. Raises Unavailable."""
         if reads_all:
             return Cut.pack
         sealing = await self._key(timeout_s)
@@ -50,10 +47,7 @@ class Positions:
         return sealed
 
     async def opened(self, text: str, timeout_s: float) -> str:
-        """Decrypt a sealed token; return any other text as it is.
-
-        Raises BadRequest, Unavailable.
-        """
+        """Decrypt a sealed token; return other text unchanged. Raises BadRequest, Unavailable."""
         if not text.startswith(SEALED):
             return text
         sealing = await self._key(timeout_s)

@@ -30,7 +30,6 @@ class HostPattern:
     host: str
 
     def fits(self, scheme: str, host: str) -> bool:
-        """Say whether a URL with these may be called."""
         if scheme != self.scheme:
             return False
         if self.host.startswith("*"):

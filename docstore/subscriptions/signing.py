@@ -40,7 +40,6 @@ def key_of(secret: str) -> bytes:
 
 
 def message_id(body: bytes) -> str:
-    """Return the id of a message, whose body names its subscription."""
     return f"msg_{blake2b(body, digest_size=16, person=b'webhook id').hexdigest()}"
 
 

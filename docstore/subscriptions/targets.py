@@ -60,7 +60,6 @@ class Targets:
         return url
 
     def allow(self, address: str) -> bool:
-        """Say whether a connection may be made to an address."""
         ip = _meant(ip_address(address.partition("%")[0]))
         if any(ip in each for each in self._networks):
             return True
@@ -69,14 +68,14 @@ class Targets:
 
 def _parsed(text: str) -> URL:
     if len(text) > URL_CHARACTERS_MAX or not text.isprintable() or not _WRITTEN.match(text):
-        raise CallbackRefused("callback: a URL such as https://host/path, without user and #")
+        raise CallbackRefused("callback must be a URL such as https://host/path without user and #")
     try:
         url = URL(text)
         host = url.host  # Decoded here: UnicodeError.
     except ValueError:
         raise CallbackRefused("callback: this is no URL") from None
     if not host or url.port == 0 or url.user or url.password:
-        raise CallbackRefused("callback: a URL such as https://host/path, without user and #")
+        raise CallbackRefused("callback must be a URL such as https://host/path without user and #")
     return url
 
 

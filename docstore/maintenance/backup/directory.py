@@ -27,7 +27,6 @@ BLOCK_BYTES_MAX = 1 << 28
 
 
 def numbered(directory: Path) -> list[tuple[int, Path]]:
-    """Return the finished backups of a directory, in order."""
     found = [
         each
         for each in directory.iterdir()

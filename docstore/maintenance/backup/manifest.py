@@ -63,7 +63,6 @@ class Manifest:
         return sum(part.length for part in self.parts)
 
     def with_parts(self, parts: Sequence[BackupFile]) -> "Manifest":
-        """Return the manifest of a finished backup from this plan."""
         return replace(self, parts=tuple(sorted(parts, key=lambda part: part.first_slot)))
 
     def pack(self) -> bytes:

@@ -86,7 +86,6 @@ async def take(client: Client, directory: Path, wanted: BackupRequest, tell: Tel
 async def _planned(
     client: Client, directory: Path, wanted: BackupRequest, before: Manifest | None
 ) -> Manifest:
-    """Return the plan of the unfinished backup, or a new one at the current cut."""
     number = before.number + 1 if before else 1
     unfinished = places.unfinished(directory, number)
     if (unfinished / places.PLAN).exists():
@@ -268,7 +267,6 @@ class _Taking:
         writer: PartWriter,
         check: PartCheck,
     ) -> int:
-        """Write the rows of some slots from one node; return their number."""
         asked: dict[str, Any] = {"ranges": ranges, "of": kind, "job": f"backup-{self._plan.id}"}
         if self._rate:
             asked["rowsPerSecond"] = self._rate / min(IN_FLIGHT, len(self._layout["nodes"]))

@@ -77,10 +77,7 @@ class Expiring:
             self._seen[level] = BEGINNING
 
     async def _look(self, level: Level, after: Place) -> Place | None:
-        """Delete a page of documents; return its end if there may be more.
-
-        level: PRIMARY stands for EVENTUAL too.
-        """
+        """Delete a page of documents; return its end if more may follow. PRIMARY: EVENTUAL too."""
         past_us = self._view.past_us()
         [result] = await self._store.read([Expired(past_us, ROWS_AT_ONCE, level, after=after)])
         if not isinstance(result, list):

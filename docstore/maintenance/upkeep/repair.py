@@ -80,7 +80,6 @@ class Repair:
             self.counters["differed"] += await self._compare(owned)
 
     async def _scrub(self, held: LogView) -> None:
-        """Read all rows of a slot: the store verifies the checksum of each."""
         n = 1
         while held.full and n <= held.durable:
             last = min(n + ROWS_AT_ONCE - 1, held.durable)

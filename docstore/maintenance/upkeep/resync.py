@@ -109,10 +109,7 @@ class Resync:
         rpc.serve(RefillSlot, self._refill_here)
 
     def start(self, link: str | None, slots: Sequence[int], slots_per_second: float = 0.0) -> str:
-        """Start a run over the slots, or join a running one; return its id.
-
-        slots_per_second: its greatest speed; 0 for no limit.
-        """
+        """Start a run, or join a running one; return its id. slots_per_second: 0 for no limit."""
         for run in self._runs.values():
             if run.state in UNDER_WAY and run.link == link:
                 return run.id

@@ -199,7 +199,6 @@ async def _post(
 
 
 async def _bounded(content: aiohttp.StreamReader) -> bytes:
-    """Return a body; b"" for one that is too long."""
     body = b""
     while chunk := await content.readany():
         body += chunk

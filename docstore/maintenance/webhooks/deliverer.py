@@ -305,10 +305,7 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         return found
 
     async def _document(self, link: str) -> tuple[SubscriptionState, Tag] | None:
-        """Return the subscription and its version, None if it is gone, or has another owner.
-
-        Raises Unavailable when no node answers.
-        """
+        """Return subscription and version, None if gone, or another owner's. Raises Unavailable."""
         answer = await self._submit(Operation(verb="GET", link=link), TIMEOUT_S)
         if answer.status >= 500:
             raise Unavailable(answer.detail)
@@ -354,7 +351,6 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         return Saved()
 
     async def _change(self, link: str, change: State, tag: Tag) -> Answer:
-        """Change a document, on condition that it has this version."""
         operation = Operation(
             verb="PATCH", link=link, body=json.dump(change), media="handler",
             conditions=Conditions(match=[tag]),
@@ -392,7 +388,6 @@ class _Run:
     bell: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hear(self) -> None:
-        """Note that there may be changes; wake the task if it waits for them."""
         self.has_heard = True
         if self.wants_news:
             self.bell.set()
@@ -410,7 +405,6 @@ def _up_from(link: str) -> Iterator[str]:
 
 
 def _body(link: str, call: Call) -> bytes:
-    """Return the body of a call. next: the position for a feed that continues after it."""
     kind = "changes" if call.mark.replay is None else "documents"
     said = {"type": kind, "subscription": link, "next": call.until.position}
     lines = b",".join(call.lines.splitlines())

@@ -27,7 +27,7 @@ TIMEOUT_S = 10.0
 
 
 class ChangeReader:
-    """Reads for all subscriptions of a node."""
+    """Reads the batches of all subscriptions of a node."""
 
     def __init__(
         self,

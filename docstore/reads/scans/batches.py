@@ -162,7 +162,6 @@ class ArrowReader:
 
 
 def _payload(table: pa.Table, form: Form) -> memoryview | bytes:
-    """Return the first columns of a table as a batch in the requested form."""
     if not table.num_rows or not form.columns:
         return b""
     return _serialized(_batch(table, form.columns), form.compression)

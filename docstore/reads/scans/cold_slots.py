@@ -40,7 +40,6 @@ class Slots(Protocol):
 
 
 def behind_slot(slot: int) -> Cursor:
-    """Return the cursor after all documents of a slot."""
     return Cursor(slot, BEHIND)
 
 

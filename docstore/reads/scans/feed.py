@@ -268,7 +268,6 @@ class Feed:
     async def _read_spans(
         self, wanted: ChangeFilter, spans: Sequence[Span], rows: int, bytes_max: int
     ) -> tuple[bytes, int, dict[int, int]]:
-        """Return lines, their number, and slot -> last row read."""
         lines = b""
         left, at_once = rows, FIRST_ROWS
         position: Sequence[Any] | None = (-1, "", -1)

@@ -50,10 +50,7 @@ class GroupQueries:
     async def find(
         self, asked: Asked, cut: Cut, after: Place | None, limit: int, timeout_s: float
     ) -> FoundPage:
-        """Return the places of the next documents after a place: up to `limit`, in order.
-
-        Raises SnapshotGone, Unavailable.
-        """
+        """Return up to `limit` places after a place, in order. Raises SnapshotGone, Unavailable."""
         order = parse_order(asked["orderBy"])
         answers = await self._from_copies(
             self._spans(asked, cut),
@@ -78,10 +75,7 @@ class GroupQueries:
     async def read(
         self, wanted: Sequence[tuple[int, str, int]], cut: Cut, timeout_s: float
     ) -> list[Row]:
-        """Return the first of the wanted versions (slot, link, version): at least one, in order.
-
-        Raises SnapshotGone, Unavailable.
-        """
+        """Return the first wanted versions, at least one. Raises SnapshotGone, Unavailable."""
         ends = cut.by_slot()
         spans = {slot: ends[slot][1] for slot, _, _ in wanted}
 
@@ -107,10 +101,7 @@ class GroupQueries:
     async def _from_copies(
         self, spans: Mapping[int, int], request: Callable[[Spans, float], ToCopy], timeout_s: float
     ) -> list[Any]:
-        """Return the answers of replicas, each slot once.
-
-        Raises BadRequest, SnapshotGone, Unavailable.
-        """
+        """Return one answer for each slot. Raises BadRequest, SnapshotGone, Unavailable."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         left, answers = dict(spans), []

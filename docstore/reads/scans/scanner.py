@@ -171,10 +171,7 @@ class Scans:
         return n if isinstance(result, Corrupt) or not result else span_of(result[0])[1]
 
     async def page(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Return a page of a scan: fields and payload, see `reads/scans/worker.py`.
-
-        Raises BadRequest, SnapshotGone, Unavailable.
-        """
+        """Return fields and payload of a page. Raises BadRequest, SnapshotGone, Unavailable."""
         # Each damaged slot invalidates the segments cached before.
         damages = self._view.counters["faulty"]
         slots = _slots_of(question)
@@ -253,7 +250,6 @@ def _insist_found(fields: Mapping[str, Any]) -> None:
 
 
 def _gone(slot: int, first_us: int) -> SnapshotGone:
-    """Return the error for compacted rows. first_us: time of the first row that is left."""
     if not first_us:
         return SnapshotGone(f"slot {slot} is kept from its newest row on")
     first = datetime.fromtimestamp(first_us / 1e6, UTC).isoformat()

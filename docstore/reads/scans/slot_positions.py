@@ -62,7 +62,6 @@ class SlotPositions:
             return []
 
     async def _answer(self, asked: FindPositions) -> list[SlotPosition]:
-        """Answer for the slots that this node owns, as a quorum confirms."""
         slots, at_us = list(from_bitmap(asked.slots)), asked.at_us
         index = await self._driver.read_index(slots, asked.timeout_s, at_us or 0)
         ends = {slot: n for slot, (_, n) in index.items() if slot in self._view.logs}

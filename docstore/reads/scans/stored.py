@@ -147,7 +147,6 @@ def _of_branches(reader: RowSource, asked: RowRequest) -> RowPage:
 def _taken(
     reader: RowSource, sql: str, asked: RowRequest
 ) -> tuple[list[tuple[Row, list[Any]]], bool]:
-    """Return rows with the columns after their checksums, and whether these are the last."""
     taken: list[tuple[Row, list[Any]]] = []
     size = 0
     with closing(reader.each(sql, asked.after)) as lines:
