@@ -30,7 +30,6 @@ LIMITS = {
     "docs/gossip.md": 8,
     "docs/metrics.md": 16,
     "docstore/client": 10,
-    "docstore/query": 25,
     "docstore/storage": 80,
     "gossip": 115,
 }
