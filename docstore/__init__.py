@@ -42,8 +42,8 @@ have it on disk. Each partition is a document, whose updates choose its leader:
     http/produce.py -> streams/producing.py -> (leader's node) streams/leader.py -> streams.db
                          streams/follower.py <- Append / Acked -> high watermark -> 200
 
-Leases, locks, elections, roles and consumer groups are in `sessions/`. What these machines share as
-clients of documents is in `machines/`.
+Leases, locks, elections, roles and consumer groups are in `sessions/`. `machines/` has the parts
+that these machines share as clients of documents.
 
 Each package has a floor and imports lower floors only: docs/architecture.md draws them, and a test
 enforces them. A machine is pure: `step(event, now) -> effects`, without clock, socket or task.

@@ -54,7 +54,7 @@ class Authenticator:
         return (user or bearer) if scheme.lower() == SCHEME else None
 
     def _bearer_of(self, token: str, now_s: float) -> Principal | None:
-        """Return who has a JSON Web Token."""
+        """Return the user of a JSON Web Token."""
         rules = self._rules
         claims = claims_of(token, rules.keys, rules.audience, now_s)
         if claims is None:

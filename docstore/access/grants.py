@@ -29,7 +29,6 @@ class Grants:
     levels: Mapping[str, AccessLevel]
 
     def allow(self, level: AccessLevel, path: str) -> bool:
-        """Say whether a level is held at a canonical path."""
         levels = self.levels
         while levels.get(path, 0) < level:
             if path == ROOT:
@@ -44,7 +43,7 @@ class Grants:
 
 
 def joined(many: Iterable[Mapping[str, AccessLevel]]) -> dict[str, AccessLevel]:
-    """Return what all of them grant together."""
+    """Return the union of grants: the highest level at each path."""
     found: dict[str, AccessLevel] = {}
     for levels in many:
         for path, level in levels.items():

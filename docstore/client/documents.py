@@ -152,12 +152,12 @@ class DocumentRequests(Requests):
     async def changes(
         self, path: str = "", *, since: str = "latest", where: str = "", wait_s: int = 20
     ) -> AsyncIterator[Changes]:
-        """Yield what changes at a path and below it, for ever; what is there already at once.
+        """Yield the changes of a path and of all paths below it, without end and without a gap.
 
-        since: `next` of before, earliest, latest, a time with its zone, or a snapshot's name. None
-        is missed, whichever node answers. wait_s: for each answer; without changes it is empty.
-        Raises ClientError: at once what it is told first, later only after a minute without an
-        answer (all nodes may be starting anew), or if it cannot be followed any more.
+        since: `next` of an earlier result, earliest, latest, a time with its zone, or a snapshot's
+        name. wait_s: seconds that a node waits for changes before it answers with none.
+        Raises ClientError: at once if the first request fails; later only after a minute without
+        an answer (all nodes may be restarting), or if the feed cannot be followed any more.
         """
         patience_s = 0.0
         while True:
@@ -280,7 +280,6 @@ class DocumentRequests(Requests):
 
 
 def _said(if_match: str, fence: str, lease: Lease | None) -> dict[str, str]:
-    """Return the headers of a write."""
     said = {"If-Match": if_match, "Fence": fence, "Docstore-Lease": lease.link if lease else ""}
     return {name: each for name, each in said.items() if each}
 

@@ -8,12 +8,12 @@
         while election.leads():
             ...
 
-A turn counts while two things hold: the group has said that it is ours (a decided fact, that goes
-with a token), and the lease under which we campaigned is proven to live. The turn is given up
-*before* the request that gives it up is sent, so a lost answer leaves nobody who believes. A
-request without an answer is asked again until it is known what became of it, and requests of a
-candidate are numbered: one that comes late changes nothing. A late campaign would make a holder
-that does not know it.
+This process is the holder while two conditions hold: the group has decided so (with a token), and
+the lease of the candidate is proven to live. It stops being the holder *before* it sends the
+request that gives the lock up, so a lost answer leaves no process that takes itself for the holder.
+A request without an answer is repeated until its outcome is known. The requests of a candidate are
+numbered, so that a late one changes nothing: a late campaign would make a holder that does not know
+of it.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from docstore.client.leases import LEAVE_S, Lease
 
 JSON = {"Content-Type": "application/json"}
 WAIT_S = 20
-"""How long one request waits for its turn; then it is asked again."""
+"""Seconds that one request waits to become the holder; then it is sent again."""
 PAUSE_S = 0.1
 SCOPE_BYTES_MAX = 200
 """Longest scope of a Fence; a longer name is replaced by its SHA-256."""
@@ -54,7 +54,7 @@ GONE = (404, 409)
 
 
 BEHIND = "@"
-"""In `resume` between a version that was seen and a position of the feed before the next one."""
+"""Separator in `resume` between the last version and a position of the feed before the next."""
 OUT = frozenset({"not-holder", "other-token"})
 """Codes of a retried transfer that was carried out already."""
 _numbers = itertools.count(1)
@@ -115,7 +115,7 @@ class Candidacy:
         """A campaign of which it is not known whether it holds."""
 
     async def __aenter__(self) -> Self:
-        """Have a lease."""
+        """Obtain a lease."""
         if self._owned is not None:
             await self._owned.__aenter__()
         self._is_open = True
@@ -263,7 +263,7 @@ class Lock(Candidacy):
     campaigns, resigns, scope = "AcquireRequest", "ReleaseRequest", "locks"
 
     async def __aenter__(self) -> Self:
-        """Wait for our turn. Raises Lost."""
+        """Wait until this process holds the lock. Raises Lost."""
         await super().__aenter__()
         try:
             await self._campaign()

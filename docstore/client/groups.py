@@ -1,13 +1,13 @@
-"""A consumer group: its processes share the partitions of some topics, and go on where they left.
+"""A consumer group: processes that share the partitions of topics, and resume after a restart.
 
     async with client.group("etl", ["flights"]) as group:
         async for record in group:
             await work(record)
 
-A record counts as processed when the next one is asked for; what was processed is committed every
-few seconds, and before a partition is given back. After a crash the records since the last commit
-come again: at least once. A partition is read only by whoever holds its tenure, from where the
-claim of that tenure says: no commit of the one before comes after it.
+A record counts as processed when the next one is requested. Processed records are committed every
+few seconds, and before a partition is released. After a crash the records since the last commit are
+delivered again: at least once. Only the member that leads a partition reads it, from the offset
+that its claim returned; after that claim, the group rejects commits of the member before.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ COMMIT_S = 5.0
 
 
 class ConsumerGroup(GroupMembership):
-    """Reads, as one of several processes, what is in some topics."""
+    """A member that reads some topics together with other processes."""
 
     def __init__(
         self,
@@ -112,7 +112,6 @@ class ConsumerGroup(GroupMembership):
     # Records
 
     def __aiter__(self) -> AsyncIterator[ReadRecord]:
-        """Yield records as `records` does."""
         return self.records()
 
     async def records(self) -> AsyncGenerator[ReadRecord, None]:

@@ -4,12 +4,12 @@
         if role.leads(7): ...                               # a pure look at proofs and the clock
         await client.put("/prices/EURUSD", quote, fence=role.fence(7))
 
-What may be concluded from Kafka is in `ownership/on_kafka.py`; this file only asks and tells. Once
-in a heartbeat H it writes what records are missing, commits, and looks whether the client is well.
-The topic must exist; its partitions M must not change while anybody is a member.
+The rules are in `ownership/on_kafka.py`; this file sends requests and delivers events. Once in a
+heartbeat H it writes the missing records, commits, and checks the client of Kafka. The topic must
+exist; its number of partitions M must not change while the group has members.
 
-A rebalance takes all partitions from everybody, so exclusive roles pause, and each new holder waits
-for the grace: after a crash S + a rebalance + G. Non-exclusive roles are led on meanwhile.
+A rebalance revokes all partitions of all members, so exclusive roles pause, and each new holder
+waits for the grace: after a crash S + a rebalance + G. Non-exclusive roles are led meanwhile.
 """
 
 import asyncio

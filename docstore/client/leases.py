@@ -106,7 +106,7 @@ class Lease:
                 await self._keeper.end(self.link)
 
     async def __aenter__(self) -> Self:
-        """Have it made."""
+        """Create the lease, and keep it alive."""
         await self.grant()
         return self
 
@@ -116,7 +116,7 @@ class Lease:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End it."""
+        """End the lease."""
         await self.release()
 
 

@@ -139,7 +139,7 @@ class MemberDriver:
         self._woken.set()
 
     async def watch(self) -> None:
-        """Tell the machine of the time whenever it wants to know."""
+        """Step the machine whenever a timer of it is due."""
         while not self.ended.is_set():
             self._woken.clear()
             self.feed(Tick())
@@ -159,7 +159,7 @@ class MemberDriver:
         return task
 
     async def insist_on(self, factory: str, wanted: dict[str, Any]) -> None:
-        """Make the document unless it is there. Raises RequestFailed, Differs."""
+        """Create the group's document unless it exists. Raises RequestFailed, Differs."""
         try:
             page = await self._client.json("GET", quote(self.link))
         except RequestFailed as error:
@@ -175,7 +175,7 @@ class MemberDriver:
             check_same(self.link, self._asked, _settings(page["settings"], parts))
 
     async def _say(self, said: Say) -> None:
-        """Send a request once, and hand its answer on with the stamp of its sending."""
+        """Send a request once; step the machine with its answer and the time of sending."""
         method, path, body, headers, timeout_s = _http(
             self.link, self.member.settings, said.request
         )
@@ -203,7 +203,7 @@ class MemberDriver:
             self._joined(reply)
 
     def _joined(self, reply: Joined) -> None:
-        """Take part; or leave a group that was recreated with other settings since the check."""
+        """Record the join; or leave a group that was recreated with other settings meanwhile."""
         try:
             check_same(self.link, self._asked, _settings(reply.settings, reply.parts))
         except Differs as error:

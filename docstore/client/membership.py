@@ -27,11 +27,11 @@ Callback = Callable[[Event], Awaitable[None] | None] | None
 
 
 class GroupEnded(ClientError):
-    """This process takes part no more, and not because it left: its group is gone, say."""
+    """This process is no member any more, although it did not leave: its group is gone, say."""
 
 
 class GroupMembership:
-    """Takes part from `async with` on, until the block is left."""
+    """A member from the start of `async with` to the end of the block."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class GroupMembership:
         capacity: int = 1,
         callbacks: dict[str, Callback] | None = None,
     ) -> None:
-        """link: of the group's document. callbacks: name of an event's class -> what to call.
+        """link: of the group's document. callbacks: name of an event's class -> function.
 
-        asked: the settings that its document must have, in the words of its page.
+        asked: settings that the document must have, named as on its page.
         """
         self._client = client
         self.link = link
@@ -61,9 +61,9 @@ class GroupMembership:
         """Reason why this process is no member any more: "left", or the answer of a node."""
 
     async def __aenter__(self) -> Self:
-        """Take part; what is led comes as events. Raises RequestFailed, Differs: it may not.
+        """Join. Raises RequestFailed or Differs if the group rejects this process.
 
-        Where no node answers for a while it goes on to ask, and leads nothing until then.
+        While no node answers, it keeps trying in the background, and leads nothing until then.
         """
         self._driver.spawn(self._driver.watch())
         if self.calls_back:
@@ -85,7 +85,7 @@ class GroupMembership:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave. Raises GroupEnded if it had ended before, unless the block raises already."""
+        """Leave. Raises GroupEnded if the membership ended before, unless the block raises."""
         try:
             await self.leave()
         finally:
@@ -103,7 +103,7 @@ class GroupMembership:
     async def leave(self, *, drain: bool = False) -> None:
         """Leave: lead nothing, wait for callbacks and the reader of events, then announce it.
 
-        drain: go on until others have what this process has. It takes at most revokeMs and 5 s.
+        drain: lead until other members have taken over. It takes at most revokeMs and 5 s.
         """
         self._driver.feed(LeaveAsked(drain))
         me, reader = asyncio.current_task(), self._events.reader
@@ -128,7 +128,7 @@ class GroupMembership:
 
     @property
     def is_over(self) -> bool:
-        """Say whether this process takes part no more."""
+        """Say whether this process is no member any more."""
         return self._driver.ended.is_set()
 
     def leads_partition(self, partition: int) -> bool:
@@ -137,7 +137,7 @@ class GroupMembership:
         return induced is not None and induced.leads_partition(partition, self._driver.clock())
 
     def _check_over(self) -> None:
-        """Raise GroupEnded if this process takes part no more, and has not left by itself."""
+        """Raise GroupEnded if the membership ended, unless this process left by itself."""
         if self.is_over and self.why_over != "left":
             raise GroupEnded(self.why_over) from self._driver.refused
 
@@ -156,9 +156,9 @@ class GroupMembership:
         await self._events.happened.wait()
 
     async def events(self) -> AsyncIterator[Event]:
-        """Yield what happens; asking for the next event acknowledges the one before.
+        """Yield events; requesting the next one acknowledges the one before.
 
-        Instead of callbacks, and by one at a time. Raises GroupEnded when the group is gone.
+        Only without callbacks, and for one reader. Raises GroupEnded when the group is gone.
         """
         if self.calls_back:
             raise RuntimeError(

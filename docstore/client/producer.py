@@ -3,9 +3,9 @@
     async with client.producer("flights", id="loader") as producer:
         await producer.send("LH100", {"delay": 12})
 
-Records gather in a queue for each partition, and leave as one batch, one at a time. A batch has a
-number: sent again after a lost answer, it is appended once. A producer with an `id` of its own that
-starts again keeps whoever ran under that id before from appending anything more.
+Each partition has a queue of records, which is sent in batches, one at a time. A batch has a
+number, so it is appended once even if it is sent again after a lost answer. A new producer fences
+any earlier producer with the same `id`.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ from docstore.streams.routing import partition_of
 JSON = {"Content-Type": "application/json"}
 MSGPACK = {"Content-Type": "application/msgpack"}
 LINGER_S = 0.005
-"""How long a batch waits for more records."""
+"""Seconds that a batch waits for more records."""
 QUEUED_BYTES_MAX = 32 << 20
 """Bytes of records that were not sent yet: `send` waits while there are more."""
 
 
 class Position(NamedTuple):
-    """Where a record is."""
+    """Partition and offset of a record."""
 
     partition: int
     offset: int

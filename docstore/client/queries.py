@@ -1,4 +1,4 @@
-"""Documents by what is in them, page after page, and what they add up to."""
+"""Queries: documents that match conditions, page by page, and aggregates of them."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -25,15 +25,15 @@ class QueryRequests(Requests):
         page: int = 1000,
         as_of: str = "latest",
     ) -> AsyncIterator[dict[str, Any]]:
-        """Yield the documents that fulfil conditions, in an order, each once.
+        """Yield the documents that match conditions, in an order, each once.
 
-        All are of one moment: what was acknowledged before the first is asked for is there, and
-        nothing that comes later. The order is that of links unless `order_by` says another.
+        All are of one moment: writes acknowledged before the first request are included, later ones
+        are not. The order is that of links, unless `order_by` names another.
 
-        filter: OData's words; where: SQL's. select: only these members, beside the link. limit: how
-        many in all. page: how many are fetched at once. as_of: latest, barrier, a time with its
-        zone, or the name of a snapshot.
-        Raises RequestFailed: 400 for what is not understood, 410 for what history has let go of.
+        filter: a condition in OData's syntax; where: in SQL's. select: members to return with the
+        link. limit: most documents in all. page: documents of one request. as_of: latest, barrier,
+        a time with its zone, or the name of a snapshot.
+        Raises RequestFailed: 400 for a malformed query, 410 if the history was compacted.
         """
         asked: dict[str, Any] = {
             "path": factory, "filter": filter, "where": where, "orderBy": order_by,
@@ -60,7 +60,7 @@ class QueryRequests(Requests):
     ) -> list[dict[str, Any]]:
         """Return a result for each group of documents, in the order of their keys.
 
-        aggregates, group_by: such as `count(*), avg(rating) as mean` and `year`.
+        aggregates: such as `count(*), avg(rating) as mean`. group_by: such as `year`.
         """
         asked = {
             "path": factory, "aggregates": aggregates, "groupBy": group_by, "filter": filter,

@@ -78,7 +78,6 @@ class Requests:
         return type(self)(urls, timeout_s=timeout_s, token=self._token, ssl=self._ssl)
 
     async def __aenter__(self) -> Self:
-        """Open the session."""
         self._session = session(aiohttp.TCPConnector(limit=0, ssl=self._ssl or True))
         return self
 
@@ -88,7 +87,6 @@ class Requests:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the session."""
         assert self._session is not None
         await self._session.close()
 

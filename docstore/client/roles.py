@@ -43,10 +43,9 @@ class Role(GroupMembership, LeadsRoles):
 
         mode: exclusive, or nonExclusive: rather two than none. session_s: after how much silence
         a process is succeeded, else 6 s. group: processes of another group lead the same roles
-        beside these. What exists under the name already must have the mode, and the partitions and
-        the session that are given: `async with` raises Differs otherwise. Callbacks may be
-        coroutines; a partition is given up when `on_revoked` has returned. Raises ValueError: there
-        is no role.
+        beside these. Roles that exist under the name must have the given mode, partitions and
+        session: otherwise `async with` raises Differs. Callbacks may be coroutines; a partition is
+        released when `on_revoked` has returned. Raises ValueError if `roles` is less than 1.
         """
         self.name = f"{name}.{group}" if group else name
         self.roles = checked_roles(self.name, roles)

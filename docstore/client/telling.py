@@ -2,9 +2,8 @@
 
     async for event in role.events(): ...     # asking for the next one acknowledges the one before
 
-Callbacks may be coroutines and take their time; they are called one after the other, and never
-hold up what proves that something is held. `drained` waits until all that was told has been dealt
-with: that is the barrier behind which what is revoked may be cleaned up.
+Callbacks may be coroutines and slow: they are called one after the other, and never delay the
+proofs. `drained` waits until all events were handled; then revoked partitions may be released.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ class Telling:
     """The events of one holder, in order. To be used within one event loop."""
 
     def __init__(self, callbacks: Mapping[type, Callback | None]) -> None:
-        """callbacks: by the type of event; what has none is dealt with by being read."""
+        """callbacks: by the type of event; an event without one is handled once it is read."""
         self._callbacks = {kind: each for kind, each in callbacks.items() if each is not None}
         self._waiting: deque[Any] = deque(maxlen=EVENTS_MAX)
         self._some = asyncio.Event()
@@ -40,14 +39,14 @@ class Telling:
         return bool(self._callbacks)
 
     def put(self, events: Iterable[Any]) -> None:
-        """Tell these, later and in order."""
+        """Append events to the queue."""
         self._waiting.extend(events)
         if self._waiting:
             self._some.set()
             self._drained.clear()
 
     def end(self, error: BaseException | None = None) -> None:
-        """Tell no more than what waits already; then readers end, or get `error`."""
+        """Deliver only the queued events; then readers end, or get `error`."""
         self._is_over = True
         self._error = self._error or error
         self._some.set()
@@ -63,7 +62,7 @@ class Telling:
                     await self._drained.wait()
 
     async def call(self) -> None:
-        """Deal with events by callbacks until the end. A callback's mistake ends nothing."""
+        """Call the callbacks until the end. An exception of one is logged, and ends nothing."""
         async for event in self.events():
             callback = self._callbacks.get(type(event))
             try:

@@ -6,9 +6,9 @@
             while voting.leads():
                 await do_a_little(token=voting.generation)
 
-Ask `leads()` just before each thing that only one may do. It needs no answer from anybody: it
-looks at the clock. What travels (a request, a file) may arrive later than that: let it carry
-`generation`, and let who takes it refuse a smaller one than it has seen.
+Call `leads()` just before each action that only the leader may take. It compares the clock, and
+sends no request. A request or file may arrive after the leadership has ended: send `generation`
+with it, and let the receiver reject a smaller one than it has seen.
 
 The rules are in ownership/elector.py; here are a socket, a clock, a file and one task.
 """

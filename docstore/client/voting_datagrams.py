@@ -1,8 +1,8 @@
-"""One message of a vote as a datagram, sealed; and back, or nothing.
+"""Datagrams of a vote: encode and sign a message; decode and verify one.
 
-msgpack of [form, sender, to, kind, fields...], then an HMAC-SHA256 of it: with a secret only its
-holders can send, without one it is a checksum. What was recorded and is sent again does no more
-harm than a datagram that is late, which the election is made for.
+A datagram is msgpack of [form, sender, to, kind, fields...] and its HMAC-SHA256. With a secret only
+its holders can send; without one the HMAC is a checksum. A replayed datagram does no more harm than
+a late one, which the election tolerates.
 """
 
 import hmac

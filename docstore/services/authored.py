@@ -44,7 +44,6 @@ Call = Callable[[str, Callable[[], Any]], Any]
 
 
 def called_plainly(path: str, handler: Callable[[], Any]) -> Any:
-    """Call it."""
     return handler()
 
 
@@ -76,7 +75,6 @@ def declaration_of(service: Service) -> State:
 
 
 def overridden(service: Service) -> Iterator[str]:
-    """Yield the names of what a class has of its own."""
     for name in ("on_create", "on_put", "on_patch", "on_delete", "check"):
         if getattr(type(service), name) is not getattr(Service, name):
             yield name
@@ -135,12 +133,10 @@ class AuthoredService(WithAuthor):
             self._ask(lambda: self._author.check(copy))
 
     def patch(self, state: State, change: State) -> State | None:
-        """Merge the change, as the author has said nothing else."""
         after = merged(state, change)
         return None if isinstance(after, Unchanged) else after
 
     def make(self, asked: UpdateRequest, before: State | None, body: Any) -> State | None:
-        """Have the author's handler make the next state."""
         if asked.method not in self.options.methods:
             raise _not_taken(f"{asked.method} is not for documents of {self.options.path}")
         name = _handler(asked.method, before)
@@ -267,7 +263,6 @@ class MissingService(WithAuthor):
         raise self._refusal()
 
     def patch(self, state: State, change: State) -> State:
-        """Refuse it as well."""
         raise self._refusal()
 
     def _refusal(self) -> Refusal:

@@ -57,12 +57,10 @@ class DeclaredService:
         self.checks = self._schema is not None
 
     def check(self, state: State) -> None:
-        """Refuse a state that the schema does not allow."""
         if self._schema is not None:
             self._schema.check(state)
 
     def patch(self, state: State, change: State) -> State | None:
-        """Merge the change (RFC 7396)."""
         after: State = patch.merge(state, change)
         return after
 
@@ -232,7 +230,6 @@ class FactoryService(WithAuthor):
         return body
 
     def check(self, state: State) -> None:
-        """Refuse a declaration that is not valid."""
         options_of(state)
         if SERVICE in state:
             raise Refusal("only a node that has a service declares one: --service", status=400)

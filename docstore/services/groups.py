@@ -21,7 +21,6 @@ class GroupService:
         )
 
     def check(self, state: State) -> None:
-        """Refuse what cannot be a group's state."""
         group_of(state)
 
     def patch(self, state: State, change: State) -> State | None:

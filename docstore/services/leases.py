@@ -66,7 +66,6 @@ class LeaseState:
     ended_us: int = 0
 
     def state(self) -> State:
-        """Return the document's state."""
         return {
             "ttlMs": self.ttl_ms,
             "behavior": str(self.behavior),
@@ -234,7 +233,6 @@ class LeaseService:
     checks = True
 
     def check(self, state: State) -> None:
-        """Refuse what cannot be a lease's state."""
         lease_of(state)
 
     def patch(self, state: State, change: State) -> State | None:

@@ -61,7 +61,6 @@ class OffsetService:
     checks = True
 
     def check(self, state: State) -> None:
-        """Refuse what cannot be an offset's state."""
         if state.keys() != MEMBERS:
             raise Refusal(f"an offset has {', '.join(sorted(MEMBERS))}", status=400)
 
@@ -98,7 +97,7 @@ class OffsetService:
 
 
 def out_of_range(offset: int, start: int, end: int) -> str:
-    """Return why a group cannot go on at an offset."""
+    """Return the reason why a group cannot read on at an offset."""
     return f"a group goes on at one of the offsets {start} to {end}, not at {offset}"
 
 

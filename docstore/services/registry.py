@@ -190,7 +190,6 @@ class Registry:
         self.measured.discard(path)
 
     def service_at(self, path: str) -> Service | None:
-        """Return the service whose factory is at `path`."""
         found = self._services.get(path)
         if found is None and is_of_partitions(path):
             return self._partitions

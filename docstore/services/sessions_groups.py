@@ -133,7 +133,6 @@ class GroupState:
 
     @property
     def phase(self) -> GroupPhase:
-        """Return the progress towards the target."""
         if not self.members:
             return EMPTY
         has = {partition: tenure.member for partition, tenure in self.tenure.items()}
@@ -228,7 +227,7 @@ def group_of(state: State) -> GroupState:
 
 
 def read_group(state: bytes) -> GroupState | None:
-    """Return what a document says, None if it is not one of ours."""
+    """Return the group in a document; None if it is not one."""
     try:
         return group_of(json.load(state))
     except (Refusal, DocstoreError):

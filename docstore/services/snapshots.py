@@ -14,7 +14,6 @@ class SnapshotService(DeclaredService):
         self.checks = True
 
     def check(self, state: State) -> None:
-        """Refuse what names no cut."""
         cut = state.get("cut")
         if not isinstance(cut, str):
             raise Refusal("cut is the token of a cut, as /core/spark/plan gives it", status=400)

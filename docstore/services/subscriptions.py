@@ -79,7 +79,6 @@ class SubscriptionState:
     expires_us: int = 0
 
     def state(self) -> State:
-        """Return the document's state."""
         expiry = {EXPIRY: self.expires_us} if self.expires_us else {}
         return {
             "path": self.path,
@@ -121,7 +120,7 @@ def subscription_of(state: State) -> SubscriptionState:
 
 
 def read_subscription(state: bytes) -> SubscriptionState | None:
-    """Return what a document says, None if it is not one of ours."""
+    """Return the subscription in a document; None if it is not one."""
     try:
         return subscription_of(json.load(state))
     except (Refusal, BadRequest):
@@ -145,7 +144,7 @@ def _mark(fields: Fields) -> Mark:
 
 
 def advance_request(mark: Mark, delivered: int) -> State:
-    """Return the PATCH that says how far a subscription has come."""
+    """Return the PATCH that stores the progress of a subscription."""
     return {"kind": "AdvanceRequest", **_progress(mark, delivered)}
 
 
@@ -206,7 +205,6 @@ class SubscriptionService:
     checks = True
 
     def check(self, state: State) -> None:
-        """Refuse what cannot be a subscription's state."""
         subscription_of(state)
 
     def patch(self, state: State, change: State) -> State | None:

@@ -197,11 +197,9 @@ class TurnService:
         self.options = ServiceOptions(path=path, kind=kind, methods=(), numbered=True)
 
     def check(self, state: State) -> None:
-        """Refuse what can be neither an election nor a lock."""
         turns_of(state)
 
     def patch(self, state: State, change: State) -> State | None:
-        """Apply a request."""
         before = turns_of(state)
         after = changed(before, change, self.options.path, state["documentVersion"])
         return None if after is before else state_of(after)
