@@ -19,7 +19,7 @@ class Background:
 
     def __init__(self, name: str, turn: Callable[[], Awaitable[None]]) -> None:
         self._name = name
-        self._turn = turn
+        self._run_turn = turn
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -34,7 +34,7 @@ class Background:
     async def _run(self) -> None:
         while True:
             try:
-                await self._turn()
+                await self._run_turn()
             except Exception:
                 log.exception("background work failed", work=self._name)
                 await asyncio.sleep(AGAIN_S)

@@ -30,7 +30,7 @@ TIMEOUT_S = 5.0
 log = structlog.get_logger("docstore.maintenance.upkeep.expiring")
 
 
-class Expiring:
+class Expiring(Background):
     """Finds expired documents and deletes them."""
 
     def __init__(
@@ -39,6 +39,7 @@ class Expiring:
         store: Store,
         submit: Callable[[Operation, float], "asyncio.Future[Answer]"],
     ) -> None:
+        super().__init__("expiring", self._turn)
         self.expired = 0
         self._view = view
         self._store = store
@@ -46,13 +47,6 @@ class Expiring:
         self._seen = {LINEARIZABLE: BEGINNING, PRIMARY: BEGINNING}
         """Level -> place up to which all expired documents were tried once."""
         self._again = self._seen.copy()
-        self._background = Background("expiring", self._turn)
-
-    def start(self) -> None:
-        self._background.start()
-
-    async def stop(self) -> None:
-        await self._background.stop()
 
     async def _turn(self) -> None:
         await asyncio.sleep(INTERVAL_S)

@@ -27,23 +27,17 @@ TIMEOUT_S = 10.0
 log = structlog.get_logger("docstore.maintenance.upkeep.needs")
 
 
-class PinsReader:
+class PinsReader(Background):
     """Reads all named snapshots and declarations, and feeds their requirements to the driver."""
 
     def __init__(self, driver: Driver, listings: Listings) -> None:
+        super().__init__("needs", self._turn)
         self._driver = driver
         self._listings = listings
-        self._background = Background("needs", self._turn)
         self._declared: Mapping[str, int] = {}
         """Link -> version of the declarations from which `_counted` was made."""
         self._counted: Mapping[str, int] = {}
         driver.feed(PinsRead(Pins(-inf, {})))  # None is known yet: nothing may be compacted.
-
-    def start(self) -> None:
-        self._background.start()
-
-    async def stop(self) -> None:
-        await self._background.stop()
 
     async def _turn(self) -> None:
         try:

@@ -30,7 +30,7 @@ Compare = Callable[[Sequence[int]], Awaitable[int]]
 """Compares slots of this owner with their other replicas; returns how many replicas differed."""
 
 
-class Repair:
+class Repair(Background):
     """Scrubs this node's slots, again and again."""
 
     def __init__(
@@ -41,21 +41,18 @@ class Repair:
         report: Callable[[SlotCorrupted], None],
         interval_s: float,
     ) -> None:
+        super().__init__("repair", self._pass)
         self.counters: Counter[str] = Counter()
         self._view = view
         self._store = store
         self._compare = compare
         self._report = report
         self._interval_s = interval_s
-        self._background = Background("repair", self._pass)
 
     def start(self) -> None:
         """Begin, unless the interval is 0."""
         if self._interval_s > 0:
-            self._background.start()
-
-    async def stop(self) -> None:
-        await self._background.stop()
+            super().start()
 
     async def _pass(self) -> None:
         # A node without slots, such as an observer, waits for one empty part.
