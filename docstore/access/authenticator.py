@@ -17,25 +17,25 @@ SCHEME = "bearer"
 
 
 class Authenticator:
-    """Says who sends a header, by the rules of the moment."""
+    """Finds the user who sent an Authorization header, by the present rules."""
 
     def __init__(self, rules: Rules) -> None:
         self.use(rules)
 
     def use(self, rules: Rules) -> None:
-        """Go by other rules from now on, also for what has been proven already."""
+        """Replace the rules, and forget the users that were authenticated by the old ones."""
         self._rules = rules
         self.is_outdated = False
-        """Whether the access file has changed since, to rules that are refused."""
+        """Whether the access file has changed since, to rules that were rejected."""
         self._known: dict[str, Principal] = {}
         self._of_users = {each.name: each.grants for each in rules.users.values()}
 
     def grants_of(self, user: str) -> Grants | None:
-        """Return what a user of the file may do now, None if he is none or has no token."""
+        """Return the present grants of a user; None for an unknown user or one without a token."""
         return self._of_users.get(user)
 
     def principal(self, header: str, now_s: float) -> Principal | None:
-        """Return who sends a header, None if it proves nothing. now_s: seconds since 1970."""
+        """Return the user who sent a header; None if it is not valid. now_s: seconds since 1970."""
         found = self._known.get(header)
         if found is None:
             found = self._proven(header, now_s)

@@ -86,7 +86,7 @@ def refuse_lockout(before: Rules, after: Rules) -> None:
 
 
 def rules_of(text: str) -> Rules:
-    """Return the rules that a file's text says. Raises BadConfig in one line."""
+    """Parse the text of an access file. Raises BadConfig with one line."""
     try:
         said = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -44,7 +44,7 @@ class LocalNode:
     process: subprocess.Popen[bytes] | None = None
 
     def last_words(self) -> str:
-        """Return the end of the node's log."""
+        """Return the last lines of the node's log."""
         return (self.data / "log.txt").read_text("utf-8", "replace")[-2000:]
 
 
