@@ -34,7 +34,6 @@ class Inflight:
     """Time of arrival, if the operation is measured (`measures.py`)."""
 
     def identity(self, version: int, fences: Sequence[Any] = ()) -> OperationIdentity:
-        """Return the identity that the row of this version stores."""
         operation = self.operation
         mark = fingerprint(operation) if operation.key or operation.writer else 0
         created = bool(self.created) and version > 0

@@ -40,8 +40,6 @@ def start_of(recovered: Recovered) -> int:
 
 
 class Core:
-    """The shared state of one replica."""
-
     def __init__(
         self,
         me: str,
@@ -116,7 +114,6 @@ class Core:
         return heard and (believed is None or member in believed)
 
     def may_own(self, member: str) -> bool:
-        """Say whether a member is alive and has not just yielded."""
         if member == self.me:
             return self.now >= self.unfit_until and not self.should_yield
         return self.is_alive(member) and self.peers[member].fit
@@ -134,7 +131,6 @@ class Core:
 
     @property
     def is_draining(self) -> bool:
-        """Say whether this node gives all slots away and takes none."""
         return self.draining_since < inf
 
     @property
@@ -144,7 +140,6 @@ class Core:
 
     @property
     def has_leases(self) -> bool:
-        """Say whether owners of this group read by lease."""
         return self.configuration.reads == "lease"
 
     def is_leased(self, slot: int, candidate: str) -> bool:  # Seam.

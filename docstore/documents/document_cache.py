@@ -41,7 +41,6 @@ class DocumentCache(dict[str, CachedDocument]):
         self.bytes += _weight(row)
 
     def renew(self, cached: CachedDocument, row: Row) -> None:
-        """Replace a document's newest row."""
         self.bytes += _weight(row) - _weight(cached.newest)
         cached.newest = row
 

@@ -16,8 +16,6 @@ from docstore.storage.store import SlotRecord, SlotRecovered, Status
 
 @dataclass(slots=True)
 class SlotLog:
-    """The state of one slot on one replica."""
-
     slot: int
     replicas: tuple[str, ...]
     """The replicas that count, in order of preference."""
@@ -65,7 +63,6 @@ class SlotLog:
         return term if term is not None and term.phase is Phase.OPEN else None
 
     def record(self) -> SlotRecord:
-        """Return the slot's metadata as the disk stores it."""
         return SlotRecord(
             slot=self.slot,
             promised=self.promised,
@@ -123,7 +120,6 @@ class SlotLog:
         self.operations.cut(end)
 
     def place(self, placement: Placement) -> None:
-        """Take the replicas of a placement."""
         self.replicas = placement.replicas(self.slot)
         self.voting = placement.voting(self.slot)
         self.learners = placement.learners(self.slot)
@@ -139,7 +135,6 @@ class SlotLog:
         self.cuts += 1
 
     def evict_durable(self) -> None:
-        """Evict rows from memory that are decided and on this disk."""
         bound = min(self.decided, self.durable)
         if bound > self.dropped:
             for n in range(self.dropped + 1, bound + 1):

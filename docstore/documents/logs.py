@@ -10,8 +10,6 @@ from docstore.storage.store import SlotRecovered
 
 
 class Logs(dict[int, SlotLog]):
-    """Slot -> log."""
-
     __slots__ = ("_terms", "changes", "dirty", "epoch_seen", "former", "newly_decided")
 
     def __init__(self) -> None:

@@ -74,7 +74,6 @@ class Operations:
     """All uses in the order of noting, which is nearly by age: (link, key, use)."""
 
     def note(self, row: Row) -> None:
-        """Remember the operation of an appended row."""
         if row.operation:
             self._unread.append((row.n, row.link, row.operation, row.updated_us))
             if len(self._unread) >= UNREAD_MAX:
@@ -104,7 +103,6 @@ class Operations:
                 self._note_key(identity, n, link, updated_us)
 
     def recalled(self, link: str) -> Recalled:
-        """Return the extent of a document's rows that were read back."""
         return self._recalled.get(link, NOTHING_RECALLED)
 
     def recall(self, link: str, rows: Sequence[Row]) -> None:
@@ -171,7 +169,6 @@ class Operations:
         return len(uses) < KEYS_PER_LINK_MAX
 
     def forget_keys(self, now_us: int) -> None:
-        """Forget expired keys."""
         self._read()
         while self._uses and _is_old(self._uses[0][2], now_us):
             link, key, use = self._uses.popleft()

@@ -59,7 +59,6 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
             self.out.append(Send(to, message))
 
     def send_any(self, to: str, message: ReplicaMessage) -> None:
-        """Send to a linked node, member or not."""
         if to in self._peers.links:
             self.out.append(Send(to, message))
 

@@ -82,7 +82,6 @@ class Peers(dict[str, Peer]):
                 claims[slot] = (epoch, name)
 
     def disclaim(self, name: str, slot: int) -> None:
-        """Remove a peer's claim to a slot."""
         claim = self.claims.get(slot)
         if claim is not None and claim[1] == name:
             del self.claims[slot]

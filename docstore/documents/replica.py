@@ -10,25 +10,12 @@ from collections.abc import Callable, Collection
 from random import Random
 from typing import assert_never
 
+from docstore.documents import events
 from docstore.documents.catchup.catchup import CatchUp
 from docstore.documents.clients import Inflight
 from docstore.documents.core import Core
 from docstore.documents.depose import depose
 from docstore.documents.effects import Effect, Reconfigured
-from docstore.documents.events import (
-    BarrierAsked,
-    BatchRequested,
-    ChangeAsked,
-    CompactAsked,
-    DiskFilled,
-    Event,
-    PinsRead,
-    ReadIndexAsked,
-    Requested,
-    ResyncAsked,
-    SlotCorrupted,
-    ViewChanged,
-)
 from docstore.documents.eventual.execute import Executor
 from docstore.documents.eventual.sweep import Sweeper
 from docstore.documents.leadership.handover import HandingOver
@@ -39,8 +26,7 @@ from docstore.documents.log import SlotLog
 from docstore.documents.measures import Measures
 from docstore.documents.membership import reconfigure
 from docstore.documents.membership.register import Register
-from docstore.documents.retention.forgetting import Forgetter
-from docstore.documents.retention.trim import Trimmer
+from docstore.documents.retention.trim import Forgetter, Trimmer
 from docstore.documents.term import Term
 from docstore.documents.timing import ReplicaConfig
 from docstore.documents.write_path.confirm import Confirmer
@@ -64,44 +50,8 @@ from docstore.machines.events import (
 from docstore.model.service import ServiceFor
 from docstore.ownership.configuration import Configuration, Registered, unpack_registered
 from docstore.storage.store import Recovered
-from docstore.wire.messages import (
-    Accepted,
-    Adopt,
-    Answered,
-    Canvass,
-    Configured,
-    Confirm,
-    Confirmed,
-    Copy,
-    Decide,
-    Fetch,
-    Fetched,
-    Follow,
-    Following,
-    Forward,
-    Gap,
-    HandOver,
-    Heartbeat,
-    Lack,
-    Lead,
-    Offering,
-    Passed,
-    Prepare,
-    PreVote,
-    PreVoted,
-    Promised,
-    Propose,
-    Refused,
-    Release,
-    ReplicaMessage,
-    Replicating,
-    Spread,
-    Spreading,
-    Succeed,
-    Supply,
-    Took,
-    Vote,
-)
+from docstore.wire import messages
+from docstore.wire.messages import Following, Lack, Offering, Spread, Supply
 
 
 class Replica:
@@ -146,7 +96,7 @@ class Replica:
         self.forgetter = Forgetter(core, self.documents.operations)
         self.gateway = Gateway(core, self._serve, self.executor.who)
 
-    def step(self, event: Event, now: float) -> list[Effect]:
+    def step(self, event: events.Event, now: float) -> list[Effect]:
         """Handle `event` at `now` (monotonic seconds); return its effects in order."""
         core = self.core
         core.now = now
@@ -162,14 +112,14 @@ class Replica:
         gathered = core.outbox.has_more or bool(core.logs.dirty)
         return gathered or self.gateway.has_more or self.confirmer.has_more
 
-    def _dispatch(self, event: Event) -> None:
+    def _dispatch(self, event: events.Event) -> None:
         match event:
             case Received(sender, message, configuration):
                 self.liveness.heard(sender)
                 self._arrived(sender, message, configuration)
-            case Requested():
+            case events.Requested():
                 self.gateway.request(event)
-            case BatchRequested():
+            case events.BatchRequested():
                 self.gateway.request_batch(event)
             case TurnEnded():
                 self._end_turn()
@@ -180,7 +130,7 @@ class Replica:
                     self.core.outbox.answer_read(token, result)
             case Tick(wall_us):
                 self._tick(wall_us)
-            case ViewChanged(alive):
+            case events.ViewChanged(alive):
                 self.core.peers.believed_alive = alive
                 self.core.routes_changed = True
                 self.takeover.consider()
@@ -192,31 +142,38 @@ class Replica:
                 self.liveness.link_made(peer, protocol)
                 self.catchup.probe_anew(peer)
                 self.spreader.link_made(peer)
-            case ResyncAsked(slots):
+            case events.ResyncAsked(slots):
                 self.catchup.resync(slots)
-            case CompactAsked(before_us):
+            case events.CompactAsked(before_us):
                 self.trimmer.ask(before_us)
-            case PinsRead(pins):
+            case events.PinsRead(pins):
                 self.core.pins = pins
-            case ChangeAsked(request, change):
+            case events.ChangeAsked(request, change):
                 self.register.ask(request, change)
-            case BarrierAsked(seconds):
+            case events.BarrierAsked(seconds):
                 self.write_barrier.begin(seconds)
-            case ReadIndexAsked():
+            case events.ReadIndexAsked():
                 self.read_index.asked(event)
             case DrainAsked():
                 self.core.draining_since, self.core.claims_changed = self.core.now, True
-            case SlotCorrupted(slot):
+            case events.SlotCorrupted(slot):
                 self.core.corrupted.add(slot)
-            case DiskFilled() | Room():
+            case events.DiskFilled() | Room():
                 self._room_changed(event)
             case _:
                 assert_never(event)
 
-    def _arrived(self, sender: str, message: ReplicaMessage, configuration: int) -> None:
+    def _arrived(self, sender: str, message: messages.ReplicaMessage, configuration: int) -> None:
         """Handle a message only if its sender uses the same configuration as this node."""
         match message:
-            case Canvass() | Vote() | Lead() | Follow() | Succeed() | Configured():
+            case (
+                messages.Canvass()
+                | messages.Vote()
+                | messages.Lead()
+                | messages.Follow()
+                | messages.Succeed()
+                | messages.Configured()
+            ):
                 self.register.received(sender, message)
             case _ if self.is_current(configuration):
                 if sender in self.core.peers:
@@ -243,51 +200,51 @@ class Replica:
         for peer in sorted(before | core.peers.keys()):
             self.register.notices.tell(peer)
 
-    def _receive(self, sender: str, message: Replicating | Spreading) -> None:
+    def _receive(self, sender: str, message: messages.Replicating | messages.Spreading) -> None:
         match message:
-            case Propose():
+            case messages.Propose():
                 self.acceptor.propose(sender, message)
-            case Accepted() | Took():
+            case messages.Accepted() | messages.Took():
                 self.catchup.push_behind(sender, self.decider.acknowledged(sender, message))
-            case Confirm():
+            case messages.Confirm():
                 self.confirmer.asked(sender, message)
-            case Confirmed():
-                self.decider.refused(sender, Refused(message.refused))
+            case messages.Confirmed():
+                self.decider.refused(sender, messages.Refused(message.refused))
                 self.confirmer.answered(sender, message)
-            case Forward():
+            case messages.Forward():
                 self._serve_forwarded(sender, message)
-            case Answered():
+            case messages.Answered():
                 self.gateway.received(message)
-            case Heartbeat():
+            case messages.Heartbeat():
                 self.liveness.heartbeat(sender, message)
                 self.register.readiness.heard(sender, message)
-            case Decide():
+            case messages.Decide():
                 self.acceptor.decide(sender, message)
-            case PreVote():
+            case messages.PreVote():
                 self.takeover.vote(sender, message)
-            case PreVoted():
+            case messages.PreVoted():
                 self.takeover.voted(sender, message)
-            case Prepare():
+            case messages.Prepare():
                 self.acceptor.prepare(sender, message)
-            case Promised():
+            case messages.Promised():
                 self.takeover.promised(sender, message)
-            case Refused():
+            case messages.Refused():
                 self.decider.refused(sender, message)
-            case Passed():
+            case messages.Passed():
                 self.trimmer.passed(sender, message)
-            case Release():
+            case messages.Release():
                 self.confirmer.released(sender, message)
-            case HandOver():
+            case messages.HandOver():
                 self.takeover.handed(sender, message)
-            case Fetch():
+            case messages.Fetch():
                 self.takeover.fetch(sender, message)
-            case Fetched():
+            case messages.Fetched():
                 self.takeover.fetched(sender, message)
-            case Gap():
+            case messages.Gap():
                 self.catchup.gap(sender, message)
-            case Adopt():
+            case messages.Adopt():
                 self.acceptor.adopt(sender, message)
-            case Copy():
+            case messages.Copy():
                 self.acceptor.copy(sender, message)
             case Offering() | Following() | Spread() | Lack() | Supply():
                 self.spreader.received(sender, message)
@@ -296,7 +253,7 @@ class Replica:
 
     # Operations
 
-    def _serve_forwarded(self, sender: str, message: Forward) -> None:
+    def _serve_forwarded(self, sender: str, message: messages.Forward) -> None:
         with self.core.outbox.reading_together():
             for forwarded in message.operations:
                 self._serve(arrived(self.core, sender, forwarded))
@@ -377,7 +334,7 @@ class Replica:
         self.takeover.opened()
         self.owner.opened(log, term)
 
-    def _room_changed(self, event: DiskFilled | Room) -> None:
+    def _room_changed(self, event: events.DiskFilled | Room) -> None:
         if isinstance(event, Room):
             self.core.has_room, self.core.claims_changed = event.has_room, True
         else:

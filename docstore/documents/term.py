@@ -10,8 +10,6 @@ from docstore.wire.messages import Evidence
 
 
 class Phase(Enum):
-    """The stages of a term."""
-
     PREPARING = auto()
     """The node collects promises."""
     RECOVERING = auto()

@@ -376,12 +376,10 @@ class ReplicaView:
 
     @property
     def ticked_at(self) -> float:
-        """Return the time of the last tick on the machine's clock."""
         return self._core.clock.ticked_at
 
     @property
     def owner_patience_s(self) -> float:
-        """Return for how long a request waits for an owner."""
         return self._core.config.waiting.owner_patience_s
 
     @property
@@ -411,5 +409,4 @@ class ReplicaView:
 
     @property
     def counters(self) -> Counter[str]:
-        """Return the machine's counters since its start."""
         return self._core.counters

@@ -61,7 +61,6 @@ class Placement:
         return self._newcomers(slot)
 
     def next_replicas(self, slot: int) -> tuple[str, ...]:
-        """Return the replicas of the slot after the change."""
         return (self.next_table or self.table)[slot]
 
     def held_by(self, member: str) -> list[int]:
@@ -78,12 +77,10 @@ class Placement:
 
 
 def point(text: str) -> int:
-    """Return the point of a text on the ring."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
 
 
 def slot_point(slot: int, slots: int) -> int:
-    """Return the middle of a slot's arc."""
     return (2 * slot + 1) * (RING // (2 * slots))
 
 

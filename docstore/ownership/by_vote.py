@@ -28,8 +28,6 @@ IsQuorum = Callable[[Collection[str]], bool]
 
 
 class Role(Enum):
-    """State of a voter."""
-
     FOLLOWER = auto()
     ASKING = auto()
     """In a pre-vote."""
@@ -56,8 +54,6 @@ class Times:
 
 
 class Voter:
-    """One member's part in the election."""
-
     def __init__(
         self, me: str, *, generation: int, voted_for: str, rng: Random, times: Times, now: float
     ) -> None:
@@ -133,7 +129,6 @@ class Voter:
         return is_quorum(self._supporters)
 
     def observe(self, generation: int, now: float) -> None:
-        """Adopt a later generation."""
         if generation > self.generation:
             self.generation, self.voted_for = generation, ""
             self._rest(now)

@@ -42,8 +42,6 @@ def is_node_id(text: str) -> bool:
 
 
 class Stage(StrEnum):
-    """The stage of a change."""
-
     STABLE = "stable"
     LEARNING = "learning"
     """The next members receive everything and do not count."""
@@ -120,7 +118,6 @@ class Configuration:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all members of any kind, sorted."""
         return tuple(sorted({each.name for each in (*self.members, *self.next_members)}))
 
     def others(self, me: str) -> dict[str, Address]:

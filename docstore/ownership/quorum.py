@@ -12,7 +12,6 @@ Sets = Sequence[Sequence[str]]
 
 
 def majority(replicas: Sequence[str]) -> int:
-    """Return how many of a replica set make a quorum."""
     return len(replicas) // 2 + 1
 
 

@@ -28,8 +28,6 @@ SLOTS_A_TICK = 16
 
 
 class CatchUp:
-    """The owner's side of replicas that lag."""
-
     def __init__(self, core: Core) -> None:
         self.core = core
         self.outbox = core.outbox
@@ -138,7 +136,6 @@ class CatchUp:
         return common_end(log.ballots, log.end, gap.ballots, gap.end)
 
     def push(self, log: SlotLog, term: Term, peer: str) -> None:
-        """Send a follower the next page of rows."""
         follower = term.followers[peer]
         if follower.reading or follower.copied is not None or not self.core.peers[peer].linked:
             return
@@ -158,7 +155,6 @@ class CatchUp:
                 self.push(log, log.term, peer)
 
     def resend(self, log: SlotLog, term: Term) -> bool:
-        """Resend rows that stay unacknowledged; say whether there were any."""
         lagging = [] if self._stands_behind_base(log, term) else self._lagging(log, term)
         for peer, follower in lagging:
             follower.reading = False

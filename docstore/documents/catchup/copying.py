@@ -29,8 +29,6 @@ Asked = Callable[[str, Gap], tuple[SlotLog, Term] | None]
 
 
 class Copying:
-    """The owner's side of copies."""
-
     def __init__(self, core: Core, pages: Pages, asked_by: Asked) -> None:
         self.core = core
         self.outbox = core.outbox

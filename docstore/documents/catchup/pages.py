@@ -14,8 +14,6 @@ Then = Callable[[Sequence[Row]], None]
 
 
 class Pages:
-    """The owner's reads for other replicas."""
-
     def __init__(self, core: Core) -> None:
         self.core = core
         self.outbox = core.outbox

@@ -32,7 +32,6 @@ class Arrived:
         return self.last + 1
 
     def note(self, row: Row) -> None:
-        """Note a version that has joined the batch."""
         self.last = row.n
         self._recent.append(row)
         self._recent_bytes += row_bytes(row)

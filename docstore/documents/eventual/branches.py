@@ -61,16 +61,13 @@ class Branches:
 
     @property
     def losers(self) -> list[Row]:
-        """Return the head of each losing branch."""
         return [head.row for head in self.heads[1:]]
 
     @property
     def lineages(self) -> list[Lineage]:
-        """Return the lineages of the heads, the winner's first."""
         return [head.lineage for head in self.heads]
 
     def knows(self, hand: str, stamp: int) -> bool:
-        """Say whether a version or a successor of it is here."""
         return any(head.lineage.ancestors.get(hand, -1) >= stamp for head in self.heads)
 
     def add(self, row: Row) -> bool:  # Seam.

@@ -47,7 +47,6 @@ class Documents:
         """Count of documents on this disk with losing branches."""
 
     def known(self, link: str) -> Branches | None:
-        """Return a document's heads if they are cached."""
         return self._known.get(link)
 
     def load(self, link: str, then: Callable[[Branches | None], None]) -> None:
@@ -176,7 +175,6 @@ class Documents:
     # Removal
 
     def drop_losers(self, branches: Branches) -> None:
-        """Drop the branches of a document that lost long ago."""
         gone = branches.drop_losers(self._horizon_us())
         self.prune(gone)
         self.core.counters["conflicts_expired"] += len(gone)

@@ -46,7 +46,6 @@ class Downstreams:
         self._progress = {}
 
     def reconfigured(self) -> None:
-        """Offer all arrivals again: the placement has changed."""
         self._progress.clear()
         for peer in self.core.peers:
             self.offer(peer)
@@ -69,7 +68,6 @@ class Downstreams:
         return theirs.asked and theirs.offered_at <= late
 
     def has_spread(self) -> bool:
-        """Say whether every live peer has all arrivals of this disk."""
         return not self.arrived.durable or all(
             self.acked_by(peer) >= self.arrived.last
             for peer in self.core.peers
@@ -93,7 +91,6 @@ class Downstreams:
         return sum(self.acked_by(each) >= n for each in others) + (self.arrived.durable >= n)
 
     def awaited(self, n: int, slot: int) -> bool:
-        """Say whether a live replica of the slot lacks arrival n."""
         return any(
             self.core.is_alive(peer) and self.acked_by(peer) < n
             for peer in self.core.placement.replicas(slot)
@@ -118,7 +115,6 @@ class Downstreams:
         self.outbox.send(peer, Offering(self.arrived.disk, self.arrived.durable))
 
     def following(self, sender: str, message: Following) -> None:
-        """Send a peer the arrivals after its cursor."""
         if message.asks:
             self.offer(sender)
         if message.of != self.arrived.disk:
@@ -189,8 +185,6 @@ class Downstreams:
         return peer in placement.replicas(slot) or peer in placement.next_replicas(slot)
 
     def lack(self, sender: str, message: Lack) -> None:
-        """Send the heads of documents of which a peer lacks versions."""
-
         def found(rows: list[Row]) -> None:
             self.core.counters["versions_supplied"] += len(rows)
             self.outbox.send(sender, Supply(self.arrived.disk, message.n, rows))

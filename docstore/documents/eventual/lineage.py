@@ -44,7 +44,6 @@ def lineage_of(row: Row) -> Lineage:
 
 
 def covers(newer: Lineage, older: Lineage) -> bool:
-    """Say whether `older` is `newer` or an ancestor of it."""
     return newer.ancestors.get(older.hand, -1) >= older.ancestors[older.hand]
 
 

@@ -48,7 +48,6 @@ class Spreader:
     def __init__(
         self, core: Core, documents: Documents, recovered: Recovered, acked: Callable[[], None]
     ) -> None:
-        """acked: called when a peer has acknowledged more."""
         self.core = core
         self.outbox = core.outbox
         self.documents = documents
@@ -85,7 +84,6 @@ class Spreader:
                 assert_never(message)
 
     def offered(self, sender: str, message: Offering) -> None:
-        """Answer a peer's offer with this node's cursor."""
         upstream = self._upstream(sender)
         upstream.disk, upstream.taking = message.disk, None
         self._note_caught_up(upstream, self.cursors.get(message.disk, 0) >= message.n)
@@ -117,7 +115,6 @@ class Spreader:
         )
 
     def supply(self, sender: str, message: Supply) -> None:
-        """Merge the missing versions, with their page."""
         upstream = self._upstream(sender)
         page = upstream.taking
         if page is not None and (page.disk, page.n) == (message.disk, message.n):
@@ -165,7 +162,6 @@ class Spreader:
         self.downstreams.link_made(peer)
 
     def tick(self) -> None:
-        """Repeat offers that peers have not answered in time."""
         late = self.core.now - 4 * self.core.config.sending.resend_interval_s
         self.downstreams.tick(late)
         for peer in self._behind():

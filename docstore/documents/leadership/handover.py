@@ -30,8 +30,6 @@ CLOSING_MAX = 64
 
 
 class HandingOver:
-    """The owner's side of hand-overs."""
-
     def __init__(self, core: Core, reopen: Reopen) -> None:
         self.core = core
         self.outbox = core.outbox

@@ -48,8 +48,6 @@ FACTOR_MAX = 32
 
 
 class TakeOver:
-    """The candidate's side and the voter's side of take-overs."""
-
     def __init__(self, core: Core, acceptor: Acceptor, decider: Decider, catchup: CatchUp) -> None:
         self.core = core
         self.outbox = core.outbox
@@ -94,7 +92,6 @@ class TakeOver:
             self._ask_votes(slots)
 
     def handed(self, sender: str, message: HandOver) -> None:
-        """Take slots that their owner hands over to this node."""
         for slot in from_bitmap(message.slots):
             self.core.peers.disclaim(sender, slot)
         self.forget()
@@ -363,7 +360,6 @@ class TakeOver:
             self._patience_s = min(2 * self._patience_s, longest_s)
 
     def opened(self) -> None:
-        """Reset the back-off after a successful attempt."""
         self._backing_off = 1
         self._patience_s = self.core.config.leadership.attempt_timeout_s
 

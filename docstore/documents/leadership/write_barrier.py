@@ -22,8 +22,6 @@ STILL_S_MAX = 0.2
 
 
 class WriteBarrier:
-    """The owner's side of a barrier."""
-
     def __init__(self, core: Core, reopen: Reopen) -> None:
         self.core = core
         self._reopen = reopen
@@ -38,7 +36,6 @@ class WriteBarrier:
         self.core.counters["stood_still"] += 1
 
     def tick(self) -> None:
-        """Serve the deferred updates once the barrier ends."""
         if self._until == 0.0 or self.core.now < self._until:
             return
         self._until = 0.0

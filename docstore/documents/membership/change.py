@@ -15,8 +15,6 @@ MEMBERS_MIN = 3
 
 
 class Kind(StrEnum):
-    """The kinds of changes."""
-
     JOIN = "join"
     LEAVE = "leave"
     REMOVE = "remove"

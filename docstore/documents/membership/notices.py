@@ -13,8 +13,6 @@ from docstore.wire.messages import Configured
 
 
 class CommitNotices:
-    """Both sides of Configured."""
-
     def __init__(self, core: Core, stored: StoredRegister) -> None:
         self.core = core
         self.outbox = core.outbox

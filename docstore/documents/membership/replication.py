@@ -17,8 +17,6 @@ from docstore.wire.messages import Follow, Lead
 
 
 class Replication:
-    """Both sides of Lead and Follow."""
-
     def __init__(self, core: Core, stored: StoredRegister, requests: ChangeRequests) -> None:
         """requests: answered when a configuration is decided."""
         self.core = core
@@ -64,7 +62,6 @@ class Replication:
             self.outbox.send_any(peer, Lead(generation, number, decided, offered))
 
     def followed(self, sender: str, message: Follow) -> None:
-        """Count an acknowledgement."""
         voter = self.stored.voter
         if message.generation > voter.generation:
             self.stored.observe(message.generation)

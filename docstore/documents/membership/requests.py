@@ -8,8 +8,6 @@ from docstore.documents.effects import ChangeAnswered
 
 
 class ChangeRequests:
-    """Changes that this node has begun as the register's leader."""
-
     def __init__(self, core: Core) -> None:
         self.core = core
         self.outbox = core.outbox

@@ -63,7 +63,6 @@ class StoredRegister:
         return sorted({each for voters in self.latest.voting for each in voters} - {self.core.me})
 
     def observe(self, generation: int) -> None:
-        """Adopt a later generation."""
         self.voter.observe(generation, self.core.now)
         self.save()
 
@@ -78,7 +77,6 @@ class StoredRegister:
         self.save()
 
     def save(self) -> None:
-        """Add changes to the pending batch."""
         voter = self.voter
         now = Registered(
             self.core.configuration, voter.generation, voter.voted_for, self.adopted, self.latest

@@ -30,7 +30,7 @@ from collections.abc import Mapping
 
 from docstore.documents.core import Core
 from docstore.documents.log import SlotLog
-from docstore.documents.operations import KEY_LIFE_US
+from docstore.documents.operations import KEY_LIFE_US, Operations
 from docstore.documents.parts import ended
 from docstore.documents.peers import NEVER
 from docstore.documents.retention.pins import CLOCKS_APART_S
@@ -74,7 +74,6 @@ class Trimmer:
         self._asked, self._queue = True, sorted(again, reverse=True) + self._queue
 
     def tick(self) -> None:
-        """Visit the next slots; begin a round when one is due."""
         if not self.knows_what_is_needed():
             return
         if not self._queue:
@@ -231,3 +230,27 @@ class Trimmer:
         """Say whether a replica is being filled from this log: its pages must fit together."""
         followers = log.term.followers.values() if log.term else ()
         return any(follower.copied is not None for follower in followers)
+
+
+class Forgetter:
+    """Expiry of Idempotency-Keys, also in slots without writes.
+
+    Each tick visits one log, so that all 1,024 are visited within a minute, at no noticeable cost.
+    Every replica does it by itself, by the time that is certainly past (rule D6): it only forgets
+    keys that the owner would not look at any more.
+    """
+
+    def __init__(self, core: Core, weaker: Operations) -> None:
+        """weaker: the operations of levels 1 and 2, which have no log."""
+        self.core = core
+        self._weaker = weaker
+        self._round: list[int] = []
+
+    def tick(self) -> None:
+        now_us = self.core.past_us()
+        if not self._round:
+            self._weaker.forget_keys(now_us)
+            self._round = list(self.core.logs)
+        log = self.core.logs.get(self._round.pop()) if self._round else None
+        if log is not None:
+            log.operations.forget_keys(now_us)

@@ -17,8 +17,6 @@ from docstore.ownership.quorum import is_quorum
 
 
 class Appender:
-    """Makes rows."""
-
     def __init__(self, core: Core) -> None:
         self.core = core
 

@@ -48,8 +48,6 @@ class Owning(Protocol):
 
 
 class AtomicBatches:
-    """The owner's side of batches."""
-
     def __init__(self, core: Core, appender: Appender, owner: Owning) -> None:
         self.core = core
         self.outbox = core.outbox
@@ -166,7 +164,6 @@ class AtomicBatches:
                 self.outbox.read(Newest(log.slot, link, log.end), partial(found, link))
 
     def _loaded(self, log: SlotLog, term: Term, results: dict[str, Result]) -> None:
-        """Resume a batch, and the operations that waited for its documents."""
         waiting = [each for link in results for each in term.clients.loading.pop(link, [])]
         if log.term is not term:
             return  # The end of the term has handed them back.
@@ -192,7 +189,6 @@ def _current_bytes(documents: Sequence[CachedDocument]) -> int:
 
 
 def answer_of(made: Sequence[Row], copies: int, owner: str, epoch: int) -> Answer:
-    """Return the answer to a batch whose rows are decided."""
     statuses = [201 if has_created(row) else 200 for row in made]
     rows = [row._replace(state=b"") for row in made]
     return Answer(200, rows=rows, replicas=copies, owner=owner, epoch=epoch, statuses=statuses)

@@ -77,8 +77,6 @@ class Round:
 
 
 class Confirmer:
-    """Both sides of Confirm."""
-
     def __init__(self, core: Core) -> None:
         self.core = core
         self.outbox = core.outbox
@@ -103,7 +101,6 @@ class Confirmer:
         waiter.then()
 
     def read(self, read: IndexRead) -> None:
-        """Add a question about many slots to the next round."""
         self._reads.append(read)
 
     def start_round(self) -> None:
@@ -227,7 +224,6 @@ class Confirmer:
         return not read.rest
 
     def _close(self, asked: Round, log: SlotLog) -> None:
-        """Note the instant that the quorum has closed."""
         if log.term is not None:
             log.term.closed_us = max(log.term.closed_us, asked.at_us)
 
@@ -248,7 +244,6 @@ class Confirmer:
         return quorum.is_quorum(asked.heard, sets)
 
     def released(self, sender: str, message: Release) -> None:
-        """Drop the leases that an owner has released."""
         for slot, epoch in message.slots:
             self.core.leases.release(slot, epoch, sender)
 

@@ -37,8 +37,6 @@ LET_GO = Answer(
 
 
 class Decider:
-    """The owner's counting of durable replicas."""
-
     def __init__(self, core: Core, opened: Callable[[SlotLog, Term], None]) -> None:
         self.core = core
         self.outbox = core.outbox
@@ -91,7 +89,6 @@ class Decider:
         return follower.sent
 
     def own_disk(self, reached: Iterable[ProposedUpTo]) -> None:
-        """Count this node's own disk, like any other replica's."""
         for log, term, end in reached:
             if log.term is term:
                 self._count(log, term, self.core.me, end)
@@ -186,8 +183,6 @@ class Decider:
         return log.term.ballot[0] if log and log.term else 0
 
     def _answer_from_disk(self, log: SlotLog, term: Term, n: int, inflight: Inflight) -> None:
-        """Answer a retry whose row has left memory."""
-
         def answer(result: Result) -> None:
             if isinstance(result, Corrupt) or not result:
                 self._answer_without(log, n, result, inflight)

@@ -56,8 +56,6 @@ class Pending:
 
 
 class Gateway:
-    """The requests of this node's clients."""
-
     def __init__(
         self,
         core: Core,
@@ -142,7 +140,6 @@ class Gateway:
         return pending.seq
 
     def oldest(self) -> int:
-        """Return the smallest sequence number of the unanswered operations."""
         return next(iter(self.pending))
 
     def _forwarded(self, pending: Pending) -> Forwarded:

@@ -230,7 +230,6 @@ def _by_author(
     action: Method,
     now_us: Callable[[], int],
 ) -> Outcome:
-    """Let the author's handler compute the next state."""
     asked = UpdateRequest(operation.verb, operation.link, version, operation.media, now_us)
     before = None if live is None else json.load(live.state)
     after = _of_author(service.make, asked, before, json.parse(operation.body))

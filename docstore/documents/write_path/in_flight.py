@@ -54,7 +54,6 @@ class InFlightProposals:
         return self._newer.pop(message, None) or self._older.pop(message, ())
 
     def tick(self) -> None:
-        """Forget messages that stay unacknowledged."""
         if self.core.now - self._since >= REMEMBERED_S:
             self._since = self.core.now
             self._older, self._newer = self._newer, {}

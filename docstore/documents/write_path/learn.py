@@ -41,8 +41,6 @@ GATHERED_PAGES = 4
 
 
 class Acceptor:
-    """The replica's side of the write path."""
-
     def __init__(self, core: Core) -> None:
         self.core = core
         self.outbox = core.outbox
@@ -122,7 +120,6 @@ class Acceptor:
             self._refuse(sender, refused)
 
     def _accept(self, sender: str, message: Propose, taken: list[Offer]) -> None:
-        """Acknowledge the appended offers of a message once they are durable."""
         if self.is_whole(message, taken):
             answer = Took(message.boot, message.number)
             self.outbox.when_durable(lambda: self.outbox.send(sender, answer))

@@ -35,8 +35,6 @@ def is_past(at_us: int, log: SlotLog, core: Core) -> bool:
 
 
 class PastReads:
-    """The owner's reads of older versions."""
-
     def __init__(self, core: Core, decider: Decider) -> None:
         self._core = core
         self._outbox = core.outbox

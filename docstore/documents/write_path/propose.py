@@ -48,8 +48,6 @@ def pages(rows: Sequence[Row], rows_max: int, bytes_max: int) -> list[Sequence[R
 
 
 class Proposer:
-    """The owner's proposals of new rows."""
-
     def __init__(
         self, core: Core, offered: InFlightProposals, stored: Callable[[list[ProposedUpTo]], None]
     ) -> None:

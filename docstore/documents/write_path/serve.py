@@ -37,8 +37,6 @@ NO_QUORUM = Answer(503, "no-quorum", "the owner does not hear a majority of the 
 
 
 class Owner:
-    """The owner's execution of operations."""
-
     def __init__(self, core: Core, decider: Decider, confirmer: Confirmer) -> None:
         self.core = core
         self.outbox = core.outbox
@@ -76,7 +74,6 @@ class Owner:
             self.serve(inflight)
 
     def enter(self, log: SlotLog, term: Term, inflight: Inflight) -> None:
-        """Execute an operation in a slot that this node owns."""
         operation = inflight.operation
         may_repeat = not operation.is_read and not self._is_new(inflight)
         if may_repeat and self._is_repetition(log, term, inflight):
@@ -183,7 +180,6 @@ class Owner:
         self.outbox.read(query, answered)
 
     def _load(self, log: SlotLog, term: Term, inflight: Inflight) -> None:
-        """Read a document's newest row."""
         link = inflight.operation.link
 
         def found(result: list[Row]) -> None:
