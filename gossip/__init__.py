@@ -14,7 +14,7 @@ A guided tour, in the order in which the files explain each other:
 | `protocol/effects.py`        | all that we can ask of the world                          |
 | `protocol/swim.py`          | `Swim.step(event, now) -> list[Effect]`: the protocol     |
 | `protocol/membership.py`    | what follows when a belief changes                        |
-| `protocol/hearsay.py`       | who may say what; when we refute                          |
+| `protocol/claim_rules.py`       | who may say what; when we refute                          |
 | `protocol/chronicle.py`     | why we believe what we believe                            |
 | `protocol/probe.py`         | how a failure is noticed                                  |
 | `protocol/order.py`         | who is probed next                                        |
@@ -25,7 +25,7 @@ A guided tour, in the order in which the files explain each other:
 | `protocol/anti_entropy.py`  | how the group heals                                       |
 | `protocol/digest.py`        | how tables are compared without being sent                |
 | `agent.py`                  | the shell around one `Swim`; with it `transport.py` for   |
-|                             | sockets, `clock.py` for timers, `audience.py` for all who |
+|                             | sockets, `clock.py` for timers, `subscribers.py` for all who |
 |                             | want to know, `snapshot.py` for the way back              |
 | `security/`                 | who can be a member, and with which key                   |
 | `news.py`                   | what applications are told                                |

@@ -18,7 +18,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 
 from gossip import messages, news, wire
-from gossip.audience import Audience
 from gossip.clock import Clock
 from gossip.config import Config
 from gossip.errors import (
@@ -54,10 +53,11 @@ from gossip.protocol.events import (
 )
 from gossip.protocol.swim import Swim
 from gossip.security.admission import SEAL_BYTES, SESSION_BYTES, Security
-from gossip.security.doorkeeper import Doorkeeper
-from gossip.security.intake import Intake
+from gossip.security.authenticator import SessionAuthenticator
+from gossip.security.ingress import Ingress
 from gossip.security.rotation import Rotation
 from gossip.snapshot import Snapshot
+from gossip.subscribers import Subscribers
 from gossip.subscription import Subscription
 from gossip.transport import Transport, advertised
 
@@ -107,13 +107,13 @@ class Agent:
         self._rng = rng or random.Random()
         self._advertise = advertise
         self._security = security
-        self._intake = Intake(security.allow)
-        self._exchanges = Exchanges(self._intake, security.keyring, self._feed)
+        self._ingress = Ingress(security.allow)
+        self._exchanges = Exchanges(self._ingress, security.keyring, self._feed)
         self._transport = Transport(
-            config, self._on_datagram, self._exchanges.serve, self._intake.permits
+            config, self._on_datagram, self._exchanges.serve, self._ingress.permits
         )
         self._swim: Swim | None = None
-        self._audience = Audience(snapshot)
+        self._subscribers = Subscribers(snapshot)
         self._inbox: deque[Event] = deque()
         self._is_stepping = False
         tolerated_s = max(config.stall_min_s, config.probe_timeout_s / 2)
@@ -144,7 +144,7 @@ class Agent:
             meta=self._meta,
             changed_at_s=time.monotonic(),
         )
-        self._seeds += self._audience.known_addresses()
+        self._seeds += self._subscribers.known_addresses()
         seeds = tuple(seed for seed in dict.fromkeys(self._seeds) if seed != me.address)
         self._swim = Swim(me, self._encrypt(me), rng=self._rng, seeds=seeds)
         self._feed(Started())
@@ -157,7 +157,7 @@ class Agent:
         """
         self._running()
         joining = Joining(self._name, seeds)
-        self._audience.begin(joining)
+        self._subscribers.begin(joining)
         for seed in seeds:
             self._feed(SeedAdded(seed))
         return await joining.wait(timeout_s)
@@ -188,7 +188,7 @@ class Agent:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._transport.stop()
-        await self._audience.close(has_left=self._departed.is_set())
+        await self._subscribers.close(has_left=self._departed.is_set())
 
     @property
     def address(self) -> Address:
@@ -204,7 +204,7 @@ class Agent:
     def counters(self) -> Mapping[str, int]:
         """Return how often things happened since the start, by name; 0 for what never did."""
         core = self._swim.membership.counters if self._swim is not None else Counter[str]()
-        shells = self._intake.counters + self._exchanges.counters + self._transport.counters
+        shells = self._ingress.counters + self._exchanges.counters + self._transport.counters
         return shells + core
 
     def members(self) -> list[Member]:
@@ -219,14 +219,14 @@ class Agent:
 
         It must be quick. What it raises is logged and goes no further.
         """
-        self._audience.add_callback(callback)
+        self._subscribers.add_callback(callback)
 
     def events(self) -> Subscription:
         """Return the news from now on, to be read with `async for`; ends with `stop`.
 
         A reader that falls 1,024 news behind is told by NewsLost how many it missed.
         """
-        return self._audience.subscribe()
+        return self._subscribers.subscribe()
 
     def explain(self, name: str) -> Sequence[Moment]:
         """Return the last turns in what we believe about a member, oldest first.
@@ -276,11 +276,11 @@ class Agent:
         from gossip.security.seal import Seal  # noqa: PLC0415 - 40 ms, for those only who encrypt.
 
         seal = Seal(keyring, label, me.uid, lambda: secrets.token_bytes(SESSION_BYTES))
-        doorkeeper = Doorkeeper(seal, self._name, self._rng)
+        authenticator = SessionAuthenticator(seal, self._name, self._rng)
         self._transport.seal = seal
-        self._intake.doorkeeper = doorkeeper
-        self._intake.takes_plain = not self._config.verify_incoming
-        self._audience.add_callback(doorkeeper.changed)
+        self._ingress.authenticator = authenticator
+        self._ingress.takes_plain = not self._config.verify_incoming
+        self._subscribers.add_callback(authenticator.changed)
         room = self._config.datagram_bytes_max - SEAL_BYTES
         return dataclasses.replace(self._config, datagram_bytes_max=room)
 
@@ -324,7 +324,7 @@ class Agent:
             case Departed():
                 self._departed.set()
             case _:
-                self._audience.hear(effect)
+                self._subscribers.hear(effect)
 
     def _own(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -332,7 +332,7 @@ class Agent:
         task.add_done_callback(self._tasks.discard)
 
     def _on_datagram(self, data: bytes, sender: Address) -> None:
-        admitted, challenge = self._intake.datagram(data, sender, time.monotonic())
+        admitted, challenge = self._ingress.datagram(data, sender, time.monotonic())
         if challenge is not None:
             self._send(sender, (challenge,))
         if admitted:
@@ -348,7 +348,7 @@ class Agent:
     def _stalled(self, lag_s: float, now: float) -> None:
         _log.warning("%s was stalled for %.3f s", self._name, lag_s)
         self._feed(Stalled(lag_s), now)
-        self._audience.tell(news.Stalled(lag_s))
+        self._subscribers.tell(news.Stalled(lag_s))
 
     def _fired(self, timer: Timer, now: float) -> None:
         self._feed(TimerFired(timer), now)

@@ -16,7 +16,7 @@ from gossip.messages import KeyChange, StreamMessage, Sync, SyncAnswer
 from gossip.protocol.effects import Ask, Reply
 from gossip.protocol.events import Answered, Asked, Event, TableBegun, Unanswered
 from gossip.security.admission import Opened
-from gossip.security.intake import Intake
+from gossip.security.ingress import Ingress
 from gossip.security.keyring import Keyring
 from gossip.security.rotation import change
 from gossip.transport import Transport
@@ -26,10 +26,10 @@ class Exchanges:
     """Carries requests and answers between the protocol and the streams."""
 
     def __init__(
-        self, intake: Intake, keyring: Keyring | None, feed: Callable[[Event], None]
+        self, ingress: Ingress, keyring: Keyring | None, feed: Callable[[Event], None]
     ) -> None:
         self.counters: Counter[str] = Counter()
-        self._intake = intake
+        self._ingress = ingress
         self._keyring = keyring
         self._feed = feed
         self._numbers = itertools.count(1)
@@ -83,13 +83,13 @@ class Exchanges:
 
     def _prove(self, opened: Opened | None) -> None:
         """Whoever authenticated our random number is there now."""
-        if opened is not None and self._intake.doorkeeper is not None:
-            self._intake.doorkeeper.prove(opened.session)
+        if opened is not None and self._ingress.authenticator is not None:
+            self._ingress.authenticator.prove(opened.session)
 
     async def _read(self, body: bytes) -> StreamMessage | None:
         """Return the message in `body`; the first parts of a large table are fed on the way."""
         for message, more_follows in wire.decode_in_turns(body):
-            allowed = self._intake.table(message)
+            allowed = self._ingress.table(message)
             if not more_follows:
                 return allowed
             assert isinstance(allowed, Sync | SyncAnswer)

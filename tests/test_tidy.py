@@ -51,7 +51,7 @@ SHELLS = ("cli", "client", "http", "maintenance", "node", "pipeline", "reads", "
 # Modules of a pure folder that may do the same. Adding to it is a reviewed act.
 PARTS = tuple(
     """
-    gossip/agent.py gossip/audience.py gossip/clock.py gossip/exchange.py gossip/joining.py
+    gossip/agent.py gossip/subscribers.py gossip/clock.py gossip/exchange.py gossip/joining.py
     gossip/security/key_file.py
     gossip/security/rotation.py gossip/snapshot.py gossip/subscription.py gossip/transport.py
     gossip/__main__.py docstore/__main__.py docstore/model/tokens.py

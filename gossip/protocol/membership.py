@@ -3,7 +3,7 @@
 Every change goes through `accept`: the greater of the held and the new belief is kept
 (`member.merge`), and from the pair of old and new everything else follows: a suspicion begins
 or ends, the application is told, the rumour is passed on. The rules about who may say what
-are in `hearsay.py`; this file only knows consequences.
+are in `claim_rules.py`; this file only knows consequences.
 
 Source: SWIM (Das, Gupta and Motivala, 2002), section 4.2; Lifeguard (2017), section IV-B.
 Left out: stability filters over the view; damping of members that flap.

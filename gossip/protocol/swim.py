@@ -5,7 +5,7 @@ This file only dispatches and keeps the gossip clock; the ideas have files of th
 | file              | idea                                              |
 |-------------------|---------------------------------------------------|
 | `membership.py`   | what we hold true, what follows when it changes   |
-| `hearsay.py`      | who may say what, and what we must answer         |
+| `claim_rules.py`      | who may say what, and what we must answer         |
 | `chronicle.py`    | why we believe what we believe                    |
 | `probe.py`        | failure detection                                 |
 | `order.py`        | whom to probe next                                |
@@ -47,6 +47,7 @@ from gossip.messages import (
     SyncAnswer,
 )
 from gossip.protocol.anti_entropy import AntiEntropy
+from gossip.protocol.claim_rules import ClaimRules
 from gossip.protocol.effects import Departed, Effect, Reply, Send, SetTimer
 from gossip.protocol.events import (
     AckDue,
@@ -76,7 +77,6 @@ from gossip.protocol.events import (
     TimerFired,
     Unanswered,
 )
-from gossip.protocol.hearsay import Hearsay
 from gossip.protocol.join import Joiner
 from gossip.protocol.membership import Membership, rumour_about
 from gossip.protocol.probe import Prober
@@ -90,7 +90,7 @@ class Swim:
     ) -> None:
         self.membership = Membership(me, config, rng)
         self._config = config
-        self._hearsay = Hearsay(self.membership)
+        self._claim_rules = ClaimRules(self.membership)
         self._prober = Prober(self.membership)
         self._joiner = Joiner(self.membership, tuple(seeds))
         self._anti_entropy = AntiEntropy(self.membership)
@@ -120,7 +120,7 @@ class Swim:
             case TimerFired(timer):
                 return self._time_up(timer, now)
             case TableBegun(table):
-                return self._hearsay.hear_table(table, now, more_follows=True)
+                return self._claim_rules.hear_table(table, now, more_follows=True)
             case Asked(stream, message):
                 return self._asked(stream, message, now)
             case Answered():
@@ -153,7 +153,7 @@ class Swim:
     def _receive(
         self, sender: Address, messages: Sequence[DatagramMessage], now: float
     ) -> list[Effect]:
-        self._hearsay.begin_datagram()
+        self._claim_rules.begin_datagram()
         effects: list[Effect] = []
         for message in messages:
             effects += self._receive_one(sender, message, now)
@@ -171,9 +171,9 @@ class Swim:
                 self._prober.nacked(message)
                 return []
             case Alive() | Suspect() | Dead() | Left():
-                return self._hearsay.hear(message, sender, now)
+                return self._claim_rules.hear(message, sender, now)
             case Claim():
-                return self._hearsay.hear_claim(message, now)
+                return self._claim_rules.hear_claim(message, now)
             case _:
                 assert_never(message)
 
@@ -188,7 +188,7 @@ class Swim:
             # Never more bytes than came: who forges a sender must not gain by it.
             return [Send(sender, (Ack(ping.sequence, membership.name),))]
         ack = Ack(ping.sequence, membership.name, membership.table.digest.whole)
-        head = (*self._hearsay.accusation_of(ping.source, now), ack)
+        head = (*self._claim_rules.accusation_of(ping.source, now), ack)
         packet = membership.queue.fill(head, live_count=membership.table.live_count)
         return [Send(sender, packet), *self._heard_sum(ping, now)]
 
@@ -258,7 +258,7 @@ class Swim:
             case Ping(sequence, target, _) if target == membership.name:
                 return [Reply(stream, Ack(sequence, membership.name))]
             case Sync():
-                effects = self._hearsay.hear_table(message, now)
+                effects = self._claim_rules.hear_table(message, now)
                 return [*effects, Reply(stream, membership.table_to_answer(message.buckets))]
             case Digest():
                 return [Reply(stream, self._anti_entropy.asked(message))]
@@ -276,10 +276,10 @@ class Swim:
             case DigestExchange() as exchange, DigestAnswer() as answer:
                 return self._anti_entropy.answered(exchange, answer)
             case SyncExchange(), SyncAnswer() as table:
-                return self._hearsay.hear_table(table, now)
+                return self._claim_rules.hear_table(table, now)
             case SeedExchange(address), SyncAnswer() as table:
                 again = self._anti_entropy.soon(now) if self.membership.is_alone else []
-                effects = self._hearsay.hear_table(table, now)
+                effects = self._claim_rules.hear_table(table, now)
                 return [*effects, *again, *self._joiner.answered(address, table.source, now)]
             case _:
                 self.membership.counters["answers_refused"] += 1

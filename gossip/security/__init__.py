@@ -7,7 +7,7 @@
 | `key_file.py`   | the keyring in a file, for restarts                               |
 | `seal.py`       | bytes that only the group can read or make                        |
 | `replay.py`     | each packet counts once                                           |
-| `doorkeeper.py` | what is opened, or refused and why                                |
-| `intake.py`     | from bytes of anybody to messages of members                      |
+| `authenticator.py` | what is opened, or refused and why                                |
+| `ingress.py`     | from bytes of anybody to messages of members                      |
 | `rotation.py`   | another key for the whole group, under traffic                    |
 """

@@ -22,6 +22,7 @@ from gossip.protocol import membership as membership_module
 from gossip.protocol.anti_entropy import AntiEntropy
 from gossip.protocol.awareness import Awareness
 from gossip.protocol.broadcast import Broadcasts, transmit_limit
+from gossip.protocol.claim_rules import ClaimRules
 from gossip.protocol.effects import Ask, Send, SetTimer
 from gossip.protocol.events import (
     AckDue,
@@ -32,7 +33,6 @@ from gossip.protocol.events import (
     ReconnectDue,
     TimerFired,
 )
-from gossip.protocol.hearsay import Hearsay
 from gossip.protocol.membership import Membership
 from gossip.protocol.order import ProbeOrder
 from gossip.protocol.swim import Swim
@@ -251,7 +251,7 @@ def _confirm_whatever(
     return []
 
 
-def _merges_confirm(self: Hearsay, record: Member, source: str, now: float) -> list[Any]:
+def _merges_confirm(self: ClaimRules, record: Member, source: str, now: float) -> list[Any]:
     if record.state is State.SUSPECT:
         return self._membership.suspect(record, source, now, cause="table")
     return self._membership.accept(record, source, now, cause="table")
@@ -305,7 +305,7 @@ ABLATIONS = {
         changes=(("gossip.protocol.suspicion", "suspicion_min_s", _at_once),),
     ),
     "refutation": Ablation(
-        a_pause_of_five_seconds_is_survived, changes=((Hearsay, "_refute", _no),)
+        a_pause_of_five_seconds_is_survived, changes=((ClaimRules, "_refute", _no),)
     ),
     "awareness": Ablation(who_hears_nothing_condemns_few, {"health_max": 0}),
     "round-robin order": Ablation(
@@ -331,7 +331,7 @@ ABLATIONS = {
         changes=((Membership, "suspect", _confirm_whatever),),
     ),
     "merges confirm": Ablation(
-        tables_confirm_nothing, changes=((Hearsay, "_hear_record", _merges_confirm),)
+        tables_confirm_nothing, changes=((ClaimRules, "_hear_record", _merges_confirm),)
     ),
     "refutations pile up": Ablation(
         one_refutation_replaces_another, changes=((Membership, "_speak", _beside_each_other),)

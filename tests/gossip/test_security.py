@@ -15,8 +15,8 @@ from gossip import Change, Keyring, State, wire
 from gossip.errors import ConfigError, KeyringError
 from gossip.messages import Ack, Alive, Dead, KeyChange, KeyVerb, Ping, Sync
 from gossip.security.admission import SEAL_BYTES, Opened, Refused
-from gossip.security.doorkeeper import Doorkeeper
-from gossip.security.intake import Intake
+from gossip.security.authenticator import SessionAuthenticator
+from gossip.security.ingress import Ingress
 from gossip.security.key_file import KeyFile
 from gossip.security.keyring import KEYS_MAX, key_id, keys_in
 from gossip.security.replay import SESSIONS_MAX, WIDTH, ReplayWindows
@@ -154,8 +154,8 @@ def test_a_floor_closes_all_below_it_and_sessions_are_bounded() -> None:
 # The door
 
 
-def door() -> Doorkeeper:
-    return Doorkeeper(seal_of(), "me", random.Random(1))
+def door() -> SessionAuthenticator:
+    return SessionAuthenticator(seal_of(), "me", random.Random(1))
 
 
 def from_session(session: bytes, counter: int = 0) -> Opened:
@@ -204,18 +204,18 @@ def test_a_proof_closes_the_window_below_it() -> None:
 
 
 def test_only_allowed_networks_count_for_senders_and_for_what_is_claimed() -> None:
-    intake = Intake(["10.0.0.0/8"])
+    ingress = Ingress(["10.0.0.0/8"])
     here = wire.encode_datagram([alive("a"), Alive("b", b"uid-b---", 1, ELSEWHERE, b"")])
-    admitted, _ = intake.datagram(here, address_of("a"), 0.0)
+    admitted, _ = ingress.datagram(here, address_of("a"), 0.0)
     assert [message.name for message in admitted if isinstance(message, Alive)] == ["a"]
-    assert intake.datagram(here, ELSEWHERE, 0.0) == ((), None)
-    assert intake.counters["packets_not_allowed"] == intake.counters["members_not_allowed"] == 1
-    table = intake.table(Sync("a", (peer("a"),)))
+    assert ingress.datagram(here, ELSEWHERE, 0.0) == ((), None)
+    assert ingress.counters["packets_not_allowed"] == ingress.counters["members_not_allowed"] == 1
+    table = ingress.table(Sync("a", (peer("a"),)))
     assert isinstance(table, Sync)
     assert table.members == (peer("a"),)
-    assert not intake.permits("not an address")
+    assert not ingress.permits("not an address")
     with pytest.raises(ConfigError, match="allow"):
-        Intake(["nowhere"])
+        Ingress(["nowhere"])
 
 
 def test_18_who_is_unknown_gets_no_more_bytes_than_it_sent() -> None:
@@ -241,8 +241,8 @@ def test_a_key_is_not_shown_with_its_message() -> None:
 
 @given(st.lists(st.binary(max_size=100), max_size=20))
 def test_38_noise_never_raises_without_a_key_either(packets: list[bytes]) -> None:
-    swim, intake = machine("a"), Intake(())
+    swim, ingress = machine("a"), Ingress(())
     for packet in packets:
-        messages, _ = intake.datagram(packet, address_of("a"), 1.0)
+        messages, _ = ingress.datagram(packet, address_of("a"), 1.0)
         hear(swim, "a", *messages)
     assert state_of(swim, "a") is State.ALIVE

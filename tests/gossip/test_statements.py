@@ -8,6 +8,7 @@ import pytest
 
 from gossip import Config, State
 from gossip.member import Change
+from gossip.protocol.claim_rules import ACCUSATION_LEAD_MAX, SELF_ACCUSATION_MAX
 from gossip.protocol.effects import (
     Departed,
     Notify,
@@ -24,7 +25,6 @@ from gossip.protocol.events import (
     SuspicionDue,
     TimerFired,
 )
-from gossip.protocol.hearsay import ACCUSATION_LEAD_MAX, SELF_ACCUSATION_MAX
 from gossip.protocol.suspicion import begin_suspicion
 from gossip.wire import Ack, Alive, Dead, Left, Ping, Suspect, Sync, SyncAnswer
 from tests.gossip.rig import ME, address_of, alive, hear, machine, peer, state_of

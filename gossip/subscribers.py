@@ -26,7 +26,7 @@ _log = logging.getLogger("gossip")
 Report = Notify | ReportSeed | ReportUnreachable | ReportConflict
 
 
-class Audience:
+class Subscribers:
     """Passes on what is reported to whoever wants it."""
 
     def __init__(self, snapshot: Snapshot | None) -> None:

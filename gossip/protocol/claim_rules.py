@@ -54,7 +54,7 @@ class _Told(NamedTuple):
     sender: Address
 
 
-class Hearsay:
+class ClaimRules:
     """Judges statements from peers and applies the credible ones to the membership."""
 
     def __init__(self, membership: Membership) -> None:

@@ -35,7 +35,7 @@ CHALLENGES_MAX = 1024
 _CHALLENGE_INTERVAL_S = 1.0
 
 
-class Doorkeeper:
+class SessionAuthenticator:
     """Opens packets, and keeps out what is forged, repeated, or of somebody unheard of."""
 
     def __init__(self, seal: Seal, name: str, rng: random.Random) -> None:

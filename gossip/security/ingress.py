@@ -24,15 +24,15 @@ from gossip.messages import (
     Sync,
     SyncAnswer,
 )
-from gossip.security.doorkeeper import Doorkeeper
+from gossip.security.authenticator import SessionAuthenticator
 
 
-class Intake:
+class Ingress:
     """What one agent lets in."""
 
     def __init__(self, allow: Sequence[str]) -> None:
         """Raises ConfigError for a network that is none. Without any, all are allowed."""
-        self.doorkeeper: Doorkeeper | None = None
+        self.authenticator: SessionAuthenticator | None = None
         self.takes_plain = True
         self._counters: Counter[str] = Counter()
         try:
@@ -44,7 +44,7 @@ class Intake:
     @property
     def counters(self) -> Counter[str]:
         """How often what was dropped, by name."""
-        return self._counters + (self.doorkeeper.counters if self.doorkeeper else Counter())
+        return self._counters + (self.authenticator.counters if self.authenticator else Counter())
 
     def permits(self, host: str) -> bool:
         """Tell whether this address lies within an allowed network."""
@@ -57,12 +57,12 @@ class Intake:
         if not self.permits(sender[0]):
             self._counters["packets_not_allowed"] += 1
             return (), None
-        if self.doorkeeper is None or (self.takes_plain and not wire.is_sealed(data)):
+        if self.authenticator is None or (self.takes_plain and not wire.is_sealed(data)):
             return self._read(data), None
-        opened = self.doorkeeper.open(data)
+        opened = self.authenticator.open(data)
         if opened is None:
             return (), None
-        return self.doorkeeper.admit(opened, self._read(opened.plain), sender, now)
+        return self.authenticator.admit(opened, self._read(opened.plain), sender, now)
 
     def table(self, message: StreamMessage) -> StreamMessage:
         """Return what came on a stream, without members at addresses that are not allowed."""
