@@ -1,9 +1,8 @@
-"""One living member: a clock, sockets and randomness around one `Swim`. A shell.
+"""One running member: a clock, sockets and randomness around one `Swim`. A shell.
 
 It feeds events and performs the effects in their order; no rule of the protocol is here.
-
-Everything runs in the event loop that called `start`; there are no threads but those that write
-the snapshot. All tasks belong to the agent and are gone after `stop`.
+Everything runs in the event loop that called `start`, but for the threads that write the snapshot
+and the key file.
 """
 
 from __future__ import annotations
@@ -64,14 +63,14 @@ from gossip.transport import Transport, advertised
 _log = logging.getLogger("gossip")
 
 OPEN = Security()
-"""No key: for networks in which everybody may join and is believed."""
+"""No key: for networks in which every process may join and is believed."""
 
 _LEAVE_SLACK_S = 1.0
-"""Waited beyond `leave_timeout_s` before we give up on our own timer."""
+"""Time beyond `leave_timeout_s` before the shell stops to wait for the protocol."""
 
 
 class Agent:
-    """Makes this process a member, and tells who the others are."""
+    """Makes this process a member, and lists the others."""
 
     def __init__(
         self,
@@ -91,10 +90,10 @@ class Agent:
         name: stable identity, 1 to 128 bytes; must not be used by another living process.
         bind: host and port for UDP and TCP; port 0 lets the kernel choose one.
         seeds: where other members may be found; host names are allowed here.
-        meta: at most 512 bytes that all peers will see in `Member.meta`.
+        meta: at most 512 bytes, which all peers see in `Member.meta`.
         advertise: where peers reach us, if it is not `bind`; a name is resolved once, at start.
         snapshot: keeps the addresses of the others over restarts.
-        security: who may be a member; everybody by default.
+        security: which processes may be members; by default all.
         Raises NameTooLong, MetaTooLarge, ConfigError.
         """
         _check_name(name)
@@ -150,10 +149,10 @@ class Agent:
         self._feed(Started())
 
     async def join(self, seeds: Sequence[Address], *, timeout_s: float = 10.0) -> JoinReport:
-        """Return once a first seed has answered; the others are tried on in the background.
+        """Return once a first seed has answered; attempts at the others go on in the background.
 
-        Raises JoinFailed when none has after `timeout_s`: the attempts go on all the same.
-        Raises NameConflict when a live process holds our name; it keeps it. Raises NotRunning.
+        Raises JoinFailed if no seed has answered after `timeout_s`; the attempts go on.
+        Raises NameConflict if a live process holds our name. Raises NotRunning.
         """
         self._running()
         joining = Joining(self._name, seeds)
@@ -163,10 +162,9 @@ class Agent:
         return await joining.wait(timeout_s)
 
     async def leave(self) -> None:
-        """Return once the others have been told that we go, or after `leave_timeout_s`.
+        """Return once the others know that we leave, or after `leave_timeout_s`.
 
-        Afterwards this member is silent for good; `stop` is still to be called.
-        Raises NotRunning.
+        The member sends nothing afterwards. Call `stop` as well. Raises NotRunning.
         """
         self._running()
         self._feed(LeaveRequested())
@@ -174,10 +172,10 @@ class Agent:
             async with asyncio.timeout(self._config.leave_timeout_s + _LEAVE_SLACK_S):
                 await self._departed.wait()
         except TimeoutError:
-            _log.warning("%s left without having told everybody", self._name)
+            _log.warning("%s left before all members knew of it", self._name)
 
     async def stop(self) -> None:
-        """Close all sockets and end all tasks and timers. Says goodbye to nobody: see `leave`.
+        """Close all sockets and end all tasks and timers. Others are not informed: see `leave`.
 
         May be called twice, and before `start`.
         """
@@ -192,23 +190,23 @@ class Agent:
 
     @property
     def address(self) -> Address:
-        """Where peers reach us. Raises NotRunning before `start`."""
+        """The address at which peers reach us. Raises NotRunning before `start`."""
         return self._running().membership.me.address
 
     @property
     def health(self) -> int:
-        """Our own ill health, 0 for well (Lifeguard's score). Raises NotRunning before `start`."""
+        """Lifeguard's score of our own ill health, 0 for well. Raises NotRunning before `start`."""
         return self._running().membership.awareness.score
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Return how often things happened since the start, by name; 0 for what never did."""
+        """Counts of events since the start, by name."""
         core = self._swim.membership.counters if self._swim is not None else Counter[str]()
         shells = self._ingress.counters + self._exchanges.counters + self._transport.counters
         return shells + core
 
     def members(self) -> list[Member]:
-        """Return all we know of, ourselves, the dead and the left included, by name.
+        """Return all known members by name: ourselves, the dead and the left included.
 
         Raises NotRunning before `start`.
         """
@@ -217,35 +215,35 @@ class Agent:
     def subscribe(self, callback: Callable[[Change], None]) -> None:
         """Have `callback` called in the loop for each change of another member from now on.
 
-        It must be quick. What it raises is logged and goes no further.
+        It must be quick. Its exceptions are logged and go no further.
         """
         self._subscribers.add_callback(callback)
 
     def events(self) -> Subscription:
         """Return the news from now on, to be read with `async for`; ends with `stop`.
 
-        A reader that falls 1,024 news behind is told by NewsLost how many it missed.
+        A reader that falls 1,024 news behind gets a NewsLost with the number that it missed.
         """
         return self._subscribers.subscribe()
 
     def explain(self, name: str) -> Sequence[Moment]:
-        """Return the last turns in what we believe about a member, oldest first.
+        """Return the last changes in the belief about a member, oldest first.
 
-        Each says when, by whom and how it came about: which probes, whose rumour, whose table.
-        Empty for one that was always alive, or is unknown. Raises NotRunning.
+        Each has its time, its reporter and its cause: the probes, the rumour or the table.
+        Empty for a member that was always alive or is unknown. Raises NotRunning.
         """
         return self._running().membership.chronicle.of(name)
 
     def add_seed(self, seed: Address) -> None:
-        """Look for members at one more address, from now on."""
+        """Look for members at one more address from now on."""
         self._seeds.append(seed)
         if self._swim is not None:
             self._feed(SeedAdded(seed))
 
     def probe(self, name: str) -> None:
-        """Have a member probed now, since the application lost touch with it.
+        """Probe a member now, since the application lost its connection to it.
 
-        Only a hint: if it answers, nothing follows. Raises NotRunning before `start`.
+        Nothing follows if the member answers. Raises NotRunning before `start`.
         """
         self._running()
         self._feed(ProbeAsked(name))
@@ -290,9 +288,9 @@ class Agent:
         return self._swim
 
     def _feed(self, event: Event, now: float | None = None) -> None:
-        """Step once and perform what it asks; what happens meanwhile waits for its turn.
+        """Step once and perform the effects. Events that come meanwhile wait for their turn.
 
-        What arrives on the sockets before we know our address, or after the end, is lost.
+        Messages that arrive before our address is known, or after the end, are lost.
         """
         swim = self._swim
         if swim is None or self._is_stopped:

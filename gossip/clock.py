@@ -1,8 +1,8 @@
-"""Timers that are honest about being late. A shell.
+"""Timers that report their own lateness. A shell.
 
-Before a timer fires, the datagrams that have arrived are delivered: they came first. And when
-timers come late because the process did not run, the protocol is told so, lest it take its own
-sleep for the silence of others.
+Before a timer fires, the datagrams that have arrived are delivered: they came first. When timers
+are late because the process did not run, the protocol gets `Stalled`, so that it does not take its
+own pause for the silence of others.
 
 Source: the local pause rule of Cassandra's failure detector, in spirit.
 """
@@ -30,7 +30,8 @@ class Clock:
         """Prepare; nothing runs before the first `set`.
 
         tolerated_s: lateness that is ordinary jitter.
-        before: delivers what has arrived. stalled(lag_s, now), fired(timer, now): tell of it.
+        before: delivers the datagrams that have arrived.
+        stalled(lag_s, now), fired(timer, now): called when this happens.
         """
         self._tolerated_s = tolerated_s
         self._before = before
@@ -40,7 +41,7 @@ class Clock:
         self._listened_at_s = time.monotonic()
 
     def set(self, timer: Timer, at_s: float) -> None:
-        """Let `timer` fire at `at_s` on the monotonic clock, instead of when it was to before."""
+        """Let `timer` fire at `at_s` on the monotonic clock, and not at its time from before."""
         earlier = self._timers.pop(timer, None)
         if earlier is not None:
             earlier.cancel()
@@ -48,7 +49,6 @@ class Clock:
         self._timers[timer] = asyncio.get_running_loop().call_later(wait_s, self._fire, timer, at_s)
 
     def stop(self) -> None:
-        """Let nothing fire any more."""
         for handle in self._timers.values():
             handle.cancel()
         self._timers.clear()
@@ -56,7 +56,7 @@ class Clock:
     def _fire(self, timer: Timer, at_s: float) -> None:
         del self._timers[timer]
         self._before()
-        # Loops round their clocks, so a timer may come a little early: it is never told so.
+        # Event loops round their clocks, so a timer may fire a little early.
         now = max(time.monotonic(), at_s)
         lag_s = now - at_s
         if lag_s > self._tolerated_s and at_s > self._listened_at_s:

@@ -2,9 +2,9 @@
 
 Three presets: `lan` is comparable with what the field calls its local defaults, `wan` is for
 links with a round trip above 100 ms, `loopback` is for tests and demonstrations on one machine.
-`Config.parse` is pure: files and the environment are read by whoever calls it.
+`Config.parse` is pure: its caller reads files and the environment.
 
-Left out: timeouts adapted to measured round trips, since they want evidence first.
+Left out: timeouts adapted to measured round trips, since there is no evidence for them yet.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Config:
     of suspicions off: the second of Lifeguard's parts."""
 
     buddy_rule: bool = True
-    """Whether a suspect is told so to its face, on probes and on acks: Lifeguard's third part."""
+    """Whether probes and acks tell a suspect of the suspicion: Lifeguard's third part."""
 
     confirmations_max: int = 3
     """Independent accusers beyond the first that bring a suspicion to its shortest: its K."""
@@ -58,9 +58,9 @@ class Config:
     refused_grace_s: float = 0.5
     """Suspicion left to a member whose own host refused our TCP connection.
 
-    A refusal is not silence: a running kernel told us that nobody listens on that port. Zero
-    means dead at once. A live member wrongly accused (say, by a firewall that rejects TCP)
-    has this long to refute, so it should cover a few round trips and gossip intervals.
+    A refusal is not silence: a running kernel says that no process listens on that port. Zero
+    means dead at once. A live member that is wrongly accused (say, by a firewall that rejects
+    TCP) has this long to refute, so it should cover a few round trips and gossip intervals.
     """
 
     retransmit_mult: int = 4
@@ -80,7 +80,7 @@ class Config:
     mass join. Bounds the rate to fanout * burst * datagram / interval: 84 kB/s on `lan`."""
 
     dead_gossip_s: float = 30.0
-    """How long the dead are still told that they are: the shortest way for them to refute."""
+    """How long a dead member is still sent the accusation: the shortest way for it to refute."""
 
     forget_after_s: float = 86_400.0
     """How long the dead and the left are remembered. While we remember, a stale rumour cannot
@@ -94,7 +94,7 @@ class Config:
     """Shortest time between two comparisons that a differing sum on a ping or ack sets off."""
 
     reconnect_interval_s: float = 30.0
-    """Time between two attempts to reach somebody we hold dead. Heals partitions."""
+    """Time between two attempts to reach a member that we hold dead. Heals partitions."""
 
     seed_interval_s: float = 60.0
     """Time between two looks at a seed that we do not know as alive. Heals what
@@ -113,7 +113,7 @@ class Config:
     """Longest time of one exchange over TCP, connecting included."""
 
     stream_header_timeout_s: float = 1.0
-    """Longest silence of a client that has connected: a slot is not for sitting in."""
+    """Longest silence of a client that has connected and holds a slot."""
 
     streams_max: int = 128
     """Incoming streams served at once. More are closed unanswered; they retry."""
@@ -194,8 +194,8 @@ class Config:
     def loopback(cls) -> Config:
         """Return settings for members on one machine: a killed process is dead within 1 s.
 
-        There is one kernel and no middlebox, so a refusal is proof and needs no grace. Of n
-        members the first look takes at most 2n-1 intervals, then one `probe_timeout_s`. Ill
+        There is one kernel and no middlebox, so a refusal is proof and needs no grace. The first
+        look at n members takes at most 2n-1 intervals, then one `probe_timeout_s`. Ill
         health stretches both threefold at most, since here it is shared by all.
         """
         return cls(

@@ -1,9 +1,7 @@
-"""What can go wrong here, and what the caller may conclude from it.
+"""The errors of this package. All are refusals: nothing was sent and nothing was changed.
 
-All of these are refusals: nothing was sent and nothing was changed. There is no "undecided"
-in membership, because nobody waits for an answer from it; and nothing is "broken", because
-it keeps no promise on disk. What peers do wrong never becomes an exception at all: it is
-dropped and counted where it arrives (`wire.py`, `transport.py`).
+Faults of peers raise nothing: their messages are dropped and counted on arrival (`wire.py`,
+`transport.py`).
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Exchanges:
         return await _packed(await change(self._keyring, message))
 
     def _prove(self, opened: Opened | None) -> None:
-        """Whoever authenticated our random number is there now."""
+        """Trust the session: it authenticated our random number, so it is no repetition."""
         if opened is not None and self._ingress.authenticator is not None:
             self._ingress.authenticator.prove(opened.session)
 

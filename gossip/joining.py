@@ -12,7 +12,7 @@ from gossip.member import Address
 
 @dataclass(frozen=True, slots=True)
 class JoinReport:
-    """How the seeds of one join answered. Those in neither list are still being tried."""
+    """How the seeds of one join answered. Seeds in neither list are still being tried."""
 
     ok: list[Address] = field(default_factory=list)
     failed: dict[Address, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What we believe about one member, and which of two beliefs wins.
+"""A belief about one member, and which of two beliefs wins.
 
 A belief is a `Member`: who (name, and a uid drawn at every start), where, in which state, and
 at which incarnation. Beliefs about the same name are totally ordered, first by incarnation,
@@ -26,7 +26,7 @@ Address = tuple[str, int]
 
 
 class State(StrEnum):
-    """What we hold a member to be. Graver states come later."""
+    """The state of a member in our belief. Graver states come later."""
 
     ALIVE = "alive"
     SUSPECT = "suspect"
@@ -70,7 +70,7 @@ class Member:
     address: Address
     incarnation: int
     """Raised only by the member itself. Starts at its wall clock in milliseconds, so that a
-    restart outranks its past; never compared with anybody else's clock."""
+    restart outranks its past; never compared with the clock of another process."""
 
     state: State = State.ALIVE
     meta: bytes = b""

@@ -1,4 +1,4 @@
-"""What members say to each other: every message, with its limits. The bytes are in `wire.py`.
+"""The messages of members, with their limits. `wire.py` has their bytes.
 
 | group    | messages                               | travel by                           |
 |----------|----------------------------------------|-------------------------------------|
@@ -40,7 +40,7 @@ class Ping:
 
     sequence: int
     target: str
-    """Whom the prober believes to live here. Anybody else answers with a nack."""
+    """The member that the prober expects at this address. Any other one answers with a nack."""
     source: str
     state_hash: int | None = field(default=None, compare=False)
     """The sum over the sender's live members (`protocol/digest.py`), a hint in passing."""
@@ -81,14 +81,14 @@ class NackReason(IntEnum):
     LEFT = 2
     """The target said that it goes."""
     WRONG_NODE = 3
-    """Somebody else lives at this address: I do."""
+    """The member at this address is another one: the sender."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nack:
-    """I am well and so is our link, but this ping brought nothing. No answer expected.
+    """The sender is well and so is the link, but its ping had no answer. No answer expected.
 
-    Relay to prober, in answer to PingReq; or whoever lives at the target's address to prober.
+    Relay to prober, in answer to PingReq; or the member at the target's address to prober.
     """
 
     sequence: int
@@ -118,7 +118,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """A rumour begun by whoever's suspicion ran out first. The subject answers with Alive."""
+    """A rumour begun by the member whose suspicion ran out first. The subject answers with Alive."""
 
     name: str
     incarnation: int
@@ -145,7 +145,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Anybody to anybody: the partial sums of my table. Answered by a DigestAnswer."""
+    """Any member to any other: partial sums of the sender's table. Answered by a DigestAnswer."""
 
     source: str
     sums: bytes
@@ -161,21 +161,21 @@ class DigestAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Anybody to anybody: all that I believe. Answered by a SyncAnswer, after it was merged."""
+    """Any member to any other: its table. Answered by a SyncAnswer after the merge."""
 
     source: str
     members: tuple[Member, ...]
     news: tuple[str, ...] = ()
-    """Names about which the sender still spreads a rumour: whoever learns of them here carries
-    it on. Without it, those who join at the same moment would each be a dead end for the news
-    of the others."""
+    """Names about which the sender still spreads a rumour: a receiver that learns of them here
+    passes it on. Without it, members that join at the same moment would not pass on the news of
+    each other."""
     buckets: int = 2**64 - 1
     """The parts of the table that this is about."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncAnswer:
-    """The answer to Sync: all that I believe, yours included."""
+    """The answer to Sync: the whole table, with the received one merged."""
 
     source: str
     members: tuple[Member, ...]

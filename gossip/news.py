@@ -1,4 +1,4 @@
-"""What an application is told about the group, in the words of an application.
+"""The news of the group that an application receives.
 
 For each member the order is always Joined, then any number of Updated, Suspected and Recovered,
 then Failed or Left; after that perhaps Joined again. There is no Failed without a Joined.
@@ -27,7 +27,7 @@ class Updated:
 
 @dataclass(frozen=True, slots=True)
 class Suspected:
-    """A member did not answer somebody. It still counts as here, and can defend itself."""
+    """A member did not answer another one. It still counts as here and can refute."""
 
     member: Member
 
@@ -71,14 +71,14 @@ class UdpUnreachable:
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """This process did not run for so long, and has made allowance for it."""
+    """This process did not run for `lag_s` seconds, and extended its suspicions by that."""
 
     lag_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class NewsLost:
-    """The subscriber was too slow: so many news are missing here. Read `members()` anew."""
+    """The subscriber was too slow: `count` news are missing here. Read `members()` again."""
 
     count: int
 
@@ -98,7 +98,7 @@ News = (
 
 
 def news_of(change: Change) -> News | None:
-    """Return what a change of a belief means to an application; None if nothing."""
+    """Return the news in a change of a belief; None if it is none for an application."""
     member, before = change.member, change.previous
     was_here = before in (State.ALIVE, State.SUSPECT)
     if not member.is_live:

@@ -61,7 +61,7 @@ class Snapshot:
             self._flushing = asyncio.get_running_loop().create_task(self._flush_later())
 
     async def close(self, *, has_left: bool) -> None:
-        """Write what is to be written, or forget all: who has left keeps no way back."""
+        """Write the rest of the changes, or remove the file if this member has left."""
         if self._flushing is not None:
             self._flushing.cancel()
             await asyncio.gather(self._flushing, return_exceptions=True)

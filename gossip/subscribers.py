@@ -1,6 +1,6 @@
-"""All who want to know what the protocol found out: readers, callbacks, joins, the snapshot.
+"""The receivers of the protocol's reports: readers, callbacks, joins, the snapshot. A shell.
 
-A shell: it calls code that is not ours, and no failure of that code reaches the protocol.
+It calls code of the application, and no failure of that code reaches the protocol.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Report = Notify | ReportSeed | ReportUnreachable | ReportConflict
 
 
 class Subscribers:
-    """Passes on what is reported to whoever wants it."""
+    """Passes reports of the protocol on to their receivers."""
 
     def __init__(self, snapshot: Snapshot | None) -> None:
         self._snapshot = snapshot
@@ -36,11 +36,9 @@ class Subscribers:
         self._joinings: list[Joining] = []
 
     def known_addresses(self) -> Sequence[Address]:
-        """Return what the snapshot knows from an earlier life."""
         return self._snapshot.load() if self._snapshot is not None else ()
 
     def add_callback(self, callback: Callable[[Change], None]) -> None:
-        """Call `callback` for each change from now on."""
         self._callbacks.append(callback)
 
     def subscribe(self) -> Subscription:
@@ -50,17 +48,15 @@ class Subscribers:
         return subscription
 
     def begin(self, joining: Joining) -> None:
-        """Let a join hear how the seeds answer; it is over when its wait is."""
+        """Report the answers of seeds to a join, until its wait is over."""
         self._joinings = [each for each in self._joinings if not each.is_over]
         self._joinings.append(joining)
 
     def tell(self, said: news.News) -> None:
-        """Put `said` before every reader."""
         for subscription in self._subscriptions:
             subscription.put(said)
 
     def hear(self, report: Report) -> None:
-        """Pass one report of the protocol on."""
         match report:
             case Notify(change):
                 self._changed(change)
@@ -79,7 +75,7 @@ class Subscribers:
                 assert_never(report)
 
     async def close(self, *, has_left: bool) -> None:
-        """Let the readers end; write the snapshot, or forget it if we have left."""
+        """End the readers; write the snapshot, or remove it if we have left."""
         for subscription in self._subscriptions:
             subscription.close()
         if self._snapshot is not None:
@@ -94,5 +90,5 @@ class Subscribers:
         for callback in list(self._callbacks):
             try:
                 callback(change)
-            except Exception:  # noqa: BLE001 - the door to code that is not ours.
+            except Exception:  # noqa: BLE001 - the callback is the application's.
                 _log.exception("a subscriber failed on %s", change)

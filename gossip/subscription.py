@@ -1,7 +1,7 @@
 """One reader of the news, with a bounded buffer of its own. A shell.
 
-A reader that is slow, or never reads, costs a fixed amount of memory and holds nobody up: news
-that find the buffer full are counted and dropped, and one NewsLost stands in their place.
+A reader that is slow, or never reads, costs a fixed amount of memory and blocks no other: news that
+find the buffer full are dropped and counted, and one NewsLost takes their place.
 """
 
 from __future__ import annotations

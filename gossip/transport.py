@@ -3,9 +3,8 @@
 Datagrams are read in bulk, up to 64 per wake-up, from a non-blocking socket of our own; a
 datagram that cannot be sent at once is dropped and counted, since gossip is never worth
 queueing. A stream carries one request and at most one answer, each a frame of four length
-bytes and a body. Who connects is given a slot, if one is free, and a deadline.
+bytes and a body. A connection gets a slot, if one is free, and a deadline.
 
-Decides nothing about members: bytes come in, bytes go out.
 In an encrypted group a stream begins with a random number from each side, which is authenticated
 with every frame after it, so that no captured frame is of use on another stream.
 Left out: keeping streams open between exchanges.
@@ -45,10 +44,10 @@ GREETING = b"\x5e"
 """First byte of the random number that opens a sealed stream; no msgpack array begins so."""
 
 _TURNS_TO_COME_UP = 3
-"""Of the loop: a connection that was just accepted gets a task, a transport, and its streams."""
+"""Turns of the loop until an accepted connection has its task, its transport and its streams."""
 
 _TURNS_TO_CLOSE = 1
-"""Of the loop: a closed transport lets go of its socket."""
+"""Turns of the loop until a closed transport has closed its socket."""
 
 _RANDOM_BYTES = 16
 _ANSWER = b"answer"
@@ -178,7 +177,7 @@ class Transport:
     ) -> tuple[bytes, Opened | None]:
         """Send one body to `to`; return that of the answer, and who sealed it.
 
-        Raises ConnectionRefusedError if that host says nobody listens, TimeoutError after
+        Raises ConnectionRefusedError if no process listens there, TimeoutError after
         `timeout_s`, EOFError if the stream ends early, and other OSErrors for all else. After
         any of them the peer may or may not have read the request.
         """
@@ -202,7 +201,7 @@ class Transport:
         await _write(writer, ours)
         theirs = await self._read_frame(reader)
         if not _is_greeting(theirs):
-            raise FrameRefused("no greeting: is the other side encrypted?")
+            raise FrameRefused("the other side sent no greeting: start it with a keyring")
         return ours + theirs
 
     def _open(self, frame: bytes, context: bytes) -> Opened:
@@ -254,7 +253,7 @@ class Transport:
                     if answer is not None:
                         await _write(writer, answer)
                 writer.close()
-                await writer.wait_closed()  # What a peer does not read in time is not kept for it.
+                await writer.wait_closed()  # A peer that does not read in time loses the answer.
         except (OSError, EOFError):  # TimeoutError is an OSError.
             self.counters["streams_broken"] += 1
 
@@ -278,7 +277,9 @@ class Transport:
             header = await reader.readexactly(FRAME_HEADER_BYTES)
         length = int.from_bytes(header, "big")
         if not 0 < length <= self._config.frame_bytes_max:
-            raise FrameRefused(f"a frame of {length} bytes")
+            raise FrameRefused(
+                f"a frame of {length} bytes; 1 to {self._config.frame_bytes_max} are read"
+            )
         return await reader.readexactly(length)
 
 
@@ -297,9 +298,10 @@ def _is_greeting(frame: bytes) -> bool:
 
 
 async def advertised(said: Address | None, bound: Address, towards: Address | None) -> Address:
-    """Return where others reach a socket that is bound to `bound`: where we are told, or found.
+    """Return the address at which others reach a socket that is bound to `bound`.
 
-    said: what we are told, by name or by number. towards: a peer, if one is known.
+    said: the configured address, by name or by number; None to find one.
+    towards: a peer, if one is known.
     Raises BindFailed when a name does not resolve.
     """
     if said is None:

@@ -1,11 +1,11 @@
-"""How messages look on the wire. What they mean is in `messages.py`.
+"""The bytes of messages; `messages.py` has their meaning.
 
 A datagram is one msgpack array: the version, then messages. A message is an array headed by
 its number. There is no nesting and no compression, so reading costs no more than the datagram
 is long. On a stream each message is one frame: a length of four bytes, then the same array
 with a single message.
 
-Whatever arrives was written by a stranger. Decoding never raises: a message that breaks one
+Input is not trusted. Decoding never raises: a message that breaks one
 limit is dropped and counted, its neighbours survive, and fields after the known ones are
 ignored, so that later versions can add some.
 
@@ -80,7 +80,7 @@ def is_sealed(packet: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a datagram held: the sound messages, and how many were dropped or unknown."""
+    """The content of a datagram: its valid messages, and how many were dropped or unknown."""
 
     messages: tuple[DatagramMessage, ...]
     dropped_count: int
@@ -150,9 +150,9 @@ def decode_frame(body: bytes) -> StreamMessage | None:
 
 
 def decode_in_turns(body: bytes) -> Iterator[tuple[StreamMessage, bool]]:
-    """Yield the message in the body of a frame; of a large table first parts, then the rest.
+    """Yield the message in the body of a frame, a large table in parts, and whether more follows.
 
-    Beside each part: whether more follows. Ends early, without a last part, where it is unsound.
+    Ends early, without a last part, at the first part that is not valid.
     """
     part = _framed_part(body)
     if part is None:

@@ -3,10 +3,10 @@
 Gossip tells each rumour a limited number of times, so with a small probability a member never
 hears one. The sum over each member's table rides on pings and acks (`digest.py`). Where two sums
 differ although no news is under way, the two compare partial sums and exchange the parts that
-differ. Besides, every interval each member compares with one random live peer. And since the
-dead are asked by nobody, one of them is tried now and then: if it lives after all, behind a
-partition that has healed, it finds our accusation in our table, refutes it, and its answer
-already brings the refutation.
+differ. Besides, every interval each member compares with one random live peer. And since no
+member probes the dead, one of them is tried now and then: if it lives after all, behind a
+partition that has healed, it finds our accusation in our table, and its answer brings the
+refutation.
 
 Source: epidemic repair in the sense of Demers et al. (1987), section 1.3, anti-entropy.
 """
@@ -23,7 +23,7 @@ from gossip.protocol.events import DigestExchange, ReconnectDue, SyncDue, SyncEx
 from gossip.protocol.membership import Membership
 
 WHOLE_TABLES_MAX = 64
-"""Up to so many live members a whole table is no longer than what a comparison would save."""
+"""Live members up to which a whole table is no longer than a comparison would save."""
 
 
 def sync_scale(live_count: int) -> int:
@@ -40,8 +40,8 @@ def sync_scale(live_count: int) -> int:
 def reconnect_probability(dead_count: int, live_count: int) -> float:
     """Return how likely one round tries one of the dead: max(1/8, min(1, dead / live)).
 
-    After a partition down the middle everybody tries; a single dead member among many is
-    left to a few of them.
+    After a partition into halves all members try; a single dead member among many is tried by
+    a few of them.
     """
     if dead_count == 0:
         return 0.0
@@ -118,7 +118,7 @@ class AntiEntropy:
         return [self._ask(peer, answer.buckets)]
 
     def unanswered(self) -> None:
-        """A comparison came to nothing: the next one is free."""
+        """End a comparison without an answer."""
         self._is_comparing = False
 
     def sync_due(self, now: float) -> list[Effect]:

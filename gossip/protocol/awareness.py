@@ -1,14 +1,14 @@
-"""How much we trust our own ears: a score that stretches our patience with others.
+"""The local health score: a member that is ill itself is more patient with others.
 
-A member that is starved of processor or network takes everybody else for dead. So it keeps
-count of the signs that it is itself the sick one, and waits (score + 1) times as long.
+A member that lacks processor or network takes all others for dead. So it counts the signs that it
+is ill itself, and waits (score + 1) times as long.
 
 | sign                                                   | score        |
 |--------------------------------------------------------|--------------|
 | a probe was answered                                   | - 1          |
-| a probe failed, and nobody was asked to help           | + 1          |
+| a probe failed, and no relay was asked                 | + 1          |
 | a probe failed, and of e relays m sent not even a nack | + m          |
-| somebody suspects us, and we must refute               | + 1          |
+| a member suspects us, and we must refute               | + 1          |
 | our own timers came late                               | + 1          |
 
 Source: Lifeguard (Dadgar, Phillips and Currey, 2017), section IV-A, local health multiplier.
@@ -29,7 +29,7 @@ class Awareness:
         self.score_max = score_max
 
     def improve(self) -> None:
-        """Something worked: one step back to health."""
+        """Take one sign of ill health back."""
         self.score = max(0, self.score - 1)
 
     def worsen(self, signs: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""The rumours that still have to ride on our datagrams, and in which order they do.
+"""The queue of rumours that are still to be sent with our datagrams, and their order.
 
 A rumour is sent a limited number of times, a multiple of the logarithm of the group, then
 forgotten: by then all but a vanishing part of the members know. The least sent ones go first,
@@ -22,14 +22,14 @@ from gossip.messages import Claim, DatagramMessage, Rumour
 from gossip.wire import ENVELOPE_BYTES, encoded_bytes
 
 CLAIMS_MAX = 1024
-"""Claims that wait at once. Beyond it the queue drops the oldest."""
+"""Claims that wait at once. A further one evicts the oldest."""
 
 Item = Rumour | Claim
 Key = str | tuple[str, int]
 """The subject of a rumour; or name and incarnation of a claim, which no rumour replaces."""
 
 _MISFITS_MAX = 4
-"""Rumours that may be too long for the rest of a datagram before we stop looking for more."""
+"""Rumours too long for the rest of a datagram after which the search for shorter ones ends."""
 
 
 def transmit_limit(live_count: int, config: Config) -> int:
@@ -93,7 +93,7 @@ class Broadcasts:
             self._claims.pop(key, None)
 
     def clear(self) -> None:
-        """Stop spreading anything: there is nobody to tell."""
+        """Drop all rumours: no member is there to receive them."""
         self._buckets = [{}]
         self._sends.clear()
         self._claims.clear()

@@ -1,10 +1,10 @@
-"""Why a member is held to be what it is: the last turns of each, with cause and witness.
+"""The last changes of each belief, with cause and reporter.
 
-"Why was I declared dead, by whom, after which probes?" is what operators ask of a detector. So
-every change of a belief leaves a moment here. A member that only ever was alive costs nothing.
+Operators ask of a detector why it declared a member dead, on which reports, after which probes. So
+each change of a belief leaves a moment here. A member that was always alive costs nothing.
 
 Source: our own.
-Left out: keeping it over restarts; it is told from one observer's point of view.
+Left out: keeping it over restarts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOMENTS_MAX = 32
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One turn in what we believe about a member."""
+    """One change of a belief."""
 
     at_s: float
     """On our own monotonic clock."""
@@ -27,7 +27,7 @@ class Moment:
     state: State
     incarnation: int
     reporter: str
-    """Who began the statement; ourselves for our own probes and suspicions that ran out."""
+    """The member that began the statement: we, for our own probes and suspicions that ran out."""
 
     cause: str
     """How it came to us, in words."""

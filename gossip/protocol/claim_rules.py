@@ -1,4 +1,4 @@
-"""What to make of statements: who may say what, and when we must answer.
+"""The rules for statements of peers: which are believed, and which are answered.
 
 | statement                                 | our answer                                       |
 |-------------------------------------------|--------------------------------------------------|
@@ -9,7 +9,7 @@
 | the same, i below ours                    | repeat what we are, tell the sender              |
 | alive about us from an earlier life       | refute if it would win                           |
 | alive about us, from elsewhere, other uid | two processes share our name: report, pass it on |
-| accusation of somebody unknown            | ignore                                           |
+| accusation of an unknown member           | ignore                                           |
 
 A table read from a stream is weaker than a rumour: the peer did not accuse, it only repeats.
 So its dead become our suspects, who may still refute, and its suspects confirm nothing.
@@ -45,7 +45,7 @@ _NEWCOMER_AT_MAX = 16
 
 
 class _Told(NamedTuple):
-    """One accusation of somebody else, as `sender` passed it on."""
+    """One accusation of another member, as `sender` passed it on."""
 
     state: State
     name: str
@@ -65,7 +65,7 @@ class ClaimRules:
         self._newcomer_at: set[str] = set()
 
     def begin_datagram(self) -> None:
-        """A new datagram begins, with its own allowance of unknown names."""
+        """Allow a new datagram its unknown names."""
         self._newcomers = 0
 
     def hear(self, rumour: Rumour, sender: Address, now: float) -> list[Effect]:
@@ -119,14 +119,14 @@ class ClaimRules:
         return effects
 
     def hear_claim(self, claim: Claim, now: float) -> list[Effect]:
-        """Report a claim to a name that we know to be held by somebody else."""
+        """Report a claim to a name that another live process holds."""
         held = self._membership.table.get(claim.name)
         if held is None or held.state is not State.ALIVE or held.uid == claim.uid:
             return []
         return self._report_conflict(held, claim, now)
 
     def accusation_of(self, name: str, now: float) -> tuple[Rumour, ...]:
-        """Return what we hold against `name`, to be told to its face; at most once a second.
+        """Return our accusation of `name`, to be sent to `name`; at most once a second.
 
         Lifeguard's buddy rule: the accused should be the first to hear, section IV-C.
         """
@@ -201,10 +201,10 @@ class ClaimRules:
             membership.awareness.worsen()
 
     def _answer_accuser(self, sender: Address, now: float) -> list[Effect]:
-        """Tell whoever passed the accusation on what we are, besides all others.
+        """Send our state to the member that passed the accusation on.
 
-        To the others an old refutation is no news, so gossip might never bring it to the one
-        who missed it.
+        To others an old refutation is no news, so gossip might never bring it to a member that
+        missed it.
         """
         host, port = sender
         if self._membership.is_leaving or not self._may_answer("sender", f"{host} {port}", now):

@@ -1,4 +1,4 @@
-"""All that the state machine can ask of the world.
+"""The outputs of the state machine.
 
 The list that `Swim.step` returns is performed from top to bottom. No effect waits for another:
 a datagram that cannot be sent at once is lost, which the protocol expects of networks anyway.
@@ -59,7 +59,7 @@ class Notify:
 
 @dataclass(frozen=True, slots=True)
 class ReportSeed:
-    """Tell whoever waits for a join how one seed answered: "" is well, else why not."""
+    """Report to `Agent.join` how one seed answered: "" is well, else why not."""
 
     address: Address
     failure: str
@@ -83,7 +83,7 @@ class ReportConflict:
 
 @dataclass(frozen=True, slots=True)
 class Departed:
-    """The others have been told that we leave, as far as possible. Nothing follows."""
+    """The rumour that we leave was sent as often as it has to be. Nothing follows."""
 
 
 Effect = (

@@ -1,7 +1,7 @@
-"""All that can reach the state machine, and the tickets that come back to it.
+"""The inputs of the state machine, and the tickets that come back to it.
 
-A timer and an exchange carry what they were set for. Nothing is ever cancelled: a ticket that
-speaks of the past no longer matches what is held now, and is met with silence.
+A timer and an exchange name their purpose. Nothing is ever cancelled: a ticket of the past does not
+match the present state any more, and is ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class AckDue:
 
 @dataclass(frozen=True, slots=True)
 class NackDue:
-    """The ping sent for somebody else should have been answered by now."""
+    """The ping sent for another member should have been answered by now."""
 
     sequence: int
 
@@ -51,7 +51,7 @@ class SyncDue:
 
 @dataclass(frozen=True, slots=True)
 class ReconnectDue:
-    """Time to look whether somebody dead is back."""
+    """Time to look whether one of the dead is back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class SyncExchange:
 
 @dataclass(frozen=True, slots=True)
 class SeedExchange:
-    """Tables compared with whoever answers at a seed's address."""
+    """Tables compared with the member at a seed's address."""
 
     address: Address
 

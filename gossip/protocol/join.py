@@ -1,4 +1,4 @@
-"""How we find the others at the start, and again after all have forgotten each other.
+"""Finding the other members at the start, and again after all have forgotten each other.
 
 A seed is an address where a member may be found, nothing more. Each seed has its own clock.
 When it rings and we know no live member there, we send our table and take theirs. An attempt
@@ -22,14 +22,14 @@ from gossip.protocol.membership import Membership
 
 @dataclass(slots=True)
 class _Seed:
-    """What we know of one seed: who answered there last, and how often nobody did since."""
+    """One seed: the member that answered there last, and the failures since."""
 
     name: str | None = None
     failures: int = 0
 
 
 class Joiner:
-    """Keeps us and the seeds acquainted."""
+    """Keeps the tables of this member and of the seeds' members in contact."""
 
     def __init__(self, membership: Membership, seeds: tuple[Address, ...]) -> None:
         self._membership = membership
@@ -52,7 +52,7 @@ class Joiner:
         return [self._ask(address)]
 
     def answered(self, address: Address, source: str, now: float) -> list[Effect]:
-        """Remember who lives there."""
+        """Remember the member at the address."""
         self._membership.counters["seeds_answered"] += 1
         self._seeds[address] = _Seed(name=source)
         return [ReportSeed(address, ""), self._later(address, now)]
@@ -60,7 +60,7 @@ class Joiner:
     def unanswered(self, address: Address, is_refused: bool, now: float) -> list[Effect]:
         """Try again later, and later still: after min(longest, shortest * 2^failures).
 
-        Up to half of the wait is taken off at random, so that members do not knock in step.
+        Up to half of the wait is taken off at random, so that members do not ask in step.
         """
         seed = self._seeds[address]
         config = self._membership.config

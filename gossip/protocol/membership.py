@@ -1,9 +1,9 @@
-"""What this member holds to be true, and what follows when that changes.
+"""The beliefs of this member, and the consequences of a change.
 
 Every change goes through `accept`: the greater of the held and the new belief is kept
 (`member.merge`), and from the pair of old and new everything else follows: a suspicion begins
-or ends, the application is told, the rumour is passed on. The rules about who may say what
-are in `claim_rules.py`; this file only knows consequences.
+or ends, the application gets the change, the rumour is passed on. `claim_rules.py` decides which
+statements are believed; this file only has the consequences.
 
 Source: SWIM (Das, Gupta and Motivala, 2002), section 4.2; Lifeguard (2017), section IV-B.
 Left out: stability filters over the view; damping of members that flap.
@@ -70,7 +70,7 @@ class Membership:
         self.arrived: list[str] = []
         """Names that became live since the prober last looked."""
         self.urgent: dict[str, None] = {}
-        """Names whose holder should be probed before anybody else."""
+        """Names whose holder should be probed before all others."""
 
     @property
     def me(self) -> Member:
@@ -86,7 +86,7 @@ class Membership:
 
     @property
     def is_alone(self) -> bool:
-        """Whether nobody but us is live, as for a member that has not joined yet."""
+        """Whether no other member is live, as for a member that has not joined yet."""
         return self.table.live_count == (0 if self.is_leaving else 1)
 
     def begin(self) -> None:
@@ -108,9 +108,9 @@ class Membership:
     def accept(
         self, incoming: Member, reporter: str, now: float, *, cause: str, is_spread: bool = True
     ) -> list[Effect]:
-        """Merge one belief about somebody else; return what follows if it says more.
+        """Merge one belief about another member; return the effects if it says more.
 
-        reporter: who began the statement; the first accuser if it is a suspicion.
+        reporter: the member that began the statement, such as the first accuser.
         cause: how it came to us, in words, for `explain`.
         is_spread: whether it is news to others too, rather than to us alone.
         State: unchanged, and no effects, if we already held as much, or if the name is
@@ -163,7 +163,7 @@ class Membership:
         return self.suspicion_due(SuspicionDue(name, suspicion.incarnation), now)
 
     def suspicion_due(self, timer: SuspicionDue, now: float) -> list[Effect]:
-        """Call the suspect dead if its time is up; else tell it to its face and look again."""
+        """Call the suspect dead if its time is up; else send it the accusation and look again."""
         suspicion = self.suspicions.get(timer.name)
         if suspicion is None or suspicion.incarnation != timer.incarnation:
             return []  # Refuted or accused anew meanwhile: this timer speaks of the past.
@@ -193,7 +193,7 @@ class Membership:
         self._speak(dataclasses.replace(self.me, incarnation=incarnation))
 
     def repeat(self) -> None:  # Seam.
-        """Say once more what we say about ourselves: an older statement is still around."""
+        """Spread our own state once more: an older statement is still around."""
         if self.name not in self.queue:
             self.queue.put(rumour_about(self.me, self.name))
 

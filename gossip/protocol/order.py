@@ -1,4 +1,4 @@
-"""Whom to probe next: everybody once in each pass, in an order of our own.
+"""The order of probes: each member once in each pass, in an order of our own.
 
 Round-robin over a shuffled list, not a random pick: two probes of one member by the same prober
 are then at most 2n - 1 intervals apart, so the time to first detection has a bound and not only
@@ -23,7 +23,7 @@ class ProbeOrder:
         self._was_urgent = False
 
     def next(self) -> Member | None:  # Seam.
-        """Return whom to probe now; None if there is nobody.
+        """Return the member to probe now; None if there is none.
 
         An urgent one goes first, but never twice in a row, lest they keep the rest waiting.
         """

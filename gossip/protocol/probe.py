@@ -1,9 +1,9 @@
-"""Who is probed when, what counts as an answer, and what follows from silence.
+"""Probes: when they are sent, what counts as an answer, and what follows from silence.
 
 One probe at a time, one per interval. A ping goes out; if no ack comes in time, k others are
 asked to ping in our stead and a ping is tried over TCP, side by side. An ack by any road saves
 the target. At the end of the interval silence makes it a suspect. A refused TCP connection
-makes it one at once: that is no silence, its own host tells that nobody is there.
+makes it one at once: its own host says that no process listens.
 
     now          + timeout                 + interval
      |  Ping        |  PingReq to k, TCP       |  judge, next
@@ -49,7 +49,7 @@ class _Probe:
 
     @property
     def evidence(self) -> str:
-        """What was tried, and what came of it, in words."""
+        """The attempts and their results, in words."""
         host, port = self.target.address
         tried = [f"no ack from {host}:{port} to ping {self.sequence}, nor over TCP"]
         tried += [f"{name} answered {why.name.lower()}" for name, why in self.nacks.items()]
@@ -59,7 +59,7 @@ class _Probe:
 
 @dataclass(frozen=True, slots=True)
 class _Relayed:
-    """A ping that we sent for somebody else."""
+    """A ping that we sent for another member."""
 
     target: str
     requester: Address
@@ -120,7 +120,7 @@ class Prober:
         return [*effects, Ask(exchange, target.address, ping, left_s)]
 
     def acked(self, ack: Ack) -> list[Effect]:
-        """Close our own probe, or pass the ack on to whoever asked us to ping."""
+        """Close our own probe, or pass the ack on to the member that asked us to ping."""
         probe = self._probe
         if probe is not None and probe.sequence == ack.sequence:
             if ack.source == probe.target.name:
@@ -159,10 +159,10 @@ class Prober:
             self._probe = None
 
     def relay(self, request: PingReq, sender: Address, now: float) -> list[Effect]:
-        """Ping for somebody else, or nack at once if we cannot.
+        """Ping for another member, or nack at once if we cannot.
 
-        Only members that we know are pinged, where we know them to be, so that nobody can aim us
-        at strangers.
+        Only known members are pinged, at their known addresses, so that a forger cannot aim us at
+        strangers.
         """
         target = self._membership.table.get(request.target)
         if target is None or not target.is_live or len(self._relayed) >= _RELAYED_MAX:
@@ -176,7 +176,7 @@ class Prober:
         return [Send(target.address, (ping,)), SetTimer(NackDue(sequence), due_s)]
 
     def nack_due(self, timer: NackDue) -> list[Effect]:
-        """Admit to whoever asked us that we hear nothing either."""
+        """Answer the member that asked us: we had no ack either."""
         relayed = self._relayed.pop(timer.sequence, None)
         if relayed is None:
             return []  # Acked meanwhile.
@@ -186,7 +186,7 @@ class Prober:
     def probe_now(self, name: str) -> list[Effect]:
         """Ping `name` over TCP at once, and by datagram as the very next one.
 
-        Where a process died alone, its host refuses, and nobody waits for its turn.
+        Where a process died alone its host refuses, so its death is known at once.
         """
         held = self._membership.table.get(name)
         if held is None or not self._order.is_target(held):
@@ -220,7 +220,7 @@ class Prober:
         if probe is None:
             return []
         self._membership.counters["probes_failed"] += 1
-        # Where nobody vouches for us the silence may be our own fault; any nack vouches.
+        # Without a nack the silence may be our own fault; any nack vouches for us.
         missing = len(probe.silent_relays) if probe.relays else int(not probe.nacks)
         self._membership.awareness.worsen(missing)
         held = self._membership.table.get(probe.target.name)

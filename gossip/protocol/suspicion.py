@@ -81,9 +81,9 @@ class Suspicion:
     def next_look_s(self, now: float, observer: str) -> float:
         """Return when `observer` looks again: after the shortest time, then at the end.
 
-        Accusers look at each quarter of the shortest time as well. At each look the accused is
-        told to its face: the rumour may have been lost, or a partition in its way, and now there
-        is time left to refute.
+        Accusers look at each quarter of the shortest time as well. At each look the
+        accused gets the accusation: the rumour may have been lost, or a partition in its way, and
+        now there is time left to refute.
         """
         begun_s = self.started_at_s + self.extended_s
         for quarter in (1, 2, 3, 4) if observer in self.reporters else (4,):

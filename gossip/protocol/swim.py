@@ -1,20 +1,6 @@
 """The whole protocol as one function: `Swim.step(event, now)` returns a list of effects.
 
-This file only dispatches and keeps the gossip clock; the ideas have files of their own:
-
-| file              | idea                                              |
-|-------------------|---------------------------------------------------|
-| `membership.py`   | what we hold true, what follows when it changes   |
-| `claim_rules.py`      | who may say what, and what we must answer         |
-| `chronicle.py`    | why we believe what we believe                    |
-| `probe.py`        | failure detection                                 |
-| `order.py`        | whom to probe next                                |
-| `suspicion.py`    | how long a suspect may defend itself              |
-| `awareness.py`    | how far we trust our own ears                     |
-| `broadcast.py`    | which rumour rides next                           |
-| `join.py`         | finding the first peers                           |
-| `anti_entropy.py` | repair, and the healing of partitions             |
-| `digest.py`       | how tables are compared without being sent        |
+This file only dispatches and keeps the gossip clock; `gossip/__init__.py` lists the other files.
 
 The clock is the argument `now`, monotonic seconds; randomness is handed in. The same events
 at the same times with the same seed give the same effects.
@@ -178,14 +164,14 @@ class Swim:
                 assert_never(message)
 
     def _pinged(self, ping: Ping, sender: Address, now: float) -> list[Effect]:
-        """Ack to where the ping came from; a suspect or dead pinger hears so first."""
+        """Ack to the sender of the ping; a suspect or dead sender gets the accusation first."""
         membership = self.membership
         if ping.target != membership.name:
             membership.counters["pings_for_others"] += 1
             return [Send(sender, (Nack(ping.sequence, membership.name, NackReason.WRONG_NODE),))]
         source = membership.table.get(ping.source)
         if source is None or source.address != sender:
-            # Never more bytes than came: who forges a sender must not gain by it.
+            # Never more bytes than came, so that a forged sender gains nothing.
             return [Send(sender, (Ack(ping.sequence, membership.name),))]
         ack = Ack(ping.sequence, membership.name, membership.table.digest.whole)
         head = (*self._claim_rules.accusation_of(ping.source, now), ack)
@@ -219,7 +205,7 @@ class Swim:
                 assert_never(timer)
 
     def _gossip(self, now: float) -> list[Effect]:
-        """Tell a few members the rumours that wait; while leaving, stop once all is told."""
+        """Send the waiting rumours to a few members; while leaving, stop after the last one."""
         self._is_gossip_set = False
         membership, config = self.membership, self._config
         targets = membership.table.pick_live(config.gossip_fanout, membership.rng, self._is_peer)
@@ -239,7 +225,7 @@ class Swim:
         return member.is_live and member.name != self.membership.name
 
     def _tell_one_dead(self, now: float) -> list[Effect]:  # Seam.
-        """Tell one of those who died lately that it did: if it lives after all, it refutes.
+        """Send one lately dead member the accusation: if it lives after all, it refutes.
 
         It gets nothing else, or rumours would use up their sends on the dead.
         """
@@ -300,7 +286,7 @@ class Swim:
                 assert_never(event.exchange)
 
     def _refused(self, exchange: PingExchange | SyncExchange, now: float) -> list[Effect]:
-        """Suspect a member whose host says that nobody listens there, and keep it short."""
+        """Suspect a member whose host says that no process listens there, for a short time."""
         membership = self.membership
         if isinstance(exchange, PingExchange):
             self._prober.refused(exchange)
@@ -309,7 +295,7 @@ class Swim:
             return []  # It has spoken since, or is gone already.
         membership.counters["connections_refused"] += 1
         host, port = held.address
-        cause = f"{host} refused the connection to port {port}: nobody listens there"
+        cause = f"{host} refused the connection to port {port}: no process listens there"
         return [
             *membership.suspect(held, membership.name, now, cause=cause),
             *membership.hasten(held.name, now),

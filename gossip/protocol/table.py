@@ -16,7 +16,7 @@ from gossip.member import Member
 from gossip.protocol.digest import TableDigest
 
 _SCANNED_MAX = 32
-"""Up to so many live members a look at all of them is as quick as drawing."""
+"""Live members up to which a look at all of them is as quick as drawing."""
 
 
 class Table:
@@ -28,7 +28,7 @@ class Table:
         self._members: dict[str, Member] = {}
         self._live: list[str] = []
         self._place: dict[str, int] = {}
-        """Of each live name in the list above, so that any of them is drawn in one step."""
+        """Index of each live name in the list above, so that one is drawn in one step."""
         self._gone: dict[str, None] = {}
         self.digest = TableDigest()
 

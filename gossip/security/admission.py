@@ -1,6 +1,6 @@
-"""Who can be a member at all: who has the key, says the same label, and is within our networks.
+"""Admission: a member has the key and the label of the group, and is within our networks.
 
-Inside the group everybody is trusted: a member with the key can lie about others.
+Inside the group every member is trusted: a member with the key can lie about others.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from gossip.security.keyring import Keyring
 
 SESSION_BYTES = 8
 SEAL_BYTES = 33
-"""What a seal adds to a packet (`seal.py`)."""
+"""Bytes that a seal adds to a packet (`seal.py`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """What an agent asks of others, and shows them."""
+    """The key, the label and the networks of a group."""
 
     keyring: Keyring | None = None
     """Encrypts and authenticates all that travels; without it anybody can join and lie."""
@@ -33,7 +33,7 @@ class Security:
 
 
 class Opened(NamedTuple):
-    """What a packet held, and who sealed it as its how many-eth."""
+    """The content of a packet, its key, and the session and the counter that sealed it."""
 
     plain: bytes
     key_id: bytes

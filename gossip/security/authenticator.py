@@ -1,6 +1,6 @@
-"""Who is listened to: a sealed packet proves that its sender had the key, not that it is fresh.
+"""Sessions that are heard: a seal proves that its sender had the key, not that it is fresh.
 
-An attacker without the key can still repeat what he has captured, to a member that has just
+An attacker without the key can still repeat captured packets, to a member that has just
 started and remembers nothing. So what a packet may do depends on its session, which is the uid of
 the process that sealed it:
 
@@ -11,8 +11,8 @@ the process that sealed it:
 | unknown | -                                                        | ping, and get an ack |
 
 Vouching is needed: in a large group nearly every datagram of the first minutes comes from a peer
-that we have never met. What can still be repeated is a statement of the present lives, and
-those are ordered, so a repetition changes nothing.
+that we have never met. A statement of a present life can still be repeated; statements are
+ordered, so a repetition changes nothing.
 
 Source: our own.
 """
@@ -36,7 +36,7 @@ _CHALLENGE_INTERVAL_S = 1.0
 
 
 class SessionAuthenticator:
-    """Opens packets, and keeps out what is forged, repeated, or of somebody unheard of."""
+    """Opens packets, and rejects those that are forged, repeated, or of an unknown session."""
 
     def __init__(self, seal: Seal, name: str, rng: random.Random) -> None:
         self.counters: Counter[str] = Counter()
@@ -84,7 +84,7 @@ class SessionAuthenticator:
         return pings, self._challenge(session, pings, sender, now)
 
     def prove(self, session: bytes) -> None:
-        """Take note that the session answered something that only a living process could."""
+        """Trust a session that answered a random number of ours."""
         self._proven.pop(session, None)
         self._proven[session] = None
         if len(self._proven) > SESSIONS_MAX:

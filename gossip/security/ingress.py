@@ -1,7 +1,7 @@
-"""The way in: bytes from anybody become messages from members, or a count of what was dropped.
+"""The way in: packets become messages of members, or are dropped and counted.
 
-Opened if they are sealed, read, and held against the list of networks that are allowed, which
-counts for the sender of a packet as well as for the address that a member claims to live at.
+A packet is opened if it is sealed, then read. Its sender, and the address that a member claims,
+must be within the allowed networks.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from gossip.security.authenticator import SessionAuthenticator
 
 
 class Ingress:
-    """What one agent lets in."""
+    """Filters the packets and tables that one agent receives."""
 
     def __init__(self, allow: Sequence[str]) -> None:
-        """Raises ConfigError for a network that is none. Without any, all are allowed."""
+        """Raises ConfigError for a malformed network. Without networks all are allowed."""
         self.authenticator: SessionAuthenticator | None = None
         self.takes_plain = True
         self._counters: Counter[str] = Counter()
@@ -43,7 +43,7 @@ class Ingress:
 
     @property
     def counters(self) -> Counter[str]:
-        """How often what was dropped, by name."""
+        """Counts of dropped packets, by reason."""
         return self._counters + (self.authenticator.counters if self.authenticator else Counter())
 
     def permits(self, host: str) -> bool:

@@ -1,4 +1,4 @@
-"""Has this packet been here before? One window over the counters of each session.
+"""Detection of repeated packets: one window over the counters of each session.
 
 A window remembers the last 128 counters of a session; what is older counts as seen. Without a
 clock: a packet of an earlier life of its sender belongs to another session altogether.
@@ -37,6 +37,6 @@ class ReplayWindows:
         return fresh
 
     def set_floor(self, session: bytes, counter: int) -> None:
-        """Count everything up to `counter` as seen: whoever sealed it is there now."""
+        """Count everything up to `counter` as seen: its session answered us just now."""
         top, _ = self._windows.pop(session, (-1, 0))
         self._windows[session] = (max(top, counter), (1 << WIDTH) - 1)

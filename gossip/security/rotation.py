@@ -31,7 +31,7 @@ Exchange = Callable[[Address, StreamMessage], Awaitable[StreamMessage]]
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class KeyHolder:
     """The keys of one member."""
 
     name: str
@@ -66,7 +66,7 @@ class Rotation:
         self._members = members
         self._exchange = exchange
 
-    async def holders(self, names: Collection[str]) -> list[Holder]:
+    async def holders(self, names: Collection[str]) -> list[KeyHolder]:
         """Return the keys of the members, by name."""
         return await self._ask(names, KeyVerb.LIST, b"")
 
@@ -112,7 +112,7 @@ class Rotation:
             )
         await self._step(names, KeyVerb.REMOVE, identifier)
 
-    async def _ready(self, names: Collection[str]) -> list[Holder]:
+    async def _ready(self, names: Collection[str]) -> list[KeyHolder]:
         """Return the keys of all members. Raises RotationFailed unless all can take a step."""
         return _insist("no key was changed", await self.holders(names))
 
@@ -120,34 +120,34 @@ class Rotation:
         taken = await self._ask(names, verb, key)
         _insist(f"{verb.name.lower()}: not all members took the step", taken)
 
-    async def _ask(self, names: Collection[str], verb: KeyVerb, key: bytes) -> list[Holder]:
+    async def _ask(self, names: Collection[str], verb: KeyVerb, key: bytes) -> list[KeyHolder]:
         """Ask the members to take one step."""
         gate = asyncio.Semaphore(AT_ONCE)
         live = {member.name: member.address for member in self._members()}
 
-        async def ask(name: str) -> Holder:
+        async def ask(name: str) -> KeyHolder:
             async with gate:
                 return await self._ask_one(name, live.get(name), KeyChange(verb, key))
 
         return await asyncio.gather(*map(ask, sorted(names)))
 
-    async def _ask_one(self, name: str, address: Address | None, asked: KeyChange) -> Holder:
+    async def _ask_one(self, name: str, address: Address | None, asked: KeyChange) -> KeyHolder:
         answer: StreamMessage
         if name == self._me:
             answer = await change(self._keyring, asked)
         elif address is None:
-            return Holder(name, problem="it is down; start it, or take it out of the group")
+            return KeyHolder(name, problem="it is down; start it, or take it out of the group")
         else:
             try:
                 answer = await self._exchange(address, asked)
             except (OSError, EOFError) as error:
-                return Holder(name, problem=f"no answer: {str(error) or type(error).__name__}")
+                return KeyHolder(name, problem=f"no answer: {str(error) or type(error).__name__}")
         if not isinstance(answer, KeyChanged):
-            return Holder(name, problem="the answer is of another kind")
-        return Holder(name, answer.ids, answer.failure)
+            return KeyHolder(name, problem="the answer is of another kind")
+        return KeyHolder(name, answer.ids, answer.failure)
 
 
-def _insist(what: str, holders: list[Holder]) -> list[Holder]:
+def _insist(what: str, holders: list[KeyHolder]) -> list[KeyHolder]:
     """Return `holders`. Raises RotationFailed if one of them has a problem."""
     if failures := [f"{each.name}: {each.problem}" for each in holders if each.problem]:
         raise RotationFailed(f"{what}: " + "; ".join(failures))

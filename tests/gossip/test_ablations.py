@@ -17,7 +17,7 @@ import pytest
 
 from gossip import Config, Member, State
 from gossip.messages import Dead, Ping, Suspect, Sync
-from gossip.protocol import hearsay as hearsay_module
+from gossip.protocol import claim_rules as claim_rules_module
 from gossip.protocol import membership as membership_module
 from gossip.protocol.anti_entropy import AntiEntropy
 from gossip.protocol.awareness import Awareness
@@ -353,7 +353,7 @@ ABLATIONS = {
     ),
     "any incarnation is believed": Ablation(
         a_forged_incarnation_is_refused,
-        changes=((hearsay_module, "ACCUSATION_LEAD_MAX", 2**62),),
+        changes=((claim_rules_module, "ACCUSATION_LEAD_MAX", 2**62),),
     ),
     "any number of newcomers": Ablation(a_flood_of_newcomers_is_bounded, {"newcomers_max": 10_000}),
 }

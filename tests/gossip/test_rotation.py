@@ -11,7 +11,7 @@ from gossip import Address, Keyring, Member
 from gossip.errors import RotationFailed
 from gossip.messages import KeyChange, KeyChanged, KeyVerb, StreamMessage
 from gossip.security.keyring import key_id
-from gossip.security.rotation import Holder, Rotation, change
+from gossip.security.rotation import KeyHolder, Rotation, change
 from tests.gossip.rig import peer
 
 OLD, OTHER = b"o" * 32, b"n" * 32
@@ -58,7 +58,7 @@ async def test_the_named_members_change_their_key_and_no_other_does() -> None:
     await group.rotation.remove(NAMES, key_id(OLD))
     assert group.ids() == [[key.hex()]] * 3
     assert group.rings["outsider"].ids == [key_id(OLD).hex()]
-    assert await group.rotation.holders(NAMES) == [Holder(name, (key.hex(),)) for name in NAMES]
+    assert await group.rotation.holders(NAMES) == [KeyHolder(name, (key.hex(),)) for name in NAMES]
 
 
 @pytest.mark.parametrize("down", ["n1", "n2"])
