@@ -118,7 +118,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """A rumour begun by the member whose suspicion ran out first. The subject answers with Alive."""
+    """A rumour begun by the member whose suspicion ran out. The subject answers with Alive."""
 
     name: str
     incarnation: int

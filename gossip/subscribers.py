@@ -42,7 +42,6 @@ class Subscribers:
         self._callbacks.append(callback)
 
     def subscribe(self) -> Subscription:
-        """Return a new reader of the news from now on."""
         subscription = Subscription()
         self._subscriptions.append(subscription)
         return subscription

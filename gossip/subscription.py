@@ -24,7 +24,6 @@ class Subscription:
         self._is_closed = False
 
     def put(self, news: News) -> None:
-        """Buffer `news`, or count it as lost."""
         if len(self._buffer) >= BUFFERED_MAX:
             self._lost += 1
             return
@@ -33,7 +32,6 @@ class Subscription:
         self._arrived.set()
 
     def close(self) -> None:
-        """Let the reader end after what is buffered."""
         self._is_closed = True
         self._arrived.set()
 

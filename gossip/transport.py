@@ -213,7 +213,6 @@ class Transport:
         return opened
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Give a new stream a slot, or close it."""
         peer = writer.get_extra_info("peername")
         host = str(peer[0]) if peer else ""
         hosts = list(self._served.values())

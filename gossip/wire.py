@@ -74,7 +74,6 @@ SEALED_HEAD = 0x51
 
 
 def is_sealed(packet: bytes) -> bool:
-    """Tell whether a packet is an encrypted one, by its first byte."""
     return packet[:1] == bytes([SEALED_HEAD])
 
 
@@ -87,7 +86,6 @@ class Decoded:
 
 
 def encode_datagram(messages: Sequence[DatagramMessage]) -> bytes:
-    """Return the datagram that carries `messages` in this order."""
     return _packed([VERSION, *map(_fields, messages)])
 
 
@@ -97,7 +95,6 @@ def encoded_bytes(message: Message) -> int:
 
 
 def encode_frame(message: StreamMessage) -> bytes:
-    """Return `message` as a stream carries it, its length ahead."""
     return framed(encode_in_turns(message))
 
 
@@ -118,7 +115,6 @@ def encode_in_turns(message: StreamMessage) -> Iterator[bytes]:
 
 
 def framed(body: Iterable[bytes]) -> bytes:
-    """Return the pieces of a body as one frame."""
     whole = b"".join(body)
     return len(whole).to_bytes(FRAME_HEADER_BYTES, "big") + whole
 
@@ -143,7 +139,6 @@ def decode_datagram(data: bytes) -> Decoded:
 
 
 def decode_frame(body: bytes) -> StreamMessage | None:
-    """Return the message in the body of a frame, or None if it is not a sound one."""
     part = _framed_part(body)
     message = _message(part) if part is not None else None
     return message if isinstance(message, StreamMessage) else None
@@ -243,7 +238,6 @@ def _with(fields: list[Any], state_hash: int | None) -> list[Any]:
 
 
 def _table_fields(table: Sync | SyncAnswer) -> list[Any]:
-    """Return the fields of a table, its members as they are."""
     if isinstance(table, Sync):
         return [_SYNC, table.source, table.members, list(table.news), table.buckets]
     return [_SYNC_ANSWER, table.source, table.members, list(table.news)]

@@ -104,7 +104,6 @@ class AntiEntropy:
         return [self._compare(peer, now)]
 
     def asked(self, digest: Digest) -> DigestAnswer:
-        """Return in which parts our table differs from a peer's."""
         membership = self._membership
         return DigestAnswer(membership.name, membership.table.digest.differing(digest.sums))
 
@@ -118,11 +117,9 @@ class AntiEntropy:
         return [self._ask(peer, answer.buckets)]
 
     def unanswered(self) -> None:
-        """End a comparison without an answer."""
         self._is_comparing = False
 
     def sync_due(self, now: float) -> list[Effect]:
-        """Compare tables with a random live peer."""
         for name in self._membership.table.forget_gone_since(now - self._config.forget_after_s):
             self._membership.chronicle.forget(name)
         peers = self._membership.table.pick_live(

@@ -29,7 +29,6 @@ class Awareness:
         self.score_max = score_max
 
     def improve(self) -> None:
-        """Take one sign of ill health back."""
         self.score = max(0, self.score - 1)
 
     def worsen(self, signs: int = 1) -> None:

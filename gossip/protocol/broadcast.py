@@ -61,17 +61,14 @@ class Broadcasts:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """About whom there are rumours."""
         return tuple(key for key in self._sends if isinstance(key, str))
 
     @property
     def sends(self) -> Mapping[Key, int]:
-        """How often each item was sent so far."""
         return self._sends
 
     @property
     def has_unsent(self) -> bool:
-        """Whether some rumour was never sent at all."""
         return bool(self._buckets[0])
 
     def put(self, item: Item) -> None:
@@ -86,7 +83,6 @@ class Broadcasts:
                 self.drop(next(iter(self._claims)))
 
     def drop(self, key: Key) -> None:
-        """Stop spreading what we say about a name, or a claim."""
         sends = self._sends.pop(key, None)
         if sends is not None:
             del self._buckets[sends][key]

@@ -48,5 +48,4 @@ class Chronicle:
         return self._moments.get(name, ())
 
     def forget(self, name: str) -> None:
-        """Drop the moments of a member that is forgotten itself."""
         self._moments.pop(name, None)

@@ -69,7 +69,6 @@ class ClaimRules:
         self._newcomers = 0
 
     def hear(self, rumour: Rumour, sender: Address, now: float) -> list[Effect]:
-        """Return what follows from one rumour that `sender` passed on."""
         match rumour:
             case Alive():
                 return self._hear_alive(rumour, sender, now)

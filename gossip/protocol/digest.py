@@ -74,7 +74,6 @@ class TableDigest:
 
 
 def within(members: Iterable[Member], buckets: int) -> tuple[Member, ...]:
-    """Return the members that belong to the parts in the bitmap `buckets`."""
     if buckets == ALL_BUCKETS:
         return tuple(members)
     return tuple(member for member in members if buckets >> bucket_of(member.name) & 1)

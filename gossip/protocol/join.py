@@ -36,7 +36,6 @@ class Joiner:
         self._seeds = {address: _Seed() for address in seeds}
 
     def begin(self, now: float) -> list[Effect]:
-        """Try all seeds side by side."""
         return [effect for address in self._seeds for effect in self.seed_due(address, now)]
 
     def add(self, address: Address, now: float) -> list[Effect]:
@@ -52,7 +51,6 @@ class Joiner:
         return [self._ask(address)]
 
     def answered(self, address: Address, source: str, now: float) -> list[Effect]:
-        """Remember the member at the address."""
         self._membership.counters["seeds_answered"] += 1
         self._seeds[address] = _Seed(name=source)
         return [ReportSeed(address, ""), self._later(address, now)]

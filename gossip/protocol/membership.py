@@ -94,11 +94,9 @@ class Membership:
         self.queue.put(rumour_about(self.me, self.name))
 
     def table_to_send(self, buckets: int = ALL_BUCKETS) -> Sync:
-        """Return what we believe about those parts of the table, as a request to compare."""
         return Sync(self.name, within(self.table, buckets), self.queue.names, buckets)
 
     def table_to_answer(self, buckets: int) -> SyncAnswer:
-        """Return what we believe about those parts, as an answer."""
         return SyncAnswer(self.name, within(self.table, buckets), self.queue.names)
 
     def packet(self, member: Member, *head: DatagramMessage) -> Send:

@@ -44,7 +44,6 @@ class ProbeOrder:
         return None
 
     def is_target(self, member: Member) -> bool:
-        """Tell whether `member` is one that is probed: live, and not ourselves."""
         return member.is_live and member.name != self._membership.name
 
     def _urgent(self) -> Member | None:

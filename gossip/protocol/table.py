@@ -42,14 +42,12 @@ class Table:
 
     @property
     def gone(self) -> Iterator[Member]:
-        """The dead and the left."""
         return (self._members[name] for name in self._gone)
 
     def __iter__(self) -> Iterator[Member]:
         return iter(self._members.values())
 
     def get(self, name: str) -> Member | None:
-        """Return what we hold of `name`, or None if we never heard it."""
         return self._members.get(name)
 
     def put(self, member: Member) -> None:

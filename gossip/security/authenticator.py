@@ -84,7 +84,6 @@ class SessionAuthenticator:
         return pings, self._challenge(session, pings, sender, now)
 
     def prove(self, session: bytes) -> None:
-        """Trust a session that answered a random number of ours."""
         self._proven.pop(session, None)
         self._proven[session] = None
         if len(self._proven) > SESSIONS_MAX:

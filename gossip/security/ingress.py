@@ -43,11 +43,9 @@ class Ingress:
 
     @property
     def counters(self) -> Counter[str]:
-        """Counts of dropped packets, by reason."""
         return self._counters + (self.authenticator.counters if self.authenticator else Counter())
 
     def permits(self, host: str) -> bool:
-        """Tell whether this address lies within an allowed network."""
         return not self._networks or self._permits(host)
 
     def datagram(

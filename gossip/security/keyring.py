@@ -56,7 +56,6 @@ class Keyring:
 
     @property
     def primary(self) -> bytes:
-        """The identifier of the key that seals."""
         return next(iter(self._keys))
 
     @property
@@ -65,7 +64,6 @@ class Keyring:
         return [name.hex() for name in self._keys]
 
     def get(self, identifier: bytes) -> bytes | None:
-        """Return the key of that name, None if it is not here."""
         return self._keys.get(identifier)
 
     async def take(self, step: KeyVerb, key: bytes) -> None:

@@ -42,7 +42,6 @@ class KeyHolder:
 
 
 async def change(keyring: Keyring, asked: KeyChange) -> KeyChanged:
-    """Take one step with our own keyring, and say how it went."""
     try:
         await keyring.take(asked.verb, asked.key)
     except KeyringError as error:
@@ -67,7 +66,6 @@ class Rotation:
         self._exchange = exchange
 
     async def holders(self, names: Collection[str]) -> list[KeyHolder]:
-        """Return the keys of the members, by name."""
         return await self._ask(names, KeyVerb.LIST, b"")
 
     async def install(self, names: Collection[str], identifier: bytes = b"") -> bytes:
@@ -121,7 +119,6 @@ class Rotation:
         _insist(f"{verb.name.lower()}: not all members took the step", taken)
 
     async def _ask(self, names: Collection[str], verb: KeyVerb, key: bytes) -> list[KeyHolder]:
-        """Ask the members to take one step."""
         gate = asyncio.Semaphore(AT_ONCE)
         live = {member.name: member.address for member in self._members()}
 
