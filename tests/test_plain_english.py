@@ -26,7 +26,6 @@ WORDS = re.compile(
 )
 
 LIMITS = {
-    "docs/decisions": 134,
     "docs/gossip.md": 6,
     "docstore/storage": 44,
     "gossip": 102,
