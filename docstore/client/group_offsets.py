@@ -9,7 +9,7 @@ from urllib.parse import quote
 from docstore.client.consumer import ReadOptions, ReadRecord, position_of
 from docstore.client.errors import ClientError, RequestFailed, is_passing
 from docstore.client.requests import Requests
-from docstore.sessions.member import Member
+from docstore.sessions.member import GroupMember
 
 QUEUED_MAX = 1_000
 """Records of a partition that wait for the application, at most."""
@@ -44,7 +44,7 @@ class PartitionReading:
 class GroupOffsets:
     """Claims and commits of one member."""
 
-    def __init__(self, client: Requests, link: str, member: Member, since: str) -> None:
+    def __init__(self, client: Requests, link: str, member: GroupMember, since: str) -> None:
         """link: of the group. since: position in a partition that the group has never read."""
         self._client = client
         self._link = link

@@ -26,7 +26,7 @@ from docstore.client.boot_clock import boot_clock, drop_in_child
 from docstore.client.errors import ClientError
 from docstore.client.requests import Requests
 from docstore.ownership.proof import RATE_ERROR, Proof
-from docstore.sessions.holder import Happening, Holder, KeepAlive, Lost
+from docstore.sessions.holder import Happening, Holder, KeepAlive, LeaseLost
 
 LEASES = "/core/leases"
 JSON = {"Content-Type": "application/json"}
@@ -220,7 +220,7 @@ class LeaseKeepers:
 
     def _tell(self, happened: Iterable[Happening]) -> None:
         for each in happened:
-            if isinstance(each, Lost):
+            if isinstance(each, LeaseLost):
                 lease = self._leases.pop(each.lease, None)
                 if lease is not None:
                     lease.lost.set()

@@ -28,7 +28,7 @@ from docstore.sessions.group_messages import (
     Wait,
     read_shown,
 )
-from docstore.sessions.member import Member
+from docstore.sessions.member import GroupMember
 from docstore.sessions.member_events import (
     Answered,
     Ended,
@@ -56,7 +56,7 @@ UNSEEN_MAX = 1_000
 class EventQueue:
     """Events of a member in order, and the revoked partitions that are not released yet."""
 
-    def __init__(self, member: Member, finish: Callable[[str], None]) -> None:
+    def __init__(self, member: GroupMember, finish: Callable[[str], None]) -> None:
         """finish: called with a revoked partition once its event was handled."""
         self._member = member
         self._finish = finish
@@ -106,7 +106,7 @@ class MemberDriver:
         client: Requests,
         link: str,
         asked: Mapping[str, Any],
-        member: Member,
+        member: GroupMember,
         end: Callable[[str], None],
     ) -> None:
         """link, asked: see `GroupMembership`. end: called with a reason when the machine ends."""

@@ -20,7 +20,7 @@ from docstore.client.member_driver import JOIN_S, LEAVE_S, MemberDriver
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Event
 from docstore.services.sessions_groups import MemberDetails
-from docstore.sessions.member import Member
+from docstore.sessions.member import GroupMember
 from docstore.sessions.member_events import Finished, LeaveAsked
 
 Callback = Callable[[Event], Awaitable[None] | None] | None
@@ -49,7 +49,7 @@ class GroupMembership:
         """
         self._client = client
         self.link = link
-        self.member = Member(
+        self.member = GroupMember(
             lambda: uuid.uuid4().hex,
             MemberDetails(instance=instance, host=socket.gethostname(), capacity=capacity),
         )

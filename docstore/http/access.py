@@ -13,7 +13,7 @@ from docstore.access.rates import Rates
 from docstore.access.rules import Principal
 from docstore.errors import Forbidden, TooManyRequests, Unauthenticated
 from docstore.http.authority import Authority, refusal
-from docstore.http.headers import Head
+from docstore.http.headers import RequestHead
 from docstore.http.methods import READS
 from docstore.http.permissions import Permission, permission_for, permission_for_all
 from docstore.http.routes.route import ANYBODY, INSIDE, OPEN
@@ -37,11 +37,11 @@ class Access:
         self._refused = 0
         self._told_at = -TELL_AGAIN_S
 
-    def authority(self, request: Head) -> "Granted":
+    def authority(self, request: RequestHead) -> "UserAuthority":
         """Return it. Raises Unauthenticated, TooManyRequests."""
         path = request.raw_path.partition("?")[0]
         if path.startswith(WITHOUT_TOKEN) and permission_for(request.method, path).what is OPEN:
-            return Granted(_NOBODY, "", self)
+            return UserAuthority(_NOBODY, "", self)
         said = request.headers.getall(AUTHORIZATION, ())
         header = said[0] if len(said) == 1 else ""
         found = self.principal(header)
@@ -49,7 +49,7 @@ class Access:
             self._tell()
             raise Unauthenticated
         self.count(found)
-        return Granted(found, header, self)
+        return UserAuthority(found, header, self)
 
     @property
     def is_outdated(self) -> bool:
@@ -90,7 +90,7 @@ class Access:
             log.warning("requests without a token that holds are refused", refused=self._refused)
 
 
-class Granted(Authority):
+class UserAuthority(Authority):
     """The authority of a user of the access file, or of the bearer of a signed token."""
 
     __slots__ = ("_access", "_header", "_principal")

@@ -29,7 +29,7 @@ from docstore.http.backend import Backend
 from docstore.http.bulk_batch import method_of
 from docstore.http.bulk_lines import operation_of, parsed
 from docstore.http.large import LARGE_BYTES, LargeBodies
-from docstore.http.lines import JsonLines, Lines, MsgpackLines
+from docstore.http.lines import BodyLines, JsonLines, MsgpackLines
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.results import NDJSON_TYPE
@@ -62,7 +62,7 @@ class _LineRefused(Picklable):
         self.line, self.link, self.why = line, link, why
 
 
-class AtomicBatches:
+class AtomicBatchPages:
     """Translates a request into one operation, and its answer into a reply."""
 
     def __init__(self, backend: Backend, large: LargeBodies, *, state_bytes_max: int) -> None:
@@ -141,7 +141,7 @@ def _left_s(deadline: float) -> float:
 
 def _values(raw: bytes, *, packed: bool) -> list[dict[str, Any]]:
     """Return the lines of a body, each an operation by its looks."""
-    lines: Lines = MsgpackLines() if packed else JsonLines()
+    lines: BodyLines = MsgpackLines() if packed else JsonLines()
     found = [*lines.feed(raw), *([] if lines.is_over else lines.end())]
     if len(found) > ROWS_MAX:
         raise TooLarge(f"a batch has at most {ROWS_MAX} lines")

@@ -15,7 +15,7 @@ from multidict import istr
 
 from docstore.errors import BadRequest
 from docstore.http.backend import Backend
-from docstore.http.headers import Head
+from docstore.http.headers import RequestHead
 from docstore.model import json
 from docstore.model.document import LEASE
 from docstore.model.operation import Answer, Operation
@@ -34,7 +34,7 @@ class NotHere(BadRequest):
         super().__init__(f"{what} comes with a PUT, a POST or a merge patch of one document")
 
 
-def lease_of(request: Head, operation: Operation, theirs: Mapping[str, Any]) -> str:
+def lease_of(request: RequestHead, operation: Operation, theirs: Mapping[str, Any]) -> str:
     """Return the link of the lease that a write goes under, "" for none. Raises BadRequest.
 
     theirs: the document* fields of its body.
@@ -57,7 +57,7 @@ def lease_of(request: Head, operation: Operation, theirs: Mapping[str, Any]) -> 
     return _checked(LEASE, named) if said is None else _checked(HEADER, said)
 
 
-def refuse_header(request: Head) -> None:
+def refuse_header(request: RequestHead) -> None:
     """Refuse a lease where nothing would be attached to it."""
     if HEADER in request.headers:
         raise NotHere(HEADER)

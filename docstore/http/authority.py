@@ -10,7 +10,7 @@ from aiohttp import web
 
 from docstore.access.grants import AccessLevel
 from docstore.errors import DocstoreError, Forbidden, NotFound
-from docstore.http.headers import Head
+from docstore.http.headers import RequestHead
 from docstore.http.methods import READS
 
 
@@ -94,7 +94,7 @@ EVERYBODY = Authority()
 AUTHORITY = web.RequestKey("authority", Authority)
 
 
-def authority_of(request: Head) -> Authority:
+def authority_of(request: RequestHead) -> Authority:
     """Return what the server has noted with a request. Raises KeyError: it never goes without."""
     noted: Authority = request[AUTHORITY]
     return noted

@@ -27,7 +27,7 @@ Json = Any
 """A value that json can write: what the administrative pages are made of."""
 
 
-class Status(Protocol):
+class StatusBackend(Protocol):
     """Pages about a node and its group; see `node/status.py`."""
 
     async def explain(self, link: str, timeout_s: float) -> Json:
@@ -70,7 +70,7 @@ class Inside(Protocol):
         """Return the keys that encrypt gossip."""
 
     @property
-    def status(self) -> Status:
+    def status(self) -> StatusBackend:
         """Return the pages about the node and its group."""
 
 

@@ -13,7 +13,7 @@ from aiohttp.hdrs import CONTENT_ENCODING
 
 from docstore.errors import BadRequest, TooLarge, TooSlow
 from docstore.http.encodings import inflater
-from docstore.http.headers import PATCHES, Head
+from docstore.http.headers import PATCHES, RequestHead
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.model import json
@@ -47,7 +47,7 @@ async def receive(request: web.BaseRequest, *, bytes_max: int, timeout_s: float)
     return fitting(request, body, bytes_max)
 
 
-def fitting(request: Head, body: bytes, bytes_max: int) -> bytes:
+def fitting(request: RequestHead, body: bytes, bytes_max: int) -> bytes:
     """Return a whole body as it was before it was compressed. Raises TooLarge, BadRequest."""
     if body and CONTENT_ENCODING in request.headers:
         body = _plain(body, request.headers[CONTENT_ENCODING], bytes_max)
@@ -117,7 +117,7 @@ def object_of_pairs(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     return result
 
 
-class Written(NamedTuple):
+class WrittenBody(NamedTuple):
     """The content of a body about a document.
 
     raw: the author's bytes, or a patch. signature: of the state that they are, b"" for a patch.
@@ -131,25 +131,25 @@ class Written(NamedTuple):
     waited_s: float = 0.0
 
 
-def written(body: bytes, media: str, *, bytes_max: int) -> Written:
+def written(body: bytes, media: str, *, bytes_max: int) -> WrittenBody:
     """Return a whole new state. Raises BadRequest, TooLarge."""
     raw, state, theirs = author_state(json_bytes(body, media), bytes_max)
-    return Written(raw, json.signature(state), theirs)
+    return WrittenBody(raw, json.signature(state), theirs)
 
 
-NOTHING = Written(b"", b"", {})
+NOTHING = WrittenBody(b"", b"", {})
 
 
-def written_of(state: dict[str, Any], *, bytes_max: int) -> Written:
+def written_of(state: dict[str, Any], *, bytes_max: int) -> WrittenBody:
     """Return a whole new state that has been parsed. Raises BadRequest, TooLarge."""
     theirs = parted(state)
-    return Written(_dumped(state, bytes_max), json.signature(state), theirs)
+    return WrittenBody(_dumped(state, bytes_max), json.signature(state), theirs)
 
 
-def change_of(patch: dict[str, Any] | list[Any], *, bytes_max: int) -> Written:
+def change_of(patch: dict[str, Any] | list[Any], *, bytes_max: int) -> WrittenBody:
     """Return a patch that has been parsed. Raises BadRequest, TooLarge."""
     theirs = parted(patch, is_patch=True) if isinstance(patch, dict) else {}
-    return Written(_dumped(patch, bytes_max), b"", theirs)
+    return WrittenBody(_dumped(patch, bytes_max), b"", theirs)
 
 
 def _dumped(value: Any, bytes_max: int) -> bytes:
@@ -159,14 +159,14 @@ def _dumped(value: Any, bytes_max: int) -> bytes:
     return raw
 
 
-def change(body: bytes, media: str, *, bytes_max: int) -> Written:
+def change(body: bytes, media: str, *, bytes_max: int) -> WrittenBody:
     """Return a patch. Raises BadRequest, TooLarge."""
     raw = json_bytes(body, media)
     if PATCHES[media] == "json":
         json.parse(raw)
-        return Written(raw, b"", {})
+        return WrittenBody(raw, b"", {})
     raw, _, theirs = author_state(raw, bytes_max, is_patch=True)
-    return Written(raw, b"", theirs)
+    return WrittenBody(raw, b"", theirs)
 
 
 def author_state(

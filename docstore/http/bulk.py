@@ -14,17 +14,17 @@ from aiohttp import web
 
 from docstore.errors import BadRequest
 from docstore.http import bodies, headers
-from docstore.http.atomic import AtomicBatches
+from docstore.http.atomic import AtomicBatchPages
 from docstore.http.authority import Authority, authority_of
 from docstore.http.backend import Backend
-from docstore.http.bulk_batch import Batch, Streak
+from docstore.http.bulk_batch import BulkBatch, Streak
 from docstore.http.encodings import inflater
 from docstore.http.heeded import refuse_all
 from docstore.http.large import LargeBodies
 from docstore.http.lines import (
+    BodyLines,
     InflatedLines,
     JsonLines,
-    Lines,
     MsgpackLines,
     RequestLines,
     Source,
@@ -53,7 +53,7 @@ class Bulk:
         timeout_s: float,
     ) -> None:
         self._backend = backend
-        self._atomic = AtomicBatches(backend, large, state_bytes_max=state_bytes_max)
+        self._atomic = AtomicBatchPages(backend, large, state_bytes_max=state_bytes_max)
         self._quotas = quotas
         self._large = large
         self._state_bytes_max = state_bytes_max
@@ -71,7 +71,7 @@ class Bulk:
             case _:
                 raise BadRequest("atomic is true or false")
         bodies.invite(request)
-        lines: Lines = MsgpackLines() if packed else JsonLines()
+        lines: BodyLines = MsgpackLines() if packed else JsonLines()
         inflate = inflater(request.headers.get("Content-Encoding"))
         if inflate is not None:
             lines = InflatedLines(lines, inflate)
@@ -122,7 +122,7 @@ class Bulk:
     ) -> tuple[asyncio.Task[bytes], Counter[str]]:
         """Submit a batch when there is room; return its result lines to come, and the jobs."""
         most = self._state_bytes_max
-        batch = Batch(
+        batch = BulkBatch(
             self._backend, self._large, authority, state_bytes_max=most, patience_s=patience_s
         )
         await self._room.acquire()

@@ -17,13 +17,13 @@ from docstore.http.bulk_lines import NoOperation, operation_of, parsed
 from docstore.http.documents import check_no_factory
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.lines import BROKEN_LINES_MAX
-from docstore.http.results import Failed, Submitted, Together
+from docstore.http.results import RefusedLine, Submitted, Together
 from docstore.model.operation import RUN_BEGINS, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, ServiceOptions
 
 
-class Batch:
+class BulkBatch:
     """The results of such lines, in their order."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Batch:
 
     def _fail(self, link: str, error: DocstoreError | Refusal) -> None:
         self._submit()
-        self.submitted.append(Failed(link, error))
+        self.submitted.append(RefusedLine(link, error))
 
     async def _large_one(self, line: bytes) -> dict[str, Any]:
         """As `parsed`, beside the event loop."""

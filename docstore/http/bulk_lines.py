@@ -113,7 +113,7 @@ def _recreate_and_key(value: dict[str, Any]) -> tuple[bool, str]:
     return recreate, key
 
 
-def _body(state: Any, verb: str, bytes_max: int) -> bodies.Written:
+def _body(state: Any, verb: str, bytes_max: int) -> bodies.WrittenBody:
     if not isinstance(state, dict):
         raise BadRequest("body is an object")
     if verb == "PATCH":

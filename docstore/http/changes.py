@@ -56,7 +56,7 @@ Packing = Callable[[Cut], str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ChangesRequest:
     """The parameters of a request."""
 
     wanted: ChangeFilter
@@ -64,7 +64,7 @@ class _Asked:
     rows: int
 
 
-class Changes:
+class ChangePages:
     """Answers /core/changes."""
 
     def __init__(
@@ -127,13 +127,13 @@ class Changes:
         reads_all = authority_of(request).reads_all
         return await self._positions.packing(headers.timeout_s(request), reads_all=reads_all)
 
-    async def _pushed(self, request: web.BaseRequest, asked: _Asked) -> web.StreamResponse:
+    async def _pushed(self, request: web.BaseRequest, asked: _ChangesRequest) -> web.StreamResponse:
         text = request.headers.get("Last-Event-ID", asked.since)
         if not text:
             raise BadRequest("Last-Event-ID is empty: it is the `id` of an event")
         return await self._push(request, asked, await self._begun(request, asked, text))
 
-    async def _begun(self, request: web.BaseRequest, asked: _Asked, since: str) -> Cut:
+    async def _begun(self, request: web.BaseRequest, asked: _ChangesRequest, since: str) -> Cut:
         """Return where a feed begins, if the caller may read it."""
         path, timeout_s = asked.wanted.prefix[:-1], headers.timeout_s(request)
         authority_of(request).insist_on_all(path)
@@ -183,7 +183,7 @@ class Changes:
         return cut if slot is None else cut.only(slot)
 
     async def _next(
-        self, request: web.BaseRequest, asked: _Asked, since: Cut, wait_s: float
+        self, request: web.BaseRequest, asked: _ChangesRequest, since: Cut, wait_s: float
     ) -> ChangePage:
         """Return the next changes; an empty stretch when the time is over."""
         loop = asyncio.get_running_loop()
@@ -199,7 +199,7 @@ class Changes:
                 await self._backend.inside().feed.news(seen, min(left_s, 1.0))
 
     async def _push(
-        self, request: web.BaseRequest, asked: _Asked, since: Cut
+        self, request: web.BaseRequest, asked: _ChangesRequest, since: Cut
     ) -> web.StreamResponse:
         """Send events until the client or this node goes, or something is wrong."""
         # An error before the first event is a status.
@@ -221,7 +221,7 @@ class Changes:
         return response
 
     async def _stretches(
-        self, request: web.BaseRequest, asked: _Asked, since: Cut
+        self, request: web.BaseRequest, asked: _ChangesRequest, since: Cut
     ) -> AsyncIterator[ChangePage]:
         while not self._is_over(request):
             stretch = await self._next(request, asked, since, QUIET_S)
@@ -261,7 +261,7 @@ def _given(request: web.BaseRequest, body: bytes) -> Mapping[str, Any]:
     return json.parse_object(body)
 
 
-def _asked(given: Mapping[str, Any]) -> _Asked:
+def _asked(given: Mapping[str, Any]) -> _ChangesRequest:
     unknown = sorted(set(given) - MEMBERS)
     if unknown:
         raise BadRequest(f"changes have no member {unknown[0][:40]!r}")
@@ -274,7 +274,9 @@ def _asked(given: Mapping[str, Any]) -> _Asked:
     if texts["where"].strip():
         parse(texts["where"])
     rows = headers.whole_number(str(given.get("limit", ROWS)), "limit", 1, ROWS_MAX)
-    return _Asked(ChangeFilter(_prefix(texts["prefix"]), texts["where"]), texts["since"], rows)
+    return _ChangesRequest(
+        ChangeFilter(_prefix(texts["prefix"]), texts["where"]), texts["since"], rows
+    )
 
 
 def _prefix(text: str) -> str:

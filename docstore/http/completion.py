@@ -8,7 +8,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from docstore.errors import DocstoreError, Family
 from docstore.http import headers
-from docstore.http.headers import Head
+from docstore.http.headers import RequestHead
 from docstore.http.metrics import HttpMetrics
 from docstore.http.problems import problem, problem_of_error
 from docstore.http.reply import Reply
@@ -33,7 +33,7 @@ class Completion:
         """Say whether clients are being sent away."""
         return self._sends_away
 
-    def refused(self, request: Head, error: Exception) -> Reply:
+    def refused(self, request: RequestHead, error: Exception) -> Reply:
         """Return the answer to an exception. It does not describe an error of the server."""
         instance = instance_of(request)
         if isinstance(error, DocstoreError) and error.family is not Family.BROKEN:
@@ -46,7 +46,7 @@ class Completion:
         self.note_error(request, error)
         return problem(500, "internal", "an error of ours", instance=instance)
 
-    def note_error(self, request: Head, error: Exception | None) -> None:
+    def note_error(self, request: RequestHead, error: Exception | None) -> None:
         """Count an error of ours, and log it with what finds its request again."""
         self._metrics.internal_errors += 1
         log.error(
@@ -58,7 +58,7 @@ class Completion:
             exc_info=error,
         )
 
-    def done(self, request: Head, reply: Reply | web.StreamResponse, began_s: float) -> None:
+    def done(self, request: RequestHead, reply: Reply | web.StreamResponse, began_s: float) -> None:
         """Count an answer that is about to leave, and log it at level debug.
 
         began_s: when the request was there, by `perf_counter`.
@@ -70,6 +70,6 @@ class Completion:
             log.debug("request", method=request.method, path=path, status=reply.status, ms=took_ms)
 
 
-def instance_of(request: Head) -> str:
+def instance_of(request: RequestHead) -> str:
     """Return the raw path that was asked for."""
     return request.raw_path.partition("?")[0]

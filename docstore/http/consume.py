@@ -29,7 +29,7 @@ from docstore.http.results import NDJSON_TYPE
 from docstore.model.streams_batch import JSON, body_of, framed, header_of
 from docstore.streams.effects import HIGH_NOT_KNOWN, Problem, Records
 from docstore.streams.records import shown, unpacked
-from docstore.streams.requests import Wanted
+from docstore.streams.requests import ReadRequest
 
 BATCHES_TYPE = "application/vnd.docstore.batches"
 MEMBERS = frozenset({"from", "incarnation", "isolation", "maxBytes", "maxRecords", "waitMs"})
@@ -47,10 +47,10 @@ _FROM_END = re.compile(r"end-([0-9]{1,18})\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ConsumeRequest:
     """The parameters of a request."""
 
-    wanted: Wanted
+    wanted: ReadRequest
     of: str
     """The incarnation of the topic that the position is of; "" for the present one."""
     records_max: int
@@ -92,7 +92,7 @@ class Consuming:
         return Reply(200, body, header_lines({"Content-Type": NDJSON_TYPE}) + head)
 
     async def _fetch(
-        self, link: str, wanted: Wanted, wait_s: float, timeout_s: float, of: str = ""
+        self, link: str, wanted: ReadRequest, wait_s: float, timeout_s: float, of: str = ""
     ) -> Records | Problem:
         streams = self._backend.inside().stream_backend
         outcome = await streams.fetch(link, wanted, wait_s=wait_s, timeout_s=timeout_s, of=of)
@@ -103,7 +103,7 @@ class Consuming:
     # Events
 
     async def _push(
-        self, request: web.BaseRequest, link: str, asked: _Asked, timeout_s: float
+        self, request: web.BaseRequest, link: str, asked: _ConsumeRequest, timeout_s: float
     ) -> Reply | web.StreamResponse:
         """Send events until the client or this node goes, or something is wrong."""
         seen = request.headers.get("Last-Event-ID")
@@ -134,7 +134,7 @@ class Consuming:
         self,
         request: web.BaseRequest,
         link: str,
-        wanted: Wanted,
+        wanted: ReadRequest,
         found: Records,
         timeout_s: float,
     ) -> AsyncIterator[Records | Problem]:
@@ -160,7 +160,7 @@ class Consuming:
     async def record(self, request: web.BaseRequest, link: str, offset: int) -> Reply:
         """Answer GET of one record, as a document that never changes."""
         media = headers.accepted_media(request)
-        wanted = Wanted(("offset", offset), bytes_max=1)
+        wanted = ReadRequest(("offset", offset), bytes_max=1)
         of = request.rel_url.query.get("incarnation", "")
         outcome = await self._fetch(link, wanted, 0, headers.timeout_s(request), of)
         if isinstance(outcome, Problem) and outcome.status != 416:
@@ -210,7 +210,7 @@ def shown_high(high: int) -> int | None:
     return None if high == HIGH_NOT_KNOWN else high
 
 
-def _asked(request: web.BaseRequest) -> _Asked:
+def _asked(request: web.BaseRequest) -> _ConsumeRequest:
     check_parameters(request, MEMBERS)
     query = request.rel_url.query
     isolation = query.get("isolation", "committed")
@@ -221,7 +221,7 @@ def _asked(request: web.BaseRequest) -> _Asked:
     wait_ms = number(query.get("waitMs", "0"), "waitMs", 0, WAIT_MS_MAX)
     if wait:
         wait_ms = 1000 * number(wait, "Prefer: wait", 1, WAIT_MS_MAX // 1000)
-    wanted = Wanted(
+    wanted = ReadRequest(
         _origin(query.get("from", "beginning")),
         isolation,
         number(query.get("maxBytes", str(BYTES)), "maxBytes", 1, BYTES_MAX),
@@ -230,7 +230,7 @@ def _asked(request: web.BaseRequest) -> _Asked:
     )
     records_max = number(query.get("maxRecords", str(RECORDS_MAX)), "maxRecords", 1, RECORDS_MAX)
     of = query.get("incarnation", "")
-    return _Asked(wanted, of, records_max, wait_ms / 1000, _media(request))
+    return _ConsumeRequest(wanted, of, records_max, wait_ms / 1000, _media(request))
 
 
 def _origin(text: str) -> tuple[str, int]:

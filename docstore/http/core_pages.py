@@ -12,7 +12,7 @@ from docstore.http import headers, trace
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.console import files as console
-from docstore.http.documents import Documents
+from docstore.http.documents import DocumentPages
 from docstore.http.long_poll import waiting
 from docstore.http.metrics import CONTENT_TYPE, HttpMetrics
 from docstore.http.parameters import SELECTING, check_members, check_parameters
@@ -79,7 +79,7 @@ class CorePages:
     def __init__(
         self,
         backend: Backend,
-        documents: Documents,
+        documents: DocumentPages,
         metrics: HttpMetrics,
         described: Callable[[Sequence[Service], Callable[[str], bool]], Any],
     ) -> None:

@@ -15,7 +15,7 @@ from docstore.http.attaching import attached_first, lease_of
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.declarations import check_declarable, declaration_bytes, without_warnings
-from docstore.http.headers import Head
+from docstore.http.headers import RequestHead
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.methods import allowed, document_methods, not_allowed
 from docstore.http.parameters import SELECTING
@@ -49,7 +49,7 @@ class Submitted(NamedTuple):
 Handler = Callable[[web.BaseRequest, str, Service, bytes], Awaitable[Reply]]
 
 
-class Documents:
+class DocumentPages:
     """Translates requests about documents into operations, and answers into replies."""
 
     def __init__(self, backend: Backend, large: LargeBodies, *, state_bytes_max: int) -> None:
@@ -121,7 +121,7 @@ class Documents:
         )
         return await self.submit(request, operation, service, theirs, waited_s=waited_s)
 
-    async def _written(self, request: web.BaseRequest, body: bytes) -> bodies.Written:
+    async def _written(self, request: web.BaseRequest, body: bytes) -> bodies.WrittenBody:
         media, most = headers.content_media(request, headers.BODIES), self._state_bytes_max
         if len(body) <= LARGE_BYTES:
             return bodies.written(body, media, bytes_max=most)
@@ -129,8 +129,8 @@ class Documents:
         return await self._read_large(request, body, read)
 
     async def _read_large(
-        self, request: web.BaseRequest, body: bytes, read: Callable[[], bodies.Written]
-    ) -> bodies.Written:
+        self, request: web.BaseRequest, body: bytes, read: Callable[[], bodies.WrittenBody]
+    ) -> bodies.WrittenBody:
         patience_s = headers.timeout_s(request)
         written, waited_s = await self._large.read(len(body), patience_s, read)
         return written._replace(waited_s=waited_s)
@@ -151,7 +151,7 @@ class Documents:
         submitted = self._submit_put(request, link, service, written)
         return await self._replied(request, submitted, service)
 
-    def put(self, request: Head, link: str, service: Service, body: bytes) -> Submitted:
+    def put(self, request: RequestHead, link: str, service: Service, body: bytes) -> Submitted:
         """Submit a PUT of a user's document, whose body is small enough to be read at once."""
         media, most = headers.content_media(request, headers.BODIES), self._state_bytes_max
         written = bodies.written(body, media, bytes_max=most)
@@ -160,7 +160,7 @@ class Documents:
         return self._submit_put(request, link, service, written)
 
     def _submit_put(
-        self, request: Head, link: str, service: Service, written: bodies.Written
+        self, request: RequestHead, link: str, service: Service, written: bodies.WrittenBody
     ) -> Submitted:
         options, theirs = service.options, written.theirs
         operation = Operation(
@@ -225,7 +225,7 @@ class Documents:
         return allowed(document_methods(service.options))
 
     def _conditions(
-        self, request: Head, service: Service, theirs: dict[str, Any]
+        self, request: RequestHead, service: Service, theirs: dict[str, Any]
     ) -> Conditions | None:
         version = bodies.sent_version(theirs) if theirs else None
         options = service.options
@@ -236,7 +236,7 @@ class Documents:
             raise PreconditionRequired("this factory demands If-Match or If-None-Match")
         return found
 
-    def _replicas(self, request: Head, link: str, level: int) -> int:
+    def _replicas(self, request: RequestHead, link: str, level: int) -> int:
         """Return the copies that are asked for, if they may be: the quorum is never lowered."""
         wanted = headers.replicas(request)
         if wanted > 0:
@@ -262,7 +262,7 @@ class Documents:
 
     def _submit_write(
         self,
-        request: Head,
+        request: RequestHead,
         operation: Operation,
         service: Service,
         theirs: Mapping[str, Any],
@@ -303,14 +303,14 @@ class Documents:
         return reply
 
     def get(
-        self, request: Head, link: str, service: Service, select: Select = CURRENT
+        self, request: RequestHead, link: str, service: Service, select: Select = CURRENT
     ) -> Submitted:
         """Submit a linearizable read."""
         media = headers.accepted_media(request)
         operation = at_level(Operation(verb="GET", link=link, select=select), service)
         return Submitted(self._backend.submit(operation, headers.timeout_s(request)), media)
 
-    def reply(self, request: Head, answer: Answer, service: Service, media: str) -> Reply:
+    def reply(self, request: RequestHead, answer: Answer, service: Service, media: str) -> Reply:
         """Return the reply that an answer of the cluster is."""
         row, kind = answer.row, service.options.kind
         if row is None or answer.status >= 300:

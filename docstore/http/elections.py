@@ -20,7 +20,7 @@ from docstore.http.attaching import attach
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.campaigns import Campaigns
-from docstore.http.documents import Documents
+from docstore.http.documents import DocumentPages
 from docstore.http.listing import FactoryPages
 from docstore.http.long_poll import (
     ANSWER_S,
@@ -65,7 +65,7 @@ class Held(Conflict):
 class ElectionPages(FactoryPages):
     """Answers everything under /core/elections and /core/locks."""
 
-    def __init__(self, backend: Backend, documents: Documents) -> None:
+    def __init__(self, backend: Backend, documents: DocumentPages) -> None:
         super().__init__(backend)
         self._campaigns = Campaigns(backend)
         self._documents = documents

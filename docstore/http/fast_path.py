@@ -23,8 +23,8 @@ from docstore.errors import BadRequest
 from docstore.http import bodies
 from docstore.http.authority import AUTHORITY, EVERYBODY, Authority
 from docstore.http.completion import Completion
-from docstore.http.documents import Documents, Submitted
-from docstore.http.headers import Head
+from docstore.http.documents import DocumentPages, Submitted
+from docstore.http.headers import RequestHead
 from docstore.http.large import LARGE_BYTES
 from docstore.http.origin_check import OriginCheck
 from docstore.http.reply import Reply
@@ -57,7 +57,7 @@ class PlainConnection(Protocol):
 
 
 class FastRequest:
-    """A request on the fast path, with the interface `headers.Head` of aiohttp's requests."""
+    """A request on the fast path. It has the interface `headers.RequestHead`."""
 
     __slots__ = (
         "authority", "body_exists", "client", "headers", "keep_alive", "link", "media", "method",
@@ -98,9 +98,9 @@ class FastPath:
 
     def __init__(
         self,
-        documents: Documents,
+        documents: DocumentPages,
         origin_check: OriginCheck,
-        authority: Callable[[Head], Authority] | None,
+        authority: Callable[[RequestHead], Authority] | None,
         completion: Completion,
         *,
         body_bytes_max: int,

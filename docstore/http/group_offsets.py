@@ -16,7 +16,7 @@ from docstore.errors import (
 )
 from docstore.http import headers
 from docstore.http.backend import Backend
-from docstore.http.documents import Documents
+from docstore.http.documents import DocumentPages
 from docstore.http.group_members import asked_in, group_at, insist_on_group, link_of
 from docstore.http.reply import Reply
 from docstore.http.representation import encode, page_reply
@@ -37,7 +37,7 @@ from docstore.services.offsets import (
 from docstore.services.sessions_groups import NUMBER_MAX, PARTITIONS_MAX, GroupState
 from docstore.streams.effects import Problem, Records
 from docstore.streams.replica_set import partition_link
-from docstore.streams.requests import Wanted
+from docstore.streams.requests import ReadRequest
 
 AT_ONCE = 64
 END_S = 1.0
@@ -68,7 +68,7 @@ class OtherToken(Conflict):
 class OffsetPages:
     """Answers everything under `.../offsets`."""
 
-    def __init__(self, backend: Backend, documents: Documents) -> None:
+    def __init__(self, backend: Backend, documents: DocumentPages) -> None:
         self._backend = backend
         self._documents = documents
         self._service: Service = OffsetService()
@@ -166,7 +166,7 @@ class OffsetPages:
 
     async def _position(self, topic: str, number: int, timeout_s: float) -> Records | Problem:
         """Return where a partition ends: `offset` is its high watermark, `start` its first one."""
-        end = Wanted(("end", 0), bytes_max=1)
+        end = ReadRequest(("end", 0), bytes_max=1)
         link = partition_link(topic, number)
         return await self._backend.inside().stream_backend.fetch(
             link, end, wait_s=0, timeout_s=timeout_s

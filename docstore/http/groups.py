@@ -22,7 +22,7 @@ from docstore.errors import BadRequest
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.documents import Documents
+from docstore.http.documents import DocumentPages
 from docstore.http.group_members import NoSuchGroup, asked_in, group_at, insist_on_topics
 from docstore.http.group_offsets import GroupNotEmpty, OffsetPages
 from docstore.http.listing import FactoryPages
@@ -54,7 +54,7 @@ LIVE_S = 2.0
 class GroupPages(FactoryPages):
     """Answers /core/groups, /core/roles, and what is one segment below."""
 
-    def __init__(self, backend: Backend, documents: Documents, offsets: OffsetPages) -> None:
+    def __init__(self, backend: Backend, documents: DocumentPages, offsets: OffsetPages) -> None:
         super().__init__(backend)
         self._documents = documents
         self._offsets = offsets

@@ -52,7 +52,7 @@ _NAMES_REMEMBERED_MAX = 1000
 _harmless: set[str] = set()
 
 
-class Head(Protocol):
+class RequestHead(Protocol):
     """All that is read here of a request: of aiohttp's, or of a plain one (`fast_path.py`)."""
 
     @property
@@ -75,7 +75,7 @@ class Head(Protocol):
         """Return what was noted with the request (`authority.py`). Raises KeyError."""
 
 
-def refuse_oddities(request: Head) -> None:
+def refuse_oddities(request: RequestHead) -> None:
     """Refuse what no client of ours sends: internal headers, odd expectations and encodings.
 
     And a second header where one is meant.
@@ -94,7 +94,7 @@ def has_doubles(found: CIMultiDictProxy[str]) -> bool:
     return len([*found]) < len(found)
 
 
-def listed(request: Head, name: str) -> str | None:
+def listed(request: RequestHead, name: str) -> str | None:
     """Return what a header of a list says, however many lines it has (RFC 9110, 5.3); or None."""
     if name not in request.headers:
         return None
@@ -117,7 +117,7 @@ def _judge_header(name: str, value: str) -> None:
         raise ExpectationFailed("the only expectation understood is 100-continue")
 
 
-def accepted_media(request: Head) -> str:
+def accepted_media(request: RequestHead) -> str:
     """Return the media type to answer in. Raises NotAcceptable."""
     accept = listed(request, ACCEPT)
     return JSON_TYPE if accept is None else _accepted(accept)
@@ -150,7 +150,7 @@ def _quality(text: str) -> float:
     return float(text)
 
 
-def content_media(request: Head, allowed: Mapping[str, str]) -> str:
+def content_media(request: RequestHead, allowed: Mapping[str, str]) -> str:
     """Return the media type of the body. Raises UnsupportedMedia."""
     raw = request.headers.get(CONTENT_TYPE)
     if raw is None or raw == JSON_TYPE:
@@ -170,7 +170,7 @@ def _content_type(raw: str) -> tuple[str, str]:
     return media, charsets[0] if charsets else ""
 
 
-def timeout_s(request: Head) -> float:
+def timeout_s(request: RequestHead) -> float:
     """Return how long the client is ready to wait, in seconds."""
     raw = request.headers.get(TIMEOUT)
     if raw is None:
@@ -200,7 +200,7 @@ def instant_us(raw: str, name: str) -> int:
     return (instant - EPOCH_OF_TIME) // timedelta(microseconds=1)
 
 
-def conditions(request: Head, version: int | None) -> Conditions | None:
+def conditions(request: RequestHead, version: int | None) -> Conditions | None:
     """Return the preconditions of an update, None if there are none."""
     match, none_match = listed(request, IF_MATCH), listed(request, IF_NONE_MATCH)
     if match is None and none_match is None and version is None:
@@ -239,7 +239,7 @@ def is_current(held: str | Sequence[Sequence[int]], tag: tuple[int, int]) -> boo
     return held == "*" or any(tuple(each) == tag for each in held)
 
 
-def idempotency_key(request: Head) -> str:
+def idempotency_key(request: RequestHead) -> str:
     """Return the client's key for this update, "" for none."""
     key = request.headers.get(IDEMPOTENCY_KEY)
     if key is None:
@@ -250,7 +250,7 @@ def idempotency_key(request: Head) -> str:
     return key
 
 
-def fence(request: Head, level: int) -> Sequence[str | int]:
+def fence(request: RequestHead, level: int) -> Sequence[str | int]:
     """Return the (scope, token) that an update goes under, () for none."""
     raw = request.headers.get(FENCE)
     if raw is None:
@@ -271,7 +271,7 @@ def _fence(raw: str) -> tuple[str, int]:
     return found[1], int(found[2])
 
 
-def replicas(request: Head) -> int:
+def replicas(request: RequestHead) -> int:
     """Return the durable copies that the client wants: 0 for the quorum, -1 for all."""
     raw = request.headers.get(QUORUM)
     if raw is None:
@@ -279,7 +279,7 @@ def replicas(request: Head) -> int:
     return -1 if raw.lower() == "all" else whole_number(raw, "Docstore-Quorum", 1, 255)
 
 
-def consistency(request: Head) -> str:
+def consistency(request: RequestHead) -> str:
     """Return how fresh a read must be."""
     value = request.headers.get(CONSISTENCY)
     if value is None:
@@ -289,19 +289,19 @@ def consistency(request: Head) -> str:
     return value
 
 
-def min_version(request: Head) -> int | None:
+def min_version(request: RequestHead) -> int | None:
     """Return the version that a read must have reached, None for any."""
     raw = request.headers.get(MIN_VERSION)
     return None if raw is None else whole_number(raw, "Docstore-Min-Version", 0, 1 << 62)
 
 
-def trace(request: Head) -> str:
+def trace(request: RequestHead) -> str:
     """Return the trace context to pass back, "" for none or one that is malformed."""
     value = request.headers.get(TRACEPARENT)
     return value if value is not None and _TRACE.match(value) else ""
 
 
-def preference(request: Head, name: str) -> str | None:
+def preference(request: RequestHead, name: str) -> str | None:
     """Return the value of a preference ("" if it has none), None if not there (RFC 7240)."""
     for part in (listed(request, PREFER) or "").lower().split(","):
         key, _, value = part.partition(";")[0].partition("=")

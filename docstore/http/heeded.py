@@ -10,7 +10,7 @@ from aiohttp.hdrs import IF_MATCH, IF_NONE_MATCH
 
 from docstore.errors import BadRequest
 from docstore.http.attaching import HEADER as LEASE
-from docstore.http.headers import FENCE, IDEMPOTENCY_KEY, QUORUM, Head
+from docstore.http.headers import FENCE, IDEMPOTENCY_KEY, QUORUM, RequestHead
 
 PRODUCER = "Docstore-Producer"
 RELIED_ON = (IF_MATCH, IF_NONE_MATCH, FENCE, LEASE, QUORUM, IDEMPOTENCY_KEY, PRODUCER)
@@ -34,7 +34,7 @@ INSTEAD: Mapping[str, Mapping[str, str]] = {
 """Where a path begins so -> what there is in place of a header."""
 
 
-def refuse_all(request: Head, what: str, *, heeded: frozenset[str] = frozenset()) -> None:
+def refuse_all(request: RequestHead, what: str, *, heeded: frozenset[str] = frozenset()) -> None:
     """Refuse each header of `RELIED_ON` that is not heeded. what: the request, for the error."""
     for name in RELIED_ON:
         if name in request.headers and name not in heeded:

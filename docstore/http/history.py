@@ -8,7 +8,7 @@ from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.core_pages import Of
-from docstore.http.documents import Documents, at_level, owner_lines
+from docstore.http.documents import DocumentPages, at_level, owner_lines
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, stitched
 from docstore.http.shown import shown_to
@@ -21,7 +21,7 @@ HISTORY_LIMIT, HISTORY_LIMIT_MAX = 100, 1000
 class HistoryPages:
     """The pages below a document that tell of its past."""
 
-    def __init__(self, backend: Backend, documents: Documents) -> None:
+    def __init__(self, backend: Backend, documents: DocumentPages) -> None:
         self._backend = backend
         self._documents = documents
 

@@ -19,7 +19,7 @@ from docstore.errors import BadRequest
 from docstore.http import bodies, headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.documents import Documents
+from docstore.http.documents import DocumentPages
 from docstore.http.heeded import refuse_all
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import FactoryPages
@@ -54,7 +54,7 @@ CLIENTS = frozenset({"AttachRequest", "DetachRequest", "ExpireRequest"})
 class LeasePages(FactoryPages):
     """Answers everything under /core/leases."""
 
-    def __init__(self, backend: Backend, documents: Documents, *, state_bytes_max: int) -> None:
+    def __init__(self, backend: Backend, documents: DocumentPages, *, state_bytes_max: int) -> None:
         super().__init__(backend)
         self._documents = documents
         self._state_bytes_max = state_bytes_max

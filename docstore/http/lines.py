@@ -28,7 +28,7 @@ BROKEN_LINES_MAX = 10
 bytes are msgpack, a value each, so that a misdirected megabyte would be a million lines."""
 
 
-class Lines(Protocol):
+class BodyLines(Protocol):
     """The part that both kinds share."""
 
     is_over: bool
@@ -109,7 +109,7 @@ class MsgpackLines:
 class InflatedLines:
     """Lines or objects that come compressed."""
 
-    def __init__(self, lines: Lines, inflate: Inflater) -> None:
+    def __init__(self, lines: BodyLines, inflate: Inflater) -> None:
         self.is_over = False
         self._lines = lines
         self._inflate = inflate
@@ -149,7 +149,7 @@ class Source(Protocol):
 class RequestLines:
     """The lines of a request, in batches of a bounded size: what waits is not submitted yet."""
 
-    def __init__(self, request: web.BaseRequest, lines: Lines, timeout_s: float) -> None:
+    def __init__(self, request: web.BaseRequest, lines: BodyLines, timeout_s: float) -> None:
         self._request = request
         self._lines = lines
         self._timeout_s = timeout_s

@@ -25,7 +25,7 @@ from aiohttp.hdrs import CONTENT_TYPE, HOST, ORIGIN
 from multidict import istr
 
 from docstore.errors import CrossSite, ForeignHost, UnsupportedMedia
-from docstore.http.headers import Head
+from docstore.http.headers import RequestHead
 from docstore.http.methods import READS
 
 ANY_NAME = "*"
@@ -47,7 +47,7 @@ class OriginCheck:
         self._known: set[str | None] = {None}
         """Values of Host that are ours. No browser leaves it out, as HTTP/1.0 allows."""
 
-    def check(self, request: Head) -> None:
+    def check(self, request: RequestHead) -> None:
         """Raise ForeignHost, CrossSite or UnsupportedMedia if a page could be behind a request."""
         headers = request.headers
         host = headers.get(HOST)
@@ -88,7 +88,7 @@ def _is_address(bracketed: str | None, name: str) -> bool:
         return False
 
 
-def _refuse_other_sites(request: Head, host: str | None) -> None:
+def _refuse_other_sites(request: RequestHead, host: str | None) -> None:
     headers = request.headers
     origin, site = headers.get(ORIGIN), headers.get(SITE)
     if origin is not None:
@@ -100,7 +100,7 @@ def _refuse_other_sites(request: Head, host: str | None) -> None:
     raise CrossSite("a page of another site may not talk to this node")
 
 
-def _follows_a_link(request: Head) -> bool:
+def _follows_a_link(request: RequestHead) -> bool:
     """Return whether the answer opens as a page of its own, which the other cannot read."""
     headers = request.headers
     goes = (headers.get(MODE), headers.get(DEST)) == ("navigate", "document")

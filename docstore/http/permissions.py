@@ -17,8 +17,8 @@ from docstore.http.routes.route import (
     INSIDE,
     READ,
     WRITE,
-    Kind,
     Permissions,
+    RouteKind,
 )
 from docstore.http.routes.table import PERMISSIONS
 from docstore.model.paths import SUFFIXES, canonical_link
@@ -29,7 +29,7 @@ from docstore.services.subscriptions import SUBSCRIPTIONS
 class Permission(NamedTuple):
     """A level at a path, or a kind of permission that is no level there."""
 
-    what: AccessLevel | Kind
+    what: AccessLevel | RouteKind
     path: str
 
 
@@ -86,7 +86,7 @@ def permissions_at(path: str) -> tuple[str, Permissions]:
     return "", _DOCUMENTS
 
 
-def _to_change(method: str, table: Permissions, *, is_here: bool) -> AccessLevel | Kind:
+def _to_change(method: str, table: Permissions, *, is_here: bool) -> AccessLevel | RouteKind:
     if method == "POST" and is_here and table.makes is not None:
         return table.makes
     if method == "POST" and not is_here and table.posts is not None:

@@ -30,7 +30,7 @@ from docstore.model.streams_batch import JSON
 from docstore.streams.effects import HIGH_NOT_KNOWN, Problem
 from docstore.streams.records import Posted, checked, from_json, from_lines, keyed
 from docstore.streams.replica_set import STREAMS, partition_link
-from docstore.streams.requests import NoSuchPartition, Sent
+from docstore.streams.requests import NoSuchPartition, ProduceRequest
 from docstore.streams.routing import partition_of
 from docstore.streams.topic import Topic
 from docstore.wire.streams_messages import Produced
@@ -71,7 +71,7 @@ class _Part:
         self.size += len(packed)
 
 
-class Producing:
+class ProducePages:
     """Answers POST of records."""
 
     def __init__(self, backend: Backend, large: LargeBodies, *, timeout_s: float) -> None:
@@ -106,7 +106,7 @@ class Producing:
         )
         parts = await self._parts(body, media, topic, partition, patience_s)
         sent = [
-            Sent(acks, producer, part.flags, len(part.indexes), b"".join(part.body))
+            ProduceRequest(acks, producer, part.flags, len(part.indexes), b"".join(part.body))
             for part in parts
         ]
         links = [partition_link(name, part.partition) for part in parts]

@@ -36,7 +36,7 @@ def header_lines(headers: Mapping[str, str]) -> bytes:
     return lines.encode("utf-8", "surrogateescape")
 
 
-class Answered(Protocol):
+class AnsweredRequest(Protocol):
     """All that an answer depends on of its request."""
 
     @property
@@ -87,7 +87,7 @@ class Reply(web.StreamResponse):
             await request.writer.drain()
         return None
 
-    def send(self, transport: asyncio.WriteTransport, request: Answered) -> bool:
+    def send(self, transport: asyncio.WriteTransport, request: AnsweredRequest) -> bool:
         """Write everything; say whether so much is unread that no more should be written."""
         head = self.head
         self._alive = self._alive and request.keep_alive

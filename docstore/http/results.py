@@ -23,14 +23,14 @@ class Together(NamedTuple):
     answers: "asyncio.Future[list[Answer]]"
 
 
-class Failed(NamedTuple):
+class RefusedLine(NamedTuple):
     """A line that was not submitted, with the link that it named."""
 
     link: str
     error: DocstoreError | Refusal
 
 
-Submitted = Together | Failed
+Submitted = Together | RefusedLine
 """The results of some lines, in their order."""
 
 

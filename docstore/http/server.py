@@ -19,10 +19,10 @@ from docstore.http.access import Access
 from docstore.http.authority import AUTHORITY, EVERYBODY, authority_of, refusal
 from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
-from docstore.http.changes import Changes, is_watched
+from docstore.http.changes import ChangePages, is_watched
 from docstore.http.completion import Completion
 from docstore.http.core_pages import ENTRY, CorePages, Of
-from docstore.http.documents import Documents
+from docstore.http.documents import DocumentPages
 from docstore.http.elections import ElectionPages
 from docstore.http.fast_path import FastPath
 from docstore.http.group_members import MemberPages
@@ -88,13 +88,13 @@ class HttpServer:
         self.metrics = HttpMetrics()
         self._completion = Completion(self.metrics)
         large, most = LargeBodies(), limits.body_bytes_max
-        self._documents = documents = Documents(backend, large, state_bytes_max=most)
+        self._documents = documents = DocumentPages(backend, large, state_bytes_max=most)
         authority = None if access is None else access.authority
         self._fast_path = FastPath(documents, self._origin_check, authority, self._completion,
                                     body_bytes_max=most)  # fmt: skip
         positions = Positions(backend.submit)
         self._queries = QueryPages(backend, positions)
-        self._changes = Changes(backend, positions, self._is_over)
+        self._changes = ChangePages(backend, positions, self._is_over)
         pages = self._made_pages(backend, large, positions, staging)
         self._pages = {type(each): each for each in pages}
         """Class of pages -> those that the handlers of the route table are called with."""

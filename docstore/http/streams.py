@@ -25,12 +25,12 @@ from docstore.http import bodies, headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.consume import Consuming, problem_of
-from docstore.http.documents import Documents
+from docstore.http.documents import DocumentPages
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.large import LargeBodies
 from docstore.http.listing import FactoryPages
 from docstore.http.missing import missing
-from docstore.http.produce import Producing
+from docstore.http.produce import ProducePages
 from docstore.http.producers import next_epoch
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, entity_tag, page_reply
@@ -59,7 +59,7 @@ class StreamPages(FactoryPages):
     def __init__(
         self,
         backend: Backend,
-        documents: Documents,
+        documents: DocumentPages,
         large: LargeBodies,
         limits: Limits,
         is_over: Callable[[web.BaseRequest], bool],
@@ -67,7 +67,7 @@ class StreamPages(FactoryPages):
         """is_over: whether a response that sends records must end."""
         super().__init__(backend)
         self._documents = documents
-        self._producing = Producing(backend, large, timeout_s=limits.body_timeout_s)
+        self._producing = ProducePages(backend, large, timeout_s=limits.body_timeout_s)
         self._consuming = Consuming(backend, is_over)
 
     async def next_epoch(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:

@@ -20,9 +20,9 @@ from docstore.errors import BadRequest, Conflict, NotFound, TooManyRequests, Una
 from docstore.http import bodies, headers
 from docstore.http.authority import authority_of, refusal
 from docstore.http.backend import Backend
-from docstore.http.changes import Changes
+from docstore.http.changes import ChangePages
 from docstore.http.core_pages import Of
-from docstore.http.documents import Documents
+from docstore.http.documents import DocumentPages
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import Entry, listed
 from docstore.http.reply import Reply
@@ -61,7 +61,7 @@ class TooManySubscriptions(TooManyRequests):
 class SubscriptionPages:
     """Answers everything under /core/subscriptions, and behind a path."""
 
-    def __init__(self, backend: Backend, documents: Documents, changes: Changes) -> None:
+    def __init__(self, backend: Backend, documents: DocumentPages, changes: ChangePages) -> None:
         self._backend = backend
         self._documents = documents
         self._changes = changes

@@ -14,7 +14,7 @@ from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.core_pages import OF_SYNCHRONIZE, CorePages, Of, asked_in, not_yet
-from docstore.http.documents import Documents, at_level
+from docstore.http.documents import DocumentPages, at_level
 from docstore.http.methods import READ_METHODS, not_allowed
 from docstore.http.parameters import check_members, check_selection
 from docstore.http.reply import Reply
@@ -33,7 +33,7 @@ class UtilityPages:
     """Answers most of them; `routes/documents.py` names all."""
 
     def __init__(
-        self, backend: Backend, documents: Documents, core: CorePages, *, state_bytes_max: int
+        self, backend: Backend, documents: DocumentPages, core: CorePages, *, state_bytes_max: int
     ) -> None:
         self._backend = backend
         self._documents = documents

@@ -27,7 +27,7 @@ from docstore.streams.events import (
     ProduceAsked,
 )
 from docstore.streams.replica_set import STREAMS, incarnation_of
-from docstore.streams.requests import NoSuchTopic, Sent, Wanted
+from docstore.streams.requests import NoSuchTopic, ProduceRequest, ReadRequest
 from docstore.streams.topic import Topic, topic_of
 from docstore.wire.requests import (
     CommandPartition,
@@ -130,7 +130,9 @@ class StreamBackend:
 
     # Records
 
-    async def produce(self, link: str, sent: Sent, timeout_s: float) -> Produced | Problem:
+    async def produce(
+        self, link: str, sent: ProduceRequest, timeout_s: float
+    ) -> Produced | Problem:
         asked = ProduceAsked(
             self._driver.next_request(), link, sent.acks, clock() + timeout_s,
             sent.producer, sent.flags, sent.records, sent.body,
@@ -140,7 +142,7 @@ class StreamBackend:
         return outcome
 
     async def fetch(
-        self, link: str, wanted: Wanted, *, wait_s: float, timeout_s: float, of: str = ""
+        self, link: str, wanted: ReadRequest, *, wait_s: float, timeout_s: float, of: str = ""
     ) -> Records | Problem:
         """Return records of a partition from its leader; none once `wait_s` is over.
 
@@ -178,7 +180,7 @@ class StreamBackend:
         led = await self.leader(link, deadline, refresh=True)
         return incarnation_of(led.name) if isinstance(led, Led) else ""
 
-    async def _until_committed(self, link: str, wanted: Wanted, give_up: float) -> None:
+    async def _until_committed(self, link: str, wanted: ReadRequest, give_up: float) -> None:
         """Wait until the position of the token is committed, `WAIT_AT_ONCE_S` at most."""
         first = wanted._replace(origin=("beginning", 0), bytes_max=1)
         wait_s = min(give_up - clock(), WAIT_AT_ONCE_S)
@@ -206,7 +208,7 @@ class StreamBackend:
             self._ends.set_result(None)
 
     async def _fetch_once(
-        self, link: str, wanted: Wanted, wait_s: float, give_up: float, *, refresh: bool
+        self, link: str, wanted: ReadRequest, wait_s: float, give_up: float, *, refresh: bool
     ) -> Records | Problem:
         if wanted.stale:
             outcome = await self._fetch_here(link, wanted, wait_s)
@@ -237,7 +239,7 @@ class StreamBackend:
         assert isinstance(outcome, Led | Problem)
         return outcome
 
-    async def _fetch_here(self, link: str, wanted: Wanted, wait_s: float) -> Records | Problem:
+    async def _fetch_here(self, link: str, wanted: ReadRequest, wait_s: float) -> Records | Problem:
         asked = FetchAsked(
             self._driver.next_request(), link, wanted.origin, wanted.isolation, wanted.bytes_max,
             clock() + wait_s if wait_s > 0 else 0.0, wanted.token, wanted.stale, wanted.trace,
@@ -248,7 +250,7 @@ class StreamBackend:
 
     async def _fetch_for(self, asked: FetchRecords) -> tuple[Any, ...]:
         kind, where = asked.origin
-        wanted = Wanted((kind, where), *asked.packed()[3:])
+        wanted = ReadRequest((kind, where), *asked.packed()[3:])
         return _plain(await self._fetch_here(asked.link, wanted, asked.wait_s))
 
     # Figures and commands

@@ -3,7 +3,7 @@
 G1 It is the owner of the group's document; a member is kept as a lease is: renewed as its pulse
    arrives, answered after a read that confirms our term, removed by an update that names it.
 G2 A partition is confirmed to a member if its list has it, the decided document gives it the
-   tenure, no update of unknown fate takes it away, and it is to stay (`Governed.share_of`).
+   tenure, no update of unknown fate takes it away, and it is to stay (`CoordinatedGroup.share_of`).
 G3 Exclusive: the tenure passes only when no member has it, its member gave it up, left, or its
    session is over (`reconciling.PASSES`).
 G4 Not exclusive: it passes at once, and the old member is confirmed until the new one has heard
@@ -28,7 +28,7 @@ from docstore.sessions.calling import Served
 from docstore.sessions.confirming import Confirming
 from docstore.sessions.core import Core
 from docstore.sessions.deadlines import Deadlines
-from docstore.sessions.governed import Governed, Heard, Index
+from docstore.sessions.governed import CoordinatedGroup, Heard, Index
 from docstore.sessions.group_messages import (
     Again,
     Changed,
@@ -41,9 +41,9 @@ from docstore.sessions.group_messages import (
     plain,
 )
 from docstore.sessions.growing import Growing
-from docstore.sessions.joining import Joining
+from docstore.sessions.joining import JoinsAndLeaves
 from docstore.sessions.owned import Known
-from docstore.sessions.reconciling import Changes, reconciled
+from docstore.sessions.reconciling import GroupChanges, reconciled
 from docstore.sessions.waiting import Waiting
 
 JOINS_MAX = 64
@@ -64,10 +64,10 @@ class Coordinating:
         self._confirming = confirming
         self._waiting = waiting
         self.path = path
-        self._governed: dict[str, Governed] = {}
+        self._governed: dict[str, CoordinatedGroup] = {}
         self._deadlines: Deadlines[Key] = Deadlines(core)
         self._growing = Growing(core)
-        joining = Joining(self.confirm, self.reconcile)
+        joining = JoinsAndLeaves(self.confirm, self.reconcile)
         kind = path.rpartition("/")[2]
         self.calls: Mapping[str, Callable[[Served], None]] = {
             f"{kind}-pulse": self._pulsed,
@@ -86,7 +86,7 @@ class Coordinating:
 
     def entered(self, known: Known) -> None:
         """Begin to govern a group: every member has a whole session from now."""
-        self._governed[known.link] = Governed(known, Index.of(known.found))
+        self._governed[known.link] = CoordinatedGroup(known, Index.of(known.found))
 
     def changed(self, known: Known) -> None:  # Seam.
         """Continue from a decided version; answer the members that it admits or removes."""
@@ -100,7 +100,7 @@ class Coordinating:
             if member not in governed.heard:
                 governed.heard[member] = Heard(self._core.heard_s)
                 self._deadlines.grant((known.link, member), group.settings.session_ms / 1000)
-        Joining.answer(governed)
+        JoinsAndLeaves.answer(governed)
 
     def left(self, known: Known) -> None:
         """Govern a group no more, and send its waiting calls to the next coordinator."""
@@ -123,7 +123,7 @@ class Coordinating:
             self._growing.look(governed)
             self.reconcile(governed)
 
-    def _fence(self, governed: Governed) -> None:  # Seam.
+    def _fence(self, governed: CoordinatedGroup) -> None:  # Seam.
         """Fence members that did not give up a revoked partition in time (G5)."""
         if not governed.index.moving:
             return
@@ -142,7 +142,7 @@ class Coordinating:
             self._hear(governed, pulse)  # At arrival: longer is always safe.
         self.confirm(served, lambda found: self._judge(served, found, pulse))
 
-    def _hear(self, governed: Governed, pulse: Pulse) -> bool:
+    def _hear(self, governed: CoordinatedGroup, pulse: Pulse) -> bool:
         """Take a pulse once; False for one that was overtaken, or is too late."""
         heard = governed.heard.get(pulse.member)
         if heard is None or heard.is_fenced or not heard.take(pulse):
@@ -152,7 +152,7 @@ class Coordinating:
         heard.at = self._core.heard_s
         return True
 
-    def confirm(self, served: Served, then: Callable[[Governed], None]) -> None:
+    def confirm(self, served: Served, then: Callable[[CoordinatedGroup], None]) -> None:
         """Run `then` once a read of after this moment has confirmed that we govern the group."""
 
         def read(known: Known | None) -> None:
@@ -163,7 +163,7 @@ class Coordinating:
 
         self._confirming.confirm(served.link, read, served.elsewhere)
 
-    def _judge(self, served: Served, governed: Governed, pulse: Pulse) -> None:
+    def _judge(self, served: Served, governed: CoordinatedGroup, pulse: Pulse) -> None:
         """Answer a pulse from the document that was confirmed after it had arrived."""
         heard = governed.heard.get(pulse.member)
         if heard is None:
@@ -182,7 +182,7 @@ class Coordinating:
             answer(served, self._share(governed, pulse, heard))
             self.reconcile(governed)
 
-    def _share(self, governed: Governed, pulse: Pulse, heard: Heard) -> Reply:
+    def _share(self, governed: CoordinatedGroup, pulse: Pulse, heard: Heard) -> Reply:
         group, owned = governed.group, heard.owned
         assert owned is not None
         share = heard.told = governed.share_of(pulse.member)
@@ -213,7 +213,7 @@ class Coordinating:
 
     # Updates
 
-    def reconcile(self, governed: Governed) -> None:
+    def reconcile(self, governed: CoordinatedGroup) -> None:
         """Write the next state, if there is one and none is under way."""
         if governed.draft is not None:
             return
@@ -234,19 +234,19 @@ class Coordinating:
             only_epoch=known.epoch,
         )
 
-    def _gather(self, governed: Governed) -> Changes:
+    def _gather(self, governed: CoordinatedGroup) -> GroupChanges:
         changes = governed.changes
         if changes.gone:
             changes.gone &= governed.group.members.keys()
         changes.gone.update(governed.drained())
-        return Changes(
+        return GroupChanges(
             joins=dict(islice(changes.joins.items(), JOINS_MAX)),
             gone=set(changes.gone),
             released=set(governed.released()),
             parts=changes.parts,
         )
 
-    def _decided(self, governed: Governed, *, is_done: bool) -> None:
+    def _decided(self, governed: CoordinatedGroup, *, is_done: bool) -> None:
         """Continue: an update is decided, or known to have had no effect."""
         draft, governed.draft = governed.draft, None
         assert draft is not None
@@ -257,7 +257,7 @@ class Coordinating:
                 governed.changes.joins.pop(member, None)
             if draft.parts == governed.changes.parts:
                 governed.changes.parts = None
-            Joining.answer(governed)
+            JoinsAndLeaves.answer(governed)
             self.reconcile(governed)
 
     # Figures for people
@@ -265,7 +265,7 @@ class Coordinating:
     def _shows(self, served: Served) -> None:
         """Answer with what only the coordinator knows: member -> its live figures."""
 
-        def show(governed: Governed) -> None:
+        def show(governed: CoordinatedGroup) -> None:
             served.reply({member: self._figures(each) for member, each in governed.heard.items()})
 
         self.confirm(served, show)
@@ -273,7 +273,7 @@ class Coordinating:
     def _forces(self, served: Served) -> None:
         """Fence a member because an operator says so: its session runs out, and then it is gone."""
 
-        def fence(governed: Governed) -> None:
+        def fence(governed: CoordinatedGroup) -> None:
             heard = governed.heard.get(served.argument)
             if heard is None:
                 served.refuse(404, "unknown-member", "there is no such member")

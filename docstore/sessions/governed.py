@@ -11,11 +11,11 @@ from docstore.services.sessions_groups import GroupState
 from docstore.sessions.calling import Served
 from docstore.sessions.group_messages import Pulse
 from docstore.sessions.owned import Known
-from docstore.sessions.reconciling import Changes
+from docstore.sessions.reconciling import GroupChanges
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class MemberShare:
     """A member's part, as the decided document has it, seen from its own list.
 
     assigned: partition -> token of what is its and stays. revoked: its still, to be given up.
@@ -47,7 +47,7 @@ class Heard:
     revoking: dict[str, float] = field(default_factory=dict)
     """partition -> when it was first told to give it up."""
     is_fenced: bool = False
-    told: Share | None = None
+    told: MemberShare | None = None
 
     def take(self, pulse: Pulse) -> bool:
         """Take what a pulse says; False if a newer one was here first."""
@@ -100,13 +100,13 @@ class Index:
 
 
 @dataclass(slots=True)
-class Governed:
+class CoordinatedGroup:
     """A group of which this node is the coordinator."""
 
     known: Known
     index: Index
     heard: dict[str, Heard] = field(default_factory=dict)
-    changes: Changes = field(default_factory=Changes)
+    changes: GroupChanges = field(default_factory=GroupChanges)
     draft: GroupState | None = None
     """The next state, while it is under way: of unknown fate, until it is known."""
     joining: dict[str, list[Served]] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class Governed:
         """Say whether a member's end is under way, or what became of it is unknown."""
         return self.draft is not None and member not in self.draft.members
 
-    def share_of(self, member: str) -> Share:
+    def share_of(self, member: str) -> MemberShare:
         """Return a member's part (rules G2 and G4)."""
         group, owned = self.group, self.heard[member].owned or frozenset()
         assigned, revoked = {}, []
@@ -142,7 +142,7 @@ class Governed:
         )
         kept = tuple(each for each in foreign if self._is_kept(each))
         lost = tuple(each for each in foreign if each not in kept)
-        return Share(assigned, tuple(revoked), kept, lost)
+        return MemberShare(assigned, tuple(revoked), kept, lost)
 
     def _takes(self, draft: GroupState, partition: str, member: str) -> bool:  # Seam.
         """Say whether an update of unknown fate takes a partition away from its member."""

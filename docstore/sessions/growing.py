@@ -9,7 +9,7 @@ from functools import partial
 from docstore.model import json
 from docstore.model.operation import Answer, Operation
 from docstore.sessions.core import Core
-from docstore.sessions.governed import Governed
+from docstore.sessions.governed import CoordinatedGroup
 
 TOPICS = "/core/streams"
 
@@ -20,7 +20,7 @@ class Growing:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def look(self, governed: Governed) -> None:
+    def look(self, governed: CoordinatedGroup) -> None:
         """Ask for the topics of a group, if it has any and it is time."""
         core = self._core
         if "" in governed.group.parts or core.now < governed.look_at:
@@ -31,7 +31,7 @@ class Growing:
             core.ask(operation, partial(_read, governed, topic))
 
 
-def _read(governed: Governed, topic: str, answer: Answer) -> None:
+def _read(governed: CoordinatedGroup, topic: str, answer: Answer) -> None:
     if not answer.is_success or answer.row is None:
         return
     count = json.load(answer.row.state).get("partitions")

@@ -44,14 +44,14 @@ class Regained(NamedTuple):
     lease: str
 
 
-class Lost(NamedTuple):
+class LeaseLost(NamedTuple):
     """This lease is over for ever. why: "ended" by its owner, or "released" by us."""
 
     lease: str
     why: str
 
 
-Happening = Lapsed | Regained | Lost
+Happening = Lapsed | Regained | LeaseLost
 
 
 @dataclass(slots=True)
@@ -179,7 +179,7 @@ class Holder:
         del cohort.leases[lease]
         if not cohort.leases:
             del self._cohorts[held.ttl_s]
-        return [Lost(lease, why)]
+        return [LeaseLost(lease, why)]
 
     def _lapsed(self, now: float) -> Iterator[Happening]:
         """Yield what has lapsed. The heap has one entry of each lease that has not."""

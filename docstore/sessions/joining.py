@@ -12,13 +12,13 @@ from collections.abc import Callable
 from docstore.model.service import Refusal
 from docstore.services.sessions_groups import MEMBERS_MAX, MemberDetails, checked_member
 from docstore.sessions.calling import Served
-from docstore.sessions.governed import Governed
+from docstore.sessions.governed import CoordinatedGroup
 from docstore.sessions.group_messages import Join, Joined, Leave, Left, plain
 
-Then = Callable[[Governed], None]
+Then = Callable[[CoordinatedGroup], None]
 
 
-class Joining:
+class JoinsAndLeaves:
     """Joins and leaves at a coordinator."""
 
     def __init__(self, confirm: Callable[[Served, Then], None], reconcile: Then) -> None:
@@ -39,7 +39,7 @@ class Joining:
             return
         self._confirm(served, lambda governed: self._join(served, governed, join))
 
-    def _join(self, served: Served, governed: Governed, join: Join) -> None:
+    def _join(self, served: Served, governed: CoordinatedGroup, join: Join) -> None:
         group = governed.group
         if join.member not in group.members:
             if len(group.members) + len(governed.changes.joins) >= MEMBERS_MAX:
@@ -57,7 +57,7 @@ class Joining:
         leave = Leave(*served.argument)
         self._confirm(served, lambda governed: self._leave(served, governed, leave))
 
-    def _leave(self, served: Served, governed: Governed, leave: Leave) -> None:
+    def _leave(self, served: Served, governed: CoordinatedGroup, leave: Leave) -> None:
         changes = governed.changes
         about = governed.group.members.get(leave.member)
         if about is None:
@@ -75,7 +75,7 @@ class Joining:
         self._reconcile(governed)
 
     @staticmethod
-    def answer(governed: Governed) -> None:
+    def answer(governed: CoordinatedGroup) -> None:
         """Answer those whose join or leave is decided."""
         group = governed.group
         joined = plain(Joined(group.generation, group.settings.state(), group.parts))

@@ -31,7 +31,7 @@ from docstore.sessions.sweeping import Sweeping
 
 
 @dataclass(slots=True)
-class Batch:
+class KeepAliveBatch:
     """Keep-alives of one call, until the last of them is decided."""
 
     served: Served
@@ -114,7 +114,7 @@ class Leasing:
         that have ended, ids that are unknown, ids to be asked for again).
         """
         ids: Sequence[str] = served.argument
-        batch = Batch(served, len(ids))
+        batch = KeepAliveBatch(served, len(ids))
         self._core.counters["keepalives"] += len(ids)
         for each in ids:
             link = f"{LEASES}/{each}"
@@ -123,7 +123,7 @@ class Leasing:
                 self.deadlines.renew(link)
             self._confirm(batch, each, link)
 
-    def _confirm(self, batch: Batch, each: str, link: str) -> None:
+    def _confirm(self, batch: KeepAliveBatch, each: str, link: str) -> None:
         def read(known: Known | None) -> None:
             if known is None:
                 batch.missing.append(each)

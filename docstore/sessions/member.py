@@ -49,7 +49,7 @@ from docstore.sessions.member_events import (
     Tell,
     Tick,
 )
-from docstore.sessions.standing import Sent, Standing
+from docstore.sessions.standing import MemberState, SentPulse
 
 RETRY_S = 0.25
 """Pause between two attempts of an unanswered join or leave; pulses have their own interval."""
@@ -59,14 +59,14 @@ NEVER = float("inf")
 AT_ONCE = float("-inf")
 
 
-class Member:
+class GroupMember:
     """One process in one group."""
 
     def __init__(self, new_id: Callable[[], str], about: MemberDetails) -> None:
         """new_id: makes ids that no other process makes; each time it is fenced one is used up."""
         self._new_id = new_id
         self._about = about
-        self._me = Standing(new_id())
+        self._me = MemberState(new_id())
         self._numbers = 0
         self._asking: dict[int, Request] = {}
         self._pulse_at = NEVER
@@ -168,7 +168,7 @@ class Member:
         owned = None if me.is_listed else tuple(me.owned)
         number = self._numbers + 1
         said = self._say(Pulse(me.id, number, me.generation, me.listing, owned, me.answered))
-        me.sent[said.number] = Sent(said.number, me.listing, me.owned)
+        me.sent[said.number] = SentPulse(said.number, me.listing, me.owned)
         if len(me.sent) > UNANSWERED_MAX:
             oldest = next(iter(me.sent))
             del me.sent[oldest], self._asking[oldest]
@@ -221,7 +221,7 @@ class Member:
         self._pulse_at = AT_ONCE
 
     def _pulsed(
-        self, sent: Sent, reply: Confirmed | Changed, stamp: float, now: float
+        self, sent: SentPulse, reply: Confirmed | Changed, stamp: float, now: float
     ) -> list[MemberEffect]:
         assert self.induced is not None
         me = self._me
@@ -247,7 +247,7 @@ class Member:
         # A revoked partition keeps its barrier, and no more than that.
         return is_to_stay or (partition in self._me.revoking and partition in reply.revoked)
 
-    def _changed(self, sent: Sent, reply: Changed) -> list[MemberEffect]:  # Seam.
+    def _changed(self, sent: SentPulse, reply: Changed) -> list[MemberEffect]:  # Seam.
         me = self._me
         before, generation = me.owned, me.generation
         me.generation = reply.generation
@@ -293,7 +293,7 @@ class Member:
         told = self._drop(why)
         if self._leaving is not None:
             return [*told, *self._over("left")]
-        self._me = Standing(self._new_id(), former=self._me.id)
+        self._me = MemberState(self._new_id(), former=self._me.id)
         self._asking.clear()
         self._say_at, self._pulse_at, self._wait_at = AT_ONCE, NEVER, NEVER
         return told

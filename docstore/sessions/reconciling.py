@@ -13,7 +13,7 @@ from docstore.services.sessions_groups import GroupState, MemberDetails, Tenure
 
 
 @dataclass(slots=True)
-class Changes:
+class GroupChanges:
     """Changes for the next update of a group; all of them have happened already.
 
     joins: new members, or members with another capacity. gone: members that left, or whose session
@@ -53,7 +53,7 @@ PASSES: Mapping[str, Callable[[Move], bool]] = {  # Seam.
 """When a partition's tenure passes to its target. In no other case: see rules G3 and G4."""
 
 
-def reconciled(link: str, group: GroupState, changes: Changes, token: int) -> GroupState:
+def reconciled(link: str, group: GroupState, changes: GroupChanges, token: int) -> GroupState:
     """Return the group after some changes; the same if they change nothing.
 
     link: of the group's document. token: the version of the row that this will be.
@@ -86,7 +86,7 @@ def predecessor(group: GroupState, member: str) -> str:
 
 
 def _members(
-    group: GroupState, changes: Changes
+    group: GroupState, changes: GroupChanges
 ) -> tuple[dict[str, MemberDetails], dict[str, str]]:
     """Return the members after the changes, and who takes over exactly whose partitions."""
     after = {name: each for name, each in group.members.items() if name not in changes.gone}

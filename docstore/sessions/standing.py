@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-class Sent(NamedTuple):
+class SentPulse(NamedTuple):
     """A pulse that is under way: its number, that of its list, and what its list had."""
 
     number: int
@@ -13,7 +13,7 @@ class Sent(NamedTuple):
 
 
 @dataclass(slots=True)
-class Standing:
+class MemberState:
     """One member; a new id begins with a new one. Partitions are by name, with their tokens."""
 
     id: str
@@ -30,7 +30,7 @@ class Standing:
     """Partitions in the list but not led any more: the work on them has not finished."""
     released: dict[str, int] = field(default_factory=dict)
     """partition -> number of the first pulse that may have been without it."""
-    sent: dict[int, Sent] = field(default_factory=dict)
+    sent: dict[int, SentPulse] = field(default_factory=dict)
 
     @property
     def owned(self) -> dict[str, int]:

@@ -25,7 +25,7 @@ from docstore.sessions.waiting import Waiting
 PROMOTE = json.dump({"kind": "PromoteRequest"})
 
 
-class Standing(NamedTuple):
+class QueueState(NamedTuple):
     """State of an election or a lock. present: (name, lease) of the holder and the queue."""
 
     row: Row
@@ -49,14 +49,14 @@ class Promoting:
         """Graces by (link, token of the former holder): a second expiry has its own."""
         self._promoting: set[tuple[str, int]] = set()
 
-    def read(self, row: Row) -> Standing | None:
+    def read(self, row: Row) -> QueueState | None:
         """Return the state of an election or a lock, None if this is none."""
         try:
             turns = turns_of(json.load(row.state))
         except (Refusal, DocstoreError):
             return None
         everybody = turns.queue if turns.holder is None else (turns.holder, *turns.queue)
-        return Standing(row, turns, frozenset((each.name, each.lease) for each in everybody))
+        return QueueState(row, turns, frozenset((each.name, each.lease) for each in everybody))
 
     def entered(self, known: Known) -> None:
         """Grant a grace in full, with the first look at it (`changed`)."""
@@ -116,7 +116,7 @@ class Promoting:
         def wanted(known: Known | None) -> list[object] | None:
             if known is None:
                 return []
-            standing: Standing = known.found
+            standing: QueueState = known.found
             if standing.row.version < version:
                 return None
             holder = standing.turns.holder

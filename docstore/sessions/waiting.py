@@ -28,7 +28,7 @@ Late = Callable[[Known | None], Any]
 
 
 @dataclass(slots=True, eq=False)
-class Waiter:
+class WaitingCall:
     """A call that waits."""
 
     served: Served
@@ -45,9 +45,9 @@ class Waiting:
         self._core = core
         self._owned = owned
         self._confirming = confirming
-        self._waiters: dict[str, dict[Waiter, None]] = {}
+        self._waiters: dict[str, dict[WaitingCall, None]] = {}
         """link -> its waiters, in their order of arrival."""
-        self._ends: list[tuple[float, int, Waiter]] = []
+        self._ends: list[tuple[float, int, WaitingCall]] = []
         self._order = count()
         self.size = 0
         self.calls = {"wait": self._wait}
@@ -57,7 +57,7 @@ class Waiting:
         if self.size >= self._core.config.waiting_max:
             served.refuse(503, "too-many-waiting", "too many wait at the owner of the document")
             return
-        waiter = Waiter(served, self._core.view.own_epoch(served.link), wanted, late)
+        waiter = WaitingCall(served, self._core.view.own_epoch(served.link), wanted, late)
         self._waiters.setdefault(served.link, {})[waiter] = None
         self.size += 1
         heapq.heappush(self._ends, (self._core.now + wait_s, next(self._order), waiter))
@@ -86,18 +86,18 @@ class Waiting:
                 self._end(waiter)
                 waiter.served.reply(waiter.late(self._owned.at(waiter.served.link)), status=202)
 
-    def _look(self, waiter: Waiter, known: Known | None) -> None:
+    def _look(self, waiter: WaitingCall, known: Known | None) -> None:
         result = None if waiter.is_over else waiter.wanted(known)
         if result is not None:
             self._end(waiter)
             waiter.served.reply(result)
 
-    def _lose(self, waiter: Waiter) -> None:
+    def _lose(self, waiter: WaitingCall) -> None:
         if not waiter.is_over:
             self._end(waiter)
             waiter.served.elsewhere()
 
-    def _end(self, waiter: Waiter) -> None:
+    def _end(self, waiter: WaitingCall) -> None:
         waiter.is_over = True
         self.size -= 1
         waiting = self._waiters[waiter.served.link]

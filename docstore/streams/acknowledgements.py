@@ -9,7 +9,7 @@ from docstore.streams.core import Core
 from docstore.streams.deferring import Deferring
 from docstore.streams.leader import Leader
 from docstore.streams.leading import FollowerState, Leading
-from docstore.streams.logs import Logs
+from docstore.streams.logs import PartitionLogs
 from docstore.streams.roles import Roles
 from docstore.wire.streams_messages import Acked, Attach, LogState, Rejected
 
@@ -18,7 +18,7 @@ class Acknowledgements:
     """Receives the messages of the followers of partitions that this node leads."""
 
     def __init__(
-        self, core: Core, logs: Logs, *, leader: Leader, roles: Roles, deferring: Deferring
+        self, core: Core, logs: PartitionLogs, *, leader: Leader, roles: Roles, deferring: Deferring
     ) -> None:
         self._core = core
         self._logs = logs

@@ -5,13 +5,13 @@ producer. It goes to the followers while this node's own disk is at it.
 """
 
 from docstore.model.streams_batch import BatchHeader, header_of, seal
-from docstore.streams.catchup import CatchUp
-from docstore.streams.confirming import Confirming
+from docstore.streams.catchup import FollowerCatchUp
+from docstore.streams.confirming import EpochCheck
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.fetching import Fetching
 from docstore.streams.in_sync import InSync
-from docstore.streams.leading import Leading, Pending
+from docstore.streams.leading import Leading, PendingAppend
 from docstore.streams.purgatory import Purgatory
 
 
@@ -24,8 +24,8 @@ class Appending:
         disk: Disk,
         *,
         purgatory: Purgatory,
-        confirming: Confirming,
-        catchup: CatchUp,
+        confirming: EpochCheck,
+        catchup: FollowerCatchUp,
         in_sync: InSync,
         fetching: Fetching,
     ) -> None:
@@ -38,7 +38,7 @@ class Appending:
         self._fetching = fetching
         self._dirty: dict[str, Leading] = {}
 
-    def take(self, leading: Leading, pending: Pending) -> None:
+    def take(self, leading: Leading, pending: PendingAppend) -> None:
         """Judge a request that was admitted, or defer it while this epoch is not sure."""
         if leading.defers:
             leading.deferred.append(pending)
@@ -58,7 +58,7 @@ class Appending:
 
     # Judging
 
-    def _judge(self, leading: Leading, pending: Pending) -> None:
+    def _judge(self, leading: Leading, pending: PendingAppend) -> None:
         """Append, wait for the original of a repetition, or refuse."""
         core, log, purgatory = self._core, leading.log, self._purgatory
         code, detail = self._why_not(leading, pending)
@@ -84,7 +84,7 @@ class Appending:
         else:
             self._seal(leading, [pending])
 
-    def _why_not(self, leading: Leading, pending: Pending) -> tuple[str, str]:
+    def _why_not(self, leading: Leading, pending: PendingAppend) -> tuple[str, str]:
         core = self._core
         if not core.has_room:
             return "partition-full", "the leader's disk has no room"
@@ -131,7 +131,7 @@ class Appending:
             self._seal(leading, gathered[:number])
             gathered = gathered[number:]
 
-    def _seal(self, leading: Leading, group: list[Pending]) -> None:
+    def _seal(self, leading: Leading, group: list[PendingAppend]) -> None:
         """Make one batch of requests; each knows its offsets from here on."""
         core, log = self._core, leading.log
         now_us = max(log.last_us, core.view.wall_now_us())

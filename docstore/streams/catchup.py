@@ -16,7 +16,7 @@ from docstore.streams.log import PartitionLog, common_offset
 from docstore.wire.streams_messages import Adopt, Append, LogState
 
 
-class CatchUp:
+class FollowerCatchUp:
     """Sends logs to followers."""
 
     def __init__(self, core: Core, disk: Disk, damaged: Callable[[PartitionLog], None]) -> None:

@@ -12,14 +12,14 @@ from functools import partial
 from docstore.machines.updates import Updates
 from docstore.model.operation import Answer
 from docstore.streams.core import Core
-from docstore.streams.leading import Leading, Leads, Pending
+from docstore.streams.leading import Leading, Leads, PendingAppend
 from docstore.streams.purgatory import Purgatory
 from docstore.streams.replica_set import read_replica_set
 
-Judge = Callable[[Leading, Pending], None]
+Judge = Callable[[Leading, PendingAppend], None]
 
 
-class Confirming:
+class EpochCheck:
     """Reads documents for records that would be refused."""
 
     def __init__(self, core: Core, leads: Leads, purgatory: Purgatory, updates: Updates) -> None:
@@ -28,12 +28,12 @@ class Confirming:
         self._purgatory = purgatory
         self._updates = updates
 
-    def ask(self, leading: Leading, pending: Pending, judge: Judge) -> None:
+    def ask(self, leading: Leading, pending: PendingAppend, judge: Judge) -> None:
         """Judge records once more when this epoch is confirmed as of their arrival."""
         self._core.counters["refusals_confirmed"] += 1
         self._updates.read(leading.log.link, partial(self._read, leading, pending, judge))
 
-    def _read(self, leading: Leading, pending: Pending, judge: Judge, answer: Answer) -> None:
+    def _read(self, leading: Leading, pending: PendingAppend, judge: Judge, answer: Answer) -> None:
         found = None
         if answer.is_success and answer.row is not None:
             self._updates.learn(answer.row)  # We lead no more, if it says so.

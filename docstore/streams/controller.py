@@ -14,7 +14,7 @@ from docstore.model.document import Row
 from docstore.ownership.by_lag import LED
 from docstore.streams.core import Core
 from docstore.streams.elections import Elections
-from docstore.streams.governed import Governed
+from docstore.streams.governed import ControlledPartition
 from docstore.streams.replica_set import ReplicaSet, Resolution, read_replica_set
 from docstore.streams.topics import Topics
 from docstore.streams.witnesses import Witnesses
@@ -33,8 +33,8 @@ class Controller:
         updates: Updates,
         witnesses: Witnesses,
         topics: Topics,
-        entered: Callable[[Governed], None],
-        forgotten: Callable[[Governed], None],
+        entered: Callable[[ControlledPartition], None],
+        forgotten: Callable[[ControlledPartition], None],
     ) -> None:
         """entered: called with a new version of a document. forgotten: once it is not ours."""
         self._core = core
@@ -42,7 +42,7 @@ class Controller:
         self._forgotten = forgotten
         self._updates = updates
         self._witnesses = witnesses
-        self.governed: dict[str, Governed] = {}
+        self.governed: dict[str, ControlledPartition] = {}
         self.elections = Elections(
             core, topics, self.governed, update=self.update, notify=self.notify
         )
@@ -69,7 +69,7 @@ class Controller:
         before = known.found if known is not None else None
         if known is None or before is None or before.incarnation != found.incarnation:
             self.forget(row.link)
-            known = Governed(row.link, tag_of(row), found, row.state, self._core.now)
+            known = ControlledPartition(row.link, tag_of(row), found, row.state, self._core.now)
             self.governed[row.link] = known
         else:
             self._led_by.get(before.leader, set()).discard(row.link)
@@ -87,7 +87,7 @@ class Controller:
             self.elections.forget(link)
             self._forgotten(known)
 
-    def _enter(self, known: Governed) -> None:
+    def _enter(self, known: ControlledPartition) -> None:
         found = known.found
         if found.resolution is not Resolution.ELECTION:
             self.notify(known)
@@ -97,7 +97,7 @@ class Controller:
         self._entered(known)
         self.elections.go_on(known)
 
-    def notify(self, known: Governed, to: str | None = None) -> None:
+    def notify(self, known: ControlledPartition, to: str | None = None) -> None:
         """Tell replicas, or one of them, what the document says."""
         found = known.found
         item = (known.link, *known.tag, known.state)
@@ -159,7 +159,7 @@ class Controller:
 
     # Updates
 
-    def update(self, known: Governed, after: ReplicaSet) -> None:
+    def update(self, known: ControlledPartition, after: ReplicaSet) -> None:
         """Change a document that this node owns, from its known version."""
         if not self._core.view.owns(known.link):
             self.forget(known.link)
@@ -173,7 +173,7 @@ class Controller:
             is_relevant=lambda: self.governed.get(known.link) is known,
         )
 
-    def _updated(self, known: Governed) -> None:
+    def _updated(self, known: ControlledPartition) -> None:
         """Continue once the fate of an update is known; `learn` has had the document."""
         known.is_updating = False
         if self.governed.get(known.link) is known:

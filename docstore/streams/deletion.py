@@ -10,7 +10,7 @@ from docstore.machines.updates import Updates
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core
-from docstore.streams.governed import Governed
+from docstore.streams.governed import ControlledPartition
 from docstore.streams.replica_set import Resolution
 
 RETRY_S = 1.0
@@ -28,14 +28,14 @@ class Deletion:
         self._marked: dict[str, float] = {}
         """Link -> when to delete the document."""
 
-    def entered(self, known: Governed) -> None:
+    def entered(self, known: ControlledPartition) -> None:
         """Take a new version of a document."""
         if known.found.resolution is Resolution.DELETED:
             self._marked.setdefault(known.link, self._core.now + self._core.config.upkeep.linger_s)
         else:
             self._marked.pop(known.link, None)
 
-    def forgotten(self, known: Governed) -> None:
+    def forgotten(self, known: ControlledPartition) -> None:
         """Drop a partition that this node governs no more."""
         self._marked.pop(known.link, None)
 
@@ -47,12 +47,12 @@ class Deletion:
                 self._marked[link] = core.now + core.config.ask_timeout_s + RETRY_S
                 self._delete(self._controller.governed[link])
 
-    def _delete(self, known: Governed) -> None:
+    def _delete(self, known: ControlledPartition) -> None:
         conditions = Conditions(match=[list(known.tag)])
         operation = Operation(verb="DELETE", link=known.link, conditions=conditions)
         self._core.ask(operation, partial(self._deleted, known))
 
-    def _deleted(self, known: Governed, answer: Answer) -> None:
+    def _deleted(self, known: ControlledPartition, answer: Answer) -> None:
         if answer.row is not None:
             self._updates.learn(answer.row)
         elif answer.status in GONE and self._controller.governed.get(known.link) is known:

@@ -13,7 +13,7 @@ from docstore.storage.partitions import (
 )
 from docstore.streams.core import Core
 from docstore.streams.log import PartitionLog
-from docstore.streams.logs import Logs
+from docstore.streams.logs import PartitionLogs
 from docstore.streams.tails import Tails
 from docstore.wire.streams_messages import Acked
 
@@ -28,7 +28,7 @@ class Disk(MachineDisk[PartitionLog, Appended, PartitionWrite, PartitionQuery, P
     """Group commit of batches, cuts and records of partitions."""
 
     def __init__(
-        self, core: Core, logs: Logs, tails: Tails, durable: Callable[[PartitionLog], None]
+        self, core: Core, logs: PartitionLogs, tails: Tails, durable: Callable[[PartitionLog], None]
     ) -> None:
         """durable: called when more of a log is durable."""
         super().__init__(core, AppendBatches)

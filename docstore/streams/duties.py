@@ -5,7 +5,7 @@ from docstore.streams.controller import Controller
 from docstore.streams.core import Core
 from docstore.streams.deletion import Deletion
 from docstore.streams.fail_back import FailBack
-from docstore.streams.governed import Governed
+from docstore.streams.governed import ControlledPartition
 from docstore.streams.provisioning import Provisioning
 from docstore.streams.reassignment import Reassignment
 from docstore.streams.topic_audit import TopicAudit
@@ -21,14 +21,14 @@ class Duties:
         self._deletion = Deletion(core, controller, updates)
         self.topic_audit = TopicAudit(core, controller, updates)
 
-    def entered(self, known: Governed) -> None:
+    def entered(self, known: ControlledPartition) -> None:
         """Take a new version of a document."""
         self._fail_back.entered(known)
         self.reassignment.entered(known)
         self._deletion.entered(known)
         self.topic_audit.entered(known)
 
-    def forgotten(self, known: Governed) -> None:
+    def forgotten(self, known: ControlledPartition) -> None:
         """Drop a partition that this node governs no more."""
         self._fail_back.forgotten(known)
         self.reassignment.forgotten(known)

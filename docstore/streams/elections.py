@@ -15,7 +15,7 @@ from docstore.machines.core import NEVER
 from docstore.model.document import NO_BALLOT
 from docstore.ownership.by_lag import LED, choose, elected
 from docstore.streams.core import Core
-from docstore.streams.governed import Governed
+from docstore.streams.governed import ControlledPartition
 from docstore.streams.replica_set import Copy, ReplicaSet, Resolution, link_of
 from docstore.streams.topic import Topic
 from docstore.streams.topics import Topics
@@ -29,10 +29,10 @@ class Elections:
         self,
         core: Core,
         topics: Topics,
-        governed: Mapping[str, Governed],
+        governed: Mapping[str, ControlledPartition],
         *,
-        update: Callable[[Governed, ReplicaSet], None],
-        notify: Callable[[Governed, str], None],
+        update: Callable[[ControlledPartition, ReplicaSet], None],
+        notify: Callable[[ControlledPartition, str], None],
     ) -> None:
         """update: change a document. notify: send one to a replica."""
         self._core = core
@@ -40,11 +40,11 @@ class Elections:
         self._governed = governed
         self._update = update
         self._notify = notify
-        self._open: dict[str, Governed] = {}
+        self._open: dict[str, ControlledPartition] = {}
         """Partitions in a state that must end: link -> partition."""
         self._unfit_until: dict[str, float] = {}
 
-    def enter(self, known: Governed) -> None:
+    def enter(self, known: ControlledPartition) -> None:
         """Begin what the state of a partition asks for."""
         resolution = known.found.resolution
         self._open[known.link] = known
@@ -69,10 +69,10 @@ class Elections:
         for known in list(self._open.values()):
             self.go_on(known)
 
-    def _alive(self, known: Governed) -> frozenset[str]:
+    def _alive(self, known: ControlledPartition) -> frozenset[str]:
         return frozenset(node for node in known.eligible_nodes if self._core.view.is_alive(node))
 
-    def elect(self, known: Governed, why: str) -> None:  # Seam.
+    def elect(self, known: ControlledPartition, why: str) -> None:  # Seam.
         """Begin an election: the epoch is allocated first, and fences from then on."""
         if known.is_updating:
             return
@@ -84,7 +84,7 @@ class Elections:
         )
         self._update(known, after)
 
-    def go_on(self, known: Governed) -> None:
+    def go_on(self, known: ControlledPartition) -> None:
         """Advance the election of a partition by its state."""
         if known.is_updating or self._governed.get(known.link) is not known:
             return
@@ -96,7 +96,7 @@ class Elections:
             case Resolution.OFFLINE:
                 self._wait_for_eligible(known)
 
-    def _gather(self, known: Governed) -> None:
+    def _gather(self, known: ControlledPartition) -> None:
         """Fence the replicas; choose once all that are alive have answered, or after `gather_s`."""
         core, found = self._core, known.found
         waited_s = core.now - known.since
@@ -126,7 +126,7 @@ class Elections:
                 known.answers[sender] = standing
                 self.go_on(known)
 
-    def _choose(self, known: Governed, *, is_over: bool) -> None:
+    def _choose(self, known: ControlledPartition, *, is_over: bool) -> None:
         """Record the candidate, and the copies that hold all committed records."""
         found = known.found
         holders = self._holders(known)
@@ -162,7 +162,7 @@ class Elections:
         )
         self._update(known, after)
 
-    def _holders(self, known: Governed) -> dict[str, Copy]:  # Seam.
+    def _holders(self, known: ControlledPartition) -> dict[str, Copy]:  # Seam.
         """Return the answers of copies that hold all that is committed (rule RC5), in order."""
         named = {*known.found.lrs, *known.found.elr}
         return {
@@ -172,7 +172,7 @@ class Elections:
             or (known.is_fresh and each.end == 0 and each.adopted == NO_BALLOT)
         }
 
-    def _full(self, known: Governed) -> Iterable[tuple[str, LogState]]:
+    def _full(self, known: ControlledPartition) -> Iterable[tuple[str, LogState]]:
         """Return the answers of those that vouch for their log, in the order of their names."""
         return [each for each in sorted(known.answers.items()) if each[1].full]
 
@@ -213,7 +213,7 @@ class Elections:
             ):
                 self._next_candidate(known)
 
-    def _wait_for_candidate(self, known: Governed) -> None:
+    def _wait_for_candidate(self, known: ControlledPartition) -> None:
         """Elect the next candidate when this one is gone, or did not confirm in time."""
         core = self._core
         waited_s = core.now - known.since
@@ -222,12 +222,12 @@ class Elections:
         ):
             self._next_candidate(known)
 
-    def _next_candidate(self, known: Governed) -> None:
+    def _next_candidate(self, known: ControlledPartition) -> None:
         known.excluded.add(known.found.candidate)
         self._core.counters["next_candidates"] += 1
         self.elect(known, "its candidate did not answer")
 
-    def _wait_for_eligible(self, known: Governed) -> None:
+    def _wait_for_eligible(self, known: ControlledPartition) -> None:
         """Elect again when an eligible replica is back, and at intervals while one is alive."""
         alive = self._alive(known)
         waited_s = self._core.now - known.since
@@ -243,7 +243,7 @@ class Elections:
         if alive and (is_due or known.found.epoch == 0 or known.is_unclean):
             self.elect(known, "somebody is back")
 
-    def _may_be_unclean(self, known: Governed, topic: Topic | None) -> None:  # Seam.
+    def _may_be_unclean(self, known: ControlledPartition, topic: Topic | None) -> None:  # Seam.
         known.is_asking = False
         known.since = self._core.now
         if topic is not None and topic.incarnation == known.found.incarnation and topic.unclean:
@@ -259,7 +259,7 @@ class Elections:
                 self._unfit_until[sender] = self._core.now + self._core.config.elections.unfit_s
             self.elect(known, f"its leader {why}")
 
-    def _of(self, name: str) -> Governed | None:
+    def _of(self, name: str) -> ControlledPartition | None:
         """Return the partition of that name, if it is ours."""
         known = self._governed.get(link_of(name))
         return known if known is not None and known.name == name else None

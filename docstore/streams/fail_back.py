@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from docstore.machines.core import NEVER
 from docstore.ownership.by_lag import LED
 from docstore.streams.core import Core
-from docstore.streams.governed import Governed
+from docstore.streams.governed import ControlledPartition
 from docstore.streams.leading import in_set
 from docstore.wire.streams_messages import Yield
 
@@ -18,7 +18,7 @@ from docstore.wire.streams_messages import Yield
 class Misplaced:
     """A partition that another replica leads than the preferred one."""
 
-    known: Governed
+    known: ControlledPartition
     ready_since: float
     asked_at: float = NEVER
 
@@ -30,7 +30,7 @@ class FailBack:
         self._core = core
         self._misplaced: dict[str, Misplaced] = {}
 
-    def entered(self, known: Governed) -> None:
+    def entered(self, known: ControlledPartition) -> None:
         """Take a new version of a document."""
         found = known.found
         preferred = found.replicas[0]
@@ -39,7 +39,7 @@ class FailBack:
         else:
             self._misplaced.pop(known.link, None)
 
-    def forgotten(self, known: Governed) -> None:
+    def forgotten(self, known: ControlledPartition) -> None:
         """Drop a partition that this node governs no more."""
         self._misplaced.pop(known.link, None)
 
@@ -65,6 +65,6 @@ class FailBack:
                 core.counters["fail_backs"] += 1
                 core.post(found.leader, Yield, item)
 
-    def _is_ready(self, known: Governed) -> bool:
+    def _is_ready(self, known: ControlledPartition) -> bool:
         preferred = known.found.replicas[0]
         return in_set(known.found.lrs, preferred) and self._core.view.may_own(preferred)

@@ -13,7 +13,7 @@ from docstore.ownership.ballot import is_fenced
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.log import PartitionLog
-from docstore.streams.logs import Logs
+from docstore.streams.logs import PartitionLogs
 from docstore.streams.replicas import Replicas
 from docstore.wire.streams_messages import Fence, Fenced, Rejected
 
@@ -24,7 +24,7 @@ class Fencing:
     def __init__(
         self,
         core: Core,
-        logs: Logs,
+        logs: PartitionLogs,
         disk: Disk,
         replicas: Replicas,
         depose: Callable[[PartitionLog], None],

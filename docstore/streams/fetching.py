@@ -15,16 +15,16 @@ from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.effects import Problem, Records
 from docstore.streams.events import FetchAsked
-from docstore.streams.follower import Follower
+from docstore.streams.follower import FollowedPartitions
 from docstore.streams.leading import Leading, Leads
 from docstore.streams.log import PartitionLog
-from docstore.streams.logs import Logs
+from docstore.streams.logs import PartitionLogs
 
 NOT_LEADER = Problem(503, "not-leader", "this node does not lead the partition")
 
 
 @dataclass(slots=True)
-class Reader:
+class PendingFetch:
     """A request to read, until it is answered."""
 
     event: FetchAsked
@@ -38,10 +38,10 @@ class Fetching:
     def __init__(
         self,
         core: Core,
-        logs: Logs,
+        logs: PartitionLogs,
         disk: Disk,
         leads: Leads,
-        follower: Follower,
+        follower: FollowedPartitions,
         damaged: Callable[[PartitionLog], None],
     ) -> None:
         """damaged: called when a batch of a log fails its check."""
@@ -51,7 +51,7 @@ class Fetching:
         self._leads = leads
         self._follower = follower
         self._damage = damaged
-        self._waiting: dict[str, list[Reader]] = {}
+        self._waiting: dict[str, list[PendingFetch]] = {}
 
     def ask(self, event: FetchAsked) -> None:
         """Answer a reader, now or once there are records for it."""
@@ -59,7 +59,7 @@ class Fetching:
         if log is None:
             self._core.give(event.request, NOT_LEADER)
         else:
-            self._begin(log, Reader(event))
+            self._begin(log, PendingFetch(event))
 
     def _log(self, event: FetchAsked) -> PartitionLog | None:
         """Return the log to read, None unless this node leads it or a stale read is accepted."""
@@ -72,7 +72,7 @@ class Fetching:
             return log
         return log if event.stale and event.isolation == "committed" else None
 
-    def _begin(self, log: PartitionLog, reader: Reader) -> None:
+    def _begin(self, log: PartitionLog, reader: PendingFetch) -> None:
         """Find the offset at which a reader begins, then read or wait."""
         kind, value = reader.event.origin
         if kind == "time":
@@ -93,7 +93,7 @@ class Fetching:
         leading = self._leads.get(log.name)
         return leading is None or leading.knows_high
 
-    def _found(self, log: PartitionLog, reader: Reader, found: PartitionResult) -> None:
+    def _found(self, log: PartitionLog, reader: PendingFetch, found: PartitionResult) -> None:
         if isinstance(found, CorruptPartition):
             self._damaged(log, reader)
             return
@@ -108,10 +108,10 @@ class Fetching:
         reader.offset = max(log.start, min(first, bound))
         self._go_on(log, reader)
 
-    def _bound(self, log: PartitionLog, reader: Reader) -> int:  # Seam.
+    def _bound(self, log: PartitionLog, reader: PendingFetch) -> int:  # Seam.
         return log.high if reader.event.isolation == "committed" else log.end
 
-    def _go_on(self, log: PartitionLog, reader: Reader) -> None:
+    def _go_on(self, log: PartitionLog, reader: PendingFetch) -> None:
         """Read the records that a reader may see, or let it wait."""
         core, event = self._core, reader.event
         if reader.offset < log.start:
@@ -125,13 +125,13 @@ class Fetching:
         else:
             self._wait(log, reader)
 
-    def _may_read(self, log: PartitionLog, reader: Reader) -> bool:
+    def _may_read(self, log: PartitionLog, reader: PendingFetch) -> bool:
         """Say whether there are records for a reader, and the offset of its token is committed."""
         return log.start <= reader.offset < self._bound(log, reader) and (
             reader.event.token < log.high
         )
 
-    def _read(self, log: PartitionLog, reader: Reader) -> None:
+    def _read(self, log: PartitionLog, reader: PendingFetch) -> None:
         until = self._bound(log, reader)
         found = log.from_tail(reader.offset, until, reader.event.bytes_max)
         if found is not None:
@@ -148,7 +148,7 @@ class Fetching:
         )
 
     def _looked(
-        self, log: PartitionLog, reader: Reader, result: PartitionResult, until: int
+        self, log: PartitionLog, reader: PendingFetch, result: PartitionResult, until: int
     ) -> None:
         if isinstance(result, CorruptPartition):
             self._damaged(log, reader)
@@ -161,12 +161,12 @@ class Fetching:
         else:
             self._give(log, reader, found, until)
 
-    def _damaged(self, log: PartitionLog, reader: Reader) -> None:
+    def _damaged(self, log: PartitionLog, reader: PendingFetch) -> None:
         self._damage(log)
         problem = Problem(503, "not-leader", "a batch is damaged here: ask again")
         self._core.give(reader.event.request, problem)
 
-    def _evicted(self, log: PartitionLog, reader: Reader) -> None:
+    def _evicted(self, log: PartitionLog, reader: PendingFetch) -> None:
         problem = Problem(
             410,
             "offset-evicted",
@@ -175,7 +175,9 @@ class Fetching:
         )
         self._core.give(reader.event.request, problem)
 
-    def _give(self, log: PartitionLog, reader: Reader, batches: list[bytes], until: int) -> None:
+    def _give(
+        self, log: PartitionLog, reader: PendingFetch, batches: list[bytes], until: int
+    ) -> None:
         end = header_of(batches[-1]).end if batches else reader.offset
         following = self._follower.following.get(log.name)
         leading = self._leads.get(log.name)
@@ -202,13 +204,13 @@ class Fetching:
 
     # Waiting
 
-    def _wait(self, log: PartitionLog, reader: Reader) -> None:
+    def _wait(self, log: PartitionLog, reader: PendingFetch) -> None:
         if reader.event.deadline <= self._core.now:
             self._give_up(log, reader)
         else:
             self._waiting.setdefault(log.name, []).append(reader)
 
-    def _give_up(self, log: PartitionLog, reader: Reader) -> None:
+    def _give_up(self, log: PartitionLog, reader: PendingFetch) -> None:
         if reader.event.token >= log.high:
             detail = f"offset {reader.event.token} is not known to be committed here"
             self._core.give(reader.event.request, Problem(503, "not-committed-yet", detail))

@@ -21,14 +21,14 @@ from docstore.streams.core import Core
 from docstore.streams.disk import WHOLE, Disk
 from docstore.streams.fencing import Fencing
 from docstore.streams.log import PartitionLog
-from docstore.streams.logs import Logs
+from docstore.streams.logs import PartitionLogs
 from docstore.wire.streams_messages import Adopt, Append, Attach, Rejected
 
 SEEK_INTERVAL_S = 0.05
 """Pause between two attempts to join, while batches arrive that do not continue our log."""
 
 
-class Following:
+class LeaderState:
     """State of a leader, as its follower knows it."""
 
     __slots__ = ("asked_at", "ballot", "ballots", "base", "heard_at", "leader", "unclean")
@@ -45,15 +45,15 @@ class Following:
         self.heard_at = now
 
 
-class Follower:
+class FollowedPartitions:
     """All partitions that this node follows."""
 
-    def __init__(self, core: Core, logs: Logs, disk: Disk, fencing: Fencing) -> None:
+    def __init__(self, core: Core, logs: PartitionLogs, disk: Disk, fencing: Fencing) -> None:
         self._core = core
         self._logs = logs
         self._disk = disk
         self._fencing = fencing
-        self.following: dict[str, Following] = {}
+        self.following: dict[str, LeaderState] = {}
         self._seeking: dict[str, PartitionLog] = {}
         """Partitions that have not joined their leader."""
 
@@ -65,7 +65,7 @@ class Follower:
         if known is not None and known.ballot == (epoch, leader):
             known.unclean = max(known.unclean, unclean)
             return
-        self.following[log.name] = Following(leader, epoch, unclean, self._core.now)
+        self.following[log.name] = LeaderState(leader, epoch, unclean, self._core.now)
         self._seeking[log.name] = log
         self._attach(log)
 
@@ -106,7 +106,7 @@ class Follower:
         if core.view.is_linked(following.leader):
             self._disk.when_durable(lambda: self._tell(log, following))
 
-    def _tell(self, log: PartitionLog, following: Following) -> None:
+    def _tell(self, log: PartitionLog, following: LeaderState) -> None:
         core = self._core
         if self.following.get(log.name) is not following or not self._logs.holds(log):
             return
@@ -231,11 +231,11 @@ class Follower:
             self._learn(log, high, start)
             following.base = base
 
-    def _leader_of(self, log: PartitionLog, ballot: Ballot, unclean: int) -> Following:
+    def _leader_of(self, log: PartitionLog, ballot: Ballot, unclean: int) -> LeaderState:
         """Return the known leader; a ballot that this node has promised is never behind."""
         following = self.following.get(log.name)
         if following is None or following.ballot != ballot:
-            following = Following(ballot[1], ballot[0], unclean, self._core.now)
+            following = LeaderState(ballot[1], ballot[0], unclean, self._core.now)
             self.following[log.name] = following
             self._seeking[log.name] = log
         return following
@@ -243,7 +243,7 @@ class Follower:
     def _take(
         self,
         log: PartitionLog,
-        following: Following,
+        following: LeaderState,
         first: int,
         batches: Sequence[bytes],
         *,
@@ -265,7 +265,7 @@ class Follower:
             self._disk.save(log)
         self._disk.acknowledge(following.leader, log, following.ballot[0], probe)
 
-    def _take_terms(self, log: PartitionLog, following: Following) -> None:
+    def _take_terms(self, log: PartitionLog, following: LeaderState) -> None:
         """Know under which ballots the records stand; the disk must know it with the records."""
         ballots = ballots_until(following.ballots, log.end)
         if ballots != log.ballots:

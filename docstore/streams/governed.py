@@ -9,7 +9,7 @@ from docstore.wire.streams_messages import LogState
 
 
 @dataclass(slots=True)
-class Governed:
+class ControlledPartition:
     """A partition whose document lies in a slot of ours."""
 
     link: str

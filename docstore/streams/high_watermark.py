@@ -1,7 +1,7 @@
 """How far a partition is committed: what every copy that counts has on its disk (RC1, RC2)."""
 
 from docstore.ownership.by_lag import high_watermark
-from docstore.streams.catchup import CatchUp
+from docstore.streams.catchup import FollowerCatchUp
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.fetching import Fetching
@@ -13,7 +13,12 @@ class HighWatermarks:
     """Raises the high watermarks of the partitions that this node leads, and answers requests."""
 
     def __init__(
-        self, core: Core, disk: Disk, catchup: CatchUp, purgatory: Purgatory, fetching: Fetching
+        self,
+        core: Core,
+        disk: Disk,
+        catchup: FollowerCatchUp,
+        purgatory: Purgatory,
+        fetching: Fetching,
     ) -> None:
         self._core = core
         self._disk = disk

@@ -8,19 +8,19 @@ Each part has a file: batches are judged and sealed (`appending.py`), requests w
 
 from docstore.machines.updates import Updates
 from docstore.streams.appending import Appending
-from docstore.streams.catchup import CatchUp
-from docstore.streams.confirming import Confirming
+from docstore.streams.catchup import FollowerCatchUp
+from docstore.streams.confirming import EpochCheck
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.fetching import Fetching
 from docstore.streams.high_watermark import HighWatermarks
 from docstore.streams.in_sync import InSync
-from docstore.streams.leading import FollowerState, Leading, Leads, Pending
+from docstore.streams.leading import FollowerState, Leading, Leads, PendingAppend
 from docstore.streams.log import PartitionLog
-from docstore.streams.logs import Logs
+from docstore.streams.logs import PartitionLogs
 from docstore.streams.purgatory import Purgatory, produced
 from docstore.streams.replica_set import ReplicaSet
-from docstore.streams.retention import Retention
+from docstore.streams.retention import RetentionTask
 from docstore.streams.topics import Topics
 from docstore.wire.streams_messages import Produce
 
@@ -31,11 +31,11 @@ class Leader:
     def __init__(
         self,
         core: Core,
-        logs: Logs,
+        logs: PartitionLogs,
         disk: Disk,
         leads: Leads,
         *,
-        catchup: CatchUp,
+        catchup: FollowerCatchUp,
         fetching: Fetching,
         topics: Topics,
         updates: Updates,
@@ -49,12 +49,12 @@ class Leader:
         self.purgatory = purgatory = Purgatory(core)
         self.high_watermarks = HighWatermarks(core, disk, catchup, purgatory, fetching)
         self.in_sync = InSync(core, leads, self.high_watermarks, updates)
-        self.retention = Retention(core, leads, disk, catchup, topics)
+        self.retention = RetentionTask(core, leads, disk, catchup, topics)
         self.appending = Appending(
             core,
             disk,
             purgatory=purgatory,
-            confirming=Confirming(core, leads, purgatory, updates),
+            confirming=EpochCheck(core, leads, purgatory, updates),
             catchup=catchup,
             in_sync=self.in_sync,
             fetching=fetching,
@@ -120,7 +120,7 @@ class Leader:
     def produce(self, sender: str, message: Produce) -> None:
         """Take records, or refuse them with a reason and append none."""
         core = self._core
-        pending = Pending(
+        pending = PendingAppend(
             entry=sender,
             id=message.id,
             acks=message.acks,

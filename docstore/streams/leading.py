@@ -11,7 +11,7 @@ from docstore.streams.replica_set import Copy
 
 
 @dataclass(slots=True)
-class Pending:
+class PendingAppend:
     """Records that a producer wants appended, and the node to answer."""
 
     entry: str
@@ -98,13 +98,13 @@ class Leading:
     yielding_to: str | None = None
     yield_until: float = NEVER
     resigned_at: float = NEVER
-    gathered: list[Pending] = field(default_factory=list)
+    gathered: list[PendingAppend] = field(default_factory=list)
     """Judged, and not sealed before the turn ends."""
-    deferred: deque[Pending] = field(default_factory=deque)
+    deferred: deque[PendingAppend] = field(default_factory=deque)
     """Requests not judged yet: this node may not be the leader any more."""
-    committing: list[tuple[int, int, Pending]] = field(default_factory=list)
+    committing: list[tuple[int, int, PendingAppend]] = field(default_factory=list)
     """Heap of (end, number, request) until the high watermark reaches the end."""
-    storing: list[tuple[int, int, Pending]] = field(default_factory=list)
+    storing: list[tuple[int, int, PendingAppend]] = field(default_factory=list)
     """The same, until the leader's own disk has the records."""
 
     @property

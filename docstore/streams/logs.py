@@ -3,7 +3,7 @@
 from docstore.streams.log import PartitionLog
 
 
-class Logs(dict[str, PartitionLog]):
+class PartitionLogs(dict[str, PartitionLog]):
     """Name -> log; added to and taken from by `replicas.py` alone."""
 
     def __init__(self) -> None:

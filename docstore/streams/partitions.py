@@ -30,7 +30,7 @@ from docstore.machines.view import MachineView
 from docstore.model.document import Row
 from docstore.storage.partitions import StreamsRecovered
 from docstore.streams.acknowledgements import Acknowledgements
-from docstore.streams.catchup import CatchUp
+from docstore.streams.catchup import FollowerCatchUp
 from docstore.streams.commands import Commands
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core
@@ -50,13 +50,13 @@ from docstore.streams.events import (
 from docstore.streams.fencing import Fencing
 from docstore.streams.fetching import Fetching
 from docstore.streams.figures import figures_of
-from docstore.streams.follower import Follower
-from docstore.streams.governed import Governed
+from docstore.streams.follower import FollowedPartitions
+from docstore.streams.governed import ControlledPartition
 from docstore.streams.leader import Leader
 from docstore.streams.leading import Leads
 from docstore.streams.log import PartitionLog
-from docstore.streams.logs import Logs
-from docstore.streams.producing import Producing
+from docstore.streams.logs import PartitionLogs
+from docstore.streams.producing import ClientProduces
 from docstore.streams.replica_set import is_partition, is_topic, read_replica_set
 from docstore.streams.replicas import Replicas
 from docstore.streams.roles import Roles
@@ -112,16 +112,16 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, Streaming]):
     ) -> None:
         config = config or StreamsConfig()
         self.core = core = Core(node_id, view=view, rng=rng, config=config, now=now)
-        self.logs = logs = Logs()
+        self.logs = logs = PartitionLogs()
         tails = Tails(config.memory)
         self.disk = disk = Disk(core, logs, tails, self._durable)
         self.replicas = replicas = Replicas(core, logs, tails, disk)
         replicas.recover(recovered)
         self.updates = updates = Updates(core, self._learn, self._missed)
         self.directory = Directory(core, updates)
-        self.producing = Producing(core, self.directory)
+        self.producing = ClientProduces(core, self.directory)
         self.fencing = Fencing(core, logs, disk, replicas, self._deposed)
-        self.follower = Follower(core, logs, disk, self.fencing)
+        self.follower = FollowedPartitions(core, logs, disk, self.fencing)
         leads: Leads = {}
         self.fetching = Fetching(core, logs, disk, leads, self.follower, self._damaged)
         topics = Topics(core, updates)
@@ -130,7 +130,7 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, Streaming]):
             logs,
             disk,
             leads,
-            catchup=CatchUp(core, disk, self._damaged),
+            catchup=FollowerCatchUp(core, disk, self._damaged),
             fetching=self.fetching,
             topics=topics,
             updates=updates,
@@ -303,10 +303,10 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, Streaming]):
             self.directory.take(link, tag, found)
             self.roles.take(link, tag, found)
 
-    def _entered(self, known: Governed) -> None:
+    def _entered(self, known: ControlledPartition) -> None:
         self.duties.entered(known)
 
-    def _forgotten(self, known: Governed) -> None:
+    def _forgotten(self, known: ControlledPartition) -> None:
         self.duties.forgotten(known)
 
     def _missed(self, link: str) -> None:

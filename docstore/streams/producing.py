@@ -32,7 +32,7 @@ STATUSES = {
 
 
 @dataclass(slots=True)
-class Asked:
+class PendingProduce:
     """One request of a client, until it is answered."""
 
     event: ProduceAsked
@@ -43,7 +43,7 @@ class Asked:
     may_be_appended: bool = False
 
 
-class Producing:
+class ClientProduces:
     """Produces of this node's clients."""
 
     def __init__(self, core: Core, directory: Directory) -> None:
@@ -51,19 +51,19 @@ class Producing:
         # A leader may answer what an earlier life of this node has asked for.
         self._ids = count(core.new_run())
         self._directory = directory
-        self._asked: dict[int, Asked] = {}
+        self._asked: dict[int, PendingProduce] = {}
         self._sent_to: dict[str, set[int]] = {}
         self._deadlines: list[tuple[float, int]] = []
-        self._retrying: dict[int, Asked] = {}
+        self._retrying: dict[int, PendingProduce] = {}
 
     def ask(self, event: ProduceAsked) -> None:
         """Pass records of a client on to the leader."""
-        asked = Asked(event, next(self._ids))
+        asked = PendingProduce(event, next(self._ids))
         self._asked[asked.id] = asked
         heapq.heappush(self._deadlines, (event.deadline, asked.id))
         self._route(asked)
 
-    def _route(self, asked: Asked) -> None:
+    def _route(self, asked: PendingProduce) -> None:
         link = asked.event.link
         leader = self._directory.leader(link)
         if leader and self._core.view.is_alive(leader):
@@ -73,7 +73,7 @@ class Producing:
         else:
             self._retry_later(asked)
 
-    def _send(self, asked: Asked, leader: str) -> None:
+    def _send(self, asked: PendingProduce, leader: str) -> None:
         event, core = asked.event, self._core
         asked.sent_to = leader
         self._sent_to.setdefault(leader, set()).add(asked.id)
@@ -86,17 +86,17 @@ class Producing:
             ),
         )  # fmt: skip
 
-    def _retry_later(self, asked: Asked) -> None:
+    def _retry_later(self, asked: PendingProduce) -> None:
         """Retry after RETRY_S, when the leader is looked up again."""
         self._unsend(asked)
         asked.retry_at = self._core.now + RETRY_S
         self._retrying[asked.id] = asked
 
-    def _read(self, asked: Asked) -> None:
+    def _read(self, asked: PendingProduce) -> None:
         self._unsend(asked)
         self._directory.refresh(asked.event.link, lambda problem: self._found(asked, problem))
 
-    def _found(self, asked: Asked, problem: Problem | None) -> None:
+    def _found(self, asked: PendingProduce, problem: Problem | None) -> None:
         if self._asked.get(asked.id) is not asked:
             return
         if problem is None:
@@ -140,7 +140,7 @@ class Producing:
                 ),
             )
 
-    def _lost(self, asked: Asked) -> None:  # Seam.
+    def _lost(self, asked: PendingProduce) -> None:  # Seam.
         """Settle a request that may be in the log of a former leader."""
         asked.may_be_appended = True
         if asked.event.producer:
@@ -180,16 +180,16 @@ class Producing:
     def _unknown(self, detail: str) -> Problem:
         return Problem(504, "undecided", detail, unknown=True)
 
-    def _give(self, asked: Asked, problem: Problem) -> None:
+    def _give(self, asked: PendingProduce, problem: Problem) -> None:
         self._end(asked)
         self._core.give(asked.event.request, problem)
 
-    def _end(self, asked: Asked) -> None:
+    def _end(self, asked: PendingProduce) -> None:
         self._unsend(asked)
         self._asked.pop(asked.id, None)
         self._retrying.pop(asked.id, None)
 
-    def _unsend(self, asked: Asked) -> None:
+    def _unsend(self, asked: PendingProduce) -> None:
         if asked.sent_to:
             self._sent_to.get(asked.sent_to, set()).discard(asked.id)
             asked.sent_to = ""

@@ -6,7 +6,7 @@ The word is Kafka's. No request waits beyond its deadline, and the bytes that wa
 import heapq
 
 from docstore.streams.core import Core
-from docstore.streams.leading import Leading, Pending
+from docstore.streams.leading import Leading, PendingAppend
 from docstore.wire.streams_messages import Produced
 
 
@@ -15,11 +15,11 @@ class Purgatory:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._deadlines: list[tuple[float, int, Pending]] = []
+        self._deadlines: list[tuple[float, int, PendingAppend]] = []
         self._waiting = 0
         self._waiting_bytes = 0
 
-    def admit(self, pending: Pending) -> bool:
+    def admit(self, pending: PendingAppend) -> bool:
         """Let a request wait, unless too much does; then it is answered at once."""
         core, bounds = self._core, self._core.config.memory
         if (
@@ -34,7 +34,7 @@ class Purgatory:
         heapq.heappush(self._deadlines, (pending.deadline, core.next_token(), pending))
         return True
 
-    def wait(self, leading: Leading, pending: Pending) -> None:  # Seam.
+    def wait(self, leading: Leading, pending: PendingAppend) -> None:  # Seam.
         """Let records that have offsets wait until they are stored, or committed."""
         queue = leading.storing if pending.acks == "leader" else leading.committing
         heapq.heappush(queue, (pending.end, self._core.next_token(), pending))
@@ -69,7 +69,7 @@ class Purgatory:
 
     def answer(
         self,
-        pending: Pending,
+        pending: PendingAppend,
         leading: Leading | None,
         code: str,
         *,
@@ -98,7 +98,7 @@ class Purgatory:
 
 
 def produced(
-    pending: Pending, code: str, detail: str, leader: str = "", *, appended: bool = False
+    pending: PendingAppend, code: str, detail: str, leader: str = "", *, appended: bool = False
 ) -> Produced:
     """Return an answer without offsets; leader: the node that may lead, "" if not known."""
     return Produced(pending.id, code, detail, -1, pending.records, 0, 0, 0, leader, appended)

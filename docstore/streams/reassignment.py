@@ -14,7 +14,7 @@ from docstore.ownership.by_lag import LED, without
 from docstore.streams.assignment import order_of
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core
-from docstore.streams.governed import Governed
+from docstore.streams.governed import ControlledPartition
 from docstore.streams.replica_set import ReplicaSet
 from docstore.wire.streams_messages import Yield
 
@@ -27,9 +27,9 @@ class Reassignment:
         self._controller = controller
         self._wanted: dict[str, tuple[str, ...]] = {}
         """Link -> the replicas that an operator wants."""
-        self._open: dict[str, Governed] = {}
+        self._open: dict[str, ControlledPartition] = {}
         """Partitions whose replicas are not as they should be."""
-        self._by_slot: dict[int, dict[str, Governed]] = {}
+        self._by_slot: dict[int, dict[str, ControlledPartition]] = {}
         self._asked_at: dict[str, float] = {}
         self._group: tuple[tuple[str, ...], frozenset[str]] = ((), frozenset())
 
@@ -47,7 +47,7 @@ class Reassignment:
             for node in self._gone(known.found)
         )
 
-    def want(self, known: Governed, replicas: tuple[str, ...]) -> str:
+    def want(self, known: ControlledPartition, replicas: tuple[str, ...]) -> str:
         """Begin to move a partition to these replicas; return why not, "" if it has begun."""
         members = set(self._core.view.members) - self._core.view.leavers
         if not replicas or len(set(replicas)) < len(replicas) or not members.issuperset(replicas):
@@ -58,7 +58,7 @@ class Reassignment:
         self.entered(known)
         return ""
 
-    def entered(self, known: Governed) -> None:
+    def entered(self, known: ControlledPartition) -> None:
         """Take a new version of a document."""
         found = known.found
         self._by_slot.setdefault(self._core.view.slot_of(known.link), {})[known.link] = known
@@ -69,7 +69,7 @@ class Reassignment:
         else:
             self._open.pop(known.link, None)
 
-    def forgotten(self, known: Governed) -> None:
+    def forgotten(self, known: ControlledPartition) -> None:
         """Drop a partition that this node governs no more."""
         self._open.pop(known.link, None)
         self._wanted.pop(known.link, None)
@@ -97,7 +97,7 @@ class Reassignment:
                 under_way += 1
                 self._go_on(known)
 
-    def _go_on(self, known: Governed) -> None:
+    def _go_on(self, known: ControlledPartition) -> None:
         found = known.found
         if known.is_updating or found.resolution not in LED:
             return
@@ -130,7 +130,7 @@ class Reassignment:
             return replace(found, adding=(), leaving=found.adding)
         return None
 
-    def _begun(self, known: Governed) -> ReplicaSet | None:
+    def _begun(self, known: ControlledPartition) -> ReplicaSet | None:
         """Return the document that says which replica comes next, and which one goes for it."""
         found = known.found
         wanted = self._wanted.get(known.link)
@@ -153,7 +153,7 @@ class Reassignment:
         self._core.counters["reassignments"] += 1
         return replace(found, replicas=(*found.replicas, *adding), adding=adding, leaving=leaving)
 
-    def _stand_ins(self, known: Governed, going: list[str]) -> list[str]:
+    def _stand_ins(self, known: ControlledPartition, going: list[str]) -> list[str]:
         """Return the nodes that may take a replica, best first: of another zone, if possible."""
         found, view = known.found, self._core.view
         members = [node for node in view.members if node not in view.leavers]
@@ -178,7 +178,7 @@ class Reassignment:
             elr=tuple(copy for copy in elr if copy not in gone),
         )
 
-    def _make_way(self, known: Governed) -> None:
+    def _make_way(self, known: ControlledPartition) -> None:
         core = self._core
         if core.now - self._asked_at.get(known.link, NEVER) >= 2 * core.config.transfers.yield_s:
             self._asked_at[known.link] = core.now

@@ -11,14 +11,14 @@ from docstore.storage.partitions import DropPartition, Oldest, PartitionResult, 
 from docstore.streams.core import Core
 from docstore.streams.disk import WHOLE, Disk
 from docstore.streams.log import PartitionLog, log_from_disk
-from docstore.streams.logs import Logs
+from docstore.streams.logs import PartitionLogs
 from docstore.streams.tails import Tails
 
 
 class Replicas:
     """Begins replicas, and drops them."""
 
-    def __init__(self, core: Core, logs: Logs, tails: Tails, disk: Disk) -> None:
+    def __init__(self, core: Core, logs: PartitionLogs, tails: Tails, disk: Disk) -> None:
         self._core = core
         self._logs = logs
         self._tails = tails

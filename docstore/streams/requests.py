@@ -24,7 +24,7 @@ class NotProvisioned(Unavailable):
     code = "no-leader"
 
 
-class Sent(NamedTuple):
+class ProduceRequest(NamedTuple):
     """Records on their way into one partition; see `messages.Produce`."""
 
     acks: str
@@ -34,7 +34,7 @@ class Sent(NamedTuple):
     body: bytes
 
 
-class Wanted(NamedTuple):
+class ReadRequest(NamedTuple):
     """Request of a reader for one partition; see `events.FetchAsked`."""
 
     origin: tuple[str, int]

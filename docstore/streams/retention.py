@@ -10,7 +10,7 @@ from functools import partial
 from docstore.model.streams_batch import BatchHeader
 from docstore.storage.partitions import CorruptPartition, Oldest, PartitionResult, Size
 from docstore.storage.partitions import TrimPartition as Trim
-from docstore.streams.catchup import CatchUp
+from docstore.streams.catchup import FollowerCatchUp
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.leading import Leading, Leads
@@ -21,11 +21,11 @@ LOOKED_AT = 64
 """Batches that one pass over a partition may delete; if it does, the next follows soon."""
 
 
-class Retention:
+class RetentionTask:
     """Looks at the partitions that this node leads, each now and then."""
 
     def __init__(
-        self, core: Core, leads: Leads, disk: Disk, catchup: CatchUp, topics: Topics
+        self, core: Core, leads: Leads, disk: Disk, catchup: FollowerCatchUp, topics: Topics
     ) -> None:
         self._core = core
         self._leads = leads

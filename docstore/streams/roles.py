@@ -10,10 +10,10 @@ from docstore.model.operation import Answer
 from docstore.ownership.by_lag import LED
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
-from docstore.streams.follower import Follower
+from docstore.streams.follower import FollowedPartitions
 from docstore.streams.leader import Leader
 from docstore.streams.log import PartitionLog
-from docstore.streams.logs import Logs
+from docstore.streams.logs import PartitionLogs
 from docstore.streams.replica_set import (
     ReplicaSet,
     Resolution,
@@ -34,11 +34,11 @@ class Roles:
     def __init__(
         self,
         core: Core,
-        logs: Logs,
+        logs: PartitionLogs,
         disk: Disk,
         *,
         replicas: Replicas,
-        follower: Follower,
+        follower: FollowedPartitions,
         leader: Leader,
         updates: Updates,
     ) -> None:

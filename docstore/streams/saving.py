@@ -6,13 +6,13 @@ headers of the batches that came after it was saved.
 
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
-from docstore.streams.logs import Logs
+from docstore.streams.logs import PartitionLogs
 
 
 class Saving:
     """Saves the records of partitions whose high watermark has moved."""
 
-    def __init__(self, core: Core, logs: Logs, disk: Disk) -> None:
+    def __init__(self, core: Core, logs: PartitionLogs, disk: Disk) -> None:
         self._core = core
         self._logs = logs
         self._disk = disk

@@ -12,7 +12,7 @@ from docstore.storage.partitions import Batches, CorruptPartition, PartitionResu
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.log import PartitionLog
-from docstore.streams.logs import Logs
+from docstore.streams.logs import PartitionLogs
 
 PAGE_INTERVAL_S = 0.2
 
@@ -21,7 +21,7 @@ class Scrub:
     """Reads the disk, partition by partition, round after round."""
 
     def __init__(
-        self, core: Core, logs: Logs, disk: Disk, damaged: Callable[[PartitionLog], None]
+        self, core: Core, logs: PartitionLogs, disk: Disk, damaged: Callable[[PartitionLog], None]
     ) -> None:
         """damaged: called when a batch of a log fails its check."""
         self._core = core

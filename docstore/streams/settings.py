@@ -6,8 +6,8 @@ from typing import Any
 
 from docstore.model.settings import WEEK_S, integer, seconds
 from docstore.streams.timing import (
+    BatchMemory,
     ElectionTimes,
-    MemoryBounds,
     StreamsConfig,
     TransferBounds,
     Upkeep,
@@ -32,6 +32,6 @@ def streams_config(settings: Mapping[str, Any]) -> StreamsConfig:
             confirm_s=said("streams_confirm_s", elections.confirm_s, most=60),
         ),
         transfers=TransferBounds(fail_back_s=fail_back_s),
-        memory=MemoryBounds(tails_bytes=tails_mb << 20),
+        memory=BatchMemory(tails_bytes=tails_mb << 20),
         upkeep=Upkeep(retention_s=said("streams_retention_check_s", upkeep.retention_s)),
     )

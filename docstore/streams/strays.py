@@ -8,14 +8,14 @@ has its document read in turn, one at a time.
 from collections import deque
 
 from docstore.streams.core import Core
-from docstore.streams.logs import Logs
+from docstore.streams.logs import PartitionLogs
 from docstore.streams.roles import Roles
 
 
 class Strays:
     """A round over the partitions that this node keeps."""
 
-    def __init__(self, core: Core, logs: Logs, roles: Roles) -> None:
+    def __init__(self, core: Core, logs: PartitionLogs, roles: Roles) -> None:
         self._core = core
         self._logs = logs
         self._roles = roles

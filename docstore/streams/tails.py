@@ -6,13 +6,13 @@ Readers and followers that are in step read from there, so that the disk is not 
 from collections import OrderedDict
 
 from docstore.streams.log import PartitionLog
-from docstore.streams.timing import MemoryBounds
+from docstore.streams.timing import BatchMemory
 
 
 class Tails:
     """The partitions with batches in memory, and the bytes of these."""
 
-    def __init__(self, bounds: MemoryBounds) -> None:
+    def __init__(self, bounds: BatchMemory) -> None:
         self._bounds = bounds
         self._by_name: OrderedDict[str, PartitionLog] = OrderedDict()
         self._bytes = 0

@@ -67,7 +67,7 @@ class ReplicationBounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryBounds:
+class BatchMemory:
     """Bounds of memory: for batches, and for the requests of producers that wait."""
 
     batch_bytes: int = 1 << 20
@@ -120,7 +120,7 @@ class StreamsConfig:
     elections: ElectionTimes = field(default_factory=ElectionTimes)
     transfers: TransferBounds = field(default_factory=TransferBounds)
     replication: ReplicationBounds = field(default_factory=ReplicationBounds)
-    memory: MemoryBounds = field(default_factory=MemoryBounds)
+    memory: BatchMemory = field(default_factory=BatchMemory)
     upkeep: Upkeep = field(default_factory=Upkeep)
 
     ask_timeout_s: float = 3.0

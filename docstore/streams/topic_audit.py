@@ -14,7 +14,7 @@ from docstore.machines.updates import Updates
 from docstore.model.operation import Answer
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core
-from docstore.streams.governed import Governed
+from docstore.streams.governed import ControlledPartition
 from docstore.streams.provisioning import with_settings
 from docstore.streams.replica_set import Resolution, topic_link_of
 from docstore.streams.topic import Provision, Topic, read_topic
@@ -32,7 +32,7 @@ class TopicAudit:
         self._looks: deque[tuple[float, str]] = deque()
         """(when to audit it, topic), in order."""
 
-    def entered(self, known: Governed) -> None:
+    def entered(self, known: ControlledPartition) -> None:
         """Take a new version of a document."""
         if known.found.resolution is Resolution.DELETED:
             self.forgotten(known)
@@ -43,7 +43,7 @@ class TopicAudit:
             self._look_later(topic)
         self._links[topic].add(known.link)
 
-    def forgotten(self, known: Governed) -> None:
+    def forgotten(self, known: ControlledPartition) -> None:
         """Drop a partition that this node governs no more."""
         self._links.get(topic_link_of(known.link), set()).discard(known.link)
 
@@ -65,7 +65,7 @@ class TopicAudit:
         judged = [self._controller.governed[link] for link in sorted(self._links[topic])]
         self._updates.read(topic, partial(self._looked, topic, judged))
 
-    def _looked(self, topic: str, judged: list[Governed], answer: Answer) -> None:
+    def _looked(self, topic: str, judged: list[ControlledPartition], answer: Answer) -> None:
         self._look_later(topic)
         found = None
         if answer.is_success and answer.row is not None:
@@ -77,7 +77,7 @@ class TopicAudit:
             if self._controller.governed.get(known.link) is known and not known.is_updating:
                 self._judge(known, found)
 
-    def _judge(self, known: Governed, topic: Topic | None) -> None:
+    def _judge(self, known: ControlledPartition, topic: Topic | None) -> None:
         found = known.found
         if topic is None or topic.incarnation != found.incarnation:
             self._core.counters["orphans"] += 1

@@ -11,7 +11,7 @@ from docstore.wire.streams_messages import Witness, Witnessed
 
 
 @dataclass(slots=True)
-class Round:
+class WitnessRound:
     """One question about one node."""
 
     number: int
@@ -26,7 +26,7 @@ class Witnesses:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._rounds: dict[str, Round] = {}
+        self._rounds: dict[str, WitnessRound] = {}
 
     def is_gone(self, node: str, witnesses: frozenset[str]) -> bool:  # Seam.
         """Say whether no witness hears a node. Asks them first; call it again for the result."""
@@ -42,12 +42,12 @@ class Witnesses:
         patience_s = core.config.elections.owner_timeout_s
         return found.denied >= found.asked or core.now - found.asked_at > patience_s
 
-    def _begin(self, node: str, witnesses: frozenset[str]) -> Round:
+    def _begin(self, node: str, witnesses: frozenset[str]) -> WitnessRound:
         core = self._core
         asked = frozenset(
             each for each in witnesses if each not in (node, core.me) and core.view.is_alive(each)
         )
-        found = self._rounds[node] = Round(core.next_token(), core.now, asked)
+        found = self._rounds[node] = WitnessRound(core.next_token(), core.now, asked)
         core.counters["witness_rounds"] += 1
         for each in sorted(asked):
             core.send(each, Witness(found.number, node))

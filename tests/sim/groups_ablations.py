@@ -14,11 +14,11 @@ from docstore.services import offsets
 from docstore.services.offsets import offset_link
 from docstore.sessions import reconciling
 from docstore.sessions.coordinating import Coordinating
-from docstore.sessions.governed import Governed
+from docstore.sessions.governed import CoordinatedGroup
 from docstore.sessions.group_messages import Changed
-from docstore.sessions.member import Member
+from docstore.sessions.member import GroupMember
 from docstore.sessions.reconciling import Move
-from docstore.sessions.standing import Standing
+from docstore.sessions.standing import MemberState
 from tests.sim.actors import is_settled
 from tests.sim.members import Participant
 from tests.sim.sessions_shapes import Shape
@@ -56,7 +56,7 @@ Change = tuple[Any, str, Any]
 
 _changed: Callable[..., None] = Coordinating.changed
 _fence: Callable[..., None] = Coordinating._fence
-_told: Callable[..., list[Any]] = Member._changed
+_told: Callable[..., list[Any]] = GroupMember._changed
 _after: Callable[..., Any] = offsets._after
 
 
@@ -71,7 +71,7 @@ def _the_rest(self: Coordinating, known: Any) -> None:
             self._deadlines._known[key].span_s = deadline.span_s
 
 
-def _released_by_anybody(self: Governed) -> Iterable[tuple[str, str]]:
+def _released_by_anybody(self: CoordinatedGroup) -> Iterable[tuple[str, str]]:
     """Take absence for a release, though the partition is still to be the member's."""
     for partition, tenure in self.group.tenure.items():
         heard = self.heard[tenure.member]
@@ -80,7 +80,7 @@ def _released_by_anybody(self: Governed) -> Iterable[tuple[str, str]]:
             yield partition, tenure.member
 
 
-def _released_at_any_time(self: Governed) -> Iterable[tuple[str, str]]:
+def _released_at_any_time(self: CoordinatedGroup) -> Iterable[tuple[str, str]]:
     """Take absence for a release, whatever the member knew."""
     for partition, member in self.index.moving:
         heard = self.heard[member]
@@ -88,7 +88,7 @@ def _released_at_any_time(self: Governed) -> Iterable[tuple[str, str]]:
             yield partition, member
 
 
-def _leads_at_once(self: Member, sent: Any, reply: Changed) -> list[Any]:
+def _leads_at_once(self: GroupMember, sent: Any, reply: Changed) -> list[Any]:
     """Lead what is assigned, without a claim."""
     told = _told(self, sent, reply)
     assert self.induced is not None
@@ -99,10 +99,10 @@ def _leads_at_once(self: Member, sent: Any, reply: Changed) -> list[Any]:
     return told
 
 
-_answered: Callable[..., list[Any]] = Member._answered
+_answered: Callable[..., list[Any]] = GroupMember._answered
 
 
-def _stamped(self: Member, number: int, reply: Any, stamp: float, now: float) -> list[Any]:
+def _stamped(self: GroupMember, number: int, reply: Any, stamp: float, now: float) -> list[Any]:
     """Remember the stamp, and take assignments of any generation for new."""
     self.stamps = {number: stamp}  # type: ignore[attr-defined]
     if isinstance(reply, Changed):
@@ -110,7 +110,7 @@ def _stamped(self: Member, number: int, reply: Any, stamp: float, now: float) ->
     return _answered(self, number, reply, stamp, now)
 
 
-def _fenced_and_gone(self: Coordinating, governed: Governed) -> None:
+def _fenced_and_gone(self: Coordinating, governed: CoordinatedGroup) -> None:
     """Free at once what a member had that was too slow."""
     _fence(self, governed)
     governed.changes.gone.update(
@@ -118,7 +118,7 @@ def _fenced_and_gone(self: Coordinating, governed: Governed) -> None:
     )
 
 
-def _believes_on(self: Member, why: str) -> list[Any]:
+def _believes_on(self: GroupMember, why: str) -> list[Any]:
     """Keep what is believed, though fenced."""
     return []
 
@@ -133,7 +133,7 @@ def _unclaimed(state: Any, said: Any) -> Any:
     return state | said if said["token"] > state["token"] else _after(state, said)
 
 
-def _read_only(self: Participant, member: Member, partition: str, token: int) -> None:
+def _read_only(self: Participant, member: GroupMember, partition: str, token: int) -> None:
     """Read where to begin, and claim nothing."""
     if not self._leads(member, partition, token):
         return
@@ -179,20 +179,28 @@ GROUP_RULES: dict[str, tuple[str, tuple[Change, ...], Shape]] = {
         ROLES,
     ),
     "tenure-with-the-target": ("G3", ((reconciling, "PASSES", {"": _always}),), ROLES),
-    "released-though-to-stay": ("G3", ((Governed, "released", _released_by_anybody),), GHOSTS),
-    "released-in-an-old-pulse": ("G3", ((Governed, "released", _released_at_any_time),), GHOSTS),
+    "released-though-to-stay": (
+        "G3",
+        ((CoordinatedGroup, "released", _released_by_anybody),),
+        GHOSTS,
+    ),
+    "released-in-an-old-pulse": (
+        "G3",
+        ((CoordinatedGroup, "released", _released_at_any_time),),
+        GHOSTS,
+    ),
     "led-when-assigned": (
         "GM2",
-        ((Member, "_changed", _leads_at_once), (Member, "_answered", _stamped)),
+        ((GroupMember, "_changed", _leads_at_once), (GroupMember, "_answered", _stamped)),
         LATE,
     ),
     "confirmed-after-the-release": (
         "GM3",
-        ((Standing, "is_past", _never), (Standing, "has", _always)),
+        ((MemberState, "is_past", _never), (MemberState, "has", _always)),
         LATE,
     ),
     "fenced-and-gone": ("G5", ((Coordinating, "_fence", _fenced_and_gone),), SLOW),
-    "fenced-and-believing": ("GM4", ((Member, "_drop", _believes_on),), SLOW),
+    "fenced-and-believing": ("GM4", ((GroupMember, "_drop", _believes_on),), SLOW),
     "not-claimed": (
         "GO1",
         ((Participant, "_claim", _read_only), (offsets, "_after", _unclaimed)),

@@ -19,7 +19,7 @@ from docstore.sessions.group_messages import (
     kind_of,
     reply_of,
 )
-from docstore.sessions.member import Member
+from docstore.sessions.member import GroupMember
 from docstore.sessions.member_events import (
     Answered,
     Ended,
@@ -64,7 +64,7 @@ class Participant(Actor):
         self.shape = shape
         self.link = link
         self.is_of_consumers = link.startswith(f"{GROUPS}/")
-        self.member: Member | None = None
+        self.member: GroupMember | None = None
         self._ids = 0
         self._ticks = 0
         self._committed: dict[str, int] = {}
@@ -104,7 +104,7 @@ class Participant(Actor):
             self.later(AGAIN_S, self.begin)
             return
         instance = self.name if self.shape.instances else ""
-        self.member = Member(self._new_id, MemberDetails(instance=instance))
+        self.member = GroupMember(self._new_id, MemberDetails(instance=instance))
         self._feed(Tick())
         if self.rng.random() < 0.6 and self.world.now < self.shape.faults_s:
             self.later(0.5 + self.rng.random() * self.shape.leaves_s, self._leave, self.member)
@@ -113,7 +113,7 @@ class Participant(Actor):
         self._ids += 1
         return f"{self.name}.{self.life}.{self._ids}"
 
-    def _leave(self, member: Member) -> None:
+    def _leave(self, member: GroupMember) -> None:
         if self.member is member and self.world.now < self.shape.faults_s:
             drain = self.rng.random() < 0.5
             if not drain:
@@ -145,7 +145,7 @@ class Participant(Actor):
         if tick == self._ticks:
             self._feed(Tick())
 
-    def _say(self, member: Member, said: Say) -> None:
+    def _say(self, member: GroupMember, said: Say) -> None:
         request = said.request
         kind = kind_of(self.link, type(request).__name__.lower())
         argument: list[Any] = list(request)
@@ -165,7 +165,11 @@ class Participant(Actor):
         )
 
     def _told(
-        self, member: Member, number: int, request: Request, what: tuple[NodeReply | None, Sent]
+        self,
+        member: GroupMember,
+        number: int,
+        request: Request,
+        what: tuple[NodeReply | None, Sent],
     ) -> None:
         told, sent = what
         if self.member is not member:
@@ -181,7 +185,7 @@ class Participant(Actor):
 
     # What it does with what it leads
 
-    def _happened(self, member: Member, happening: Event) -> None:
+    def _happened(self, member: GroupMember, happening: Event) -> None:
         partition = member.name_of(happening.partition)
         why = f" {happening.why}" if isinstance(happening, Fenced) else ""
         self.arena.watch.count(f"{type(happening).__name__.lower()}{why}")
@@ -196,18 +200,18 @@ class Participant(Actor):
                 self.later(self.rng.random() * 0.3, self._write, member, partition,
                            happening.token)  # fmt: skip
 
-    def _finish(self, member: Member, partition: str) -> None:
+    def _finish(self, member: GroupMember, partition: str) -> None:
         if self.member is member:
             self._feed(Finished(partition))
 
-    def _leads(self, member: Member, partition: str, token: int) -> bool:
+    def _leads(self, member: GroupMember, partition: str, token: int) -> bool:
         if self.member is not member or member.induced is None:
             return False
         place = member.place_of(partition)
         is_same = member.induced.held.get(place) == token
         return is_same and member.induced.leads_partition(place, self.clock.now())
 
-    def _write(self, member: Member, partition: str, token: int) -> None:
+    def _write(self, member: GroupMember, partition: str, token: int) -> None:
         """Write to a guarded document; the write may be late, and this process may be over."""
         if not self._leads(member, partition, token):
             return
@@ -221,7 +225,7 @@ class Participant(Actor):
 
     # Offsets
 
-    def _claim(self, member: Member, partition: str, token: int) -> None:
+    def _claim(self, member: GroupMember, partition: str, token: int) -> None:
         """Claim an offset under a new tenure: the answer is where to begin."""
         if self._leads(member, partition, token):
             change = {"kind": "ClaimRequest", "token": token, "member": member.id}
@@ -243,7 +247,9 @@ class Participant(Actor):
 
         self.submit(operation, told)
 
-    def _claimed(self, member: Member, partition: str, token: int, answer: Answer | None) -> None:
+    def _claimed(
+        self, member: GroupMember, partition: str, token: int, answer: Answer | None
+    ) -> None:
         if not is_settled(answer):
             self.later(AGAIN_S, self._claim, member, partition, token)
         elif answer is not None and answer.is_success and answer.row is not None:
@@ -251,7 +257,7 @@ class Participant(Actor):
             self.arena.watch.of_groups.claimed(offset_link(self.link, partition), token, offset)
             self._commit(member, partition, token, offset + 1)
 
-    def _commit(self, member: Member, partition: str, token: int, offset: int) -> None:
+    def _commit(self, member: GroupMember, partition: str, token: int, offset: int) -> None:
         """Commit how far it has read, on and on."""
         if not self._leads(member, partition, token):
             return

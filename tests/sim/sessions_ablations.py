@@ -13,7 +13,7 @@ from docstore.ownership import by_store
 from docstore.sessions import holder
 from docstore.sessions.confirming import Confirming
 from docstore.sessions.deadlines import Deadlines
-from docstore.sessions.governed import Governed
+from docstore.sessions.governed import CoordinatedGroup
 from docstore.sessions.leasing import Leasing
 from docstore.sessions.machine import Sessions
 from docstore.sessions.timing import SessionsConfig
@@ -220,8 +220,8 @@ RULES: dict[str, Ablation] = {
         (
             (Deadlines, "renew", _renewed_though_ending),
             (Deadlines, "is_ending", _never),
-            (Governed, "is_leaving", _never),
-            (Governed, "_takes", _never),
+            (CoordinatedGroup, "is_leaving", _never),
+            (CoordinatedGroup, "_takes", _never),
         ),
         replace(UNKNOWN, groups=("/core/roles/r",), turns=(), lessees=0, members=4),
     ),

@@ -15,7 +15,7 @@ from docstore.services.leases import LEASES
 from docstore.services.registry import Registry
 from docstore.services.turns import gone_request
 from docstore.sessions.core import Owners
-from docstore.sessions.waiting import Waiter
+from docstore.sessions.waiting import WaitingCall
 from docstore.testing.simulation.world import World
 from docstore.wire.sessions_messages import Reply
 from tests.sim.actors import Actor, Attached, KeepAlives, Links, Query, Request, Submit
@@ -59,7 +59,7 @@ class Bench:
         self.actors: list[Actor] = []
         self._attached: dict[tuple[str, int], Remembered] = {}
         """(node, life) -> what it knows of the lists of leases."""
-        self._overdue: dict[Waiter, float] = {}
+        self._overdue: dict[WaitingCall, float] = {}
         """Who waits for what is there already -> since when."""
 
     def ask(

@@ -15,7 +15,7 @@ from docstore.sessions.effects import Confirm
 from docstore.sessions.events import Asked, Confirmed, SessionEvent
 from docstore.sessions.machine import Sessions
 from docstore.sessions.timing import SessionsConfig
-from docstore.sessions.waiting import Waiter
+from docstore.sessions.waiting import WaitingCall
 from docstore.testing.simulation.world import World
 from docstore.wire.sessions_messages import Calling, Reply
 from tests.sim.clocks import LocalClock
@@ -138,7 +138,7 @@ class Keeper:
             self._turn = True
             self._world.after(self._world.rng.random() * 0.0003, self._end_turn, self.node.life)
 
-    def overdue(self) -> set[Waiter]:
+    def overdue(self) -> set[WaitingCall]:
         """Return who waits here for what is known here to be so. Changes nothing.
 
         Members of groups are not among them: a part may change without the document, and they

@@ -32,7 +32,7 @@ from docstore.sessions.effects import Confirm
 from docstore.sessions.events import Asked, Confirmed, SessionEvent
 from docstore.sessions.group_messages import Wait, kind_of, reply_of
 from docstore.sessions.machine import Sessions
-from docstore.sessions.member import Member
+from docstore.sessions.member import GroupMember
 from docstore.sessions.member_events import Answered, Finished, LeaveAsked, MemberEvent, Say
 from docstore.sessions.member_events import Tick as MemberTick
 from docstore.sessions.timing import SessionsConfig
@@ -131,7 +131,7 @@ class World:
         self._requests = 0
         ids = {name: iter(range(9)) for name in MEMBERS}
         self.members = {
-            name: Member(lambda name=name: f"{name}{next(ids[name])}", MemberDetails())  # type: ignore[misc]
+            name: GroupMember(lambda name=name: f"{name}{next(ids[name])}", MemberDetails())  # type: ignore[misc]
             for name in MEMBERS
         }
         self._settle()
@@ -347,7 +347,7 @@ def _coordinator(machine: Sessions) -> list[Any]:
     return found
 
 
-def _member(member: Member) -> list[Any]:
+def _member(member: GroupMember) -> list[Any]:
     """Return what a member is, believes and waits for."""
     timers = (member._pulse_at, member._say_at, member._leave_by, member._numbers)
     leaving = (member._leaving, member._is_over)

@@ -24,13 +24,13 @@ from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.elections import Elections
 from docstore.streams.fetching import Fetching
-from docstore.streams.follower import Follower
+from docstore.streams.follower import FollowedPartitions
 from docstore.streams.high_watermark import HighWatermarks
 from docstore.streams.leading import Leading
 from docstore.streams.log import PartitionLog
 from docstore.streams.partitions import Partitions
 from docstore.streams.producer_state import ProducerState
-from docstore.streams.producing import Producing
+from docstore.streams.producing import ClientProduces
 from docstore.streams.purgatory import Purgatory
 from docstore.streams.reassignment import Reassignment
 from docstore.streams.replica_set import Copy, ReplicaSet, Resolution
@@ -74,7 +74,7 @@ class Ablation:
 
 
 _flush, _recover, _resign = Disk.flush, Replicas.recover, Roles.resign
-_adopt, _step, _told = Follower.adopt, Partitions.step, Updates._told
+_adopt, _step, _told = FollowedPartitions.adopt, Partitions.step, Updates._told
 
 
 def _tell_early(self: Disk) -> None:
@@ -174,13 +174,13 @@ def _cut_at_start(self: Replicas, recovered: StreamsRecovered) -> None:
             self._disk.cut(log)
 
 
-def _join_uncut(self: Follower, log: PartitionLog, ballot: Any, message: Adopt) -> bool:
+def _join_uncut(self: FollowedPartitions, log: PartitionLog, ballot: Any, message: Adopt) -> bool:
     log.joined = ballot
     self._disk.save(log)
     return True
 
 
-def _high_before_cut(self: Follower, sender: str, message: Adopt) -> None:
+def _high_before_cut(self: FollowedPartitions, sender: str, message: Adopt) -> None:
     log = self._logs.get(message.name)
     if log is not None and (message.epoch, sender) >= log.promised:
         log.high = max(log.high, min(message.high, log.end))
@@ -207,14 +207,14 @@ def _up_to_end(self: Fetching, log: PartitionLog, reader: Any) -> int:
     return log.end
 
 
-def _trim_all(self: Follower, log: PartitionLog, high: int, start: int) -> None:
+def _trim_all(self: FollowedPartitions, log: PartitionLog, high: int, start: int) -> None:
     """Let go of whatever there is, by one's own clock."""
     if log.end - log.start > 20:
         log.trim(log.end)
     _learn(self, log, high, start)
 
 
-def _ask_again(self: Producing, asked: Any) -> None:
+def _ask_again(self: ClientProduces, asked: Any) -> None:
     asked.may_be_appended = True
     self._retry_later(asked)
 
@@ -241,7 +241,7 @@ def _no_why(*_: Any, **__: Any) -> str:
 
 _advance: Callable[..., None] = HighWatermarks.advance
 _wait: Callable[..., None] = Purgatory.wait
-_learn: Callable[..., None] = Follower._learn
+_learn: Callable[..., None] = FollowedPartitions._learn
 _named: Callable[[str, str], str] = replica_set.partition_name
 _ANY_MAY_FOLLOW = (replica_set, "may_follow", _no_why)
 """The second line, at the documents' owner, is taken away with the first."""
@@ -272,8 +272,10 @@ RULES: dict[str, Ablation] = {
     "cut-to-the-high-watermark-at-start": Ablation(
         "RC8", ((Replicas, "recover", _cut_at_start),), CRASHES
     ),
-    "joined-without-a-cut": Ablation("RC6", ((Follower, "_join", _join_uncut),), CUTS),
-    "high-taken-before-the-cut": Ablation("RC8", ((Follower, "adopt", _high_before_cut),), TAILS),
+    "joined-without-a-cut": Ablation("RC6", ((FollowedPartitions, "_join", _join_uncut),), CUTS),
+    "high-taken-before-the-cut": Ablation(
+        "RC8", ((FollowedPartitions, "adopt", _high_before_cut),), TAILS
+    ),
     "repetition-answered-at-once": Ablation("RN1", ((Purgatory, "wait", _repeat_at_once),), CUTS),
     "producers-not-cut": Ablation("RN2", ((ProducerState, "cut", _nothing),), CUTS),
     "incarnations-are-one": Ablation(
@@ -298,11 +300,13 @@ RULES: dict[str, Ablation] = {
     "shown-before-it-is-known": Ablation(
         "RC9", ((Leading, "shown_high", property(lambda self: self.log.high)),), CRASHES
     ),
-    "trimmed-by-followers": Ablation("RC11", ((Follower, "_learn", _trim_all),), KEPT),
+    "trimmed-by-followers": Ablation("RC11", ((FollowedPartitions, "_learn", _trim_all),), KEPT),
     "old-by-the-leader's-own-clock": Ablation(
         "D6", ((RegisterView, "past_us", RegisterView.wall_now_us),), CLOCKS
     ),
-    "appended-again-without-a-number": Ablation("RN3", ((Producing, "_lost", _ask_again),), PLAIN),
+    "appended-again-without-a-number": Ablation(
+        "RN3", ((ClientProduces, "_lost", _ask_again),), PLAIN
+    ),
     "reset-when-the-disk-is-full": Ablation("RD1", ((Partitions, "step", _reset_when_full),), FULL),
     "members-leave-with-their-data": Ablation("RM1", ((Reassignment, "blocks", _never),), GROUPS),
     "unclean-without-leave": Ablation(

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from docstore.streams.timing import (
+    BatchMemory,
     ElectionTimes,
-    MemoryBounds,
     ReplicationBounds,
     StreamsConfig,
     TransferBounds,
@@ -127,7 +127,7 @@ def config_of(shape: Shape) -> StreamsConfig:
         replication=ReplicationBounds(
             page_bytes=shape.page_bytes, in_flight_bytes=shape.in_flight_bytes
         ),
-        memory=MemoryBounds(tail_bytes=shape.tail_bytes),
+        memory=BatchMemory(tail_bytes=shape.tail_bytes),
         upkeep=Upkeep(
             save_s=1.0,
             snapshot_batches=shape.snapshot_batches,

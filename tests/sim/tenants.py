@@ -10,7 +10,7 @@ from docstore.ownership.by_store import Candidate as Entry
 from docstore.ownership.by_store import Turns
 from docstore.services.leases import LEASES, Behavior, LeasePhase, LeaseState, read_lease
 from docstore.services.turns import CAMPAIGNS, RESIGNS, state_of, turns_of
-from docstore.sessions.holder import WINDOW, Holder, KeepAlive, Lapsed, Lost, Regained
+from docstore.sessions.holder import WINDOW, Holder, KeepAlive, Lapsed, LeaseLost, Regained
 from tests.sim.actors import (
     Actor,
     Attached,
@@ -117,7 +117,7 @@ class Tenant(Actor):
             match each:
                 case KeepAlive(leases):
                     self._keep(each, KeepAlives(leases, self.ttl_s * 0.4))
-                case Lapsed() | Regained() | Lost():
+                case Lapsed() | Regained() | LeaseLost():
                     self._happened(each)
         self._plans += 1
         if self.holder.leases:
@@ -148,9 +148,9 @@ class Tenant(Actor):
             self._happened(each)
         self._pump()
 
-    def _happened(self, each: Lapsed | Regained | Lost) -> None:
+    def _happened(self, each: Lapsed | Regained | LeaseLost) -> None:
         self.arena.watch.count(type(each).__name__.lower())
-        if isinstance(each, Lost):
+        if isinstance(each, LeaseLost):
             self.ended(each.lease)
 
     # Operations

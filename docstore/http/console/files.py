@@ -13,7 +13,7 @@ from importlib.resources import files
 
 from aiohttp.hdrs import IF_NONE_MATCH
 
-from docstore.http.headers import Head
+from docstore.http.headers import RequestHead
 from docstore.http.reply import Reply, header_lines
 
 UI, DOCS = "/core/ui", "/core/docs"
@@ -46,7 +46,7 @@ GUARDS = {
 """`no-cache`: a browser asks each time whether it is another one, and so never mixes versions."""
 
 
-def answer(request: Head, path: str) -> Reply:
+def answer(request: RequestHead, path: str) -> Reply:
     """Return the file at a path of the table, or that it is what the client has."""
     content, tag = _read(PATHS[path])
     kind = TYPES[PATHS[path].rpartition(".")[2]]

@@ -1,6 +1,6 @@
 """The routes of a node and its group, of changes, and of bulk reads."""
 
-from docstore.http.changes import EVENTS_TYPE, Changes
+from docstore.http.changes import EVENTS_TYPE, ChangePages
 from docstore.http.core_pages import CorePages
 from docstore.http.routes.route import (
     ADMIN,
@@ -145,11 +145,11 @@ CHANGES = About(
                       headers=("Prefer", "Last-Event-ID", *WAITS),
                       tells="`Accept: text/event-stream` goes on until the client goes; else it "
                       "is NDJSON, and its last line has `next`.", has_head=False,
-                      handler=Changes.serve, checks_query=False),
+                      handler=ChangePages.serve, checks_query=False),
             "POST": Op("The same, with a token that is too long for a URL", {200: EVENTS_TYPE},
-                       "ChangesRequest", headers=("Prefer", *WAITS), handler=Changes.serve,
+                       "ChangesRequest", headers=("Prefer", *WAITS), handler=ChangePages.serve,
                        checks_query=False),
-        }, Changes, Permissions(INSIDE, INSIDE)),
+        }, ChangePages, Permissions(INSIDE, INSIDE)),
     ),
 )  # fmt: skip
 

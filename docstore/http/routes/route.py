@@ -11,7 +11,7 @@ from docstore.access.grants import AccessLevel
 from docstore.http.reply import Reply
 
 
-class Kind(Enum):
+class RouteKind(Enum):
     """Permissions that are not a level at the request's own path.
 
     OPEN needs no token. ANYBODY needs any token. INSIDE: the handler checks what the query, the
@@ -24,7 +24,7 @@ class Kind(Enum):
     DECLARED = auto()
 
 
-OPEN, ANYBODY, INSIDE, DECLARED = Kind
+OPEN, ANYBODY, INSIDE, DECLARED = RouteKind
 READ, WRITE, ADMIN = AccessLevel
 
 
@@ -35,11 +35,11 @@ class Permissions:
     reads: of GET, HEAD and OPTIONS. changes: of all other methods, but for those named here.
     """
 
-    reads: AccessLevel | Kind
-    changes: AccessLevel | Kind = ADMIN
+    reads: AccessLevel | RouteKind
+    changes: AccessLevel | RouteKind = ADMIN
     posts: AccessLevel | None = None
     """The level for POST below the path."""
-    makes: Kind | None = None
+    makes: RouteKind | None = None
     """The permission for POST at the path itself."""
     at: str = ""
     """Path at which the level is needed; "" for the path of the request."""

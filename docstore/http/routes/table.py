@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from docstore.errors import NotFound
 from docstore.http.console.files import NAMES as CONSOLE_FILES
-from docstore.http.headers import Head
+from docstore.http.headers import RequestHead
 from docstore.http.heeded import OF_DOCUMENTS, RELIED_ON, refuse_all
 from docstore.http.routes.documents import FACTORIES_OF_THE_STORE, MANY, UTILITIES
 from docstore.http.routes.nodes import AREAS, CHANGES, NODES, SCANS
@@ -84,7 +84,7 @@ def _find(path: str) -> Route | None:
     return None
 
 
-def refuse_what_has_no_effect(request: Head, path: str) -> None:
+def refuse_what_has_no_effect(request: RequestHead, path: str) -> None:
     """Refuse a header of an update that has no effect at its path. Raises BadRequest."""
     if any(name in request.headers for name in RELIED_ON):
         method = request.method

@@ -44,7 +44,7 @@ async def test_others_are_heard_while_a_large_body_is_read(
     is_read, is_heard = threading.Event(), threading.Event()
     written = bodies.written
 
-    def slowly(*arguments: Any, **named: Any) -> bodies.Written:
+    def slowly(*arguments: Any, **named: Any) -> bodies.WrittenBody:
         is_read.set()
         assert is_heard.wait(10), "nobody was heard"
         return written(*arguments, **named)

@@ -12,7 +12,7 @@ from docstore.model import json
 from docstore.ownership.by_induction import Mode, Revoked
 from docstore.services.sessions_groups import ROLES, GroupState, MemberDetails, Settings, group_of
 from docstore.sessions.group_messages import Leave, Pulse, Reply, Request, Wait, reply_of
-from docstore.sessions.member import Member
+from docstore.sessions.member import GroupMember
 from docstore.sessions.member_events import (
     Answered,
     Ended,
@@ -34,7 +34,7 @@ CALL_S = 2.0
 class Process:
     """One process that takes part."""
 
-    member: Member
+    member: GroupMember
     rate: float
     offset: float
     told: list[Any] = field(default_factory=list)
@@ -91,7 +91,7 @@ class World:
         """Let a process take part; rate: as of `group.Group`."""
         ids = iter(range(1_000))
         process = Process(
-            Member(lambda: f"{name}{next(ids)}", MemberDetails(**about)),
+            GroupMember(lambda: f"{name}{next(ids)}", MemberDetails(**about)),
             {"+": 1.02, "-": 0.98}.get(rate, 1.0),
             1_000.0 * (len(self.processes) + 1),
         )

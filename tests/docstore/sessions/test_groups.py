@@ -23,7 +23,7 @@ from docstore.services.sessions_groups import (
     new_group,
     read_group,
 )
-from docstore.sessions.reconciling import Changes, reconciled
+from docstore.sessions.reconciling import GroupChanges, reconciled
 
 LINK = f"{ROLES}/pricing"
 OVERLAPPING = Settings(mode=Mode.NON_EXCLUSIVE, window_ms=18_000)
@@ -31,7 +31,9 @@ OVERLAPPING = Settings(mode=Mode.NON_EXCLUSIVE, window_ms=18_000)
 
 def grown(group: GroupState, *members: str, token: int = 1) -> GroupState:
     """Return the group after some members have joined."""
-    return reconciled(LINK, group, Changes(joins=dict.fromkeys(members, MemberDetails())), token)
+    return reconciled(
+        LINK, group, GroupChanges(joins=dict.fromkeys(members, MemberDetails())), token
+    )
 
 
 STEPS = st.lists(
@@ -48,7 +50,7 @@ def test_i17_every_history_is_read_as_written_and_is_one_that_the_service_lets_p
     tokens: dict[str, int] = {}
     for kind, number in steps:
         name = f"m{number}"
-        changes = Changes()
+        changes = GroupChanges()
         if kind == "join" or (kind == "drain" and name in group.members):
             changes.joins[name] = MemberDetails("", "h", int(kind == "join"))
         elif kind == "leave":
@@ -79,13 +81,13 @@ def test_all_transitions_of_the_table_happen() -> None:
     [(partition, _)] = [
         (each, member) for each, member in two.target.items() if member != two.tenure[each].member
     ]
-    moved = reconciled(LINK, two, Changes(released={(partition, "x")}), 3)
-    gone = reconciled(LINK, moved, Changes(gone={"x", "y"}), 4)
-    all_gone = reconciled(LINK, two, Changes(gone={"x", "y"}), 4)
+    moved = reconciled(LINK, two, GroupChanges(released={(partition, "x")}), 3)
+    gone = reconciled(LINK, moved, GroupChanges(gone={"x", "y"}), 4)
+    all_gone = reconciled(LINK, two, GroupChanges(gone={"x", "y"}), 4)
     bigger = replace(one, parts={"t": 1, "u": 1})
     pairs = [(empty, replace(empty, generation=1, settings=OVERLAPPING)), (empty, one), (one, two)]
     pairs += [(two, three), (two, moved), (moved, gone), (two, all_gone)]
-    pairs += [(one, reconciled(LINK, one, Changes(joins={"x": MemberDetails("", "", 2)}), 2))]
+    pairs += [(one, reconciled(LINK, one, GroupChanges(joins={"x": MemberDetails("", "", 2)}), 2))]
     assert {(before.phase, after.phase) for before, after in pairs} == set(PHASES)
     assert [why_not(before, after, after_version(after)) for before, after in pairs] == [""] * 8
     assert bigger.partitions == ["t/0", "u/0"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from docstore.sessions.holder import BATCH_MAX, Holder, KeepAlive, Lapsed, Lost, Regained
+from docstore.sessions.holder import BATCH_MAX, Holder, KeepAlive, Lapsed, LeaseLost, Regained
 
 
 def held(*leases: str, ttl_s: float = 10.0) -> Holder:
@@ -80,7 +80,7 @@ def test_a_lease_that_is_gone_is_lost_for_ever() -> None:
     holder = held("a", "b")
     asked = KeepAlive(("a", "b"))
     happened = holder.answered(asked, stamp=2.0, now=2.1, alive={"b"}, gone={"a"})
-    assert happened == [Lost("a", "ended")]
+    assert happened == [LeaseLost("a", "ended")]
     assert holder.answered(asked, stamp=3.0, now=3.1, alive={"a", "b"}) == []
     assert not holder.holds("a", 3.1)
     assert list(holder.leases) == ["b"]
@@ -110,7 +110,7 @@ def test_a_lease_that_is_released_is_believed_in_no_more_before_anything_is_sent
     holder = held("a")
     [asked] = holder.due(2.0)
     assert isinstance(asked, KeepAlive)
-    assert holder.release("a") == [Lost("a", "released")]
+    assert holder.release("a") == [LeaseLost("a", "released")]
     assert not holder.holds("a", 2.0)
     assert holder.answered(asked, stamp=2.0, now=2.1, alive={"a"}) == []
     assert not holder.holds("a", 2.1)

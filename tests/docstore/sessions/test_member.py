@@ -19,7 +19,7 @@ from docstore.sessions.group_messages import (
     Wait,
     Woken,
 )
-from docstore.sessions.member import Member
+from docstore.sessions.member import GroupMember
 from docstore.sessions.member_events import (
     Answered,
     Ended,
@@ -41,7 +41,7 @@ class Alone:
 
     def __init__(self) -> None:
         ids = count()
-        self.member = Member(lambda: f"m{next(ids)}", MemberDetails())
+        self.member = GroupMember(lambda: f"m{next(ids)}", MemberDetails())
         self.now = 10.0
         self.said: list[Say] = []
         self.told: list[object] = []
