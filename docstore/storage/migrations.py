@@ -21,7 +21,7 @@ from docstore.storage.tables import SCHEMA
 
 Step = Callable[[sqlite3.Connection], None]
 """Function that brings a file to the next format, all but its line. It must not end the transaction
-(as `executescript` does). What it writes needs room twice: in the log, then in the file."""
+(as `executescript` does). Its writes need room twice: in the log, then in the file."""
 
 
 class Kind(NamedTuple):
@@ -67,7 +67,7 @@ def _line(connection: sqlite3.Connection, kind: Kind) -> tuple[int, ...]:
         raise StoreBroken(f"not a store of {kind.holds}: {error}") from error
     if len(lines) != 1 or checksum(lines[0][:-1]) != lines[0][-1]:
         raise StoreBroken(f"the line of the file of {kind.holds} is damaged")
-    line: tuple[int, ...] = lines[0]  # Of any types, in between.
+    line: tuple[int, ...] = lines[0]  # The columns in between have any types.
     return line
 
 

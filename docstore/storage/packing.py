@@ -1,7 +1,7 @@
 """Rows, records and the node's line as columns, each with a checksum over all of its fields.
 
-A CRC-32 over the keys as well as the rest: a row that turns up in the place of another one is
-as wrong as one with a bit flipped. It guards against disks, not against people.
+The CRC-32 covers the keys too: a row in the place of another one is as wrong as one with a flipped
+bit. It guards against bad disks, not against attackers.
 """
 
 import struct
@@ -32,19 +32,18 @@ def row_checksum(row: Row) -> int:
 
 
 def row_of(columns: tuple[object, ...]) -> Row | None:
-    """Return the row that lies on disk as `columns`, or None if it is not what was written."""
+    """Return the row of these columns, None if it is damaged."""
     *fields, found = columns
     try:
         row = Row(*fields)  # type: ignore[arg-type]  # The checksum vouches for the types as well.
         if row_checksum(row) != found:
             return None
     except (AttributeError, TypeError, ValueError, struct.error):
-        return None  # A damaged column can come back as another type, or not as text at all.
+        return None  # A damaged column can have another type, or be no text.
     return row._replace(deleted=bool(row.deleted))
 
 
 def columns_of(record: SlotRecord) -> tuple[object, ...]:
-    """Return a slot's record as it lies on disk."""
     ballots = [(*ballot, first) for ballot, first in record.ballots]
     fields = (
         record.slot,
@@ -60,7 +59,7 @@ def columns_of(record: SlotRecord) -> tuple[object, ...]:
 
 
 def record_of(columns: tuple[object, ...]) -> SlotRecord | None:
-    """Return the record that lies on disk as `columns`, or None if it is not what was written."""
+    """Return the record of these columns, None if it is damaged."""
     *fields, found = columns
     if checksum(tuple(fields)) != found:
         return None
@@ -88,21 +87,20 @@ class NodeLine(NamedTuple):
     boot: int
     configuration: bytes | None
     schema: int
-    """The CRC-32 of the definitions of all tables, as the file that was created has them."""
+    """CRC-32 of the definitions of all tables, as the creation of the file left them."""
 
     def columns(self) -> tuple[object, ...]:
-        """Return the line as it lies on disk."""
         return (*self, checksum(tuple(self)))
 
     @classmethod
     def of(cls, columns: tuple[object, ...]) -> "NodeLine | None":
-        """Return the line that lies on disk as `columns`, or None if it is damaged."""
+        """Return the line of these columns, None if it is damaged."""
         *fields, found = columns
         return cls(*fields) if checksum(tuple(fields)) == found else None  # type: ignore[arg-type]
 
 
 def cursor_of(columns: tuple[object, ...]) -> tuple[str, tuple[int, int]] | None:
-    """Return disk -> (configuration, n) as it lies on disk, or None if it is damaged."""
+    """Return disk -> (configuration, n) of these columns, None if it is damaged."""
     disk, configuration, n, found = columns
     if checksum((disk, configuration, n)) != found:
         return None
@@ -110,16 +108,15 @@ def cursor_of(columns: tuple[object, ...]) -> tuple[str, tuple[int, int]] | None
 
 
 def columns_of_cursor(disk: str, configuration: int, n: int) -> tuple[object, ...]:
-    """Return a cursor as it lies on disk."""
     return (disk, configuration, n, checksum((disk, configuration, n)))
 
 
 def schema_checksum(definitions: list[tuple[str]]) -> int:
-    """Return what vouches for the tables themselves; `definitions` as SCHEMA gives them."""
+    """Return the checksum of the table definitions, as SCHEMA selects them."""
     return checksum(tuple(definitions))
 
 
 def checksum(fields: tuple[object, ...]) -> int:
-    """Return the CRC-32 over fields of any kinds that msgpack knows."""
+    """Return the CRC-32 over fields of any types that msgpack supports."""
     packed: bytes = msgpack.packb(fields)
     return zlib.crc32(packed)

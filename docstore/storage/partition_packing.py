@@ -1,6 +1,6 @@
 """Records of partitions, their tails and the file's own line as columns, each with a checksum.
 
-As `packing.py` does for documents: over the keys as well as the rest.
+The checksums cover the keys too, as in `packing.py`.
 """
 
 from typing import NamedTuple, cast
@@ -16,9 +16,9 @@ _BASE = (1 << BASE_BITS) - 1
 
 
 class Tail(NamedTuple):
-    """From where to where the batches of a partition reach, and their bytes; 0 for none.
+    """Range of the batches of a partition, and their bytes; 0 for none.
 
-    last_us: when the last record came, as the last batch says.
+    last_us: arrival time of the last record, from the last batch.
     """
 
     number: int
@@ -35,30 +35,29 @@ class Tail(NamedTuple):
 
     @property
     def beyond(self) -> int:
-        """Return what is greater than the key of any batch of this partition."""
+        """Return a number greater than the key of any batch of this partition."""
         return self.number + 1 << BASE_BITS
 
     def columns(self) -> tuple[object, ...]:
-        """Return the tail as it lies on disk."""
         return (*self, checksum(tuple(self)))
 
     @classmethod
     def of(cls, columns: tuple[object, ...]) -> "Tail | None":
-        """Return the tail that lies on disk as `columns`, or None if it is damaged."""
+        """Return the tail of these columns, None if it is damaged."""
         *fields, found = columns
         return cls(*fields) if checksum(tuple(fields)) == found else None  # type: ignore[arg-type]
 
 
 def base_of(key: int) -> int:
-    """Return the offset at which the batch under this key begins."""
+    """Return the offset at which the batch with this key begins."""
     return key & _BASE
 
 
 class FileLine(NamedTuple):
     """The one line of `file`.
 
-    boot: how often the file was opened. is_old: whether it was found to be older than what this
-    node had promised, and some partition still is as it was found. schema: see `NodeLine`.
+    boot: number of opens of the file. is_old: whether the file was older than this node's promises,
+    and some partition is still in that state. schema: see `NodeLine`.
     """
 
     format: int
@@ -67,18 +66,16 @@ class FileLine(NamedTuple):
     schema: int
 
     def columns(self) -> tuple[object, ...]:
-        """Return the line as it lies on disk."""
         return (*self, checksum(tuple(self)))
 
     @classmethod
     def of(cls, columns: tuple[object, ...]) -> "FileLine | None":
-        """Return the line that lies on disk as `columns`, or None if it is damaged."""
+        """Return the line of these columns, None if it is damaged."""
         *fields, found = columns
         return cls(*fields) if checksum(tuple(fields)) == found else None  # type: ignore[arg-type]
 
 
 def columns_of(number: int, record: PartitionRecord) -> tuple[object, ...]:
-    """Return a record as it lies on disk under a number."""
     ballots = [(*ballot, first) for ballot, first in record.ballots]
     fields = (
         number,
@@ -97,7 +94,7 @@ def columns_of(number: int, record: PartitionRecord) -> tuple[object, ...]:
 
 
 def record_of(columns: tuple[object, ...]) -> tuple[int, PartitionRecord] | None:
-    """Return (number, record) that lies on disk as `columns`, or None if it is damaged."""
+    """Return (number, record) of these columns, None if it is damaged."""
     *fields, found = columns
     if checksum(tuple(fields)) != found:
         return None

@@ -1,7 +1,7 @@
-"""The work of a reader of streams, on one SQLite connection, in whatever thread it is called.
+"""The reader of streams, on one SQLite connection, in the thread of the caller.
 
-No batch leaves here unverified, and none is missing: a batch has a checksum, follows the one
-before it without a hole, and the partition's tail says where the first and the last one stand.
+It returns no unverified batch and misses none: a batch has a checksum and follows the one before it
+without a hole, and the partition's tail names the first and the last offset.
 """
 
 import sqlite3
@@ -30,11 +30,11 @@ from docstore.storage.store import Status
 from docstore.storage.transactions import FILE_ERRORS, is_unreadable, snapshot
 
 _ALL = (1 << 63) - 1
-"""More than any number of batches."""
+"""A limit above any number of batches."""
 
 
 class Damaged(Exception):
-    """Something is not what was written, or not where it was written."""
+    """A batch or line differs from what was written, or is in another place."""
 
 
 def answer(
@@ -73,7 +73,7 @@ def _answer(connection: sqlite3.Connection, query: PartitionQuery) -> PartitionR
 
 
 def _tail(connection: sqlite3.Connection, name: str) -> Tail | None:
-    """Return the tail of a partition, or None when there is no such partition."""
+    """Return the tail of a partition, None when there is no such partition."""
     columns = connection.execute(tables.TAIL_OF, (name,)).fetchone()
     if columns is None:
         _insist(connection.execute(tables.NUMBER_BY_TAIL, (name,)).fetchone() is None)
@@ -110,7 +110,7 @@ def _batches(connection: sqlite3.Connection, query: Batches, tail: Tail) -> list
 
 
 def _at(connection: sqlite3.Connection, us: int, tail: Tail) -> list[BatchHeader]:
-    """Find it by halving the offsets, since times never go back."""
+    """Search by bisection over offsets, since times never decrease."""
     first, end = tail.first, tail.end
     found: list[BatchHeader] = []
     while first < end:
@@ -146,7 +146,7 @@ def _heads(
 
 
 def _header(tail: Tail, place: bytes, columns: tuple[int, bytes, int]) -> BatchHeader:
-    """Return the header that lies on disk as `columns`, once it is known to be whole."""
+    """Return the header of these columns, once it is verified."""
     key, head, checksum = columns
     _insist(type(head) is bytes and zlib.crc32(head) == checksum and is_of(head, place))
     try:
@@ -158,10 +158,10 @@ def _header(tail: Tail, place: bytes, columns: tuple[int, bytes, int]) -> BatchH
 
 
 def recovered(connection: sqlite3.Connection, line: FileLine, *, is_old: bool) -> StreamsRecovered:
-    """Return what a node needs to know when it starts.
+    """Return what a starting node needs.
 
-    A partition of which a batch is damaged or missing, as far as this looks, comes back as faulty.
-    A damaged record is another matter, as for documents: StoreBroken.
+    A partition with a damaged or missing batch, among those read here, is returned as faulty. A
+    damaged record raises StoreBroken, as for documents.
     """
     with snapshot(connection):
         tails = tails_of(connection)
@@ -204,21 +204,21 @@ def records_of(connection: sqlite3.Connection) -> dict[int, PartitionRecord]:
         found[numbered[0]] = numbered[1]
     for (number,) in connection.execute(tables.TAIL_NUMBERS):
         if number not in found:
-            raise StoreBroken(f"the record of partition number {number} is gone")
+            raise StoreBroken(f"the record of partition number {number} is missing")
     return found
 
 
 def tails_of(connection: sqlite3.Connection) -> dict[int, Tail]:
-    """Return number -> tail of all partitions but those whose tail is damaged."""
+    """Return number -> tail of all partitions whose tail is not damaged."""
     found = (Tail.of(columns) for columns in connection.execute(tables.TAILS))
     return {tail.number: tail for tail in found if tail is not None}
 
 
 def file_line(connection: sqlite3.Connection) -> FileLine:
-    """Return the line of a file of this version; StoreBroken if it is damaged."""
+    """Return the line of a file of this version. Raises StoreBroken if it is damaged."""
     line = FileLine.of(connection.execute(tables.FILE).fetchone())
     if line is None:
-        raise StoreBroken("the line of the file is damaged")
+        raise StoreBroken("the line of the file of streams is damaged")
     return line
 
 

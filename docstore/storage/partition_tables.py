@@ -1,15 +1,15 @@
-"""What the file of streams looks like, and what is said to it: four tables.
+"""The tables of the file of streams, and the statements on them.
 
-`batches` holds sealed batches, clustered by partition and offset, with no second index: its key is
-the number of the partition in the upper bits and the offset of the first record in the lower 44.
-The head of a batch stands in a column of its own before the rest, so that a start, a search by time
-and retention read some 80 bytes of a batch and not its records.
+`batches` holds sealed batches, clustered by partition and offset, without a second index. The upper
+bits of its key are the number of the partition, the lower 44 the offset of the first record. The
+head of a batch has a column before the rest, so that a start, a search by time and retention read
+some 80 bytes of a batch and not its records.
 
-`tails` says of each partition from where to where its batches reach. It is written with every
-commit, one small row for each partition in it, and is a second witness: a batch whose key is
-damaged is not where it should be, and would else make the log end early without a word.
+`tails` holds the range of each partition's batches. Every commit writes it, one small row for each
+partition in it. It is a second witness: without it, a batch with a damaged key would not be found,
+and the log would end early without an error.
 
-`partitions` holds the records, each under a checksum; `file` what concerns all of it.
+`partitions` holds the records, each with a checksum; `file` the state of the whole file.
 """
 
 from sqlalchemy import (
@@ -32,10 +32,10 @@ from sqlalchemy.schema import CreateTable
 from docstore.storage.tables import Insert, all_of, inserts, sql
 
 BASE_BITS = 44
-"""Bits of a key that are an offset: 17 million million records."""
+"""Bits of a key for the offset: 17 million million records."""
 
 NUMBER_MAX = (1 << (63 - BASE_BITS)) - 2
-"""More partitions than that have no place in one file; the next number is the bound of the last."""
+"""Greatest number of a partition in one file; the next number bounds the last one's keys."""
 
 metadata = MetaData()
 
@@ -91,7 +91,7 @@ file = Table(
 
 CREATE = [sql(CreateTable(table)) for table in metadata.sorted_tables]
 
-# Without OR ROLLBACK, SQLite would keep a copy of each page that a statement of many lines touches.
+# Without OR ROLLBACK, SQLite would copy each page that a statement of many lines touches.
 INSERT_BATCH = inserts(insert(batches).prefix_with("OR ROLLBACK"), batches)
 
 
@@ -126,7 +126,7 @@ TAIL_OF = sql(
     .where(partitions.c.name == bindparam("name")),
     "name",
 )
-# There is no index for this: it is asked when the index of `partitions` does not know the name.
+# No index serves this: it runs only when the index of `partitions` lacks the name.
 NUMBER_BY_TAIL = sql(select(tails.c.number).where(tails.c.name == bindparam("name")), "name")
 
 _ONE = literal_column("1", Integer)
@@ -164,7 +164,7 @@ IDS = sql(
     "beyond",
     "limit",
 )
-# Lengths are told by the beginning of a row: its pages are not read.
+# The beginning of a row holds the lengths: the other pages are not read.
 BYTES = sql(
     select(func.sum(func.length(batches.c.head) + func.length(batches.c.rest))).where(*_between),
     "first",

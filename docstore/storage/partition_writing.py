@@ -1,10 +1,11 @@
-"""The work of the one writer of streams, on one SQLite connection, in whatever thread it is called.
+"""The writer of streams, on one SQLite connection, in the thread of the caller.
 
-A commit is one transaction. What the writer knows of the partitions (names, numbers, tails) it
-keeps in memory and changes only once the transaction is committed: after one that found no room
-the next may begin as if it had not been, and needs to read nothing.
+A commit is one transaction. The writer keeps the partitions (names, numbers, tails) in memory and
+changes them only after the transaction is committed. So after a commit without room the next one
+begins in the old state, and reads nothing.
 
-A write against the rules is our own bug, as for the ledger: an assertion, and nothing is kept.
+A write against the rules is a bug of this program, as for the ledger: an assertion fails, and the
+transaction is rolled back.
 """
 
 import sqlite3
@@ -48,35 +49,35 @@ from docstore.storage.transactions import (
 )
 
 COPY_BACK_PAGES = 500
-"""Copy the log back when it has about this many pages. Records fill it in a second or less, and
-whoever writes meanwhile, documents too, waits for the disk: rather often and briefly."""
+"""Pages of the log from which it is copied back. Records fill it in a second or less. Other writes,
+to documents too, wait for the disk during the copy, so it is short and frequent."""
 
 PAGE_BYTES = 4096
 PAGES_OF_DELETE = 8
-"""Pages that are written for a stretch that is removed: the records' own are only let go of."""
+"""Pages written for a deleted range. The pages of its records are only freed."""
 
 _key = itemgetter(0)
 
 
 class PartitionWriter:
-    """The writer's connection, and what it knows of the partitions."""
+    """The writer's connection, and its state of the partitions."""
 
     def __init__(self, connection: sqlite3.Connection, wal: Path) -> None:
         self._connection = connection
         self._wal = wal
         self._pages = 0
-        """About how many pages the log has got since it was copied back."""
+        """Approximate number of pages in the log since it was copied back."""
         self.line = FileLine(migrations.STREAMS.format, 0, 0, 0)
         self._tails: dict[str, Tail] = {}
         self._copies: dict[str, str] = {}
         self._old: dict[str, str] = {}
-        """Partitions that are as they were found in a file that was too old, and their copies."""
+        """Partition -> copy of those still in the state of a file that was too old."""
 
     def prepare(self, boots: int | None) -> bool:
-        """Create the tables in an empty file, or make them those of this version; count the boot.
+        """Create or upgrade the tables, and count the boot.
 
-        boots: how many there were, by the count beside the file; None if there is none. Returns
-        whether the file is older than what this node may have promised.
+        boots: boots by the counter next to the file, None if there is none. Returns whether the
+        file is older than promises this node may have made.
         """
         execute = self._connection.execute
         with transaction(self._connection):
@@ -90,22 +91,22 @@ class PartitionWriter:
                 migrations.migrate(self._connection, migrations.STREAMS)
                 line = file_line(self._connection)
             records, tails = records_of(self._connection), tails_of(self._connection)
-            # The first start may have ended before it was counted beside the file, not before it
-            # kept something.
+            # The first start may have ended before it wrote the counter, but not after it
+            # committed a partition.
             is_lost = not boots and (line.boot > 1 or bool(records))
             is_old = bool(line.is_old) or line.boot < (boots or 0) or is_lost
             boot = max(line.boot, boots or 0) + 1
             self.line = line._replace(boot=boot, is_old=int(is_old and bool(records)))
             execute(tables.UPDATE_FILE, self.line.columns())
         for number, record in records.items():
-            # One whose tail is damaged is found to be faulty, and erased before anything else.
+            # A partition with a damaged tail is faulty, and is erased before any other write.
             self._tails[record.name] = tails.get(number) or Tail(number, record.name)
             self._copies[record.name] = record.copy
         self._old = self._copies.copy() if is_old else {}
         return is_old
 
     def commit(self, writes: Sequence[PartitionWrite]) -> None:
-        """Do all of `writes`, or none and raise DiskFull; StoreBroken if we cannot tell."""
+        """Apply `writes` or none. Raises DiskFull; StoreBroken when the result is unknown."""
         self._copy_back_if_due()
         commit = _Commit(self._connection, self._tails, self._copies)
         with transaction(self._connection):
@@ -125,13 +126,12 @@ class PartitionWriter:
             self.copy_back("TRUNCATE" if too_long else "PASSIVE")
 
     def copy_back(self, mode: str) -> None:
-        """Copy the log into the file."""
         if copy_back(self._connection, mode):
-            self._pages = 0  # Or else there was no room for it: the next commit tries again.
+            self._pages = 0  # Without room nothing was copied, and the next commit retries.
 
 
 class _Commit:
-    """One commit on its way into the tables, beside what is committed."""
+    """One commit on its way into the tables, with its changes to the committed state."""
 
     def __init__(
         self, connection: sqlite3.Connection, tails: Mapping[str, Tail], copies: Mapping[str, str]
@@ -140,12 +140,12 @@ class _Commit:
         self._committed = (tails, copies)
         self._tails: dict[str, Tail | None] = {}
         self._records: dict[str, PartitionRecord | None] = {}
-        """What changes; None for what is gone."""
+        """Changed tails and records; None for removed ones."""
         self._lines: list[tuple[int, bytes, int, memoryview]] = []
         self.pages = 0
 
     def write(self, writes: Sequence[PartitionWrite]) -> None:
-        """Do all of `writes`, in their order."""
+        """Apply `writes` in order."""
         for write in writes:
             match write:
                 case SavePartition(record):
@@ -178,7 +178,7 @@ class _Commit:
         )
 
     def apply_to(self, tails: dict[str, Tail], copies: dict[str, str]) -> None:
-        """Take what has changed over, now that it is committed."""
+        """Apply the changes to the committed state, after the COMMIT."""
         for name, tail in self._tails.items():
             if tail is None:
                 tails.pop(name, None)
@@ -191,7 +191,7 @@ class _Commit:
                 copies[name] = record.copy
 
     def copy_of(self, name: str) -> str | None:
-        """Return the copy of a partition, or None when there is no such partition."""
+        """Return the copy of a partition, None when there is no such partition."""
         if name in self._records:
             record = self._records[name]
             return None if record is None else record.copy
@@ -208,7 +208,7 @@ class _Commit:
         if copy is None:
             self._tails[record.name] = Tail(self._unused_number(), record.name)
         assert copy != "" or not self._tail(record.name).size, (
-            "a partition that is begun anew before it is dropped to the end"
+            "a partition that begins again before it is dropped completely"
         )
         self._records[record.name] = record
 
@@ -221,13 +221,13 @@ class _Commit:
         return following
 
     def _append(self, name: str, raw: bytes) -> None:
-        assert self.copy_of(name), "a batch for a partition that is dropped"
+        assert self.copy_of(name), "a batch for a dropped partition"
         tail, header, head = self._tail(name), header_of(raw), head_of(raw)
         assert is_of(head, place_of(name)), "a batch of another partition"
         assert header.records > 0, "an empty batch"
         if tail.size:
             assert header.base == tail.end, "a hole in a partition"
-            assert header.last_us >= tail.last_us, "a time that goes back"
+            assert header.last_us >= tail.last_us, "a batch older than the one before"
         rest = memoryview(raw)[len(head) :]
         self._lines.append((tail.id_of(header.base), head, zlib.crc32(head), rest))
         self._tails[name] = tail._replace(
@@ -239,7 +239,7 @@ class _Commit:
         self.pages += 1 + len(raw) // PAGE_BYTES
 
     def _insert_batches(self) -> None:
-        """Insert what has gathered, in the order of the table."""
+        """Insert the gathered batches, in the order of the table."""
         lines, self._lines = self._lines, []
         lines.sort(key=_key)
         insert(self._connection, tables.INSERT_BATCH, lines)
@@ -248,15 +248,15 @@ class _Commit:
         if end <= tail.first:
             self._erase(tail)
         elif end < tail.end:
-            assert self._ids(tail, end, end + 1, 1), "a cut inside a batch"
+            assert self._ids(tail, end, end + 1, 1), "a truncation inside a batch"
             gone = self._delete(tail.id_of(end), tail.beyond)
             left = tail._replace(end=end, size=tail.size - gone, last_us=0)
-            with suppress(Damaged):  # Whoever reads that batch will find out.
+            with suppress(Damaged):  # A read of that batch will report it.
                 left = left._replace(last_us=head_at(self._connection, left, end - 1).last_us)
             self._tails[tail.name] = left
 
     def _trim(self, tail: Tail, start: int, limit: int) -> None:
-        """Remove the oldest, told by where the next one begins: nothing of a batch is read."""
+        """Remove the oldest batches, found by the key of the next one: no batch is read."""
         if not tail.size or start <= tail.first:
             return
         ids = self._ids(tail, tail.first, min(start, tail.end) + 1, limit + 1)
@@ -289,7 +289,7 @@ class _Commit:
         return [key for (key,) in self._connection.execute(tables.IDS, keys)]
 
     def _delete(self, first: int, beyond: int) -> int:
-        """Remove the batches under these keys; return how many bytes they had."""
+        """Remove the batches in a range of keys. Return their size in bytes."""
         (size,) = self._connection.execute(tables.BYTES, (first, beyond)).fetchone()
         self._connection.execute(tables.DELETE_BATCHES, (first, beyond))
         self.pages += PAGES_OF_DELETE

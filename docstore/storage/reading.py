@@ -1,8 +1,8 @@
-"""The work of a reader, on one SQLite connection, in whatever thread it is called.
+"""The reader of documents, on one SQLite connection, in the thread of the caller.
 
-No row leaves here unverified. A row that is damaged in its key is not where it should be, and
-must not read as absent (a quorum of one lagging and one damaged copy would then forget what was
-decided): the pointer in `current` and the rows next to it bear witness.
+It returns no unverified row. A row with a damaged key is in the wrong place and must not read as
+absent: a quorum of one lagging and one damaged copy would then forget a decided row. The pointer in
+`current` and the neighbouring rows are the witnesses.
 """
 
 import sqlite3
@@ -37,11 +37,11 @@ from docstore.storage.transactions import FILE_ERRORS, is_unreadable, snapshot
 from docstore.storage.writing import node_line
 
 _ALL = (1 << 63) - 1
-"""Greater than any n, version or slot."""
+"""A number greater than any n, version or slot."""
 
 
 class _Damaged(Exception):
-    """A row is not what was written, or not where it was written."""
+    """A row differs from what was written, or is in another place."""
 
 
 def answer(connection: sqlite3.Connection, queries: Sequence[Query]) -> list[Result]:
@@ -51,7 +51,7 @@ def answer(connection: sqlite3.Connection, queries: Sequence[Query]) -> list[Res
 
 
 def answer_within(connection: sqlite3.Connection, queries: Sequence[Query]) -> list[Result]:
-    """Return the results of `queries`, from the snapshot in which this is called."""
+    """Return the results of `queries`, from the caller's snapshot."""
     results: list[Result] = []
     for query in queries:
         try:
@@ -115,9 +115,9 @@ def _newest(connection: sqlite3.Connection, query: Newest) -> list[Row]:
 def _used(
     connection: sqlite3.Connection, asked: Sequence[tuple[int, str, int]]
 ) -> Iterator[tuple[int, str, int]]:
-    """Yield those whose link either table knows: of a load of new documents, none.
+    """Yield the queries whose link either table knows: none in a load of new documents.
 
-    The last few, for which a statement of many has no room, are all taken to be known.
+    The last few, too few for a statement, all count as known.
     """
     whole = len(asked) - len(asked) % tables.MANY
     for start in range(0, whole, tables.MANY):
@@ -173,7 +173,7 @@ _OfLink = Newest | Version | AsOf | History
 
 
 def _newer(connection: sqlite3.Connection, query: _OfLink, row: Row | None) -> Row | None:
-    """Return the version after `row` (None: the first), once nothing is missing in between."""
+    """Return the version after `row` (None: the first), after a check that none is missing."""
     key = (query.slot, query.link)
     after = row.version if row else -1
     rows = _rows_of(query, connection.execute(tables.AFTER_VERSION, (*key, after)))
@@ -188,15 +188,15 @@ def _newer(connection: sqlite3.Connection, query: _OfLink, row: Row | None) -> R
 def _insist_neighbours(
     connection: sqlite3.Connection, query: _OfLink, older: Row | None, newer: Row
 ) -> None:
-    """Insist that the link has no row between two (None: before its first).
+    """Raise _Damaged if the link has a row between two (None: before its first).
 
-    Versions mostly grow by one, and then there is nothing to look up. Where they do not, the
-    index over n, which has keys of its own, tells a version that was skipped from one that is
-    damaged; and no n is missing, so every one in between must lead to a whole row.
+    Versions mostly grow by one, and then no look-up is needed. Otherwise the index over n, which
+    has keys of its own, tells a skipped version from a damaged one. No n is missing, so every n in
+    between must lead to a whole row.
     """
     if newer.version == (older.version + 1 if older else 0):
         return
-    # Up to what is kept there are holes, and what stood in them is of no more concern.
+    # There are holes up to `kept`, and the rows that they held do not matter any more.
     above = max(older.n if older else 0, _kept(connection, query.slot))
     between = 0
     for columns in connection.execute(tables.ROWS, (query.slot, above + 1, newer.n - 1)):
@@ -206,7 +206,7 @@ def _insist_neighbours(
 
 
 def _log(connection: sqlite3.Connection, query: Rows) -> list[Row]:
-    """Return a stretch of the log in which no row is missing."""
+    """Return rows of the log, none missing."""
     rows: list[Row] = []
     weight = 0
     for columns in connection.execute(tables.ROWS, (query.slot, query.first, query.last)):
@@ -225,7 +225,7 @@ def _log(connection: sqlite3.Connection, query: Rows) -> list[Row]:
 
 
 def _after(connection: sqlite3.Connection, query: After) -> list[Row]:
-    """Return the next rows of a slot, with holes only up to what is kept."""
+    """Return the next rows of a slot, with holes only up to `kept`."""
     kept = _kept(connection, query.slot)
     rows: list[Row] = []
     weight, above = 0, max(query.after, kept)
@@ -244,7 +244,7 @@ def _after(connection: sqlite3.Connection, query: After) -> list[Row]:
 
 
 def _last_before(connection: sqlite3.Connection, query: LastBefore) -> list[Row]:
-    """Find the row by halving: times grow along a slot, and no row is missing above `kept`."""
+    """Search by bisection: times grow along a slot, and no row is missing above `kept`."""
     low, high = _kept(connection, query.slot), query.until
     found: list[Row] = []
     while low < high:
@@ -259,7 +259,7 @@ def _last_before(connection: sqlite3.Connection, query: LastBefore) -> list[Row]
 
 
 def _insist_all_there(connection: sqlite3.Connection, query: Rows, rows: list[Row]) -> None:
-    """Insist that an answer which is shorter than its query has all that the slot has."""
+    """Raise _Damaged if an answer shorter than its query lacks rows of the slot."""
     kept = _kept(connection, query.slot)
     first = max(query.first, kept + 1)
     last = min(query.last, number(connection, tables.END_BY_POINTERS, query.slot))
@@ -275,18 +275,18 @@ def _kept(connection: sqlite3.Connection, slot: int) -> int:
 
 
 def number(connection: sqlite3.Connection, sql: str, slot: int) -> int:
-    """Return the one number that a statement finds for a slot, 0 for none."""
+    """Return the number that a statement selects for a slot, 0 for none."""
     found: tuple[int | None] | None = connection.execute(sql, (slot,)).fetchone()
     return (found and found[0]) or 0
 
 
 def recovered(connection: sqlite3.Connection) -> Recovered:
-    """Return what a node finds on this disk, however many rows there are: one seek a slot.
+    """Return the content that a starting node needs: one seek a slot, however many rows.
 
-    A log that lost its last rows would be wrong evidence, so the pointers bear witness: one
-    look at each link, 0.1 s for a million of them. A slot whose last row is damaged or missing
-    comes back as faulty. A damaged record is another matter: a promise that is forgotten fences
-    nobody, so such a disk must not be used: StoreBroken.
+    A log without its last rows would be wrong evidence, so the pointers are the witness: one look
+    at each link, 0.1 s for a million of them. A slot with a damaged or missing last row is returned
+    as faulty. A damaged record raises StoreBroken: a forgotten promise fences no owner, so such a
+    disk must not be used.
     """
     with snapshot(connection):
         line = node_line(connection)
@@ -310,7 +310,7 @@ def recovered(connection: sqlite3.Connection) -> Recovered:
 def _slot_recovered(
     record: SlotRecord, last: tuple[int, ...] | None, end: int | None
 ) -> SlotRecovered:
-    """Return a slot, given its last row and where the pointers say that it ends."""
+    """Return a slot, from its last row and its end by the pointers."""
     if last is None and end is None:
         return SlotRecovered(record, record.kept, 0)
     row = packing.row_of(last) if last else None
@@ -328,7 +328,7 @@ def _last_rows(connection: sqlite3.Connection) -> Iterator[tuple[int, ...]]:
 
 
 def record_of(columns: tuple[object, ...]) -> SlotRecord:
-    """Return a slot's record from its columns; StoreBroken when it is damaged."""
+    """Return a slot's record from its columns. Raises StoreBroken when it is damaged."""
     record = packing.record_of(columns)
     if record is None:
         raise StoreBroken(f"the record of slot {columns[0]} is damaged")
@@ -336,7 +336,7 @@ def record_of(columns: tuple[object, ...]) -> SlotRecord:
 
 
 def _rows_of(query: "_OfLink", lines: Iterable[tuple[object, ...]]) -> list[Row]:
-    """Return the rows, each of the link that was asked for: an index may point elsewhere."""
+    """Return the rows, each checked to be of the wanted link: an index may point elsewhere."""
     rows = [_verified(columns) for columns in lines]
     for row in rows:
         _insist(row.slot == query.slot and row.link == query.link)

@@ -1,7 +1,7 @@
-"""Reads on a disk so full that not even they find room: SQLite's index of its log needs some.
+"""Reads on a disk so full that they find no room: SQLite's index of its log needs some.
 
-There is room again soon, or an operator is needed: then whoever reads is told, and the process
-ends, instead of answering nobody for as long as it takes.
+A read is retried for a while. Then it raises StoreBroken and the process ends, because an operator
+must make room.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from docstore.errors import DiskFull, StoreBroken
 T = TypeVar("T")
 
 PAUSE_S = 0.1
-"""Between two attempts."""
+"""Seconds between two attempts."""
 WITHOUT_ROOM_S = 5.0
-"""As long as the tables may find none for what the journal holds (`journalling.py`)."""
+"""Seconds until a read gives up; as long as the tables may lack room (`fullness.py`)."""
 
 
 async def retry_while_full(read: Callable[[], Awaitable[T]]) -> T:
-    """Return what `read` returns, as soon as there is room for it. Raises StoreBroken."""
+    """Return the result of `read` as soon as there is room. Raises StoreBroken."""
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + WITHOUT_ROOM_S
     while True:

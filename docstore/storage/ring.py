@@ -1,13 +1,13 @@
-"""A journal as a ring of files: where the next entry goes, and which files may be used again.
+"""A journal as a ring of files: the place of the next entry, and the reusable files.
 
-Every file is made full of zeros and of one size, and from then on overwritten lap after lap; so a
-commit changes nothing but its own bytes. No entry crosses from one file into the next. A file may
-be used again once the tables hold all of its entries durably (`flushed`); that they have been told
-of them (`followed`) is not enough, since a power cut may take that back.
+A file is created full of zeros and in one size, and then overwritten lap after lap, so a commit
+changes nothing but its own bytes. No entry crosses from one file into the next. A file is reusable
+once the tables hold all of its entries durably (`flushed`). Entries that the tables have only
+followed do not count, since a power cut may take them back.
 
-A ring is one of numbers, not of places: entries know their order (`journal.py`), and `open` looks
-for them at every boundary of every file. That is 64 MiB to read at each start, and makes it the
-same whether files were swapped, emptied, or put back from an older copy.
+Entries are ordered by number, not by place (`journal.py`), and `open` looks for them at every
+boundary of every file. A start reads 64 MiB for that, and files may have been swapped, emptied or
+restored from an older copy.
 """
 
 from collections.abc import Sequence
@@ -20,42 +20,43 @@ from docstore.storage.journal import PAGE, START, Header, Position
 FILE_BYTES = 8 << 20
 FILES_MAX = 8
 FILES_FREE = 2
-"""As many files are kept ready, so that no commit waits for one to be made."""
+"""Number of files kept ready, so that no commit waits for a new one."""
 
 
 class Files(Protocol):
-    """The files of one directory, by name. Every call raises OSError when it fails.
+    """The files of one directory, by name: of a fixed size, only overwritten.
 
-    After a write or a sync that failed nothing is known of what is on the disk.
+    Every call raises OSError when it fails. After a failed write or sync the content of the disk is
+    unknown. `disk_files.py` has real files; tests have a disk whose power they cut.
     """
 
     def names(self) -> list[str]:
-        """Return the names of the files that are there, decimal numbers, in no order."""
+        """Return the names of the files, decimal numbers, in no order."""
 
     def create(self, name: str, size: int) -> None:
-        """Make a file of `size` bytes, all zero, of whatever was there under that name.
+        """Create or overwrite a file with `size` zero bytes.
 
-        When this returns, its blocks and its name survive a power cut. After a failure it takes
-        no room.
+        When this returns, its blocks and its name survive a power cut. After a failure it takes no
+        room.
         """
 
     def remove(self, name: str) -> None:
-        """Remove a file; a power cut does not bring it back once this returns."""
+        """Remove a file durably."""
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        """Return a stretch of a file; less of it where the file ends."""
+        """Return bytes of a file; fewer where the file ends."""
 
     def write(self, name: str, offset: int, parts: Sequence[bytes]) -> None:
-        """Overwrite a stretch with parts that follow each other: durable when this returns."""
+        """Overwrite bytes with consecutive parts. Durable when this returns."""
 
     def sync(self) -> None:
-        """Make durable what anybody ever wrote here, names as well.
+        """Make earlier writes of any process durable, names as well.
 
-        A process that was killed leaves writes in the memory of the kernel: readable, not durable.
+        The writes of a killed process are in the kernel's memory: readable, not durable.
         """
 
     def close(self) -> None:
-        """Give everything back. Safe to call twice."""
+        """Release everything. Safe to call twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +67,13 @@ class Entry:
     file: str
     offset: int
     parts: tuple[bytes, ...] = ()
-    """What is to be written there."""
+    """Bytes to write there."""
 
 
 class Ring:
-    """The places of a journal. Nothing in here is safe to call from two threads at a time.
+    """The places of a journal. Not safe to call from two threads at a time.
 
-    But `Files.write` of the entry that `next` returned may be called in another one.
+    But another thread may call `Files.write` for the entry that `next` returned.
     """
 
     def __init__(
@@ -80,25 +81,25 @@ class Ring:
     ) -> None:
         """Do nothing yet.
 
-        key: of the stamps. files_max: how many files of `file_bytes` there may be, two or more.
-        Those that an earlier start had made beyond that number are read, and not used again.
+        key: of the stamps. files_max: greatest number of files of `file_bytes`, two or more. Files
+        beyond it, from an earlier start, are read but not used again.
         """
         assert file_bytes % PAGE == 0
         assert files_max > 1
         self.files = files
         self.end = START
-        """The last entry that was handed out by `next`, or found."""
+        """Position of the last entry found or returned by `next`."""
         self.flushed = 0
-        """The number up to which the tables hold everything durably."""
+        """The number up to which the tables hold all entries durably."""
         self.boot = 0
-        """The greatest number of a start in any entry that was found."""
+        """The greatest boot number in any entry found."""
         self._key = key
         self._file_bytes = file_bytes
         self._files_max = files_max
         self._newest: dict[str, int] = {}
         """File -> the greatest number of an entry in it."""
         self._unfit: set[str] = set()
-        """Files whose size is not ours: their making was interrupted, or they lost some."""
+        """Files of a wrong size: their creation was interrupted, or they were truncated."""
         self._current: str | None = None
         self._offset = 0
 
@@ -107,11 +108,11 @@ class Ring:
     def open(  # Seam.
         self, followed: Position, *, may_be_missing: bool = False
     ) -> list[Entry]:
-        """Return the entries that the tables lack, in order; from then on those are known.
+        """Return the entries that the tables lack, in order, and begin after them.
 
-        followed: the last one that the tables have. may_be_missing: as for `journal.behind`.
-        Raises StoreDamaged, OSError. Whoever writes them into the tables has to do it durably:
-        `flushed` is where to say so.
+        followed: the last position of the tables. may_be_missing: as for `journal.behind`. Raises
+        StoreDamaged, OSError. The caller must write the entries into the tables durably, and then
+        set `flushed`.
         """
         self.files.sync()
         found: dict[Header, Entry] = {}
@@ -138,33 +139,33 @@ class Ring:
         return [found[header] for header in entries]
 
     def _counts(self, header: Header) -> bool:
-        """Return whether an entry may be one of ours: not torn, beyond the end or in its place.
+        """Return whether an entry counts: not torn, beyond the end or in its place.
 
-        An entry that was torn, and the one that a later start has written elsewhere instead of it,
-        have one number. Were both to count, neither's file could be used again.
+        A torn entry has the same number as the one that a later start has written elsewhere instead
+        of it. If both counted, neither's file could be reused.
         """
         return header.number < self.end.number or header.position == self.end
 
     def body(self, entry: Entry) -> bytes:
-        """Return what was written as the body of an entry, as the file has it. Raises OSError."""
+        """Return the body of an entry, read from its file. Raises OSError."""
         return self.files.read(entry.file, entry.offset + journal.HEADER_BYTES, entry.header.length)
 
     def is_written(self) -> bool:
-        """Return whether there seems to be an entry, of whatever store. Raises OSError."""
+        """Return whether there seems to be an entry of any store. Raises OSError."""
         contents = (self.files.read(name, 0, self._file_bytes) for name in self.files.names())
         return any(map(journal.is_written, contents))
 
     # --- entry by entry -----------------------------------------------------------------------
 
     def fits(self, length: int) -> bool:
-        """Return whether a body of so many bytes may be an entry: half a file at most."""
+        """Return whether a body of `length` bytes may be an entry: half a file at most."""
         return journal.room_for(length) <= self._file_bytes // 2
 
     def next(self, boot: int, body: bytes) -> Entry | None:
-        """Return the next entry and take its place, or None while there is none.
+        """Return the next entry and take its place, None while there is none.
 
-        It is in the journal once its parts are written. Only then may `next` be called again; and
-        never again if that fails.
+        It is in the journal once its parts are written. Call `next` again only after that, and
+        never again if the write fails.
         """
         room = journal.room_for(len(body))
         if self._current is None or self._offset + room > self._file_bytes:
@@ -182,20 +183,21 @@ class Ring:
     def skip(self, boot: int) -> Position:
         """Return the position after `end` for a commit that goes into the tables alone.
 
-        Once they have it durably, and say that its entry is missing, it is the `end`.
+        It becomes the `end` once the tables hold the commit durably and record that its entry is
+        missing.
         """
         header, _ = journal.packed(self._key, boot, self.end, b"")
         return header.position
 
     def _free(self) -> list[str]:
-        """Return the files that may be used again."""
+        """Return the reusable files."""
         fit = self._newest.keys() - self._unfit - {self._current}
         return [name for name in fit if self._is_over(name) and not self._is_surplus(name)]
 
     def _is_over(self, name: str) -> bool:  # Seam.
-        """Return whether nothing in a file counts any more.
+        """Return whether no entry in a file counts any more.
 
-        The very last entry does, wherever the tables are: it is what they are held against.
+        The very last entry always counts: a start compares the tables with it.
         """
         newest = self._newest[name]
         return newest == 0 or (newest <= self.flushed and newest < self.end.number)
@@ -203,7 +205,7 @@ class Ring:
     # --- files --------------------------------------------------------------------------------
 
     def wanted(self) -> str | None:
-        """Return the name of the next file that should be made, if one should."""
+        """Return the name of the next file to create, None if there is none."""
         for name in sorted(self._unfit):
             if self._is_over(name) and not self._is_surplus(name):
                 return name
@@ -212,18 +214,18 @@ class Ring:
         return missing[0] if missing and len(self._free()) < FILES_FREE else None
 
     def make(self, name: str) -> None:
-        """Make the file `name`, which takes a while. May run in another thread. Raises OSError."""
+        """Create the file `name`, which takes a while. Any thread may call it. Raises OSError."""
         self.files.create(name, self._file_bytes)
 
     def made(self, name: str) -> None:
-        """Note that a file is there now."""
+        """Note that a file was created."""
         self._newest[name] = 0
         self._unfit.discard(name)
 
     def remove_surplus(self) -> None:
-        """Remove the files beyond as many as there may be, if nothing in them counts any more.
+        """Remove the files beyond `files_max` in which no entry counts any more.
 
-        At a start, before the first commit: it changes the directory. Raises OSError.
+        At a start, before the first commit, since it changes the directory. Raises OSError.
         """
         for name in [each for each in self._newest if self._is_surplus(each)]:
             if self._is_over(name):

@@ -1,9 +1,9 @@
-"""What the file looks like: seven tables.
+"""The seven tables of the file of documents.
 
-`history` holds the rows in the order in which they came, found by (slot, link, version) and, as the
-slot's log, by (slot, n). Sorting a batch by the first made inserts four times as fast as random
-order. `current` points to the newest row of each link; it serves listings, and it is a second
-witness against a damaged key in `history`, which alone would make a document look absent.
+`history` holds the rows in the order of insertion, found by (slot, link, version) and, as the
+slot's log, by (slot, n). Sorting a batch by the first key made inserts four times as fast as random
+order. `current` points to the newest row of each link. It serves listings, and is a second witness
+against a damaged key in `history`, which alone would make a document look absent.
 """
 
 from typing import Any, get_type_hints
@@ -27,13 +27,13 @@ from docstore.model.document import Row
 metadata = MetaData()
 
 AFTER = ("after0", "after1", "after2")
-"""The parameters of `after`: a place in an order of three columns."""
+"""The parameters of `after`: a position in an order of three columns."""
 
 _AFFINITIES = {int: Integer, bool: Integer, str: Text, bytes: LargeBinary}
 
 
 def _fields_of_row(*key: str) -> list[Column[Any]]:
-    """Return a column for each field of Row, in their order, and one for the checksum over them."""
+    """Return a column for each field of Row, in their order, and one for their checksum."""
     columns: list[Column[Any]] = [
         Column(name, _AFFINITIES[of], primary_key=name in key, nullable=False)
         for name, of in get_type_hints(Row).items()
@@ -47,9 +47,9 @@ history = Table(
     # `n` is not part of the key: the index below holds it.
     *_fields_of_row("slot", "link", "version"),
     Index("history_n", "slot", "n", unique=True),
-    # With rowid on purpose: states are appended at the end of the file, a page holds many, and
-    # only the two narrow indexes are touched at random. Clustered by the key instead, a batch of
-    # 25 rows over 1,024 slots cost twice the processor and a third more time.
+    # With rowid on purpose: states are appended at the end of the file, many to a page, and only
+    # the two narrow indexes are written at random. Clustered by the key instead, a batch of 25
+    # rows over 1,024 slots cost twice the processor time and took a third longer.
 )
 
 current = Table(
@@ -67,7 +67,7 @@ current = Table(
 live = current.c.deleted == literal_column("0")
 dead = current.c.deleted == literal_column("1")
 
-# Partial, so that an update of a document leaves them alone: only births and deletions touch them.
+# Partial, so that only creations and deletions of documents write them, and updates do not.
 Index("current_live", current.c.link, sqlite_where=live)
 Index("current_dead", current.c.slot, current.c.n, sqlite_where=dead)
 expires = live & (current.c.expires_us > literal_column("0"))
@@ -104,7 +104,7 @@ branches = Table(
     "branches",
     metadata,
     *_fields_of_row("n"),
-    # What is on one disk only comes behind the checksum over the rest.
+    # Columns that differ between disks come after the checksum over the rest.
     Column("standing", Integer, nullable=False),
     Column("expires_us", Integer, nullable=False),
     Index("branches_of", "slot", "link", "version"),

@@ -1,7 +1,7 @@
 """Storage of a node: a journal, and one SQLite file that follows it.
 
-A commit is durable once its entry is in the journal (`journalling.py`). What the file does not have
-yet is answered beside it (`overlay.py`).
+A commit is durable once its entry is in the journal (`journalling.py`). Reads merge the entries
+that the file lacks (`overlay.py`).
 
 The file has one writer and three readers, each on a thread of its own (`database_threads.py`).
 Every call costs one hop to a thread and back, however many statements it needs. Point reads, pages
@@ -33,11 +33,11 @@ from docstore.storage.submitting import committed, unheard
 from docstore.storage.writing import Writer
 
 _CACHE_KIB = {WRITER: 32 << 10, "reader": 16 << 10, "pager": 4 << 10, "lister": 8 << 10}
-"""Modest, since the kernel caches the file as well."""
+"""Modest sizes, since the kernel caches the file as well."""
 
 
 class SqliteStore:
-    """A `Store` in the file `path`; beside it lie its journal and its ballast."""
+    """A `Store` in the file `path`, with its journal and its ballast next to it."""
 
     def __init__(self, path: str | Path, *, sizes: Sizes | None = None) -> None:
         """Do nothing yet. sizes: of the journal."""
@@ -51,10 +51,10 @@ class SqliteStore:
         self._answers: Overlaid | None = None
 
     async def open(self) -> Recovered:
-        """Open or create the file and its journal, count the boot, and return what is there.
+        """Open or create the file and its journal, count the boot, and return the content.
 
-        Raises StoreBroken when another process has it, it is not ours, or cannot be read; the
-        StoreDamaged among them when something that was acknowledged is gone; and DiskFull when
+        Raises StoreBroken when another process has the file, it belongs to another program or
+        cannot be read; its subclass StoreDamaged when an acknowledged write is gone; DiskFull when
         there is no room for a start. Nothing stays open then.
         """
         try:
@@ -90,11 +90,11 @@ class SqliteStore:
         return self._started.writer
 
     def _insist_on_room(self) -> None:
-        """Let nothing begin that could take no write: raise DiskFull, and leave the room alone."""
+        """Raise DiskFull, and reserve nothing, if a new store would have no room for writes."""
         rest = self._sizes.start_bytes - self._sizes.ballast_bytes
         if not self._ballast.reserve() or self._ballast.free_bytes() < rest:
             self._ballast.release()
-            raise DiskFull("none for a journal and its ballast")
+            raise DiskFull("no room for a journal and its ballast")
 
     def _begin(self) -> None:
         assert self._started is not None
@@ -109,7 +109,7 @@ class SqliteStore:
 
     @property
     def is_full(self) -> bool:
-        """Return whether the disk is full: no rows should be made, the ballast is given back."""
+        """Return whether the disk is full, so that callers should make no rows."""
         return self._journalling is not None and self._journalling.is_full
 
     def _tell(self, error: BaseException) -> None:
@@ -126,49 +126,39 @@ class SqliteStore:
         return self._answers
 
     def submit(self, writes: Sequence[Write], then: Then) -> None:
-        """Begin to make `writes` durable, and say so when they are."""
         self._journal.submit(writes, then)
 
     async def commit(self, writes: Sequence[Write]) -> None:
-        """Return once all of `writes` would survive a power cut."""
         await committed(self.submit, writes)
 
     def behind(self, slot: int) -> int:
-        """Return the n of the first row of a slot that the file lacks."""
         return self._journal.overlay.behind(slot)
 
     def hurry(self) -> None:
-        """Have the file follow soon."""
         self._journal.hurry()
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
-        """Answer queries in their order, each from one snapshot of what is durable."""
         return await self._all.read(queries)
 
     async def recover(self) -> Recovered:
-        """Read again what `open` found, without counting a boot."""
         return await self._all.recover()
 
     async def links(
         self, prefix: str, after: str, limit: int, until: Bounds, *, level: int = 3
     ) -> list[tuple[int, str, int]]:
-        """Return live direct children of `prefix` after `after`, by link."""
         return await self._all.links(prefix, after, limit, until, level=level)
 
     async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
-        """Return slot -> how many live direct children `prefix` has."""
         return await self._all.count(prefix, until, level=level)
 
     async def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
-        """Return the newest rows of live documents at any depth below `prefix`, by link."""
         return await self._all.below(prefix, slots)
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
-        """Return slot -> (end, number of links, digest)."""
         return await self._all.digests(slots)
 
     def measures(self) -> dict[str, float]:
-        """Return the metrics of the journal, while it is open."""
+        """Return the metrics of the journal while it is open."""
         if self._journalling is None or self._started is None:
             return {}
         return {
@@ -181,63 +171,52 @@ class SqliteStore:
         return await self._file.size_bytes()
 
     async def close(self) -> None:
-        """Finish what is under way, have the file follow it, and give everything back."""
         try:
             await self._file.close()
         finally:
             self._forget()
 
     def _forget(self) -> None:
-        """Be as before `open`."""
+        """Return to the state before `open`."""
         if self._files is not None:
             self._files.close()
         self._files = self._started = self._journalling = self._answers = None
 
 
 class _Tables:
-    """What the file alone knows: `overlaid.Tables`."""
+    """The file alone: `overlaid.Tables`."""
 
     def __init__(self, file: Database[Write]) -> None:
         self._file = file
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
-        """Answer queries from one snapshot, in their order."""
         is_long = any(isinstance(query, LONG) for query in queries)
         return await self._file.run("pager" if is_long else "reader", partial(_answer, queries))
 
     async def recover(self) -> Recovered:
-        """Return what a start finds."""
         return await self._file.run("lister", reading.recovered)
 
     async def links(
         self, prefix: str, after: str, limit: int, until: Bounds, *, level: int = 3
     ) -> list[tuple[int, str, int]]:
-        """Return live direct children of `prefix` after `after`, by link."""
-
         def job(connection: sqlite3.Connection) -> list[tuple[int, str, int]]:
             return listing.links(connection, prefix, after, limit, until, level=level)
 
         return await self._file.run("lister", job)
 
     async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
-        """Return slot -> how many live direct children `prefix` has."""
-
         def job(connection: sqlite3.Connection) -> dict[int, int]:
             return listing.count(connection, prefix, until, level=level)
 
         return await self._file.run("lister", job)
 
     async def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
-        """Return the newest rows of live documents at any depth below `prefix`, by link."""
-
         def job(connection: sqlite3.Connection) -> list[Row]:
             return listing.below(connection, prefix, slots)
 
         return await self._file.run("lister", job)
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
-        """Return slot -> (end, number of links, digest)."""
-
         def job(connection: sqlite3.Connection) -> dict[int, tuple[int, int, str]]:
             return listing.digests(connection, slots)
 

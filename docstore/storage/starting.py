@@ -1,11 +1,10 @@
-"""A start on a file of documents and its journal: what the tables lack goes into them first.
+"""A start on a file of documents and its journal: the tables first take in the entries they lack.
 
-In this order, since what was promised may not be forgotten for even one start: the boot is counted,
-the journal is looked through, the tables follow it to its end, an entry is added, and all of that
-is durable before anybody is told what is there.
+The order makes sure that no start forgets a promise: count the boot, read the journal, apply its
+entries to the tables, append an entry, and make all of that durable before the start returns.
 
-The entry is empty. It shows that the journal can be written to, and from then on its loss can be
-told from its never having been there.
+The appended entry is empty. It shows that the journal can be written, and from then on a lost
+journal is not mistaken for one that never existed.
 """
 
 import sqlite3
@@ -20,32 +19,32 @@ from docstore.storage.ring import FILE_BYTES, FILES_FREE, FILES_MAX, Entry, File
 from docstore.storage.writing import Writer, node_line
 
 REPLAY_BYTES = 4 << 20
-"""So much of the journal goes into one transaction."""
+"""Bytes of the journal per transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What a journal takes on disk: at most `files_max` files of `file_bytes`."""
+    """Sizes of a journal on disk: at most `files_max` files of `file_bytes`."""
 
     file_bytes: int = FILE_BYTES
     files_max: int = FILES_MAX
 
     @classmethod
     def of(cls, megabytes: int) -> "Sizes":
-        """Return those of a journal that takes so much at most, rounded down to whole files."""
+        """Return the sizes of a journal of at most `megabytes`, rounded down to whole files."""
         return cls(files_max=(megabytes << 20) // FILE_BYTES)
 
     @property
     def ballast_bytes(self) -> int:
-        """Return what is kept free so that the tables can follow when a disk is full.
+        """Return the space to reserve so that the tables can follow on a full disk.
 
-        Twice what may lie in the journal, for the tables' log and then their file.
+        Twice the journal's size, for the tables' log and then their file.
         """
         return 2 * self.file_bytes * self.files_max + self.file_bytes
 
     @property
     def start_bytes(self) -> int:
-        """Return what a first start takes: the ballast, the first files, and one as reserve."""
+        """Return the space of a first start: the ballast, the first files, and one as reserve."""
         return self.ballast_bytes + (FILES_FREE + 1) * self.file_bytes
 
 
@@ -56,10 +55,10 @@ class Started:
     writer: Writer
     ring: Ring
     line: JournalLine
-    """Where both stand."""
+    """The position of both."""
     boot: int
     replayed: int
-    """How many entries the tables had lacked."""
+    """Number of entries that the tables had lacked."""
 
 
 def start(
@@ -68,7 +67,7 @@ def start(
     """Create or take over the file and its journal.
 
     log: SQLite's. store_id: the name of the disk if it is a new one. Raises StoreBroken, DiskFull,
-    OSError, and StoreDamaged when something that was acknowledged is gone.
+    OSError, and StoreDamaged when an acknowledged write is gone.
     """
     _insist_on_tables(connection, files, sizes)
     writer = Writer(connection, log)
@@ -81,7 +80,7 @@ def start(
         number, stamp = some[-1].header.position
         line = line._replace(number=number, stamp=stamp, alone=0)
         writer.follow(writes, line, durably=False)
-    # What was followed is durable before a file of the ring is used again.
+    # The applied entries are durable before a file of the ring is reused.
     writer.follow([], line, durably=True)
     ring.flushed = line.number
     while (name := ring.wanted()) is not None:
@@ -89,7 +88,7 @@ def start(
         ring.made(name)
     boot = max(node_line(connection).boot, ring.boot + 1)
     entry = ring.next(boot, entries.EMPTY)
-    assert entry is not None, "a ring of which nothing counts has room"
+    assert entry is not None, "a ring in which no entry counts has room"
     files.write(entry.file, entry.offset, entry.parts)
     number, stamp = entry.header.position
     line = line._replace(number=number, stamp=stamp, alone=0)
@@ -105,15 +104,17 @@ def has_journal(connection: sqlite3.Connection) -> bool:
 
 
 def _insist_on_tables(connection: sqlite3.Connection, files: Files, sizes: Sizes) -> None:
-    """A journal without its tables is all that is left of a store, not the first start of one."""
+    """Raise StoreDamaged if there is a journal without its tables: not a first start."""
     if not connection.execute(tables.SCHEMA).fetchall():
         ring = Ring(files, b"", file_bytes=sizes.file_bytes, files_max=sizes.files_max)
         if ring.is_written():
-            raise StoreDamaged("the file of documents is gone, and its journal is not")
+            raise StoreDamaged(
+                "the file of documents is missing, but its journal exists: restore the file"
+            )
 
 
 def _in_stretches(lacking: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Yield the entries in order, as many together as go into one transaction."""
+    """Yield the entries in order, as lists that fit into one transaction."""
     some: list[Entry] = []
     size = 0
     for entry in lacking:

@@ -1,15 +1,15 @@
 """Storage of streams: one SQLite file, one writer and one reader, each on a thread of its own.
 
-A file beside that of documents, so that neither waits for what the other writes (see decision 21).
-Durable means what it means there: WAL and synchronous=FULL, one fsync of the log per commit, for
-all partitions of the node.
+Documents have another file, so that neither waits for writes to the other (see decision 21).
+Durability is the same: WAL and synchronous=FULL, one fsync of the log per commit, for all
+partitions of the node.
 
-A disk without room is no failure: what was asked is rolled back, and may be asked again, of the
-same object. What lets go of batches needs room in SQLite's log before it makes any, and so does a
-start: a ballast is given back for those. Room that documents have given back for what they have
-acknowledged is not taken from them (see decision 51).
+A full disk is no failure: the commit is rolled back, and the caller may retry it on the same
+object. Removing batches needs room in SQLite's log before it frees any, and so does a start. The
+store releases a ballast for those. It does not use room that the store of documents has released
+for acknowledged entries (see decision 51).
 
-After any other failure the store refuses all further writes and the process ends.
+After any other failure the store refuses all writes and the process ends.
 """
 
 import asyncio
@@ -34,18 +34,18 @@ from docstore.storage.partitions import (
 )
 
 _CACHE_KIB = {"writer": 8 << 10, "reader": 8 << 10}
-"""Batches are written once and mostly read from the tail's memory; what needs to stay is the upper
-part of the tree."""
+"""Batches are written once and mostly read from memory; the cache need only hold the upper levels
+of the tree."""
 
 BALLAST_BYTES = 16 << 20
-"""More than what the log may have to copy back, and enough for it to take down what goes."""
+"""More than the log may have to copy back, with room for the log of a removal."""
 RESERVE_S = 1.0
-"""The ballast is taken again, when there is room, at most so often."""
+"""Least seconds between attempts to reserve the ballast again."""
 _MAKES_ROOM = (TrimPartition, DropPartition)
 
 
 class SqliteStreamStore:
-    """A `StreamStore` in the file `path`; beside it lie a count of its lives and its ballast."""
+    """A `StreamStore` in the file `path`, with its open counter and its ballast next to it."""
 
     def __init__(
         self,
@@ -57,7 +57,8 @@ class SqliteStreamStore:
     ) -> None:
         """Do nothing yet.
 
-        synchronous: as for `Database`. stands_aside: whether what room there is, is others'.
+        synchronous: as for `Database`. stands_aside: returns whether the free room is reserved for
+        documents.
         """
         self._file: Database[PartitionWrite] = Database(path, _CACHE_KIB, synchronous)
         self._counter = Path(f"{path}.life")
@@ -68,10 +69,11 @@ class SqliteStreamStore:
         self._is_old = False
 
     async def open(self) -> StreamsRecovered:
-        """Open or create the file, count the boot, and return what is there.
+        """Open or create the file, count the boot, and return the content.
 
-        Raises StoreBroken when another process has it, it is not ours, or cannot be read, and
-        DiskFull when there is no room to count the boot. Nothing stays open then.
+        Raises StoreBroken when another process has the file, it belongs to another program or
+        cannot be read, and DiskFull when there is no room to count the boot. Nothing stays open
+        then.
         """
         try:
             return await self._opened()
@@ -96,10 +98,9 @@ class SqliteStreamStore:
         return partition_reading.recovered(connection, self._writer.line, is_old=self._is_old)
 
     async def commit(self, writes: Sequence[PartitionWrite]) -> None:
-        """Return once all of `writes` would survive a power cut."""
         makes_room = all(isinstance(each, _MAKES_ROOM) for each in writes)
         if self._stands_aside() and not makes_room:
-            raise DiskFull("what room there is, is kept for documents")
+            raise DiskFull("the disk is full: its last room is reserved for documents")
         try:
             await self._file.commit(writes)
         except DiskFull:
@@ -109,7 +110,7 @@ class SqliteStreamStore:
         await self._reserve()
 
     async def _reserve(self) -> None:
-        """Take the ballast again if it was given back and there is room for it."""
+        """Reserve the ballast again if it was released and there is room for it."""
         if self._ballast.is_held:
             return
         now = asyncio.get_running_loop().time()
@@ -118,7 +119,6 @@ class SqliteStreamStore:
             await self._file.run(WRITER, lambda _: self._ballast.reserve())
 
     async def read(self, queries: Sequence[PartitionQuery]) -> list[PartitionResult]:
-        """Answer queries from one consistent snapshot, in their order."""
         return await self._file.run("reader", partial(_answer, queries))
 
     async def size_bytes(self) -> int:
@@ -126,7 +126,6 @@ class SqliteStreamStore:
         return await self._file.size_bytes()
 
     async def close(self) -> None:
-        """Finish what is under way and give everything back, the lock last."""
         await self._file.close()
 
 

@@ -1,7 +1,7 @@
-"""Batches that are handed over to a store, and those who wait for one.
+"""Submitted batches, and callers that wait for them.
 
-A driver hands a batch over and is called back, which costs it neither a task nor a future. Whoever
-would rather wait uses `committed`.
+A driver submits a batch with a callback, which costs neither a task nor a future. Other callers
+wait with `committed`.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from docstore.storage.store import Then, Write
 async def committed(
     submit: Callable[[Sequence[Write], Then], None], writes: Sequence[Write]
 ) -> None:
-    """Return once `writes` are durable. Raises what `submit` says of them."""
+    """Return once `writes` are durable. Raises the error that `submit` reports."""
     stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def then(error: Exception | None) -> None:
         if stored.done():
-            return  # Nobody waits any more.
+            return  # The caller was cancelled.
         if error is None:
             stored.set_result(None)
         else:
@@ -29,5 +29,5 @@ async def committed(
 
 
 def unheard(error: BaseException) -> None:
-    """Stand in the place of `Store.broken` until somebody listens. Raises the error in the loop."""
+    """Raise the error in the loop: the value of `Store.broken` before the node sets it."""
     raise error

@@ -1,7 +1,7 @@
-"""What is said to the tables of `schema.py` about logs, and how statements become text.
+"""Statements on the tables of `schema.py`, and how statements become text.
 
-SQLAlchemy Core describes tables and statements and compiles them to text once, at import; from
-there on SQLite gets text and tuples, since compiling per call would cost more than the call.
+SQLAlchemy Core describes tables and statements and compiles them to text once, at import. From then
+on SQLite gets text and tuples, since compiling per call would cost more than the call.
 """
 
 from typing import Any
@@ -53,19 +53,19 @@ def sql(statement: CompilerElement, *parameters: str) -> str:
 
 
 MANY = 64
-"""Lines or keys in one statement, when there are so many. SQLite's module lets go of the
-interpreter's lock whenever it steps a statement, and a busy event loop takes half a millisecond
-to give it back: one by one, a loaded node wrote 2,000 rows a second, and so it writes 16,000."""
+"""Lines or keys in one statement, if there are as many. SQLite's module releases the interpreter's
+lock whenever it steps a statement, and a busy event loop takes half a millisecond to give it back:
+a loaded node wrote 2,000 rows a second one by one, and writes 16,000 like this."""
 
 MANY_ROWS = 256
-"""The same for rows of documents, of which a load brings more than of anything else. Beside a busy
-loop a row costs 16 us of the processor like this, 22 with 64 in a statement, and 12 without a loop.
-More than 256 would not be cheaper, and hold the lock for longer than it is asked for."""
+"""The same for rows of documents, the most frequent lines of a load. Next to a busy loop a row
+costs 16 us of processor time like this, 22 with 64 in a statement, and 12 without a loop. More than
+256 would not be cheaper, and would hold the lock for longer."""
 
 
 Insert = dict[int, str]
-"""How many lines -> the INSERT of so many, the largest first: so any number of lines takes but a
-few of them, all prepared once."""
+"""Number of lines -> the INSERT of that many, largest first, so that a few prepared statements
+insert any number of lines."""
 
 
 def inserts(statement: CompilerElement, table: Table, most: int = MANY) -> Insert:
@@ -98,7 +98,7 @@ def in_one_line(lines: Select[Any]) -> Select[Any]:
 
 
 def links_between(table: Table, *is_live: ColumnElement[bool]) -> str:
-    """Return what finds the live documents from link `first` on up to `beyond`, in order."""
+    """Return the text that selects live documents from `first` up to `beyond`, by link."""
     columns = table.c
     found = select(columns.slot, columns.link, columns.version).where(
         *is_live, *_between(columns.link)
@@ -107,7 +107,7 @@ def links_between(table: Table, *is_live: ColumnElement[bool]) -> str:
 
 
 def count_between(table: Table, *is_live: ColumnElement[bool]) -> str:
-    """Return what counts them by slot, without those that have a slash from `name_at` on."""
+    """Return the text that counts them by slot, without links with a slash from `name_at` on."""
     name = func.substr(table.c.link, bindparam("name_at", type_=Integer))
     return sql(
         select(table.c.slot, func.count(literal_column("*")))
@@ -140,8 +140,8 @@ CREATE = [
     *sorted(sql(CreateIndex(each)) for table in metadata.sorted_tables for each in table.indexes),
 ]
 
-# Without OR ROLLBACK, SQLite would keep a copy of each page that a statement of many rows touches,
-# to take that statement alone back. What fails takes the whole batch back anyway.
+# Without OR ROLLBACK, SQLite would copy each page that a statement of many rows touches, to undo
+# that statement alone. A failure rolls the whole batch back anyway.
 INSERT_ROW = inserts(insert(history).prefix_with("OR ROLLBACK"), history, MANY_ROWS)
 _pointer = insert(current).prefix_with("OR ROLLBACK")
 POINT = inserts(
@@ -252,7 +252,7 @@ UPDATE_NODE = sql(
 )
 INSERT_JOURNAL = sql(insert(journal), *all_of(journal))
 _place = all_of(journal)[:-1]
-# SQLite writes and syncs nothing in a transaction that changes nothing, so that one does always.
+# SQLite neither writes nor syncs a transaction that changes nothing, so this one always does.
 UPDATE_JOURNAL = sql(  # Seam.
     update(journal).values(
         {name: bindparam(name) for name in _place} | {"written": journal.c.written + _ONE}
@@ -281,7 +281,7 @@ NEWEST = sql(_newest_first.where(_until).add_columns(_current_n), "slot", "link"
 
 
 def _used() -> str:
-    """Return the text that finds which of MANY (slot, link) anything is known of.
+    """Return the text that finds which of MANY (slot, link) have any row.
 
     The answer is one line, "0,3,12" or NULL, for the reason given at MANY.
     """

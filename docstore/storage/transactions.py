@@ -1,9 +1,9 @@
-"""All or nothing on a connection to SQLite, and what its errors tell us.
+"""Transactions on a connection to SQLite, and the meaning of its errors.
 
-We copy the log back into the file ourselves. SQLite would do so inside a commit and drop every
-error of it; and after an fsync that failed, the next one may report success for pages that the
-kernel has already given up (Rebello et al., 2020, "Can applications recover from fsync
-failures?"). So a failed copy is as final as a failed commit.
+The store copies the log back into the file itself. SQLite would do so inside a commit and drop
+every error of it. And after a failed fsync, the next one may report success for pages that the
+kernel has already dropped (Rebello et al., 2020, "Can applications recover from fsync failures?").
+So a failed copy is as final as a failed commit.
 """
 
 import sqlite3
@@ -15,20 +15,20 @@ from docstore.errors import DiskFull, StoreBroken, StoreDamaged, StoreError
 from docstore.storage.tables import Insert
 
 WAL_PAGES = 4000
-"""Copy the log back when it has about this many pages of 4 KiB, so that it stays at 16 MiB."""
+"""Approximate pages of 4 KiB from which the log is copied back, so that it stays at 16 MiB."""
 
 WAL_BYTES_MAX = 48 << 20
-"""Wait for the readers and make the log short again once its file is longer than this."""
+"""Size of the log from which the writer waits for the readers and truncates it."""
 
 FILE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""The second one when SQLite quotes what it found in a damaged schema."""
+"""UnicodeDecodeError: SQLite quotes the text of a damaged schema."""
 
 _UNREADABLE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR}
 
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing, and errors of SQLite as errors of ours."""
+    """Commit all or nothing, and translate errors of SQLite."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         yield
@@ -38,7 +38,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         except sqlite3.Error as failed:
-            raise StoreBroken(f"rolling back: {failed}") from error
+            raise StoreBroken(f"rolling back failed: {failed}") from error
         if isinstance(error, FILE_ERRORS):
             raise translated(error) from error
         raise
@@ -46,7 +46,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """Errors of SQLite and of the file as errors of ours, beside a transaction."""
+    """Translate errors of SQLite and of the file outside of a transaction."""
     try:
         yield
     except (*FILE_ERRORS, OSError) as error:
@@ -55,7 +55,7 @@ def translating() -> Iterator[None]:
 
 @contextmanager
 def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Read everything inside from one state; what cannot be read at all is StoreBroken."""
+    """Read everything inside from one state. Raises StoreBroken when the file is unreadable."""
     try:
         connection.execute("BEGIN")
         try:
@@ -67,20 +67,20 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def copy_back(connection: sqlite3.Connection, mode: str) -> int:
-    """Copy the log into the file and return how many pages the log had; 0 if not known."""
+    """Copy the log into the file. Return the number of its pages; 0 if not known."""
     try:
         _, pages, _ = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
     except sqlite3.Error as error:
         if is_busy(error) or is_full(error):
-            return 0  # The log still holds it all; we come back later.
-        raise StoreBroken(f"copying the log back: {error}") from error
+            return 0  # The log still holds everything; a later commit retries.
+        raise StoreBroken(f"copying the log into the file failed: {error}") from error
     return max(0, int(pages))
 
 
 def insert(
     connection: sqlite3.Connection, statement: Insert, lines: Sequence[Sequence[object]]
 ) -> None:
-    """Put lines in, with as few statements as there are for so many."""
+    """Insert lines with as few statements as possible."""
     done = 0
     for size, text in statement.items():
         while len(lines) - done >= size:
@@ -90,11 +90,11 @@ def insert(
 
 
 def translated(error: Exception) -> StoreError:
-    """Return what a caller may conclude from an error of a transaction that was rolled back."""
+    """Return the error for the caller, after a transaction that was rolled back."""
     if is_full(error):
         return DiskFull(str(error))
     name = getattr(error, "sqlite_errorname", type(error).__name__)
-    # A constraint that fails is damage too: rows are numbered by us, and were verified when read.
+    # A failed constraint is damage too: the store numbers the rows, and verified them when read.
     damaged = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CONSTRAINT"))
     return (StoreDamaged if damaged else StoreBroken)(f"{error} ({name})")
 
@@ -114,10 +114,10 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 
 def is_unreadable(error: Exception) -> bool:
-    """Return whether the fault lies in the file, rather than in what we asked."""
+    """Return whether the fault is in the file rather than in the statement."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return not isinstance(error, sqlite3.ProgrammingError)  # Text that is not UTF-8.
     if is_full(error):
-        return False  # No room for the index of the log: nothing is known of the row.
+        return False  # No room for the index of the log: the row may be whole.
     return code & 0xFF in _UNREADABLE

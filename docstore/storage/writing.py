@@ -1,7 +1,7 @@
-"""The work of the one writer, on one SQLite connection, in whatever thread it is called.
+"""The one writer, on one SQLite connection, in the thread of the caller.
 
-A batch is one transaction. Its rows are inserted in the order in which the table is clustered,
-as far as a Cut or an Erase of the same slot between them allows.
+A batch is one transaction. Its rows are inserted in the order in which the table is clustered, as
+far as a Truncate or an Erase of the same slot between them allows.
 """
 
 import sqlite3
@@ -35,10 +35,10 @@ from docstore.storage.transactions import (
 )
 
 FOLLOWING = "NORMAL"  # Seam.
-"""How transactions that follow the journal are synced: before the log is copied back, so that the
-file is never a mixture."""
+"""Pragma `synchronous` of transactions that follow the journal: they are synced before the log is
+copied back, so that the file never mixes states."""
 FLUSHING = "FULL"  # Seam.
-"""How those are that let go of the journal: by themselves as well, whoever reads meanwhile."""
+"""Pragma `synchronous` of transactions that free the journal: each is synced by itself."""
 
 _Records = dict[int, tuple[object, ...]]
 
@@ -46,7 +46,7 @@ _clustered = itemgetter(0, 4, 5)  # (slot, link, version) of a Row.
 
 
 class Writer:
-    """The writer's connection and how much it has written since the log was copied back."""
+    """The writer's connection, and its number of changes since the log was copied back."""
 
     def __init__(self, connection: sqlite3.Connection, wal: Path) -> None:
         self._connection = connection
@@ -55,7 +55,7 @@ class Writer:
         self._changes_due = 1000
 
     def prepare(self, store_id: str) -> None:
-        """Create the tables in an empty file, or make them those of this version; count the boot.
+        """Create or upgrade the tables, and count the boot.
 
         store_id: the name of the disk if it is a new one. Raises StoreBroken, DiskFull.
         """
@@ -74,7 +74,7 @@ class Writer:
                 execute(tables.UPDATE_NODE, line._replace(boot=line.boot + 1).columns())
 
     def commit(self, writes: Sequence[Write]) -> None:
-        """Do all of `writes`, or none and raise DiskFull; StoreBroken if we cannot tell."""
+        """Apply `writes` or none. Raises DiskFull; StoreBroken when the result is unknown."""
         self._copy_back_if_due()
         with transaction(self._connection):
             _Batch(self._connection).write(writes)
@@ -82,11 +82,11 @@ class Writer:
     def follow(  # Seam.
         self, writes: Sequence[Write], to: JournalLine, *, durably: bool, boot: int = 0
     ) -> None:
-        """As `commit`, and stand at another place of the journal in the same transaction.
+        """Commit `writes` together with a new position in the journal.
 
-        durably: a power cut takes back neither these nor anything before; else it may take back the
-        newest of them, and what stays is in order. boot: to count so many starts, 0 for as many as
-        there are.
+        durably: a power cut takes back neither these writes nor earlier ones. Otherwise it may take
+        back the newest of them, and the rest stays in order. boot: the boot number to save, 0 for
+        no change.
         """
         self._copy_back_if_due()
         with translating():
@@ -111,7 +111,6 @@ class Writer:
             self._changes_due = min(100_000, max(500, WAL_PAGES * changes // pages))
 
     def copy_back(self, mode: str) -> int:
-        """Copy the log into the file and return how many pages the log had; 0 if not known."""
         return copy_back(self._connection, mode)
 
 
@@ -167,7 +166,7 @@ class _Batch:
         insert(self._connection, tables.POINT, pointers)
 
     def _trim(self, trim: Trim) -> None:
-        """Let go of the versions that are superseded, link by link, each found by its key."""
+        """Remove superseded versions, link by link, each found by its key."""
         execute = self._connection.execute
         slot = trim.slot
         links = {link for (link,) in execute(tables.LINKS_BETWEEN, (slot, trim.after, trim.kept))}
@@ -177,7 +176,7 @@ class _Batch:
             execute(tables.SUPERSEDED, (slot, link, first_to_stay, trim.kept))
 
     def _purge(self, purge: Purge) -> None:
-        """Remove links; one that has been written again since keeps what came after."""
+        """Remove links. A link that was written again keeps its newer rows."""
         for link, version in purge.tombstones:
             self._connection.execute(tables.PURGE, (purge.slot, link, version))
             self._connection.execute(tables.UNPOINT_VERSION, (purge.slot, link, version))
@@ -196,12 +195,12 @@ class _Batch:
 
 
 def _take(records: _Records, record: SlotRecord) -> None:  # Seam.
-    """Note what a slot's record is to be; the last one of a batch counts."""
+    """Note the new record of a slot; the last one of a batch counts."""
     records[record.slot] = packing.columns_of(record)
 
 
 def node_line(connection: sqlite3.Connection) -> packing.NodeLine:
-    """Return the line of the node, in a file that was prepared; StoreBroken if it is damaged."""
+    """Return the line of the node. Raises StoreBroken if it is damaged."""
     line = packing.NodeLine.of(connection.execute(tables.NODE).fetchone())
     if line is None:
         raise StoreBroken("the line of the node is damaged")

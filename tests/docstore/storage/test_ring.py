@@ -135,7 +135,7 @@ def test_of_two_entries_with_one_number_the_torn_one_keeps_no_file() -> None:
 def test_a_whole_entry_that_follows_another_past_is_no_tail() -> None:
     disk = Disk()
     entries = written(disk, BODIES)
-    with pytest.raises(StoreDamaged, match="of another past"):
+    with pytest.raises(StoreDamaged, match="does not follow"):
         found(disk, Position(entries[1].header.number, b"elsewise"), missing=True)
 
 

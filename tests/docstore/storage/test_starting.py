@@ -113,7 +113,7 @@ async def test_a_journal_without_its_tables_is_not_taken_for_a_first_start(path:
     store, _ = await begun(path)
     await store.close()
     remove(path)
-    with pytest.raises(StoreDamaged, match="is gone"):
+    with pytest.raises(StoreDamaged, match="documents is missing"):
         await small(path).open()
 
 

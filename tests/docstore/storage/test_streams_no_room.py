@@ -163,7 +163,7 @@ async def test_room_that_documents_need_is_not_taken(tmp_path: Path) -> None:
     store = SqliteStreamStore(tmp_path / "streams.db", stands_aside=lambda: full)
     leader = Leader()
     await store.open()
-    with pytest.raises(DiskFull, match="kept for documents"):
+    with pytest.raises(DiskFull, match="reserved for documents"):
         await store.commit(begun(A))
     full = False
     await store.commit([*begun(A), leader.append(A, 3)])

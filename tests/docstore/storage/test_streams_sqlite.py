@@ -198,7 +198,7 @@ async def test_a_disk_that_forgot_a_promise_is_refused(path: Path, damage: str) 
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(damage)
     for _ in range(2):
-        with pytest.raises(StoreBroken, match=r"damaged|gone|format|not a store of streams"):
+        with pytest.raises(StoreBroken, match=r"damaged|missing|format|not a store of streams"):
             await recovered(path)
 
 
