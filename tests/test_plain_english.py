@@ -27,7 +27,6 @@ WORDS = re.compile(
 
 LIMITS = {
     "docs/gossip.md": 6,
-    "docstore/storage": 44,
     "gossip": 102,
 }
 """Folder, or page -> how many patterns it may have. Lower a limit when a text became clearer."""
