@@ -25,10 +25,7 @@ WORDS = re.compile(
     re.IGNORECASE,
 )
 
-LIMITS = {
-    "docs/gossip.md": 6,
-    "gossip": 102,
-}
+LIMITS = {}
 """Folder, or page -> how many patterns it may have. Lower a limit when a text became clearer."""
 SLACK = 4
 GOAL = 60
