@@ -69,6 +69,7 @@ def test_a_seed_replays_exactly_in_another_process(code: str) -> None:
     assert traces != {""}
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:coroutine")
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=THOROUGH) for seed in (2, 3))])
 def test_walks_miss_nothing_and_show_nothing_twice(seed: int) -> None:
@@ -88,7 +89,7 @@ def test_walks_at_the_weaker_levels_miss_nothing_that_is_everywhere(kind: type[R
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.parametrize("kind", [AloneAtLevel1, AloneAtLevel2])
+@pytest.mark.parametrize("kind", [pytest.param(AloneAtLevel1, marks=THOROUGH), AloneAtLevel2])
 def test_the_weaker_levels_go_on_where_a_node_starts_alone(kind: type[Run]) -> None:
     outcome = run(1, kind)
     assert outcome.problems == []

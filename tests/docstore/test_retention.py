@@ -176,6 +176,7 @@ async def test_a_new_disk_is_filled_when_nothing_but_tombstones_is_left(tmp_path
         assert (await store.put("/notes/7", {})).version >= 2
 
 
+@pytest.mark.thorough
 async def test_a_version_that_was_let_go_of_is_gone_not_unknown(tmp_path: Path) -> None:
     async with forgetful(tmp_path, 4) as (arena, store):
         for turn in range(5):

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from gossip import Config, State
 from tests.gossip.world import World
 
@@ -33,6 +35,7 @@ def test_48_equal_seeds_give_equal_traces() -> None:
     assert stormy(5, codec=True).trace != stormy(6, codec=True).trace
 
 
+@pytest.mark.thorough
 def test_48_the_codec_changes_nothing() -> None:
     for seed in (1, 2, 3):
         assert stormy(seed, codec=True).trace == stormy(seed, codec=False).trace

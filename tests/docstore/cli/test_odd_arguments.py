@@ -124,6 +124,7 @@ def test_a_command_that_is_interrupted_at_its_start_says_nothing() -> None:
         assert b"Traceback" not in errors
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "locale",
     [

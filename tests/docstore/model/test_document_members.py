@@ -50,6 +50,7 @@ def seen_by(tree: Path) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.thorough
 def test_a_member_is_added_in_one_file(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     tree = Path(shutil.copytree(ROOT / "docstore", tmp_path / "docstore")).parent

@@ -24,6 +24,7 @@ def test_nothing_acknowledged_is_lost(seed: int) -> None:
     assert (outcome.lost, outcome.odd) == ([], [])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(2))
 def test_nothing_is_lost_while_somebody_reads_from_an_old_snapshot(seed: int) -> None:
     """Then the log cannot be copied back, nor is it synced for that."""
@@ -101,6 +102,7 @@ def test_closed_in_order_the_file_needs_no_journal() -> None:
     assert found_on(alone) == found_on(disk)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", FIRST)
 def test_nothing_is_lost_in_a_journal_of_two_files(seed: int) -> None:
     outcome = cut_at_random(seed, 100, Smallest)

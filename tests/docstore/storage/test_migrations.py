@@ -162,6 +162,7 @@ def test_a_cut_of_power_at_any_call_leaves_the_one_format_or_the_other(
     assert odd == 0
 
 
+@pytest.mark.thorough
 def test_a_step_that_is_committed_before_its_number_is_found_out(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +177,9 @@ def test_a_step_that_is_committed_before_its_number_is_found_out(
     assert cuts(files)[1] > 0
 
 
-@pytest.mark.parametrize("raises", [error_of_disk, no_room])
+@pytest.mark.parametrize(
+    "raises", [error_of_disk, pytest.param(no_room, marks=pytest.mark.thorough)]
+)
 def test_a_call_that_fails_leaves_the_one_format_or_the_other(
     stored: Stored, raises: Raises, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +37,7 @@ def test_answers_are_those_of_tables_that_have_followed_everything(
     asyncio.run(play(script, seed, lagging(seed)))
 
 
+@pytest.mark.thorough
 @settings(max_examples=200)
 @given(steps, batches, st.integers())
 def test_what_joins_between_the_look_and_the_answer_changes_nothing_or_is_in_it(

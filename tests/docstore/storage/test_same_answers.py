@@ -83,6 +83,7 @@ async def play_behind(script: Steps) -> None:
 steps = st.lists(st.tuples(st.lists(changes, max_size=4), st.sampled_from(STEPS)), max_size=6)
 
 
+@pytest.mark.thorough
 @settings(max_examples=10)
 @given(steps)
 def test_however_far_the_tables_are_behind_the_journal_the_answers_are_the_same(

@@ -334,9 +334,9 @@ def shorten(content: bytearray, rng: random.Random) -> None:
 
 
 DAMAGE = [
-    (flip, 60),
+    (flip, 20),
     pytest.param(flip, 300, marks=pytest.mark.thorough),
-    (blank, 60),
+    (blank, 20),
     (shorten, 20),
 ]
 

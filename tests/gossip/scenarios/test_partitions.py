@@ -91,6 +91,7 @@ def test_31_half_of_fifty_leave_at_once(seeds: range) -> None:
         assert not world.ever(State.DEAD), f"seed {seed}"
 
 
+@pytest.mark.thorough
 @trials(1, 5)
 def test_46_one_of_a_hundred_comes_and_goes_every_ten_seconds(seeds: range) -> None:
     for seed in seeds:

@@ -26,6 +26,7 @@ def crash(count: int, seconds: float) -> World:
     return world
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_shared_tables_and_ordinary_ones_come_to_the_same_verdicts(seed: int) -> None:
     verdicts = []

@@ -130,6 +130,7 @@ async def test_a_dead_member_is_removed_and_a_new_one_takes_its_place(
     await writers.check([newcomer.url])
 
 
+@pytest.mark.thorough
 async def test_a_new_disk_takes_the_place_of_the_lost_one(cluster: LocalCluster) -> None:
     await declared(cluster)
     writers = Writers(cluster.urls[1:])
@@ -285,6 +286,7 @@ async def test_one_change_at_a_time_and_it_can_be_undone(cluster: LocalCluster) 
         assert (await store.put("/notes/a", {"a": 1})).version == 0
 
 
+@pytest.mark.thorough
 async def test_a_node_on_standby_joins_when_an_operator_says_so(cluster: LocalCluster) -> None:
     waiting = cluster.prepare()
     waiting.flags = ("--standby",)

@@ -14,6 +14,7 @@ from tests.chaos.arena import Arena
 from tests.docstore.watching import page_of
 
 
+@pytest.mark.thorough
 async def test_a_node_goes_to_an_owner_through_another_node_or_says_that_it_cannot(
     tmp_path: Path,
 ) -> None:

@@ -100,6 +100,7 @@ async def test_new_certificates_fail_no_request(tmp_path: Path) -> None:
             await writers.write_more(100)
 
 
+@pytest.mark.thorough
 async def test_another_ca_fails_no_request(tmp_path: Path) -> None:
     papers, others = group_of(tmp_path / "papers"), group_of(tmp_path / "others")
     old, new = ((each / "ca.pem").read_bytes() for each in (papers, others))
