@@ -13,7 +13,7 @@ used again. A body that the service does not change is stored byte for byte.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 from docstore.errors import BadRequest, Conflict, TooLarge
@@ -84,13 +84,14 @@ def handle(
     """
     if service.options.requires_fence and not operation.fence:
         return _refuse(428, "fence-required", "this factory demands a Fence", head)
+    update = _Update(head, operation, service, floor, now_us)
     remembered = fences_of(head)
     if not remembered and not operation.fence:
-        return _judged(head, operation, service, floor, now_us)
+        return update.outcome()
     fences = passed(remembered, operation.fence)
     if isinstance(fences, TooLow | TooMany):
         return _fenced(fences, head)
-    outcome = _judged(head, operation, service, floor, now_us)
+    outcome = update.outcome()
     return carrying(outcome, fences) if isinstance(outcome, New) else outcome
 
 
@@ -99,36 +100,149 @@ def carrying(new: New, fences: Sequence[Fence]) -> New:  # Seam.
     return new._replace(fences=fences)
 
 
-def _judged(
-    head: Row | None,
-    operation: Operation,
-    service: Service,
-    floor: int,
-    now_us: Callable[[], int],
-) -> Outcome:
-    live = head if head is not None and not head.deleted else None
-    options = service.options
-    refusal = _precondition(live, operation.conditions, options.level)
-    if refusal is None and options.strict_updates and live is not None:
-        refusal = _unread(live, operation, options)
-    if refusal is not None:
-        return refusal
-    try:
-        match operation.verb:
-            case "PUT":
-                return _put(head, live, operation, service, floor, now_us)
-            case "PATCH":
-                return _patch(head, live, operation, service, now_us)
-            case "POST":
-                return _post(head, live, operation, service, floor, now_us)
-            case "DELETE":
-                return _delete(head, live, operation, service, now_us)
-            case _:
-                return _refuse(405, "method-not-allowed", operation.verb, head)
-    except Refusal as refused:
-        return _refuse(refused.status, refused.code, refused.detail, live)
-    except (BadRequest, Conflict, TooLarge) as error:
-        return _refuse(error.status, error.code, str(error), live)
+@dataclass(slots=True)
+class _Update:
+    """An update that has passed the fence: its fields are the arguments of `handle`."""
+
+    head: Row | None
+    operation: Operation
+    service: Service
+    floor: int
+    now_us: Callable[[], int]
+    live: Row | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.live = self.head if self.head is not None and not self.head.deleted else None
+
+    def outcome(self) -> Outcome:
+        live, operation = self.live, self.operation
+        refusal = _precondition(live, operation.conditions, self.service.options.level)
+        if refusal is None and self.service.options.strict_updates and live is not None:
+            refusal = _unread(live, operation, self.service.options)
+        if refusal is not None:
+            return refusal
+        try:
+            match operation.verb:
+                case "PUT":
+                    return self.put()
+                case "PATCH":
+                    return self.patch()
+                case "POST":
+                    return self.post()
+                case "DELETE":
+                    return self.delete()
+                case _:
+                    return _refuse(405, "method-not-allowed", operation.verb, self.head)
+        except Refusal as refused:
+            return _refuse(refused.status, refused.code, refused.detail, live)
+        except (BadRequest, Conflict, TooLarge) as error:
+            return _refuse(error.status, error.code, str(error), live)
+
+    def put(self) -> Outcome:
+        live, operation = self.live, self.operation
+        if live is None and not operation.creates:
+            return _refuse(404, "not-found", "PUT does not create documents here", self.head)
+        if live is not None and self.service.options.immutable:
+            return _refuse(*IMMUTABLE, live)
+        if live is None and operation.conditions and operation.conditions.version is not None:
+            detail = "there is no version to go on from"
+            return _refuse(409, "version-conflict", detail, self.head)
+        return self.replaced(next_version(self.head, self.floor), "PUT")
+
+    def post(self) -> Outcome:
+        head, live = self.head, self.live
+        if live is not None:
+            if self.service.options.immutable and self.service.options.idempotent_post:
+                return _refuse(*IMMUTABLE, live)
+            if self.service.options.idempotent_post:
+                return self.replaced(live.version + 1, "PUT")
+            return _refuse(409, "already-exists", "the document exists already", live)
+        if head is not None and not _may_recreate(head, self.operation):
+            detail = f"the document is marked deleted as of version {head.version}"
+            return _refuse(409, "marked-deleted", detail, head)
+        return self.replaced(next_version(head, self.floor), "POST")
+
+    def replaced(self, version: int, action: Method) -> Outcome:
+        """Return the version that the request's body makes, through the author's code if any."""
+        if self.service.options.expires_after_s:
+            self.operation = _expiring(
+                self.operation, self.service.options.expires_after_s, self.now_us
+            )
+        operation, service = self.operation, self.service
+        signature = operation.signature
+        if service.checks or not signature:
+            if isinstance(service, WithAuthor) and operation.verb in service.handled:
+                return self.by_author(service, version, action)
+            state = json.parse_object(operation.body)
+            if service.checks:
+                _of_author(service.check, state)
+            signature = signature or json.signature(state)
+        return New(operation.body, version, action, False, signature)
+
+    def by_author(self, service: WithAuthor, version: int, action: Method) -> Outcome:
+        operation, live = self.operation, self.live
+        asked = UpdateRequest(operation.verb, operation.link, version, operation.media, self.now_us)
+        before = None if live is None else json.load(live.state)
+        after = _of_author(service.make, asked, before, json.parse(operation.body))
+        if after is None:
+            assert live is not None, "what comes into being has a state"
+            return Unchanged(live)
+        return self.made(version, action, after)
+
+    def patch(self) -> Outcome:
+        live, operation, service = self.live, self.operation, self.service
+        if live is None:
+            return _refuse(404, "not-found", "there is nothing to patch", self.head)
+        if self.service.options.immutable:
+            return _refuse(*IMMUTABLE, live)
+        version = live.version + 1
+        if isinstance(service, WithAuthor) and "PATCH" in service.handled:
+            return self.by_author(service, version, "PATCH")
+        before: State = json.load(live.state)
+        if self.service.options.numbered:
+            before["documentVersion"] = version
+        change = json.parse(operation.body)
+        if operation.media == "json":
+            after = patch.apply(before, change)
+        elif not isinstance(change, dict):
+            return _refuse(400, "malformed", "a merge patch of a document is a JSON object", live)
+        elif operation.media == "merge":
+            after = patch.merge(before, change)
+        else:
+            after = _of_author(service.patch, before, change)
+        if after is None:
+            return Unchanged(live)
+        return self.made(version, "PATCH", after)
+
+    def made(self, version: int, action: Method, after: Any) -> Outcome:
+        """Serialise a computed state, or reuse the request's body if that is the same JSON."""
+        live = self.live
+        if not isinstance(after, dict):
+            return _refuse(400, "malformed", "a document is a JSON object", live)
+        after = {key: value for key, value in after.items() if key not in STORE_SET}
+        expiry = after.get(EXPIRY, 0)
+        if type(expiry) is not int or expiry < 0:
+            return _refuse(400, "malformed", f"{EXPIRY} is a time in microseconds", live)
+        if self.service.checks:
+            _of_author(self.service.check, after)
+        state = _of_author(json.dump, after)
+        if len(state) > STATE_BYTES_MAX:
+            detail = f"a document has at most {STATE_BYTES_MAX} bytes"
+            return _refuse(413, "too-large", detail, live)
+        if action != "PATCH" and state == json.dump(json.load(self.operation.body)):
+            state = self.operation.body
+        return New(state, version, action, False, json.signature(after))
+
+    def delete(self) -> Outcome:
+        """Return a tombstone: a version like any other (rule D1)."""
+        live, service = self.live, self.service
+        if live is None:
+            return _refuse(404, "not-found", "there is nothing to delete", self.head)
+        version = live.version + 1
+        if isinstance(service, WithAuthor) and "DELETE" in service.handled:
+            asked = UpdateRequest("DELETE", live.link, version, self.operation.media, self.now_us)
+            _of_author(service.make, asked, json.load(live.state), {})
+        return New(live.state, version, "DELETE", True, DELETED_SIGNATURE)
 
 
 def next_version(head: Row | None, floor: int) -> int:  # Seam.
@@ -145,68 +259,9 @@ def _fenced(why: TooLow | TooMany, head: Row | None) -> Refused:
     return _refuse(409, "fenced", detail, head)
 
 
-def _put(
-    head: Row | None,
-    live: Row | None,
-    operation: Operation,
-    service: Service,
-    floor: int,
-    now_us: Callable[[], int],
-) -> Outcome:
-    if live is None and not operation.creates:
-        return _refuse(404, "not-found", "PUT does not create documents here", head)
-    if live is not None and service.options.immutable:
-        return _refuse(*IMMUTABLE, live)
-    if live is None and operation.conditions and operation.conditions.version is not None:
-        return _refuse(409, "version-conflict", "there is no version to go on from", head)
-    return _replace(live, operation, service, next_version(head, floor), "PUT", now_us)
-
-
-def _post(
-    head: Row | None,
-    live: Row | None,
-    operation: Operation,
-    service: Service,
-    floor: int,
-    now_us: Callable[[], int],
-) -> Outcome:
-    if live is not None:
-        if service.options.immutable and service.options.idempotent_post:
-            return _refuse(*IMMUTABLE, live)
-        if service.options.idempotent_post:
-            return _replace(live, operation, service, live.version + 1, "PUT", now_us)
-        return _refuse(409, "already-exists", "the document exists already", live)
-    if head is not None and not _may_recreate(head, operation):
-        detail = f"the document is marked deleted as of version {head.version}"
-        return _refuse(409, "marked-deleted", detail, head)
-    return _replace(live, operation, service, next_version(head, floor), "POST", now_us)
-
-
 def _may_recreate(tombstone: Row, operation: Operation) -> bool:
     below = operation.recreate_below
     return below is not None and tombstone.version < below
-
-
-def _replace(
-    live: Row | None,
-    operation: Operation,
-    service: Service,
-    version: int,
-    action: Method,
-    now_us: Callable[[], int],
-) -> Outcome:
-    """Return the version whose state is the request's body, unless the author's code changes it."""
-    if service.options.expires_after_s:
-        operation = _expiring(operation, service.options.expires_after_s, now_us)
-    signature = operation.signature
-    if service.checks or not signature:
-        if isinstance(service, WithAuthor) and operation.verb in service.handled:
-            return _by_author(live, operation, service, version, action, now_us)
-        state = json.parse_object(operation.body)
-        if service.checks:
-            _of_author(service.check, state)
-        signature = signature or json.signature(state)
-    return New(operation.body, version, action, False, signature)
 
 
 def _expiring(operation: Operation, after_s: int, now_us: Callable[[], int]) -> Operation:
@@ -222,79 +277,6 @@ def _expiring(operation: Operation, after_s: int, now_us: Callable[[], int]) -> 
     return replace(operation, body=json.dump(state), signature=json.signature(state))
 
 
-def _by_author(
-    live: Row | None,
-    operation: Operation,
-    service: WithAuthor,
-    version: int,
-    action: Method,
-    now_us: Callable[[], int],
-) -> Outcome:
-    asked = UpdateRequest(operation.verb, operation.link, version, operation.media, now_us)
-    before = None if live is None else json.load(live.state)
-    after = _of_author(service.make, asked, before, json.parse(operation.body))
-    if after is None:
-        assert live is not None, "what comes into being has a state"
-        return Unchanged(live)
-    return _made(live, operation, service, version, action, after)
-
-
-def _patch(
-    head: Row | None,
-    live: Row | None,
-    operation: Operation,
-    service: Service,
-    now_us: Callable[[], int],
-) -> Outcome:
-    if live is None:
-        return _refuse(404, "not-found", "there is nothing to patch", head)
-    if service.options.immutable:
-        return _refuse(*IMMUTABLE, live)
-    version = live.version + 1
-    if isinstance(service, WithAuthor) and "PATCH" in service.handled:
-        return _by_author(live, operation, service, version, "PATCH", now_us)
-    before: State = json.load(live.state)
-    if service.options.numbered:
-        before["documentVersion"] = version
-    change = json.parse(operation.body)
-    if operation.media == "json":
-        after = patch.apply(before, change)
-    elif not isinstance(change, dict):
-        return _refuse(400, "malformed", "a merge patch of a document is a JSON object", live)
-    elif operation.media == "merge":
-        after = patch.merge(before, change)
-    else:
-        after = _of_author(service.patch, before, change)
-    if after is None:
-        return Unchanged(live)
-    return _made(live, operation, service, version, "PATCH", after)
-
-
-def _made(
-    live: Row | None,
-    operation: Operation,
-    service: Service,
-    version: int,
-    action: Method,
-    after: Any,
-) -> Outcome:
-    """Serialise a computed state, or reuse the request's body if that is the same JSON."""
-    if not isinstance(after, dict):
-        return _refuse(400, "malformed", "a document is a JSON object", live)
-    after = {key: value for key, value in after.items() if key not in STORE_SET}
-    expiry = after.get(EXPIRY, 0)
-    if type(expiry) is not int or expiry < 0:
-        return _refuse(400, "malformed", f"{EXPIRY} is a time in microseconds", live)
-    if service.checks:
-        _of_author(service.check, after)
-    state = _of_author(json.dump, after)
-    if len(state) > STATE_BYTES_MAX:
-        return _refuse(413, "too-large", f"a document has at most {STATE_BYTES_MAX} bytes", live)
-    if action != "PATCH" and state == json.dump(json.load(operation.body)):
-        state = operation.body
-    return New(state, version, action, False, json.signature(after))
-
-
 def _of_author(call: Callable[..., T], *arguments: Any) -> T:
     """Call an author's code; turn its exception into a refusal, so that the owner survives it."""
     try:
@@ -304,22 +286,6 @@ def _of_author(call: Callable[..., T], *arguments: Any) -> T:
     except Exception as error:
         why = f"the service failed: {type(error).__name__}"
         raise Refusal(why, status=500, code="internal") from error
-
-
-def _delete(
-    head: Row | None,
-    live: Row | None,
-    operation: Operation,
-    service: Service,
-    now_us: Callable[[], int],
-) -> Outcome:
-    """Return a tombstone: a version like any other (rule D1)."""
-    if live is None:
-        return _refuse(404, "not-found", "there is nothing to delete", head)
-    if isinstance(service, WithAuthor) and "DELETE" in service.handled:
-        asked = UpdateRequest("DELETE", live.link, live.version + 1, operation.media, now_us)
-        _of_author(service.make, asked, json.load(live.state), {})
-    return New(live.state, live.version + 1, "DELETE", True, DELETED_SIGNATURE)
 
 
 def _precondition(live: Row | None, conditions: Conditions | None, level: int) -> Refused | None:
