@@ -14,7 +14,7 @@ Left out: encryption, which is put around it by `security/seal.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -23,7 +23,6 @@ import msgpack  # It ships no types.
 from gossip.member import Address, Member, State
 from gossip.messages import (
     DIGEST_BYTES,
-    FRAME_HEADER_BYTES,
     HASH_MAX,
     INCARNATION_MAX,
     MEMBERS_PER_SYNC_MAX,
@@ -61,7 +60,7 @@ _FIELD_BYTES_MAX = 1024
 """Where unpacking itself gives up. Fields have their own, smaller limits."""
 
 _SYNC, _SYNC_ANSWER = 9, 10
-_TABLES = frozenset({_SYNC, _SYNC_ANSWER})
+_TABLES = (_SYNC, _SYNC_ANSWER)
 MEMBERS_PER_TURN = 200
 """Members of a table that are encoded, decoded or merged at once: about a millisecond each."""
 
@@ -94,10 +93,6 @@ def encoded_bytes(message: Message) -> int:
     return len(_packed(_fields(message)))
 
 
-def encode_frame(message: StreamMessage) -> bytes:
-    return framed(encode_in_turns(message))
-
-
 def encode_in_turns(message: StreamMessage) -> Iterator[bytes]:
     """Yield the body of a frame piece by piece, each the work of a millisecond at most."""
     packer = msgpack.Packer()
@@ -112,11 +107,6 @@ def encode_in_turns(message: StreamMessage) -> Iterator[bytes]:
         turn = members[first : first + MEMBERS_PER_TURN]
         yield b"".join(packer.pack(_member_fields(member)) for member in turn)
     yield b"".join(map(packer.pack, rest))
-
-
-def framed(body: Iterable[bytes]) -> bytes:
-    whole = b"".join(body)
-    return len(whole).to_bytes(FRAME_HEADER_BYTES, "big") + whole
 
 
 def decode_datagram(data: bytes) -> Decoded:
@@ -138,20 +128,15 @@ def decode_datagram(data: bytes) -> Decoded:
     return Decoded(tuple(messages), dropped_count)
 
 
-def decode_frame(body: bytes) -> StreamMessage | None:
-    part = _framed_part(body)
-    message = _message(part) if part is not None else None
-    return message if isinstance(message, StreamMessage) else None
-
-
 def decode_in_turns(body: bytes) -> Iterator[tuple[StreamMessage, bool]]:
     """Yield the message in the body of a frame, a large table in parts, and whether more follows.
 
     Ends early, without a last part, at the first part that is not valid.
     """
-    part = _framed_part(body)
-    if part is None:
+    parts = _unpacked(body)
+    if parts is None or len(parts) != 2 or not isinstance(parts[1], list):
         return
+    part = parts[1]
     if len(part) > 2 and part[0] in _TABLES and isinstance(part[2], list):
         members = part[2]
         while len(members) > MEMBERS_PER_TURN:
@@ -164,12 +149,6 @@ def decode_in_turns(body: bytes) -> Iterator[tuple[StreamMessage, bool]]:
     message = _message(part)
     if isinstance(message, StreamMessage):
         yield message, False
-
-
-def _framed_part(body: bytes) -> list[Any] | None:
-    parts = _unpacked(body)
-    is_frame = parts is not None and len(parts) == 2 and isinstance(parts[1], list)
-    return parts[1] if is_frame and parts is not None else None
 
 
 class _Malformed(ValueError):

@@ -19,6 +19,7 @@ import uvloop
 from gossip import Agent, Change, Config, State, wire
 from gossip.errors import AlreadyStarted, BindFailed, MetaTooLarge, NameTooLong, NotRunning
 from gossip.news import Failed, Joined, News, Stalled
+from tests.gossip.frames import encode_frame
 from tests.gossip.live import ANYWHERE, LOOPBACK, Launch, launching, sees, until
 
 
@@ -118,8 +119,8 @@ async def test_silent_clients_do_not_keep_their_slots(launch: Launch) -> None:
 async def test_a_ping_over_tcp_is_acked(launch: Launch) -> None:
     a = await launch("a")
     reader, writer = await asyncio.open_connection(*a.address)
-    writer.write(wire.encode_frame(wire.Ping(7, "a", "tester")))
-    assert await reader.read() == wire.encode_frame(wire.Ack(7, "a"))
+    writer.write(encode_frame(wire.Ping(7, "a", "tester")))
+    assert await reader.read() == encode_frame(wire.Ack(7, "a"))
     writer.close()
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 import dataclasses
 
 from gossip import Config, State, wire
-from gossip.messages import Ack, Alive, Claim, Digest, Left, Nack, Ping, Sync, SyncAnswer
+from gossip.messages import (
+    FRAME_HEADER_BYTES,
+    Ack,
+    Alive,
+    Claim,
+    Digest,
+    Left,
+    Nack,
+    Ping,
+    Sync,
+    SyncAnswer,
+)
 from gossip.protocol.effects import Departed, Reply, ReportConflict, SetTimer
 from gossip.protocol.events import (
     Answered,
@@ -20,6 +31,7 @@ from gossip.protocol.events import (
     TimerFired,
     Unanswered,
 )
+from tests.gossip.frames import encode_frame
 from tests.gossip.rig import ME, address_of, alive, hear, machine, peer, state_of
 
 LAN = Config.lan()
@@ -42,7 +54,7 @@ def test_a_newcomer_stays_one_until_it_has_heard_the_last_part() -> None:
 def test_39_twenty_thousand_members_in_one_table_fill_it_and_no_more() -> None:
     swim = machine("a")
     members = tuple(peer(f"x{number}") for number in range(20_000))
-    body = wire.encode_frame(Sync("a", members))[wire.FRAME_HEADER_BYTES :]
+    body = encode_frame(Sync("a", members))[FRAME_HEADER_BYTES:]
     for part, more_follows in wire.decode_in_turns(body):
         assert isinstance(part, Sync)
         assert len(part.members) <= wire.MEMBERS_PER_TURN

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable
 
 from gossip import Address, Config, Member, State, wire
-from gossip.messages import DatagramMessage, Ping, StreamMessage
+from gossip.messages import FRAME_HEADER_BYTES, DatagramMessage, Ping, StreamMessage
 from gossip.protocol.effects import (
     Ask,
     Departed,
@@ -45,6 +45,7 @@ from gossip.protocol.events import (
     Unanswered,
 )
 from gossip.protocol.swim import Swim
+from tests.gossip.frames import decode_frame, encode_frame
 from tests.gossip.network import Network
 from tests.gossip.node import Node
 from tests.gossip.oracles import Oracles, encoded, told_in_order
@@ -351,9 +352,9 @@ class World:
     def _ask(self, node: Node, ask: Ask) -> None:
         message, network = ask.message, self.network
         if self.codec:
-            frame = wire.encode_frame(message)
+            frame = encode_frame(message)
             node.stream_bytes_sent += len(frame)
-            read = wire.decode_frame(frame[wire.FRAME_HEADER_BYTES :])
+            read = decode_frame(frame[FRAME_HEADER_BYTES:])
             assert read is not None
             message = read
         deadline_s = self.now + ask.timeout_s
@@ -386,5 +387,5 @@ class World:
             self.at(back_s, lambda: self.feed(node, failed))
         else:
             if self.codec:
-                target.stream_bytes_sent += len(wire.encode_frame(reply))
+                target.stream_bytes_sent += len(encode_frame(reply))
             self.at(back_s, lambda: self.feed(node, Answered(ask.exchange, reply)))
