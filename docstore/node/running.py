@@ -16,7 +16,7 @@ from docstore.machines.events import DrainAsked, LinkLost, LinkMade, Noticed
 from docstore.maintenance.announcing import Announcing
 from docstore.maintenance.declaring import Declaring
 from docstore.maintenance.upkeep.expiring import Expiring
-from docstore.maintenance.upkeep.needs import PinsReader
+from docstore.maintenance.upkeep.pins import PinsReader
 from docstore.maintenance.upkeep.repair import Repair
 from docstore.maintenance.upkeep.resync import Resync
 from docstore.maintenance.webhooks.deliverer import Deliverer

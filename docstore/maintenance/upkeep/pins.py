@@ -24,7 +24,7 @@ from docstore.services.registry import FACTORIES, SNAPSHOTS, declared_in
 INTERVAL_S = 2.0
 TIMEOUT_S = 10.0
 
-log = structlog.get_logger("docstore.maintenance.upkeep.needs")
+log = structlog.get_logger("docstore.maintenance.upkeep.pins")
 
 
 class PinsReader(Background):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from docstore.maintenance.upkeep.needs import counted_by
+from docstore.maintenance.upkeep.pins import counted_by
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.services.declared import VERSIONS_MAX
