@@ -1,4 +1,4 @@
-"""What ablations take away is marked `# Seam.` in the product, and nothing else is.
+"""Exactly the definitions that ablations replace are marked with `# Tests replace this.`.
 
 A rule of the protocol is a function that an ablation can replace from outside, so that a test
 sees what happens without it (docs/testing.md). Whoever changes its name, its parameters or when
@@ -21,7 +21,7 @@ from tests.gossip import test_ablations as membership
 from tests.sim import ablations, branching_ablations, sessions_ablations, streaming_ablations
 from tests.source import ROOT, Source, sources
 
-SEAM = "  # Seam."
+SEAM = "  # Tests replace this."
 MODULES = (
     ablations,
     branching_ablations,
@@ -98,7 +98,9 @@ def test_what_is_patched_is_marked_and_what_is_marked_is_patched() -> None:
     marks = set().union(
         *(marked(each) for each in sources() if each.is_under("docstore", "gossip"))
     )
-    assert patched - marks == {("", "")}, "replaced by an ablation, and not marked `# Seam.`"
+    assert patched - marks == {("", "")}, (
+        "replaced by an ablation, and not marked `# Tests replace this.`"
+    )
     assert not marks - patched, "marked, and replaced by no ablation"
 
 
@@ -111,11 +113,11 @@ def test_no_file_of_ablations_is_left_out() -> None:
 
 
 def test_each_can_fail() -> None:
-    text = "class A:\n    def f(self) -> int:  # Seam.\n        ...\n    def g(self): ...\nB = 1\n"
+    text = f"class A:\n    def f(self) -> int:{SEAM}\n        ...\n    def g(self): ...\nB = 1\n"
     assert marked(Source("a.py", text)) == {("a.py", "A.f")}
-    assert marked(Source("a.py", text.replace("B = 1", "B = 1  # Seam."))) > {("a.py", "B")}
+    assert marked(Source("a.py", text.replace("B = 1", f"B = 1{SEAM}"))) > {("a.py", "B")}
     with pytest.raises(AssertionError, match="marks no definition"):
-        marked(Source("a.py", text + "f()  # Seam."))
+        marked(Source("a.py", text + f"f(){SEAM}"))
     assert place_of("docstore.documents.eventual.execute", "begotten") == (
         "docstore/documents/eventual/lineage.py",
         "begotten",

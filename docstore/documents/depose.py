@@ -11,7 +11,7 @@ from docstore.documents.log import SlotLog
 from docstore.documents.term import Term
 
 
-def depose(core: Core, log: SlotLog) -> None:  # Seam.
+def depose(core: Core, log: SlotLog) -> None:  # Tests replace this.
     """End this node's term over the slot, if it has one."""
     term = log.term
     if term is None:

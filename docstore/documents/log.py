@@ -94,7 +94,7 @@ class SlotLog:
                 return n
         return self.decided
 
-    def close(self, until_us: int) -> None:  # Seam.
+    def close(self, until_us: int) -> None:  # Tests replace this.
         """Give no later row a time up to this one (rule R5)."""
         self.updated_us = max(self.updated_us, until_us)
 

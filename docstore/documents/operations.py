@@ -137,7 +137,7 @@ class Operations:
             self._read()
         return self._rows.get(origin, {}).get(seq)
 
-    def is_over(self, origin: Origin, seq: int) -> bool:  # Seam.
+    def is_over(self, origin: Origin, seq: int) -> bool:  # Tests replace this.
         """Say whether an operation is a duplicate whose original has its final answer."""
         if self._unread:
             self._read()
@@ -175,7 +175,7 @@ class Operations:
             if self._keys.get(link, {}).get(key) == use:  # It may be in use again.
                 self._drop_key(link, key)
 
-    def may_have_keys(self, kept: int, now_us: int) -> bool:  # Seam.
+    def may_have_keys(self, kept: int, now_us: int) -> bool:  # Tests replace this.
         """Say whether a row above `kept` may have a key of the last ten minutes."""
         self.forget_keys(now_us)
         return bool(self._uses) or self.since > kept + 1
@@ -230,7 +230,7 @@ class Proposed:
         while known and (first := next(iter(known))) < oldest:
             del known[first]
 
-    def is_over(self, origin: Origin, seq: int) -> bool:  # Seam.
+    def is_over(self, origin: Origin, seq: int) -> bool:  # Tests replace this.
         """Say whether a duplicate's original has its final answer (seed 5082 of full disks)."""
         return seq < self._oldest.get(origin, 0)
 
@@ -259,7 +259,7 @@ class Closed:
         while known and (first := next(iter(known))) < oldest:
             del known[first]
 
-    def has(self, origin: Origin, seq: int, attempt: int) -> bool:  # Seam.
+    def has(self, origin: Origin, seq: int, attempt: int) -> bool:  # Tests replace this.
         """Say whether an attempt is a duplicate of a refused one, or its answer is final."""
         if seq < self._oldest.get(origin, 0):
             return True

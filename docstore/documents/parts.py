@@ -36,7 +36,7 @@ def ended(row: Row) -> int:
     return row.n if row.n == last else first - 1
 
 
-def whole(rows: Sequence[Row]) -> Sequence[Row]:  # Seam.
+def whole(rows: Sequence[Row]) -> Sequence[Row]:  # Tests replace this.
     """Return the rows of a page without an incomplete batch at its end.
 
     A page has room for a whole batch, so a batch that begins a page is complete.

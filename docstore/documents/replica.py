@@ -57,7 +57,7 @@ from docstore.wire.messages import Following, Lack, Offering, Spread, Supply
 class Replica:
     """One node's part in every slot: replica, owner, candidate, and entry for its clients."""
 
-    def __init__(  # Seam.
+    def __init__(  # Tests replace this.
         self,
         node_id: str,
         recovered: Recovered,
@@ -183,11 +183,11 @@ class Replica:
             case _:
                 self.core.counters["messages_of_later_configuration"] += 1
 
-    def is_current(self, configuration: int) -> bool:  # Seam.
+    def is_current(self, configuration: int) -> bool:  # Tests replace this.
         """Say whether a configuration is the one that this node counts by (M2)."""
         return configuration == self.core.configuration.id
 
-    def _use(self, configuration: Configuration) -> None:  # Seam.
+    def _use(self, configuration: Configuration) -> None:  # Tests replace this.
         """Switch to a decided configuration."""
         core = self.core
         before = set(core.peers)

@@ -97,7 +97,7 @@ class ClientMachine(ABC, Generic[E, F, M]):
     rounds_max = 100_000
     """Messages of this node to itself in one step; others wait for the next step."""
 
-    def step(self, event: E, now: float) -> list[F]:  # Seam.
+    def step(self, event: E, now: float) -> list[F]:  # Tests replace this.
         """Return the effects of `event` at `now` (monotonic seconds), in order."""
         core = self.core
         passed_s = now - core.now

@@ -57,7 +57,7 @@ class MachineDisk(ABC, Generic[L, A, W, Q, R]):
             batch.appended = []
         batch.writes.append(write)
 
-    def when_durable(self, then: Callable[[], None]) -> None:  # Seam.
+    def when_durable(self, then: Callable[[], None]) -> None:  # Tests replace this.
         """Run `then` when the writes of this turn, and all before it, are durable."""
         self.batch.then.append(then)
 
@@ -67,7 +67,7 @@ class MachineDisk(ABC, Generic[L, A, W, Q, R]):
         batch = self.batch
         return bool(batch.writes or batch.appended or batch.saved or batch.accepted or batch.then)
 
-    def flush(self) -> None:  # Seam.
+    def flush(self) -> None:  # Tests replace this.
         batch = self.batch
         if batch.appended:
             batch.writes.append(self._append(batch.appended))

@@ -60,7 +60,7 @@ class Updates:
         self.learn = learn
         self._missed = missed
 
-    def change(  # Seam.
+    def change(  # Tests replace this.
         self,
         link: str,
         tag: Tag,
@@ -103,7 +103,7 @@ class Updates:
         )
         self._core.ask(operation, lambda answer: self._told(update, answer))
 
-    def _told(self, update: Update, answer: Answer) -> None:  # Seam.
+    def _told(self, update: Update, answer: Answer) -> None:  # Tests replace this.
         row = answer.row
         if answer.is_success:
             self._end(update, row, is_done=True)

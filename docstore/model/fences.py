@@ -59,7 +59,7 @@ def fences_of(row: Row | None) -> tuple[Fence, ...]:
     return tuple(Fence(scope, token) for scope, token in packed)
 
 
-def passed(  # Seam.
+def passed(  # Tests replace this.
     remembered: tuple[Fence, ...], fence: Sequence[Any]
 ) -> tuple[Fence, ...] | TooLow | TooMany:
     """Return the fences of a document after a write with this fence, or its refusal.

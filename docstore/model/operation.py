@@ -39,7 +39,7 @@ RUN_BEGINS = "\x1f"
 """Separator between the names of a bulk job and its run. All runs of a job share a quota."""
 
 
-class Conditions(NamedTuple):  # Seam.
+class Conditions(NamedTuple):  # Tests replace this.
     """Conditions on the current state for an update to be applied (RFC 9110, section 13).
 
     match: None, "*" (must exist) or pairs [epoch, version] of which one must be current.

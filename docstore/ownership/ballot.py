@@ -11,7 +11,7 @@ Revisited (Liskov and Cowling, 2012).
 from docstore.model.document import Ballot
 
 
-def is_fenced(promised: Ballot, ballot: Ballot) -> bool:  # Seam.
+def is_fenced(promised: Ballot, ballot: Ballot) -> bool:  # Tests replace this.
     """Say whether a replica that promised `promised` must refuse `ballot` (rules P1 and P2)."""
     return ballot < promised
 

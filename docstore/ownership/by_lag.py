@@ -60,7 +60,7 @@ class Resolution(StrEnum):
 # Choice of the leader, and the commit position
 
 
-def choose(  # Seam.
+def choose(  # Tests replace this.
     answers: Mapping[str, tuple[Ballot, int]], rank: Callable[[str], int]
 ) -> str | None:
     """Return the node that should lead, None if none may (rule RF6).
@@ -112,7 +112,7 @@ def elected(
     return _with_eligible(lrs, elr, live, least)
 
 
-def _with_eligible(  # Seam.
+def _with_eligible(  # Tests replace this.
     lrs: Copies, elr: Copies, after: Copies, least: int
 ) -> tuple[Copies, Copies]:
     if len(after) >= least:
@@ -173,7 +173,7 @@ LED = frozenset({Resolution.ONLINE, Resolution.OUT_OF_STORAGE})
 """The resolutions with a leader."""
 
 
-def may_follow(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:  # Seam.
+def may_follow(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:  # Tests replace this.
     """Return "" if a state of a partition's document may follow another one; else the reason.
 
     Both are whole, and valid by themselves (`streams/replica_set.py`). This is a second line: two

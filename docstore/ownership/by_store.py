@@ -183,7 +183,7 @@ def gone(turns: Turns, lease: str, version: int) -> Turns:
     return after if after.is_in_grace else promoted(after, version)
 
 
-def promoted(turns: Turns, version: int) -> Turns:  # Seam.
+def promoted(turns: Turns, version: int) -> Turns:  # Tests replace this.
     """Return the queue with its first candidate as holder, if there is no holder."""
     if turns.holder is not None or not turns.queue:
         return turns

@@ -93,7 +93,7 @@ class Voter:
         self.role = Role.CANDIDATE
         self._supporters = set()
 
-    def asked(  # Seam.
+    def asked(  # Tests replace this.
         self,
         now: float,
         candidate: str,

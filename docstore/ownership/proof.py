@@ -31,7 +31,7 @@ RATE_ERROR = 1e-3
 """rho: the maximum relative error of a clock's rate. A quartz is a hundred times better."""
 
 
-def check_disjoint(  # Seam.
+def check_disjoint(  # Tests replace this.
     window_s: float, granted_s: float, rate_error: float = RATE_ERROR
 ) -> None:
     """Raise ValueError if a holder may still believe after its grant has expired (H2).

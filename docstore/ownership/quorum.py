@@ -15,12 +15,12 @@ def majority(replicas: Sequence[str]) -> int:
     return len(replicas) // 2 + 1
 
 
-def is_quorum(heard: Collection[str], sets: Sets) -> bool:  # Seam.
+def is_quorum(heard: Collection[str], sets: Sets) -> bool:  # Tests replace this.
     """Say whether those heard are more than half of each set."""
     return all(sum(each in heard for each in replicas) >= majority(replicas) for replicas in sets)
 
 
-def decided_end(ends: Mapping[str, int], sets: Sets) -> int:  # Seam.
+def decided_end(ends: Mapping[str, int], sets: Sets) -> int:  # Tests replace this.
     """Return the greatest n that a quorum has reached; ends that are missing count as -1."""
     if len(sets) == 1:
         return _reached(ends, sets[0])

@@ -33,7 +33,7 @@ class GroupService:
         return None if change == before else change
 
 
-def why_not(before: GroupState, after: GroupState, version: int) -> str:  # Seam.
+def why_not(before: GroupState, after: GroupState, version: int) -> str:  # Tests replace this.
     """Return why one state of a group may not follow another, "" if it may.
 
     version: of the row that the later one will be; it is the token of what it grants.

@@ -43,7 +43,9 @@ class Confirming:
         self._of_documents: dict[str, list[Question]] = {}
         """Questions about documents that are to be read, by link."""
 
-    def confirm(self, link: str, then: Then, lost: Callable[[], None]) -> None:  # Seam.
+    def confirm(
+        self, link: str, then: Then, lost: Callable[[], None]
+    ) -> None:  # Tests replace this.
         """Run `then` once a majority that is asked after this moment has confirmed our term.
 
         lost: run instead if the term is over or is not confirmed: another node may know.
@@ -88,7 +90,9 @@ class Confirming:
             status = 200 if owner else 503
             self._answered(questions, Answer(status, owner=owner, epoch=epoch))
 
-    def _answered(self, questions: Sequence[Question], answer: Answer) -> None:  # Seam.
+    def _answered(
+        self, questions: Sequence[Question], answer: Answer
+    ) -> None:  # Tests replace this.
         """Take the answer of an owner about a slot, and its first document if that was read."""
         core, link = self._core, questions[0].link
         is_said = answer.is_success or answer.status == 404

@@ -88,7 +88,7 @@ class Coordinating:
         """Begin to govern a group: every member has a whole session from now."""
         self._governed[known.link] = CoordinatedGroup(known, Index.of(known.found))
 
-    def changed(self, known: Known) -> None:  # Seam.
+    def changed(self, known: Known) -> None:  # Tests replace this.
         """Continue from a decided version; answer the members that it admits or removes."""
         governed = self._governed[known.link]
         group = governed.group
@@ -123,7 +123,7 @@ class Coordinating:
             self._growing.look(governed)
             self.reconcile(governed)
 
-    def _fence(self, governed: CoordinatedGroup) -> None:  # Seam.
+    def _fence(self, governed: CoordinatedGroup) -> None:  # Tests replace this.
         """Fence members that did not give up a revoked partition in time (G5)."""
         if not governed.index.moving:
             return

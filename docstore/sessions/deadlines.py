@@ -61,7 +61,7 @@ class Deadlines(Generic[Key]):
         deadline = self._known[key] = Deadline(key, span_s, until, until, next(self._order))
         heapq.heappush(self._heap, deadline)
 
-    def renew(self, key: Key) -> bool:  # Seam.
+    def renew(self, key: Key) -> bool:  # Tests replace this.
         """Begin the span anew; False if it is unknown here, or ending."""
         deadline = self._known.get(key)
         if deadline is None or deadline.is_ending:
@@ -78,7 +78,7 @@ class Deadlines(Generic[Key]):
                 self._heap = [each for each in self._heap if not each.is_dropped]
                 heapq.heapify(self._heap)
 
-    def is_ending(self, key: Key) -> bool:  # Seam.
+    def is_ending(self, key: Key) -> bool:  # Tests replace this.
         """Say whether a key was overdue, and is not known to have ended, nor to live on."""
         deadline = self._known.get(key)
         return deadline is not None and deadline.is_ending

@@ -122,7 +122,7 @@ class CoordinatedGroup:
         assert isinstance(found, GroupState)
         return found
 
-    def is_leaving(self, member: str) -> bool:  # Seam.
+    def is_leaving(self, member: str) -> bool:  # Tests replace this.
         """Say whether a member's end is under way, or what became of it is unknown."""
         return self.draft is not None and member not in self.draft.members
 
@@ -144,7 +144,7 @@ class CoordinatedGroup:
         lost = tuple(each for each in foreign if each not in kept)
         return MemberShare(assigned, tuple(revoked), kept, lost)
 
-    def _takes(self, draft: GroupState, partition: str, member: str) -> bool:  # Seam.
+    def _takes(self, draft: GroupState, partition: str, member: str) -> bool:  # Tests replace this.
         """Say whether an update of unknown fate takes a partition away from its member."""
         return (
             member not in draft.members
@@ -163,7 +163,7 @@ class CoordinatedGroup:
         heard = self.heard.get(successor.member)
         return heard is None or not heard.leads(partition, successor.token)
 
-    def released(self) -> Iterable[tuple[str, str]]:  # Seam.
+    def released(self) -> Iterable[tuple[str, str]]:  # Tests replace this.
         """Yield (partition, member) of what was given up and should be another's (G3 b).
 
         Absence in a list is a release only if the member had learnt, as it sent it, that the

@@ -82,7 +82,7 @@ class Leasing:
         """Return what a lease's document says."""
         return read_lease(row.state)
 
-    def entered(self, known: Known) -> None:  # Seam.
+    def entered(self, known: Known) -> None:  # Tests replace this.
         """Give a lease its whole time, from now (S2)."""
         lease: LeaseState = known.found
         if lease.phase is not LeasePhase.ENDED:

@@ -82,7 +82,7 @@ class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling]):
         """Say whether to be told of a decided row can change anything: Noticed costs a step."""
         return self.owned.has_use_for(row)
 
-    def _stood_still(self, passed_s: float) -> None:  # Seam.
+    def _stood_still(self, passed_s: float) -> None:  # Tests replace this.
         """While this process stands still no deadline comes nearer."""
         self.core.counters["pauses"] += 1
 

@@ -176,7 +176,7 @@ class GroupMember:
 
     # Replies
 
-    def _answered(  # Seam.
+    def _answered(  # Tests replace this.
         self, number: int, reply: Reply | None, stamp: float, now: float
     ) -> list[MemberEffect]:
         asked = self._asking.pop(number, None)
@@ -247,7 +247,9 @@ class GroupMember:
         # A revoked partition keeps its barrier, and no more than that.
         return is_to_stay or (partition in self._me.revoking and partition in reply.revoked)
 
-    def _changed(self, sent: SentPulse, reply: Changed) -> list[MemberEffect]:  # Seam.
+    def _changed(
+        self, sent: SentPulse, reply: Changed
+    ) -> list[MemberEffect]:  # Tests replace this.
         me = self._me
         before, generation = me.owned, me.generation
         me.generation = reply.generation
@@ -326,7 +328,7 @@ class GroupMember:
         self._is_over = True
         return [*self._drop("left"), Ended(why)]
 
-    def _drop(self, why: str) -> list[MemberEffect]:  # Seam.
+    def _drop(self, why: str) -> list[MemberEffect]:  # Tests replace this.
         return [] if self.induced is None else [Tell(each) for each in self.induced.dropped(why)]
 
     def drop_all(self) -> None:

@@ -41,7 +41,7 @@ class Move(NamedTuple):
     is_exclusive: bool
 
 
-PASSES: Mapping[str, Callable[[Move], bool]] = {  # Seam.
+PASSES: Mapping[str, Callable[[Move], bool]] = {  # Tests replace this.
     "no member has it: free, or its member left, or its session is over": lambda m: (
         not m.has_holder
     ),

@@ -37,11 +37,11 @@ class MemberState:
         """Return partition -> token of the list."""
         return self.claims | self.revoking
 
-    def has(self, partition: str, token: int) -> bool:  # Seam.
+    def has(self, partition: str, token: int) -> bool:  # Tests replace this.
         """Say whether a tenure is still in the list."""
         return self.owned.get(partition) == token
 
-    def is_past(self, partition: str, number: int) -> bool:  # Seam.
+    def is_past(self, partition: str, number: int) -> bool:  # Tests replace this.
         """Say whether a reply to this pulse speaks of a tenure that was given up (GM3)."""
         return number < self.released.get(partition, -1)
 

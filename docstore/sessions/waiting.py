@@ -52,7 +52,9 @@ class Waiting:
         self.size = 0
         self.calls = {"wait": self._wait}
 
-    def wait(self, served: Served, wait_s: float, wanted: Wanted, late: Late) -> None:  # Seam.
+    def wait(
+        self, served: Served, wait_s: float, wanted: Wanted, late: Late
+    ) -> None:  # Tests replace this.
         """Answer with what `wanted` says first, or after `wait_s` with what `late` does, as 202."""
         if self.size >= self._core.config.waiting_max:
             served.refuse(503, "too-many-waiting", "too many wait at the owner of the document")

@@ -96,7 +96,7 @@ class Backlog:
         self.overlay.add(entry.header.number, writes)
         self._is_marked = not writes
 
-    def mark(self) -> Entry | None:  # Seam.
+    def mark(self) -> Entry | None:  # Tests replace this.
         """Return an empty entry to write after the last one, None if that is empty itself.
 
         Damage to an entry without a successor looks like a torn commit.
@@ -145,7 +145,7 @@ class Backlog:
             return None
         return Batch(writes, line, durably, taken)
 
-    def followed(self, batch: Batch, now: float) -> None:  # Seam.
+    def followed(self, batch: Batch, now: float) -> None:  # Tests replace this.
         """Note that the transaction of a batch was committed."""
         for _ in range(batch.entries):
             each = self._waiting.popleft()

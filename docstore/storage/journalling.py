@@ -176,7 +176,7 @@ class Journalling:
         self._counted.wait_seconds += self._loop.time() - submitted.at
         self._hand_over(entry, submitted.writes, submitted.then)
 
-    def _hand_over(  # Seam.
+    def _hand_over(  # Tests replace this.
         self, entry: Entry, writes: Sequence[Write], then: Then | None
     ) -> None:
         assert self._error is None, "nothing is written after a failure"
@@ -287,7 +287,7 @@ class Journalling:
             if mark is not None:
                 self._hand_over(mark, (), None)
 
-    async def _apply(self, batch: Batch) -> None:  # Seam.
+    async def _apply(self, batch: Batch) -> None:  # Tests replace this.
         """Commit a transaction of the tables, or make room for it."""
         try:
             await self._jobs.apply(batch)
@@ -335,7 +335,7 @@ class Journalling:
         self._fullness.reserved(there_is=there_is)
         self._write()
 
-    def _break(self, error: BaseException, *, is_told: bool = False) -> None:  # Seam.
+    def _break(self, error: BaseException, *, is_told: bool = False) -> None:  # Tests replace this.
         """Refuse everything from now on. is_told: a commit already reports the error."""
         if self._error is not None:
             return

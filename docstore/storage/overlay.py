@@ -80,7 +80,7 @@ class Overlay:
 
     # Entries
 
-    def add(self, number: int, writes: Iterable[Write]) -> None:  # Seam.
+    def add(self, number: int, writes: Iterable[Write]) -> None:  # Tests replace this.
         """Add an entry that is durable now, before the tables can have followed it."""
         assert number > self.last, "entries must be added in order"
         self.last = number

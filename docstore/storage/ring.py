@@ -105,7 +105,7 @@ class Ring:
 
     # --- at a start ---------------------------------------------------------------------------
 
-    def open(  # Seam.
+    def open(  # Tests replace this.
         self, followed: Position, *, may_be_missing: bool = False
     ) -> list[Entry]:
         """Return the entries that the tables lack, in order, and begin after them.
@@ -194,7 +194,7 @@ class Ring:
         fit = self._newest.keys() - self._unfit - {self._current}
         return [name for name in fit if self._is_over(name) and not self._is_surplus(name)]
 
-    def _is_over(self, name: str) -> bool:  # Seam.
+    def _is_over(self, name: str) -> bool:  # Tests replace this.
         """Return whether no entry in a file counts any more.
 
         The very last entry always counts: a start compares the tables with it.

@@ -253,7 +253,7 @@ UPDATE_NODE = sql(
 INSERT_JOURNAL = sql(insert(journal), *all_of(journal))
 _place = all_of(journal)[:-1]
 # SQLite neither writes nor syncs a transaction that changes nothing, so this one always does.
-UPDATE_JOURNAL = sql(  # Seam.
+UPDATE_JOURNAL = sql(  # Tests replace this.
     update(journal).values(
         {name: bindparam(name) for name in _place} | {"written": journal.c.written + _ONE}
     ),

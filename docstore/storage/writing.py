@@ -34,10 +34,10 @@ from docstore.storage.transactions import (
     translating,
 )
 
-FOLLOWING = "NORMAL"  # Seam.
+FOLLOWING = "NORMAL"  # Tests replace this.
 """Pragma `synchronous` of transactions that follow the journal: they are synced before the log is
 copied back, so that the file never mixes states."""
-FLUSHING = "FULL"  # Seam.
+FLUSHING = "FULL"  # Tests replace this.
 """Pragma `synchronous` of transactions that free the journal: each is synced by itself."""
 
 _Records = dict[int, tuple[object, ...]]
@@ -79,7 +79,7 @@ class Writer:
         with transaction(self._connection):
             _Batch(self._connection).write(writes)
 
-    def follow(  # Seam.
+    def follow(  # Tests replace this.
         self, writes: Sequence[Write], to: JournalLine, *, durably: bool, boot: int = 0
     ) -> None:
         """Commit `writes` together with a new position in the journal.
@@ -194,7 +194,7 @@ class _Batch:
                 execute(tables.POINT[1], (*fields, expiry_us(state)))
 
 
-def _take(records: _Records, record: SlotRecord) -> None:  # Seam.
+def _take(records: _Records, record: SlotRecord) -> None:  # Tests replace this.
     """Note the new record of a slot; the last one of a batch counts."""
     records[record.slot] = packing.columns_of(record)
 

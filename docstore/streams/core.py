@@ -30,7 +30,7 @@ class Core(MachineCore[StreamEffect, Streaming]):
         self.draining = False
         self._posted: dict[tuple[str, type[Any]], list[Any]] = {}
 
-    def new_copy(self) -> str:  # Seam.
+    def new_copy(self) -> str:  # Tests replace this.
         """Return an id for data that are begun anew."""
         return f"{self._rng.getrandbits(64):016x}"
 

@@ -72,7 +72,7 @@ class Elections:
     def _alive(self, known: ControlledPartition) -> frozenset[str]:
         return frozenset(node for node in known.eligible_nodes if self._core.view.is_alive(node))
 
-    def elect(self, known: ControlledPartition, why: str) -> None:  # Seam.
+    def elect(self, known: ControlledPartition, why: str) -> None:  # Tests replace this.
         """Begin an election: the epoch is allocated first, and fences from then on."""
         if known.is_updating:
             return
@@ -162,7 +162,7 @@ class Elections:
         )
         self._update(known, after)
 
-    def _holders(self, known: ControlledPartition) -> dict[str, Copy]:  # Seam.
+    def _holders(self, known: ControlledPartition) -> dict[str, Copy]:  # Tests replace this.
         """Return the answers of copies that hold all that is committed (rule RC5), in order."""
         named = {*known.found.lrs, *known.found.elr}
         return {
@@ -243,7 +243,9 @@ class Elections:
         if alive and (is_due or known.found.epoch == 0 or known.is_unclean):
             self.elect(known, "somebody is back")
 
-    def _may_be_unclean(self, known: ControlledPartition, topic: Topic | None) -> None:  # Seam.
+    def _may_be_unclean(
+        self, known: ControlledPartition, topic: Topic | None
+    ) -> None:  # Tests replace this.
         known.is_asking = False
         known.since = self._core.now
         if topic is not None and topic.incarnation == known.found.incarnation and topic.unclean:

@@ -108,7 +108,7 @@ class Fetching:
         reader.offset = max(log.start, min(first, bound))
         self._go_on(log, reader)
 
-    def _bound(self, log: PartitionLog, reader: PendingFetch) -> int:  # Seam.
+    def _bound(self, log: PartitionLog, reader: PendingFetch) -> int:  # Tests replace this.
         return log.high if reader.event.isolation == "committed" else log.end
 
     def _go_on(self, log: PartitionLog, reader: PendingFetch) -> None:

@@ -117,7 +117,7 @@ class FollowedPartitions:
 
     # From the leader
 
-    def adopt(self, sender: str, message: Adopt) -> None:  # Seam.
+    def adopt(self, sender: str, message: Adopt) -> None:  # Tests replace this.
         """Become equal to the leader's log up to `common`, then go on with what came with it."""
         core = self._core
         log = self._logs.get(message.name)
@@ -143,7 +143,9 @@ class FollowedPartitions:
         self._take(log, following, message.common, message.batches, probe=0)
         self._learn(log, message.high, message.start)
 
-    def _join(self, log: PartitionLog, ballot: Ballot, message: Adopt) -> bool:  # Seam.
+    def _join(
+        self, log: PartitionLog, ballot: Ballot, message: Adopt
+    ) -> bool:  # Tests replace this.
         """Cut what the leader does not have: never anything that is committed (rule RC7)."""
         core = self._core
         may_lose = log.adopted[0] < message.unclean
@@ -294,7 +296,7 @@ class FollowedPartitions:
             end = header.end
         return news
 
-    def _learn(self, log: PartitionLog, high: int, start: int) -> None:  # Seam.
+    def _learn(self, log: PartitionLog, high: int, start: int) -> None:  # Tests replace this.
         """Learn the leader's high watermark, and the start of its log."""
         if log.high < min(high, log.end):
             log.high = min(high, log.end)

@@ -26,7 +26,7 @@ class HighWatermarks:
         self._purgatory = purgatory
         self._fetching = fetching
 
-    def advance(self, leading: Leading) -> None:  # Seam.
+    def advance(self, leading: Leading) -> None:  # Tests replace this.
         """Raise it as far as the rule of commit allows (RC1, RC2)."""
         log = leading.log
         if len(leading.recorded) >= leading.least and leading.recorded:

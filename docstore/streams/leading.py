@@ -113,7 +113,7 @@ class Leading:
         return next((each for each in self.recorded if each[1] == self.log.copy), None)
 
     @property
-    def required(self) -> set[Copy]:  # Seam.
+    def required(self) -> set[Copy]:  # Tests replace this.
         """Return the copies that must have a record to commit it, of all sets that may be recorded.
 
         The one known, and the one that an update of unknown fate would record.
@@ -126,7 +126,7 @@ class Leading:
         return self.log.high >= self.base
 
     @property
-    def shown_high(self) -> int:  # Seam.
+    def shown_high(self) -> int:  # Tests replace this.
         """Return the high watermark as every answer shows it (RC9)."""
         return self.log.high if self.knows_high else HIGH_NOT_KNOWN
 

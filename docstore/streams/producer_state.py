@@ -57,7 +57,7 @@ class ProducerState:
         while len(entries) > REMEMBERED and entries[REMEMBERED].base < high:
             del entries[0]
 
-    def cut(self, end: int) -> None:  # Seam.
+    def cut(self, end: int) -> None:  # Tests replace this.
         """Forget the batches from offset `end` on."""
         for producer, entries in list(self._entries.items()):
             while entries and entries[-1].base >= end:

@@ -140,7 +140,7 @@ class ClientProduces:
                 ),
             )
 
-    def _lost(self, asked: PendingProduce) -> None:  # Seam.
+    def _lost(self, asked: PendingProduce) -> None:  # Tests replace this.
         """Settle a request that may be in the log of a former leader."""
         asked.may_be_appended = True
         if asked.event.producer:

@@ -34,7 +34,7 @@ class Purgatory:
         heapq.heappush(self._deadlines, (pending.deadline, core.next_token(), pending))
         return True
 
-    def wait(self, leading: Leading, pending: PendingAppend) -> None:  # Seam.
+    def wait(self, leading: Leading, pending: PendingAppend) -> None:  # Tests replace this.
         """Let records that have offsets wait until they are stored, or committed."""
         queue = leading.storing if pending.acks == "leader" else leading.committing
         heapq.heappush(queue, (pending.end, self._core.next_token(), pending))

@@ -33,7 +33,7 @@ class Reassignment:
         self._asked_at: dict[str, float] = {}
         self._group: tuple[tuple[str, ...], frozenset[str]] = ((), frozenset())
 
-    def blocks(self, slot: int) -> bool:  # Seam.
+    def blocks(self, slot: int) -> bool:  # Tests replace this.
         """Say whether a partition whose document is in a slot of ours needs a node that leaves.
 
         One that is dead is not needed: what it held alone is not to be had in any case (rule RM1).

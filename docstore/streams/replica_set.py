@@ -160,7 +160,7 @@ def is_of_partitions(path: str) -> bool:
     return path.startswith(_BELOW) and path.split("/")[4:] == [PARTITIONS]
 
 
-def partition_name(link: str, incarnation: str) -> str:  # Seam.
+def partition_name(link: str, incarnation: str) -> str:  # Tests replace this.
     """Return the name under which nodes keep the data: `<topic>/<n>@<incarnation>` (RF4)."""
     return f"{_place(link)}@{incarnation}"
 

@@ -27,7 +27,7 @@ class Replicas:
         """Partitions of which the disk may still have something."""
         self._looking: set[str] = set()
 
-    def recover(self, recovered: StreamsRecovered) -> None:  # Seam.
+    def recover(self, recovered: StreamsRecovered) -> None:  # Tests replace this.
         """Take what the disk has."""
         for name, found in sorted(recovered.partitions.items()):
             if not found.record.copy:

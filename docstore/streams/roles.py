@@ -130,7 +130,7 @@ class Roles:
         if controller:
             self._core.post(controller, Promoted, (log.name, leading.epoch, leading.base))
 
-    def resign(self, log: PartitionLog, epoch: int, why: str) -> None:  # Seam.
+    def resign(self, log: PartitionLog, epoch: int, why: str) -> None:  # Tests replace this.
         """Ask for another leader; this one leads until there is one."""
         core = self._core
         controller = core.view.owner_of(log.link)

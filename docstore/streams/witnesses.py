@@ -28,7 +28,7 @@ class Witnesses:
         self._core = core
         self._rounds: dict[str, WitnessRound] = {}
 
-    def is_gone(self, node: str, witnesses: frozenset[str]) -> bool:  # Seam.
+    def is_gone(self, node: str, witnesses: frozenset[str]) -> bool:  # Tests replace this.
         """Say whether no witness hears a node. Asks them first; call it again for the result."""
         core = self._core
         if core.view.is_alive(node):

@@ -79,7 +79,9 @@ class AntiEntropy:
         """Take note that there was a rumour to tell: differences are no surprise then."""
         self._quiet_since_s = now
 
-    def heard_sum(self, name: str, state_hash: int | None, now: float) -> list[Effect]:  # Seam.
+    def heard_sum(
+        self, name: str, state_hash: int | None, now: float
+    ) -> list[Effect]:  # Tests replace this.
         """Compare with a peer whose sum differs from ours for longer than news travels.
 
         Either nothing has been under way here for that long, or this very peer has differed
@@ -131,7 +133,7 @@ class AntiEntropy:
         asks: list[Effect] = [self._compare(peer, now) for peer in peers]
         return [*asks, SetTimer(SyncDue(), now + self._jittered_s(interval_s))]
 
-    def reconnect_due(self, now: float) -> list[Effect]:  # Seam.
+    def reconnect_due(self, now: float) -> list[Effect]:  # Tests replace this.
         """Perhaps look whether one of the dead is back."""
         table, rng = self._membership.table, self._membership.rng
         dead_count = sum(member.state is State.DEAD for member in table.gone)

@@ -36,6 +36,6 @@ class Awareness:
         assert signs >= 0
         self.score = min(self.score_max, self.score + signs)
 
-    def stretched_s(self, duration_s: float) -> float:  # Seam.
+    def stretched_s(self, duration_s: float) -> float:  # Tests replace this.
         """Return `duration_s` as long as our state of health asks for."""
         return duration_s * (self.score + 1)

@@ -28,7 +28,7 @@ from gossip.messages import Alive, Claim, Dead, Left, Rumour, Suspect, Sync, Syn
 from gossip.protocol.effects import Effect, ReportConflict, Send
 from gossip.protocol.membership import Membership, rumour_about
 
-ACCUSATION_LEAD_MAX = 2**20  # Seam.
+ACCUSATION_LEAD_MAX = 2**20  # Tests replace this.
 """An accusation this far above the greatest incarnation known of its subject is a forgery:
 only the subject raises it, by one at a time, and we would have heard of a new life."""
 
@@ -210,14 +210,16 @@ class ClaimRules:
             return []
         return [Send(sender, (rumour_about(self._membership.me, self._membership.name),))]
 
-    def _refute(self, incarnation: int) -> bool:  # Seam.
+    def _refute(self, incarnation: int) -> bool:  # Tests replace this.
         if self._membership.is_leaving or incarnation > SELF_ACCUSATION_MAX:
             self._membership.counters["accusations_refused"] += 1
             return False
         self._membership.refute(incarnation)
         return True
 
-    def _hear_record(self, record: Member, source: str, now: float) -> list[Effect]:  # Seam.
+    def _hear_record(
+        self, record: Member, source: str, now: float
+    ) -> list[Effect]:  # Tests replace this.
         membership = self._membership
         held = membership.table.get(record.name)
         assert held is not None

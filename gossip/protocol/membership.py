@@ -134,7 +134,7 @@ class Membership:
             self.queue.put(rumour_about(member, reporter))
         return [*_notice(held, member), *self._follow_suspicion(member, reporter, now)]
 
-    def suspect(  # Seam.
+    def suspect(  # Tests replace this.
         self, member: Member, reporter: str, now: float, *, cause: str
     ) -> list[Effect]:
         """Take up one accusation at `member.incarnation`, or count it as a confirmation.
@@ -190,7 +190,7 @@ class Membership:
         self.counters["refutations"] += 1
         self._speak(dataclasses.replace(self.me, incarnation=incarnation))
 
-    def repeat(self) -> None:  # Seam.
+    def repeat(self) -> None:  # Tests replace this.
         """Spread our own state once more: an older statement is still around."""
         if self.name not in self.queue:
             self.queue.put(rumour_about(self.me, self.name))
@@ -209,7 +209,7 @@ class Membership:
         timer = SuspicionDue(suspicion.name, suspicion.incarnation)
         return SetTimer(timer, suspicion.next_look_s(now, self.name))
 
-    def _speak(self, me: Member) -> None:  # Seam.
+    def _speak(self, me: Member) -> None:  # Tests replace this.
         self.table.put(me)
         self.queue.put(rumour_about(me, self.name))
 

@@ -22,7 +22,7 @@ class ProbeOrder:
         self._next = 0
         self._was_urgent = False
 
-    def next(self) -> Member | None:  # Seam.
+    def next(self) -> Member | None:  # Tests replace this.
         """Return the member to probe now; None if there is none.
 
         An urgent one goes first, but never twice in a row, lest they keep the rest waiting.

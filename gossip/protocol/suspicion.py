@@ -42,7 +42,7 @@ def suspicion_timeout_s(
     return max(timeout_min_s, timeout_max_s - heard * span_s)
 
 
-def suspicion_min_s(live_count: int, config: Config) -> float:  # Seam.
+def suspicion_min_s(live_count: int, config: Config) -> float:  # Tests replace this.
     """Return the shortest suspicion among `live_count` members: mult * max(1, log10 n) * T.
 
     Grows with the logarithm because rumours need that long to reach the accused and return.

@@ -221,10 +221,10 @@ class Swim:
             effects += self._depart()
         return effects
 
-    def _is_peer(self, member: Member) -> bool:  # Seam.
+    def _is_peer(self, member: Member) -> bool:  # Tests replace this.
         return member.is_live and member.name != self.membership.name
 
-    def _tell_one_dead(self, now: float) -> list[Effect]:  # Seam.
+    def _tell_one_dead(self, now: float) -> list[Effect]:  # Tests replace this.
         """Send one lately dead member the accusation: if it lives after all, it refutes.
 
         It gets nothing else, or rumours would use up their sends on the dead.

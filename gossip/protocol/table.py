@@ -84,7 +84,7 @@ class Table:
             self.forget(name)
         return names
 
-    def pick_live(  # Seam.
+    def pick_live(  # Tests replace this.
         self, count: int, rng: random.Random, is_wanted: Callable[[Member], bool]
     ) -> list[Member]:
         """Return up to `count` different live members among the wanted, uniformly at random.

@@ -70,7 +70,7 @@ class Branches:
     def knows(self, hand: str, stamp: int) -> bool:
         return any(head.lineage.ancestors.get(hand, -1) >= stamp for head in self.heads)
 
-    def add(self, row: Row) -> bool:  # Seam.
+    def add(self, row: Row) -> bool:  # Tests replace this.
         """Add a version; return False if it, or a successor of it, was known."""
         lineage = lineage_of(row)
         if any(covers(head.lineage, lineage) for head in self.heads):

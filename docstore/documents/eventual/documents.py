@@ -125,7 +125,9 @@ class Documents:
                 self.add(branches, row)
         then()
 
-    def lacking(self, names: Sequence[Name], then: Callable[[list[str]], None]) -> None:  # Seam.
+    def lacking(
+        self, names: Sequence[Name], then: Callable[[list[str]], None]
+    ) -> None:  # Tests replace this.
         """Call back with the links of versions that are unknown here, like their successors."""
 
         def found(documents: dict[str, Branches]) -> None:

@@ -85,7 +85,7 @@ class Downstreams:
             else:
                 self.offer(peer)
 
-    def copies(self, n: int, slot: int) -> int:  # Seam.
+    def copies(self, n: int, slot: int) -> int:  # Tests replace this.
         """Return how many of the slot's replicas have arrival n durably, this node included."""
         others = [each for each in self.core.placement.replicas(slot) if each != self.core.me]
         return sum(self.acked_by(each) >= n for each in others) + (self.arrived.durable >= n)

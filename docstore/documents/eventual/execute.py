@@ -243,7 +243,7 @@ class Executor:
 
     # Once
 
-    def _has_applied(self, inflight: Inflight) -> bool:  # Seam.
+    def _has_applied(self, inflight: Inflight) -> bool:  # Tests replace this.
         """Say whether an attempt of this operation has made a version here."""
         return (
             self.documents.operations.find((inflight.entry, inflight.boot), inflight.seq)
@@ -256,7 +256,7 @@ class Executor:
         is_over = self.documents.operations.is_over(origin, inflight.seq)
         return is_over or self.core.closed.has(origin, inflight.seq, inflight.attempt)
 
-    def _close(self, inflight: Inflight) -> None:  # Seam.
+    def _close(self, inflight: Inflight) -> None:  # Tests replace this.
         """Refuse late duplicates of this attempt from now on."""
         if not inflight.operation.is_read:
             origin = (inflight.entry, inflight.boot)

@@ -47,7 +47,7 @@ def covers(newer: Lineage, older: Lineage) -> bool:
     return newer.ancestors.get(older.hand, -1) >= older.ancestors[older.hand]
 
 
-def begotten(  # Seam.
+def begotten(  # Tests replace this.
     level: Level, parents: Iterable[Lineage], others: Iterable[Lineage], disk: str, stamp: int
 ) -> Lineage:
     """Return the lineage of a version that `disk` makes of `parents`, at `stamp`.

@@ -89,7 +89,7 @@ class Spreader:
         self._note_caught_up(upstream, self.cursors.get(message.disk, 0) >= message.n)
         self._follow(sender, message.disk)
 
-    def spread(self, sender: str, message: Spread) -> None:  # Seam.
+    def spread(self, sender: str, message: Spread) -> None:  # Tests replace this.
         """Merge a page, after asking for the versions that it only names and that are missing."""
         upstream = self._upstream(sender)
         if message.after != self.cursors.get(message.disk, 0):

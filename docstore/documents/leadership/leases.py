@@ -21,7 +21,7 @@ class Leases:
         if self._granted.get(slot, (0, ""))[:2] == (epoch, owner):
             del self._granted[slot]
 
-    def keeps_from(self, slot: int, candidate: str, now: float) -> bool:  # Seam.
+    def keeps_from(self, slot: int, candidate: str, now: float) -> bool:  # Tests replace this.
         if now < self._unknown_until:
             return True
         _, owner, until = self._granted.get(slot, (0, "", now))

@@ -230,7 +230,7 @@ class TakeOver:
             if self.has_evidence(log, term):
                 self._recover(log, term)
 
-    def has_evidence(self, log: SlotLog, term: Term) -> bool:  # Seam.
+    def has_evidence(self, log: SlotLog, term: Term) -> bool:  # Tests replace this.
         """Say whether a quorum has promised, and a quorum of them reported undamaged logs.
 
         While the group changes, both sets must promise. Only the old set must report undamaged
@@ -240,7 +240,7 @@ class TakeOver:
         promised = quorum.is_quorum(term.recovery.evidence, log.voting)
         return promised and quorum.is_quorum(full, log.voting[:1])
 
-    def best(self, log: SlotLog, evidence: Collection[Evidence]) -> Evidence:  # Seam.
+    def best(self, log: SlotLog, evidence: Collection[Evidence]) -> Evidence:  # Tests replace this.
         """Return the log that holds every decided row: the greatest (adopted, end) (T2)."""
         return max(evidence, key=lambda each: (each.adopted, each.end))
 

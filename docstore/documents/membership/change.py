@@ -66,7 +66,7 @@ def begin(now: Configuration, change: Change) -> Configuration:
             assert_never(change.kind)
 
 
-def advanced(now: Configuration) -> Configuration:  # Seam.
+def advanced(now: Configuration) -> Configuration:  # Tests replace this.
     """Return the next step of a change that is under way.
 
     The voters stay those that the change began with: the joint majorities were of them.

@@ -33,7 +33,7 @@ class Readiness:
         """Return how many slots are ready for the next step; only the leader knows."""
         return len(set(self._here()).union(*self._said.values()))
 
-    def is_complete(self) -> bool:  # Seam.
+    def is_complete(self) -> bool:  # Tests replace this.
         """Say whether the owner of every slot has reported it as ready."""
         # A cheap bound first: every tick asks, and looking at each slot takes milliseconds.
         at_most = len(self.core.logs.terms()) + sum(map(len, self._said.values()))

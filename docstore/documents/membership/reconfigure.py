@@ -80,7 +80,7 @@ def _give_up(core: Core, log: SlotLog) -> None:
     core.outbox.save(log)
 
 
-def _begin_empty(core: Core, slot: int) -> SlotLog:  # Seam.
+def _begin_empty(core: Core, slot: int) -> SlotLog:  # Tests replace this.
     log = log_from_disk(slot, core.placement, None)
     log.promised = core.logs.former.pop(slot, NO_BALLOT)
     log.full = False

@@ -97,7 +97,7 @@ class Trimmer:
         if log.kept:
             self._bury(log)
 
-    def knows_what_is_needed(self) -> bool:  # Seam.
+    def knows_what_is_needed(self) -> bool:  # Tests replace this.
         """Say whether the pins are recent enough to compact by.
 
         The pins were read less than the retention ago, so a version within the retention cannot
@@ -131,7 +131,7 @@ class Trimmer:
         for peer in term.followers:
             self.outbox.send(peer, message)
 
-    def held_by_all(self, log: SlotLog, term: Term) -> int:  # Seam.
+    def held_by_all(self, log: SlotLog, term: Term) -> int:  # Tests replace this.
         """Return the last row that is decided and on the disk of every replica, 0 for none."""
         if not all(follower.adopted for follower in term.followers.values()):
             return 0
@@ -169,7 +169,7 @@ class Trimmer:
 
         self.outbox.read(LastBefore(log.slot, before_us, self._until(log)), found)
 
-    def counted(self) -> Mapping[str, int]:  # Seam.
+    def counted(self) -> Mapping[str, int]:  # Tests replace this.
         """Return factory -> number of versions that its documents keep (rule SL9)."""
         return self.core.pins.versions if self.core.pins is not None else {}
 
@@ -200,7 +200,7 @@ class Trimmer:
             Tombstones(log.slot, self.buried_until(log), before_us, ROWS_AT_ONCE), found
         )
 
-    def buried_until(self, log: SlotLog) -> int:  # Seam.
+    def buried_until(self, log: SlotLog) -> int:  # Tests replace this.
         """Return the row up to which tombstones may go: all replicas have them.
 
         The last row of a log stays: it tells a replica that is filled from it where the log ends.
@@ -215,7 +215,7 @@ class Trimmer:
         for row in tombstones:
             self._forget_head(log, row)
 
-    def floor_over(self, log: SlotLog, tombstones: list[Row]) -> int:  # Seam.
+    def floor_over(self, log: SlotLog, tombstones: list[Row]) -> int:  # Tests replace this.
         """Return the version that absent links of the slot count as having had."""
         return max(log.floor, *(row.version for row in tombstones))
 

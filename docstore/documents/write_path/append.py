@@ -37,7 +37,7 @@ class Appender:
         self.core.reply(inflight, None if has_target else DISK_FULL)
         return False
 
-    def is_storable(self, log: SlotLog) -> bool:  # Seam.
+    def is_storable(self, log: SlotLog) -> bool:  # Tests replace this.
         """Say whether a quorum of replicas has room for a row (rule O8)."""
         full = self.core.peers.full
         if not full:

@@ -91,7 +91,7 @@ class AtomicBatches:
             ]
             self._make(log, term, inflight, new)
 
-    def refusal(  # Seam.
+    def refusal(  # Tests replace this.
         self, cached: Sequence[CachedDocument], outcomes: Sequence[Outcome]
     ) -> tuple[Answer, int] | None:
         """Return the refusal of a batch, and the row it depends on; None to apply it (A1)."""
@@ -127,7 +127,7 @@ class AtomicBatches:
         term.clients.updates.append((log.end, inflight))
         self.core.counters["atomic_batches"] += 1
 
-    def time_of(self, log: SlotLog, at_us: int) -> int:  # Seam.
+    def time_of(self, log: SlotLog, at_us: int) -> int:  # Tests replace this.
         """Return the time of the next row of a batch: that of the batch (rule A3)."""
         return at_us
 

@@ -227,7 +227,7 @@ class Confirmer:
         if log.term is not None:
             log.term.closed_us = max(log.term.closed_us, asked.at_us)
 
-    def _lease(self, asked: Round, log: SlotLog) -> None:  # Seam.
+    def _lease(self, asked: Round, log: SlotLog) -> None:  # Tests replace this.
         """Extend the read lease to when the first promise of the quorum may expire."""
         if log.term is not None:
             times = self.core.config.leadership
@@ -235,11 +235,11 @@ class Confirmer:
             until -= times.lease_guard_s
             log.term.lease_until = max(log.term.lease_until, until)
 
-    def leased_from(self, asked: Round) -> float:  # Seam.
+    def leased_from(self, asked: Round) -> float:  # Tests replace this.
         """Return the start of the lease: before any replica made its promise."""
         return asked.begun_at
 
-    def is_confirmed(self, asked: Round, sets: quorum.Sets) -> bool:  # Seam.
+    def is_confirmed(self, asked: Round, sets: quorum.Sets) -> bool:  # Tests replace this.
         """Say whether a quorum of the replica sets has answered the round."""
         return quorum.is_quorum(asked.heard, sets)
 

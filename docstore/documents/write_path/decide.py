@@ -68,7 +68,7 @@ class Decider:
         self.core.counters["took"] += 1
         return self.offered.taken(sender, message.number)
 
-    def is_of_this_start(self, boot: int) -> bool:  # Seam.
+    def is_of_this_start(self, boot: int) -> bool:  # Tests replace this.
         """Say whether an answer is to a message of ours: numbers begin anew (rule SL8)."""
         return boot == self.core.boot
 
@@ -120,7 +120,7 @@ class Decider:
         if term.clients.refusals:
             self.give_refusals(log, term)
 
-    def may_open(self, log: SlotLog, term: Term) -> bool:  # Seam.
+    def may_open(self, log: SlotLog, term: Term) -> bool:  # Tests replace this.
         """Say whether a quorum, this node included, durably holds the log up to the base (T3)."""
         if term.ends.get(self.core.me, -1) < term.base:
             return False

@@ -22,7 +22,7 @@ TOO_DEEP = Answer(
 )
 
 
-def is_known(  # Seam.
+def is_known(  # Tests replace this.
     log: SlotLog, operation: Operation, now_us: int, *, is_older: bool
 ) -> bool:
     """Say whether no unread row can be this operation's.

@@ -135,7 +135,7 @@ class Gateway:
             pending.attempt, pending.deadline, pending.slot, pending.operation,
         )  # fmt: skip
 
-    def identity(self, pending: Pending) -> int:  # Seam.
+    def identity(self, pending: Pending) -> int:  # Tests replace this.
         """Return the number under which every attempt of an operation is known (rule C1)."""
         return pending.seq
 
@@ -276,7 +276,7 @@ class Gateway:
         for pending in pendings:
             self._respond(pending, self.verdict(pending, refusal))
 
-    def verdict(self, pending: Pending, refusal: Answer) -> Answer:  # Seam.
+    def verdict(self, pending: Pending, refusal: Answer) -> Answer:  # Tests replace this.
         """Return the answer to an operation that no owner has answered in time (rule C3)."""
         return UNDECIDED if pending.doubts else refusal
 

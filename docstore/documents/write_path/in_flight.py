@@ -33,7 +33,9 @@ class InFlightProposals:
         self._older: dict[tuple[str, int], Sequence[ProposedUpTo]] = {}
         """(Replica, number) -> rows that its acknowledgement covers; those from before `_since`."""
 
-    def message(self, offers: Sequence[Offer], peers: Iterable[str]) -> Propose:  # Seam.
+    def message(
+        self, offers: Sequence[Offer], peers: Iterable[str]
+    ) -> Propose:  # Tests replace this.
         """Return a message to these peers, numbered if it has several offers."""
         if len(offers) == 1:
             return Propose(offers)

@@ -69,7 +69,7 @@ class Acceptor:
             answer = self.promise(message.epoch, promised)
             self.outbox.when_durable(lambda: self.outbox.send(sender, answer))
 
-    def promise(self, epoch: int, logs: Sequence[SlotLog]) -> Promised:  # Seam.
+    def promise(self, epoch: int, logs: Sequence[SlotLog]) -> Promised:  # Tests replace this.
         """Return the state of these logs for a new owner.
 
         A restart forgets the instants that this replica closed (rule R5). The wall clock has passed
@@ -94,7 +94,7 @@ class Acceptor:
             self.outbox.save(log)
         return True
 
-    def is_fenced(self, log: SlotLog, ballot: Ballot) -> bool:  # Seam.
+    def is_fenced(self, log: SlotLog, ballot: Ballot) -> bool:  # Tests replace this.
         """Say whether this replica has promised the slot to a higher ballot."""
         return fence.is_fenced(log.promised, ballot)
 
@@ -127,11 +127,11 @@ class Acceptor:
         for offer in taken:
             self.outbox.accept(sender, self.core.logs[offer.slot], offer.epoch)
 
-    def is_whole(self, message: Propose, taken: list[Offer]) -> bool:  # Seam.
+    def is_whole(self, message: Propose, taken: list[Offer]) -> bool:  # Tests replace this.
         """Say whether the number of a message may acknowledge all of its offers (rule SL8)."""
         return message.number > 0 and len(taken) == len(message.offers)
 
-    def joins(self, log: SlotLog, ballot: Ballot, offer: Offer) -> bool:  # Seam.
+    def joins(self, log: SlotLog, ballot: Ballot, offer: Offer) -> bool:  # Tests replace this.
         """Say whether an offer certainly continues this log without a hole."""
         if log.adopted == ballot:
             return offer.first <= log.end + 1
@@ -186,7 +186,7 @@ class Acceptor:
         self._learn_decided(log, ballot, message.decided)
         self.outbox.accept(sender, log, message.epoch)
 
-    def is_late(self, log: SlotLog, ballot: Ballot) -> bool:  # Seam.
+    def is_late(self, log: SlotLog, ballot: Ballot) -> bool:  # Tests replace this.
         """Say whether the log has adopted this term: a late duplicate never truncates it."""
         return log.adopted == ballot
 
@@ -309,7 +309,7 @@ class Acceptor:
 
     # Answers
 
-    def _gap(self, sender: str, log: SlotLog, epoch: int) -> None:  # Seam.
+    def _gap(self, sender: str, log: SlotLog, epoch: int) -> None:  # Tests replace this.
         self.core.counters["gaps"] += 1
         end = log.end if log.copying is None else log.copied
         copying = log.copying == (epoch, sender)

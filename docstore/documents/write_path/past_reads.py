@@ -58,7 +58,7 @@ class PastReads:
         term.clients.past_reads.append(PastRead(inflight, until, first))
         self._read_past(log, term)
 
-    def until(self, log: SlotLog, at_us: int) -> int:  # Seam.
+    def until(self, log: SlotLog, at_us: int) -> int:  # Tests replace this.
         """Return the last row up to an instant (rule R5)."""
         return log.settled_at(at_us)
 
@@ -83,7 +83,7 @@ class PastReads:
             else:
                 term.clients.past_reads.append(read)
 
-    def holds(self, log: SlotLog, until: int) -> bool:  # Seam.
+    def holds(self, log: SlotLog, until: int) -> bool:  # Tests replace this.
         return log.durable >= until
 
     def _read_disk(self, log: SlotLog, read: PastRead) -> None:

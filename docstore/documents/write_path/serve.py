@@ -120,7 +120,7 @@ class Owner:
             return True
         return bool(operation.key) and self._is_key_used(log, term, inflight)
 
-    def find(self, log: SlotLog, inflight: Inflight) -> int | None:  # Seam.
+    def find(self, log: SlotLog, inflight: Inflight) -> int | None:  # Tests replace this.
         """Return the n of the row that this operation has made, if any."""
         return log.operations.find((inflight.entry, inflight.boot), inflight.seq)
 
@@ -320,11 +320,11 @@ class Owner:
             return
         self.past.read(log, log.term, inflight, self.first_shown(cached, service))
 
-    def first_shown(self, cached: CachedDocument, service: Service) -> int:  # Seam.
+    def first_shown(self, cached: CachedDocument, service: Service) -> int:  # Tests replace this.
         """Return the first version that readers of the past may see (rule R4)."""
         return first_shown(service, self.visible(cached))
 
-    def visible(self, cached: CachedDocument) -> Row | None:  # Seam.
+    def visible(self, cached: CachedDocument) -> Row | None:  # Tests replace this.
         """Return the version that readers may see: the newest decided one (rule R3)."""
         return cached.decided
 
