@@ -38,7 +38,7 @@ class Access:
         self._told_at = -TELL_AGAIN_S
 
     def authority(self, request: RequestHead) -> "UserAuthority":
-        """Return it. Raises Unauthenticated, TooManyRequests."""
+        """Return the authority of the request's sender. Raises Unauthenticated, TooManyRequests."""
         path = request.raw_path.partition("?")[0]
         if path.startswith(WITHOUT_TOKEN) and permission_for(request.method, path).what is OPEN:
             return UserAuthority(_NOBODY, "", self)
@@ -53,11 +53,11 @@ class Access:
 
     @property
     def is_outdated(self) -> bool:
-        """Say whether the access file has changed since, to rules that are refused."""
+        """Whether the access file became invalid, so that its older rules still apply."""
         return self._authenticator.is_outdated
 
     def principal(self, header: str) -> Principal | None:
-        """Return the sender of a header, None if it proves nothing now."""
+        """Return the user who sent an Authorization header; None if the header is not valid now."""
         return self._authenticator.principal(header, time.time())
 
     def count(self, principal: Principal) -> None:
@@ -68,15 +68,15 @@ class Access:
             raise TooManyRequests(f"at most {principal.rate:g} requests a second are yours here")
 
     def charge(self, principal: Principal, count: int) -> None:
-        """Count requests of a user that have been admitted."""
+        """Count further requests of a user, without refusing them."""
         self._rates.charge(principal.name, principal.rate, count, time.monotonic())
 
     def grants_of(self, user: str) -> Grants | None:
-        """Return what a user of the file may do, as things are; None if there is none."""
+        """Return the present grants of a user of the access file; None for an unknown user."""
         return self._authenticator.grants_of(user)
 
     def may_read_all(self, user: str, path: str) -> bool:
-        """Say whether a user of the file may read what is at a path and below, as things are."""
+        """Say whether a user of the access file may read all documents at a path and below it."""
         grants = self.grants_of(user)
         what, at = permission_for_all(path)
         return grants is not None and isinstance(what, AccessLevel) and grants.allow(what, at)
@@ -116,7 +116,7 @@ class UserAuthority(Authority):
         return self._principal.grants.allow(AccessLevel.READ, ROOT)
 
     def grants_of(self, name: str) -> Mapping[str, AccessLevel] | None:
-        """Return one's own, or to who runs the group those of any user of the file."""
+        """Return path -> level of a user: of the caller, or of any user to an admin of `/`."""
         if name == self._principal.name:
             return self._principal.grants.levels
         if not self._principal.grants.allow(AccessLevel.ADMIN, ROOT):
@@ -125,7 +125,7 @@ class UserAuthority(Authority):
         return found.levels if found else None
 
     def may(self, method: str, link: str) -> bool:
-        """Say whether something that a request names may be read, or changed."""
+        """Say whether the caller may read (GET) or change a link that the request names."""
         need = permission_for(method, link)
         return need.what is not INSIDE and self._has(need)
 
@@ -141,22 +141,22 @@ class UserAuthority(Authority):
         return self._principal.name
 
     def runs(self, user: str, path: str) -> bool:
-        """Say whether it is the same user, or an admin of that path."""
+        """Say whether the caller is this user, or an admin of the path."""
         return self._principal.name == user or self._principal.grants.allow(AccessLevel.ADMIN, path)
 
     def insist_on_line(self, method: str, link: str) -> None:
-        """Raise the error that a request of its own would get now."""
+        """Check one line as if it were a request of its own."""
         if not self.holds():
             raise Unauthenticated
         self._access.count(self._principal)
         self.insist(method, link)
 
     def charge(self, lines: int) -> None:
-        """Count lines that are carried out together, or not at all."""
+        """Count the lines of an atomic batch."""
         self._access.charge(self._principal, lines)
 
     def readable_in(self, factory: str) -> Sequence[str]:
-        """Return the documents of a factory that may be read, by link, though not all may be."""
+        """Return the links of a factory's documents that a grant names one by one."""
         granted = self._principal.grants.levels
         return sorted(link for link in granted if link.rpartition("/")[0] == factory)
 

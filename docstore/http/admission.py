@@ -1,7 +1,7 @@
 """Limit the number of connections, in all and from each address.
 
-A connection beyond that gets a 503 and is closed. This is logged when it begins, and then once a
-minute: a client that is refused comes again at once.
+A connection beyond a limit gets a 503 and is closed. The node logs refusals when they begin, and
+then at most once a minute, because a refused client connects again at once.
 """
 
 import time
@@ -18,7 +18,7 @@ log = structlog.get_logger("docstore.http")
 
 
 class Admission:
-    """Counts the connections, those that are refused as well until they are gone."""
+    """Counts connections; a refused connection counts until it is closed."""
 
     def __init__(self, limits: Limits) -> None:
         self._max = limits.connections_max
@@ -28,7 +28,7 @@ class Admission:
         self._told_at = -TELL_AGAIN_S
 
     def enter(self, address: str) -> str:
-        """Count a connection; return why there is no room for it, "" if there is."""
+        """Count a connection; return why it must be refused, "" if it fits the limits."""
         own = self.count(address)
         if self._count > self._max:
             why = f"this node takes at most {self._max} connections"
@@ -40,7 +40,7 @@ class Admission:
         return why
 
     def count(self, address: str) -> int:
-        """Count a connection whatever room there is; return how many its address has."""
+        """Count a connection without checking the limits; return the count of its address."""
         self._count += 1
         own = self._addresses[address] = self._addresses.get(address, 0) + 1
         return own

@@ -1,9 +1,9 @@
 """POST /core/bulk?atomic=true: the lines are one operation, all of them or none.
 
-The documents share a partition key, and with it a slot (`paths.partition_key`). A line that is
-refused refuses all: its status is that of the answer, and the problem names the line. As with a
-request about one document, there may be an Idempotency-Key and a Fence, and the fate may be
-unknown.
+The documents share a partition key, and so they lie in one slot (`paths.partition_key`). If one
+line is refused, the whole batch is refused with the status of that line, and the problem names the
+line. As for a request about one document, a client may send an Idempotency-Key and a Fence, and the
+outcome may be unknown.
 """
 
 import asyncio
@@ -42,12 +42,12 @@ from docstore.model.service import Refusal, ServiceOptions
 T = TypeVar("T")
 
 BODY_BYTES_MAX = 2 * BYTES_MAX
-"""Lines are more than the states that they make; patches may be less."""
+"""Limit of a body: its lines are longer than the states that they write."""
 _HEAD = b"Content-Type: %b\r\n" % NDJSON_TYPE.encode()
 
 
 class SeveralKeys(DocstoreError):
-    """Documents of one batch do not share a partition key: they need not lie in one slot."""
+    """The documents of a batch have several partition keys, so they may lie in several slots."""
 
     status = 422
     code = "several-slots"
@@ -63,7 +63,7 @@ class _LineRefused(Picklable):
 
 
 class AtomicBatchPages:
-    """Translates a request into one operation, and its answer into a reply."""
+    """Translates an atomic batch into one operation, and its answer into a reply."""
 
     def __init__(self, backend: Backend, large: LargeBodies, *, state_bytes_max: int) -> None:
         self._backend = backend
@@ -89,7 +89,7 @@ class AtomicBatchPages:
     async def _updates(
         self, raw: bytes, deadline: float, authority: Authority, *, packed: bool
     ) -> list[Operation]:
-        """Return what the lines say.
+        """Return the operations of the lines.
 
         Raises _LineRefused, TooLarge, BadRequest, Unauthenticated, Unavailable.
         """
@@ -115,7 +115,7 @@ class AtomicBatchPages:
         return await self._beside(raw, deadline, make)
 
     async def _beside(self, raw: bytes, deadline: float, work: Callable[[], T]) -> T:
-        """Do what takes long for a large body beside the event loop."""
+        """Call `work`, in a thread if the body is large: the event loop must not wait for it."""
         if len(raw) <= LARGE_BYTES:
             return work()
         return (await self._large.read(len(raw), _left_s(deadline), work))[0]
@@ -132,7 +132,7 @@ class AtomicBatchPages:
 
 
 def _left_s(deadline: float) -> float:
-    """Return the seconds that are left, by the loop's clock. Raises Unavailable if none are."""
+    """Return the seconds until the deadline, by the loop's clock. Raises Unavailable at 0."""
     left_s = deadline - asyncio.get_running_loop().time()
     if left_s <= 0:
         raise Unavailable("the time is over, and the batch has not been sent to its owner")
@@ -140,7 +140,7 @@ def _left_s(deadline: float) -> float:
 
 
 def _values(raw: bytes, *, packed: bool) -> list[dict[str, Any]]:
-    """Return the lines of a body, each an operation by its looks."""
+    """Return the parsed lines of a body, one operation each."""
     lines: BodyLines = MsgpackLines() if packed else JsonLines()
     found = [*lines.feed(raw), *([] if lines.is_over else lines.end())]
     if len(found) > ROWS_MAX:
@@ -157,7 +157,7 @@ def _values(raw: bytes, *, packed: bool) -> list[dict[str, Any]]:
 
 
 def _check_keys(links: Sequence[str]) -> None:
-    """Refuse what is not one key's, or has a document twice."""
+    """Refuse a document with another partition key than the first, or one that is named twice."""
     key, seen = partition_key(links[0]), set()
     for index, link in enumerate(links):
         if partition_key(link) != key:

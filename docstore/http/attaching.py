@@ -1,9 +1,9 @@
-"""Documents that live with a lease: attached to it first, then written.
+"""Documents that live with a lease: first attached to the lease, then written.
 
-In this order, since what has ended is swept by the list of the lease: a write that comes late must
-be on it. A document names its lease in `documentLeaseLink`, by its body or by the header
-`Docstore-Lease`. Where it would have no effect, it is refused and not ignored: its
-client relies on it.
+In this order, because the sweep of an ended lease follows the list of the lease: a late write must
+already be on that list. A document names its lease in `documentLeaseLink`, in its body or by the
+header `Docstore-Lease`. A lease that would have no effect is refused, since the client relies on
+it.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ PLACE = f"/{LEASE}"
 
 
 class NotHere(BadRequest):
-    """A lease is named where no document would be attached to it."""
+    """A lease is named in a request that cannot attach a document to it."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} comes with a PUT, a POST or a merge patch of one document")
 
 
 def lease_of(request: RequestHead, operation: Operation, theirs: Mapping[str, Any]) -> str:
-    """Return the link of the lease that a write goes under, "" for none. Raises BadRequest.
+    """Return the link of the lease that a write names, "" for none. Raises BadRequest.
 
-    theirs: the document* fields of its body.
+    theirs: the document* fields of the body.
     """
     said, named = request.headers.get(HEADER), theirs.get(LEASE)
     if operation.media == "json":
@@ -58,19 +58,19 @@ def lease_of(request: RequestHead, operation: Operation, theirs: Mapping[str, An
 
 
 def refuse_header(request: RequestHead) -> None:
-    """Refuse a lease where nothing would be attached to it."""
+    """Refuse the header of a lease in a request that cannot attach a document to it."""
     if HEADER in request.headers:
         raise NotHere(HEADER)
 
 
 def refuse_in_line(theirs: Container[str]) -> None:
-    """Refuse a lease in a line of many."""
+    """Refuse a lease in a line of a bulk request."""
     if LEASE in theirs:
         raise NotHere(LEASE)
 
 
 def refuse_in_patch(patch: Any) -> None:
-    """Refuse a JSON patch that touches the lease of a document; what is none is refused later."""
+    """Refuse a JSON patch that touches the lease of a document. Skips malformed steps."""
     for step in patch if isinstance(patch, list) else ():
         if isinstance(step, dict):
             places = [step.get("path"), step.get("from")]
@@ -90,9 +90,9 @@ def _checked(where: str, link: Any) -> str:
 async def attach(
     backend: Backend, lease: str, write: Operation, timeout_s: float
 ) -> tuple[Answer, float]:
-    """Have a lease know of the document that is to be written; return the time that is left too.
+    """Add the document to the list of the lease; return the lease's answer and the seconds left.
 
-    The answer speaks of the lease: a refusal means that the document was not written.
+    If the lease refuses, the document must not be written.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
@@ -103,7 +103,7 @@ async def attach(
 async def attached_first(
     backend: Backend, lease: str, write: Operation, timeout_s: float
 ) -> Answer:
-    """Write a document once its lease knows of it; a refusal by the lease is the answer."""
+    """Write a document after its lease has listed it. A refusal by the lease is the answer."""
     attached, left_s = await attach(backend, lease, write, timeout_s)
     if not attached.is_success:
         return attached
@@ -111,7 +111,7 @@ async def attached_first(
 
 
 def answer_of(answer: Answer, lease: str) -> Answer:
-    """Return the answer of a lease, as that to the request that needed it."""
+    """Translate the answer of a lease into an answer to the request that named the lease."""
     if answer.is_success:
         return answer
     if answer.status == 404:
@@ -122,7 +122,7 @@ def answer_of(answer: Answer, lease: str) -> Answer:
 
 
 def with_lease(operation: Operation, lease: str) -> Operation:
-    """Return the write of a document that names its lease."""
+    """Return the write with the link of the lease in its body."""
     state = json.load(operation.body)
     if state.get(LEASE) == lease:
         return operation

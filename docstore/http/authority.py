@@ -1,7 +1,7 @@
 """The permissions of the sender of a request: everything, unless the node has an access file.
 
-The server notes it with each request before any handler reads that (`access.py`). The handler that
-reads a query, a body or lines asks here about the links that they name.
+The server stores the authority with each request before it calls a handler (`access.py`). A handler
+that reads links from a query, a body or lines checks these links here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class Authority:
         return True
 
     def grants_of(self, name: str) -> Mapping[str, AccessLevel] | None:
-        """Return path -> level of a user; None if there is none, or the caller may not see it."""
+        """Return path -> level of a user; None if the caller may not see it, or it is unknown."""
         return None
 
     def may(self, method: str, link: str) -> bool:
@@ -41,20 +41,20 @@ class Authority:
         return True
 
     def insist(self, method: str, link: str) -> None:
-        """Raise Forbidden, or NotFound of what may not be read, unless `may`."""
+        """Raise Forbidden, or NotFound for a read, unless `may` allows it."""
         if not self.may(method, link):
             raise refusal(method, link)
 
     def insist_on_all(self, path: str) -> None:
-        """Raise NotFound unless all documents at a path and below may be read. path: "" for all.
+        """Raise NotFound unless the caller may read all documents at a path and below it.
 
-        Or BadRequest, for what is no path.
+        path: "" for all documents. Raises BadRequest if it is not a path.
         """
 
     def user(self) -> str:
         """Return the user for whom work may be done later; "" on a node without an access file.
 
-        Raises Forbidden for those who are known only for a while.
+        Raises Forbidden for the bearer of a signed token, which is valid for a short time only.
         """
         return ""
 
@@ -63,19 +63,20 @@ class Authority:
         return True
 
     def insist_on_line(self, method: str, link: str) -> None:
-        """Raise the error that a request of its own would get, for one line of many.
+        """Check one line of a bulk request as if it were a request of its own.
 
         Raises Unauthenticated and TooManyRequests, besides the errors of `insist`.
         """
 
     def charge(self, lines: int) -> None:
-        """Count lines that are carried out together, or not at all: they were let in as one.
+        """Count the lines of an atomic batch without refusing them.
 
-        If one of them could be one too many, a long batch could never be carried out.
+        They were admitted as one request: if each line could be refused by the rate limit, a long
+        batch could never be carried out.
         """
 
     def readable_in(self, factory: str) -> Sequence[str]:
-        """Return the documents of a factory that may be read, by link, though not all may be."""
+        """Return the links of a factory's documents that grants of the caller name one by one."""
         return ()
 
     def enter(self, method: str, path: str) -> bool:
@@ -86,7 +87,7 @@ class Authority:
         return True
 
     def holds(self) -> bool:
-        """Return whether the authority is still that of the start of the request."""
+        """Return whether the authority of the request's start is still valid."""
         return True
 
 
@@ -95,13 +96,13 @@ AUTHORITY = web.RequestKey("authority", Authority)
 
 
 def authority_of(request: RequestHead) -> Authority:
-    """Return what the server has noted with a request. Raises KeyError: it never goes without."""
+    """Return the authority that the server stored with a request. Raises KeyError without one."""
     noted: Authority = request[AUTHORITY]
     return noted
 
 
 def refusal(method: str, path: str) -> DocstoreError:
-    """Return the error for what is not granted: what may not be read is not there."""
+    """Return the error for a request without permission: NotFound for a read, else Forbidden."""
     if method in READS:
         return NotFound(f"there is nothing at {path}")
     return Forbidden(f"no grant for {method} at {path}")

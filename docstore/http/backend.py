@@ -1,7 +1,7 @@
-"""The node behind the HTTP server: its parts on lower floors, and what only the node decides.
+"""The node behind the HTTP server: its parts on lower floors, and the decisions of the node alone.
 
 `node/backend.py` implements `Backend`; `RunningNode` has the parts. Pages translate: they see no
-ballot, no slot log and no SQL, and what they show of the cluster comes as plain JSON values.
+ballot, no slot log and no SQL, and they get the state of the cluster as plain JSON values.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from docstore.runtime.trace.lines import TraceFilter
 from docstore.services.registry import Registry
 
 Json = Any
-"""A value that json can write: what the administrative pages are made of."""
+"""A value that json can write; administrative pages consist of such values."""
 
 
 class StatusBackend(Protocol):
     """Pages about a node and its group; see `node/status.py`."""
 
     async def explain(self, link: str, timeout_s: float) -> Json:
-        """Return slot, ranking with distances, owner, replicas and versions, the next owner."""
+        """Return slot, ranking with distances, owner, replicas with versions, and next owner."""
 
     def node_group(self) -> Json:
         """Return members, configuration, quorum, convergence."""
@@ -88,30 +88,30 @@ class Backend(Protocol):
         """Return the id of this node."""
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
-        """Carry the operation to its owner and return the answer, by the deadline at the latest.
+        """Forward the operation to its owner and return the answer, by the deadline at the latest.
 
-        Never raises for what the cluster does: 503 and 504 are answers.
+        Never raises for an error of the cluster: 503 and 504 are answers.
         """
 
     def submit_batch(
         self, operations: Sequence[Operation], timeout_s: float
     ) -> "asyncio.Future[list[Answer]]":
-        """Carry operations that came together, none on a declaration; return all the answers.
+        """Forward operations that came together, none of them on a declaration; return all answers.
 
-        Each is served and answered as if it were alone.
+        Each operation is served and answered as if it were alone.
         """
 
     async def read_replica(
         self, operation: Operation, min_version: int | None, timeout_s: float
     ) -> tuple[Answer, int | None]:
-        """Return what this node's replica has decided, and its staleness in ms; None if not known.
+        """Read this node's replica; return the answer and its staleness in ms, None if unknown.
 
-        For `committed` and `stale` reads. Waits for `min_version`; on a node without a replica
-        of the slot it asks the owner.
+        For `committed` and `stale` reads. Waits for `min_version`; a node without a replica of the
+        slot asks the owner.
         """
 
     def copies_of(self, link: str) -> range:
-        """Return how many copies of a document may be waited for: from its quorum to all.
+        """Return the range of copies that a write of a document may wait for: quorum to all.
 
         Raises Unavailable while the group is not known.
         """
@@ -127,14 +127,14 @@ class Backend(Protocol):
     ) -> Listed:
         """Return up to `limit` live (link, version, row if `expand`) under a factory, by link.
 
-        Merged over the owners of all slots, all there is up to its horizon. Raises Unavailable when
-        one cannot be asked, NoQuorum.
+        Merges the pages of the owners of all slots. Raises NoQuorum, or Unavailable if an owner
+        cannot be asked.
         """
 
     async def counting(self, factory: str, timeout_s: float, *, level: int | None = None) -> int:
         """Return the number of live documents under a factory. Raises Unavailable.
 
-        level: count those that were written at another level than the factory has now.
+        level: count only the documents of this level, which need not be the factory's present one.
         """
 
     def owner_of(self, key: str) -> str | None:
@@ -144,7 +144,7 @@ class Backend(Protocol):
         """Return the number of slots of the group, 0 while there is none."""
 
     def management(self) -> Json:
-        """Return what this node is: id, addresses, version, limits, disk, loop lag, health."""
+        """Return the node's id, addresses, version, limits, disk, loop lag and health."""
 
     async def change_group(self, asked: Mapping[str, Json], timeout_s: float) -> Json:
         """Begin a change of the members and return the node group.
@@ -156,13 +156,16 @@ class Backend(Protocol):
         """Return whether a majority of the voters is connected and the view has converged."""
 
     def trace(self, about: TraceFilter, *, after: int, limit: int) -> Json:
-        """Return the last `limit` steps about something, later than number `after`.
+        """Return the last `limit` steps that match the filter and are numbered above `after`.
 
         Raises Unavailable before the group is known.
         """
 
     def compact(self, before_us: int) -> Json:
-        """Begin to compact, on this node, rows replaced before an instant; return the progress."""
+        """Begin to compact rows of this node that were replaced before an instant.
+
+        Returns the progress.
+        """
 
     async def resync(
         self, link: str | None, timeout_s: float, *, slots_per_second: float = 0.0
@@ -174,10 +177,10 @@ class Backend(Protocol):
         """
 
     def drain(self) -> None:
-        """Begin to stop: no new work, finish what is in flight, leave, exit."""
+        """Begin to stop: accept no new work, finish the work in flight, leave the group, exit."""
 
     def ready(self) -> tuple[bool, str]:
-        """Return whether the node can serve, and if not, why not."""
+        """Return whether the node can serve, and if not, the reason."""
 
     def metrics(self) -> Mapping[str, float]:
         """Return name (Prometheus style, labels included) -> value of the node's own counters."""
@@ -187,4 +190,4 @@ class Backend(Protocol):
 
     @property
     def callbacks(self) -> Caller:
-        """Return the caller of the receivers of subscriptions. Raises CallbackRefused: none."""
+        """Return the client that calls receivers of subscriptions. Raises CallbackRefused."""

@@ -1,6 +1,6 @@
-"""A request's body: received within its limits, and read strictly.
+"""A request's body: received within its limits, and parsed strictly.
 
-It is parted into what the author says, and what the store set and the client sent back.
+The fields that the store sets are separated from the author's own members.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from docstore.streams.records import why_not_msgpack
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 _NOTED = STORE_SET | {LEASE, EXPIRY}
-"""Members that mean something to us; few bodies have any."""
+"""Members that the store reads or writes; few bodies have any of them."""
 _WHITE = b" \t\r\n"
 _NEGATIVE_VERSION = re.compile(rb'"documentVersion"[ \t\r\n]*:[ \t\r\n]*-')
 
 
 async def receive(request: web.BaseRequest, *, bytes_max: int, timeout_s: float) -> bytes:
-    """Return the body. Raises TooLarge, TooSlow, or what aiohttp says of broken chunks."""
+    """Return the body. Raises TooLarge, TooSlow, or aiohttp's error for malformed chunks."""
     content = request.content
     if content.is_eof():
         body = content.read_nowait()
@@ -48,7 +48,7 @@ async def receive(request: web.BaseRequest, *, bytes_max: int, timeout_s: float)
 
 
 def fitting(request: RequestHead, body: bytes, bytes_max: int) -> bytes:
-    """Return a whole body as it was before it was compressed. Raises TooLarge, BadRequest."""
+    """Return the decompressed body. Raises TooLarge, BadRequest."""
     if body and CONTENT_ENCODING in request.headers:
         body = _plain(body, request.headers[CONTENT_ENCODING], bytes_max)
     if len(body) > bytes_max:
@@ -57,7 +57,7 @@ def fitting(request: RequestHead, body: bytes, bytes_max: int) -> bytes:
 
 
 def _plain(body: bytes, encoding: str, bytes_max: int) -> bytes:
-    """Return a body without its compression, or a little more of it than is allowed."""
+    """Return the decompressed body; stop soon after it exceeds `bytes_max`."""
     inflate = inflater(encoding)
     if inflate is None:
         return body
@@ -72,7 +72,7 @@ def _plain(body: bytes, encoding: str, bytes_max: int) -> bytes:
 
 
 def invite(request: web.BaseRequest) -> None:
-    """Tell a client that waits for leave to send its body to go on."""
+    """Answer `100 Continue` to a client that waits for it before it sends the body."""
     if "Expect" in request.headers and request.transport is not None:
         request.transport.write(CONTINUE)
 
@@ -88,7 +88,7 @@ async def _gathered(request: web.BaseRequest, bytes_max: int) -> bytes:
 
 
 def json_bytes(raw: bytes, media: str) -> bytes:
-    """Return a body as JSON bytes, whatever it came as. Raises BadRequest."""
+    """Return a JSON or msgpack body as JSON bytes. Raises BadRequest."""
     raw = raw if media == MSGPACK_TYPE else raw.strip(_WHITE)
     if not raw:
         raise BadRequest("a body is needed")
@@ -120,9 +120,9 @@ def object_of_pairs(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
 class WrittenBody(NamedTuple):
     """The content of a body about a document.
 
-    raw: the author's bytes, or a patch. signature: of the state that they are, b"" for a patch.
-    theirs: the fields that the store sets and the client sent; its lease, which stays in `raw` as
-    well. waited_s: until they were read.
+    raw: the author's bytes, or a patch. signature: the signature of the state, b"" for a patch.
+    theirs: the fields set by the store that the client sent back, and the lease, which stays in
+    `raw` as well. waited_s: seconds that a large body waited to be parsed.
     """
 
     raw: bytes
@@ -132,7 +132,7 @@ class WrittenBody(NamedTuple):
 
 
 def written(body: bytes, media: str, *, bytes_max: int) -> WrittenBody:
-    """Return a whole new state. Raises BadRequest, TooLarge."""
+    """Parse the whole new state of a document. Raises BadRequest, TooLarge."""
     raw, state, theirs = author_state(json_bytes(body, media), bytes_max)
     return WrittenBody(raw, json.signature(state), theirs)
 
@@ -141,13 +141,13 @@ NOTHING = WrittenBody(b"", b"", {})
 
 
 def written_of(state: dict[str, Any], *, bytes_max: int) -> WrittenBody:
-    """Return a whole new state that has been parsed. Raises BadRequest, TooLarge."""
+    """Check the whole new state of a document. Raises BadRequest, TooLarge."""
     theirs = parted(state)
     return WrittenBody(_dumped(state, bytes_max), json.signature(state), theirs)
 
 
 def change_of(patch: dict[str, Any] | list[Any], *, bytes_max: int) -> WrittenBody:
-    """Return a patch that has been parsed. Raises BadRequest, TooLarge."""
+    """Check a patch. Raises BadRequest, TooLarge."""
     theirs = parted(patch, is_patch=True) if isinstance(patch, dict) else {}
     return WrittenBody(_dumped(patch, bytes_max), b"", theirs)
 
@@ -160,7 +160,7 @@ def _dumped(value: Any, bytes_max: int) -> bytes:
 
 
 def change(body: bytes, media: str, *, bytes_max: int) -> WrittenBody:
-    """Return a patch. Raises BadRequest, TooLarge."""
+    """Parse a patch. Raises BadRequest, TooLarge."""
     raw = json_bytes(body, media)
     if PATCHES[media] == "json":
         json.parse(raw)
@@ -172,9 +172,10 @@ def change(body: bytes, media: str, *, bytes_max: int) -> WrittenBody:
 def author_state(
     raw: bytes, bytes_max: int, *, is_patch: bool = False
 ) -> tuple[bytes, dict[str, Any], dict[str, Any]]:
-    """Return the author's bytes, the author's fields, and the document* fields that came along.
+    """Return the author's bytes, the author's fields, and the document* fields of a body.
 
-    The bytes are as they came when the client sent none of the fields that the store sets.
+    The bytes are those of the body itself if the client sent none of the fields that the store
+    sets.
     """
     if len(raw) > bytes_max:
         raise TooLarge(f"a document has at most {bytes_max} bytes")
@@ -183,18 +184,19 @@ def author_state(
         return (raw if value else b"{}"), value, {}
     theirs = parted(value, is_patch=is_patch)
     if "documentVersion" in theirs and _NEGATIVE_VERSION.search(raw):
-        raise BadRequest("documentVersion is a whole number")  # Also -0, which reads as 0.
+        # Also refuses -0, which JSON parsers read as 0.
+        raise BadRequest("documentVersion is a whole number")
     if not value:
         return b"{}", value, theirs
-    # The name must be there as it is: storage finds the documents that expire by it.
+    # The name must be spelled without escapes: storage finds expiring documents by this text.
     hidden = EXPIRY in value and EXPIRY_NAME not in raw
     return (json.dump(value) if theirs or hidden else raw), value, theirs
 
 
 def parted(value: dict[str, Any], *, is_patch: bool = False) -> dict[str, Any]:
-    """Take the fields that the store sets out of a state, and return them; its lease too.
+    """Remove the fields that the store sets from a state, and return them and the lease.
 
-    A patch takes the time away at which a document expires by null.
+    A patch may set the expiry to null, which removes it.
     """
     if _NOTED.isdisjoint(value):
         return {}
@@ -210,7 +212,7 @@ def parted(value: dict[str, Any], *, is_patch: bool = False) -> dict[str, Any]:
 
 
 def sent_version(theirs: dict[str, Any], *, name: str = "documentVersion") -> int | None:
-    """Return the version that a body is based on, None if it does not say."""
+    """Return the version that a body is based on, None if it names none."""
     version = theirs.get("documentVersion")
     if version is None:
         return None
@@ -227,13 +229,13 @@ def check_self_link(theirs: dict[str, Any], link: str) -> None:
 
 
 def new_link(theirs: dict[str, Any], factory: str, key: str) -> str:
-    """Return where what a POST creates belongs; a retry under the same key meets it again."""
+    """Return the link for the document of a POST; the same key always gives the same link."""
     named = named_link(theirs, factory)
     return named or f"{factory}/{id_of_key(factory, key) if key else new_id()}"
 
 
 def named_link(theirs: dict[str, Any], factory: str) -> str | None:
-    """Return the link that a POST's body names, None if it leaves that to us."""
+    """Return the link that a POST's body names, None if the node must choose one."""
     named = theirs.get("documentSelfLink")
     if named is None:
         return None

@@ -1,8 +1,8 @@
-"""Many operations in one request: a line each, answered by a line each, in the same order.
+"""Many operations in one request: each line is answered by a line, in the same order.
 
-Lines are read as they come, submitted in batches, and answered while later ones are still on
-their way. A line that is wrong fails alone. Results are given to the socket without waiting for
-the client to read them, up to a bound: many clients send everything before they read anything.
+Lines are parsed as they arrive, submitted in batches, and answered while later lines still arrive.
+An invalid line fails alone. The node writes results without waiting for the client to read them, up
+to a bound: many clients send the whole body before they read any result.
 """
 
 import asyncio
@@ -78,10 +78,10 @@ class Bulk:
         return await self.answer(request, RequestLines(request, lines, self._timeout_s))
 
     async def answer(self, request: web.BaseRequest, source: Source) -> web.StreamResponse:
-        """Carry out the lines of any source, and answer each.
+        """Carry out and answer each line of a source.
 
-        Raises BadRequest when not one of the first lines is an operation, and what ended the body
-        when it has no line at all: TooLarge, TooSlow, BadRequest.
+        Raises BadRequest when the first lines are not operations. If the body has no line at all,
+        raises the error that ended it: TooLarge, TooSlow, BadRequest.
         """
         patience_s = headers.timeout_s(request)
         results = Results(request)
@@ -91,7 +91,7 @@ class Bulk:
     async def _run(
         self, source: Source, patience_s: float, results: Results, authority: Authority
     ) -> None:
-        """Read and answer side by side, with some batches in flight."""
+        """Read lines and write results concurrently, with several batches in flight."""
         streak = Streak()
         pending: deque[asyncio.Task[bytes]] = deque()
         reader: asyncio.Task[Sequence[Any]] | None = asyncio.create_task(source.read())
@@ -120,7 +120,7 @@ class Bulk:
     async def _begin(
         self, lines: Sequence[Any], patience_s: float, streak: Streak, authority: Authority
     ) -> tuple[asyncio.Task[bytes], Counter[str]]:
-        """Submit a batch when there is room; return its result lines to come, and the jobs."""
+        """Submit a batch when there is room; return its task, and its line count by bulk job."""
         most = self._state_bytes_max
         batch = BulkBatch(
             self._backend, self._large, authority, state_bytes_max=most, patience_s=patience_s
@@ -136,7 +136,7 @@ class Bulk:
         return task, batch.jobs
 
     async def _next(self, source: Source, jobs: Counter[str]) -> Sequence[Any]:
-        """Return the next lines; what has been too fast waits with them unread."""
+        """Return the next lines; wait first if a job exceeded its rate of writes."""
         for job, count in jobs.items():
             await self._quotas.wait(job, WRITES, await self._quotas.rate(job, WRITES), count)
         return await source.read()

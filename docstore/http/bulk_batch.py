@@ -1,7 +1,7 @@
-"""Lines of a bulk request that came together: what is submitted of them, and what fails at once.
+"""Lines of a bulk request that arrived together: submits the valid ones, fails the others.
 
-Operations are submitted as many at a time as there are in a row: up to a line that fails, whose
-result stands between theirs, or to one for which others would have to wait.
+Consecutive operations are submitted together. Such a run ends at an invalid line, whose result must
+stand in its place, and at a large line, for which the others must not wait.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from docstore.model.service import Refusal, ServiceOptions
 
 
 class BulkBatch:
-    """The results of such lines, in their order."""
+    """The results of the lines of one batch, in their order."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class BulkBatch:
     ) -> None:
         self.submitted: list[Submitted] = []
         self.jobs: Counter[str] = Counter()
-        """How many operations there are of each bulk job."""
+        """Bulk job -> number of its operations in this batch."""
         self._backend = backend
         self._large = large
         self._authority = authority
@@ -49,7 +49,7 @@ class BulkBatch:
         self._unknown: set[str] = set()
 
     async def read(self, lines: Sequence[Any], streak: "Streak") -> None:
-        """Submit what lines say; ends behind a streak of lines that is too long, with why."""
+        """Submit the operations of the lines; stop after too many broken lines in a row."""
         for line in lines:
             link = ""
             try:
@@ -70,7 +70,8 @@ class BulkBatch:
                 if operation.writer:
                     self.jobs[operation.writer[0].partition(RUN_BEGINS)[0]] += 1
             except (DocstoreError, Refusal) as error:
-                # Where they were raised refers to this very list: a circle around all these bodies.
+                # The traceback refers to this batch: a reference cycle would keep all these bodies
+                # alive.
                 error.__traceback__ = error.__context__ = None
                 self._fail(link, error)
                 if isinstance(error, NoOperation) and (why := streak.ends(error)):
@@ -79,7 +80,7 @@ class BulkBatch:
         self._submit()
 
     def _submit(self) -> None:
-        """Submit what has come in a row."""
+        """Submit the operations since the last submission."""
         operations, self._operations = self._operations, []
         if operations:
             links = [operation.link for operation in operations]
@@ -91,7 +92,7 @@ class BulkBatch:
         self.submitted.append(RefusedLine(link, error))
 
     async def _large_one(self, line: bytes) -> dict[str, Any]:
-        """As `parsed`, beside the event loop."""
+        """Parse a large line in a thread."""
         self._submit()
         value, _ = await self._large.read(len(line), self._patience_s, partial(parsed, line))
         return value
@@ -104,13 +105,13 @@ class BulkBatch:
     async def _large_operation(
         self, line: bytes, value: dict[str, Any], factory: str, options: ServiceOptions
     ) -> Operation:
-        """As `operation_of`, beside the event loop."""
+        """Build the operation of a large line in a thread."""
         make = partial(self._operation_of, value, factory, options)
         operation, _ = await self._large.read(len(line), self._patience_s, make)
         return operation
 
     def _factory(self, link: str, value: dict[str, Any]) -> str:
-        """Return the factory that a line is for: above its link, or the link of a POST itself."""
+        """Return the factory of a line: the parent of its link, or for a POST the link itself."""
         canonical_link(link)
         if self._backend.registry.service_at(link) is not None:
             if str(value.get("op")).upper() != "POST":
@@ -122,7 +123,7 @@ class BulkBatch:
         return factory
 
     async def _find_options(self, factory: str) -> ServiceOptions:
-        """Return what a factory was declared with, from here on without a look."""
+        """Return the options of a factory, and keep them for the lines that follow."""
         service = self._backend.registry.service_at(factory)
         if service is None and factory not in self._unknown:
             self._submit()
@@ -135,16 +136,16 @@ class BulkBatch:
 
 
 def method_of(value: dict[str, Any]) -> str:
-    """Return the method at the link itself that a line is as much as."""
+    """Return the HTTP method that needs the same permission as a line."""
     method = str(value.get("op")).upper()
     return method if method in ("PATCH", "DELETE") else "PUT"
 
 
 @dataclass(slots=True)
 class Streak:
-    """Lines in a row that are no operations: a few are mistakes, many are another kind of body.
+    """Counts consecutive lines that are not operations: many mean that the body is something else.
 
-    is_answered: whether results have been sent. is_over: the streak was too long.
+    is_answered: whether results have been sent. is_over: whether the streak was too long.
     """
 
     broken: int = 0
@@ -153,9 +154,10 @@ class Streak:
     is_over: bool = False
 
     def ends(self, error: NoOperation) -> BadRequest | None:
-        """Count one more; return why the request ends, None if it goes on.
+        """Count a broken line; return the error that ends the request, None to continue.
 
-        Raises that instead if there was nothing else in the request: then it can be its status.
+        Raises that error if no operation and no result came before it, so that it can be the
+        request's status.
         """
         self.broken += 1
         if self.broken < BROKEN_LINES_MAX:

@@ -1,7 +1,7 @@
-"""Parse a line of a bulk request: one operation, in members where a request has headers.
+"""Parse a line of a bulk request: one operation, with members in place of a request's headers.
 
-The counterpart of `documents.py`, where a path, headers and a body say it. A body means the same in
-both, see `bodies.py`.
+The counterpart of `documents.py`, which reads a path, headers and a body. The body of a document
+has the same form in both (`bodies.py`).
 """
 
 from collections.abc import Sequence
@@ -21,18 +21,18 @@ WRITER = frozenset({"job", "batch", "sequence"})
 VERBS: Sequence[Verb] = ("DELETE", "PATCH", "POST", "PUT")
 SPELLED = {spelling: verb for verb in VERBS for spelling in (verb, verb.lower())}
 ONE_BY_ONE = frozenset({FACTORIES, SNAPSHOTS})
-"""Factories whose documents are looked at before they are stored, as this does not."""
+"""Factories whose documents need checks that lines skip, so each needs a request of its own."""
 PLAIN = frozenset({"op", "link", "body", "writer"})
-"""Members of a plain line: an operation on a document, and the client that asks for it."""
+"""Members of a plain line: an operation on a document, and the bulk job that sends it."""
 MEMBERS = frozenset({"op", "link", "body", "ifVersion", "mustExist", "recreate", "key", "writer"})
 
 
 class NoOperation(BadRequest):
-    """A line cannot be read, or is something else than an operation."""
+    """A line cannot be parsed, or is not an operation."""
 
 
 def parsed(line: Any) -> dict[str, Any]:
-    """Return the operation that a line says. Raises NoOperation, or the error that a line is."""
+    """Return a line's members. Raises NoOperation, or the line itself if it is an error."""
     if isinstance(line, DocstoreError):
         raise line
     if isinstance(line, bytes):
@@ -54,9 +54,9 @@ def operation_of(
     bytes_max: int,
     principal: str = "",
 ) -> Operation:
-    """Return the operation on a document of `factory` that a parsed line says.
+    """Return the operation of a parsed line, on a document of `factory`.
 
-    Raises BadRequest and other errors that are the line's answer.
+    Raises BadRequest and other errors, which are the answer to this line.
     """
     verb = _verb(value.get("op", "PUT"))
     is_plain = PLAIN.issuperset(value)
@@ -138,7 +138,7 @@ def _conditions(value: dict[str, Any], verb: str, options: ServiceOptions) -> Co
 
 
 def _version(value: dict[str, Any], options: ServiceOptions) -> int | None:
-    """Return the version that a line is based on, None if it does not say."""
+    """Return the version that a line is based on, None if it names none."""
     version = bodies.sent_version({"documentVersion": value.get("ifVersion")}, name="ifVersion")
     body = value.get("body")
     if version is None and options.strict_updates and isinstance(body, dict):
@@ -154,7 +154,7 @@ def _key(value: dict[str, Any]) -> str:
 
 
 def _writer(value: Any, level: int) -> tuple[Any, ...]:
-    """Return (job, batch, sequence) of a bulk job's line."""
+    """Return (job, batch, sequence) of a line that a bulk job sends."""
     if level < 3:
         raise BadRequest("writer needs a factory with ENFORCE_QUORUM")
     fits = isinstance(value, dict) and WRITER.issuperset(value) and "batch" in value

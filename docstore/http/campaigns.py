@@ -1,33 +1,34 @@
-"""A campaign and its lease: which of the two is asked first, and why the answer is right.
+"""A campaign and its lease: the order in which they are asked, and why the answer is right.
 
-A campaign goes to its lease first (`attaching.py`), and into the queue once the lease has the
-election on its list. A client that takes the same lock under the same lease again and again waits
-for an owner to say that nothing has changed. So a node remembers for a few seconds which leases had
-which elections and locks on their lists, and asks such a lease *beside* the campaign. The answer
-waits for both: 410 if the lease has ended, as before. Why nothing else changes:
+Normally the node asks the lease first (`attaching.py`). When the lease has listed the election, the
+node puts the candidate into the queue. A client that takes the same lock under the same lease many
+times would wait each time for the lease to answer that nothing changed. So a node remembers for a
+few seconds which leases have listed which elections and locks, and asks such a lease at the same
+time as the queue (`_beside`). The client's answer waits for both: 410 if the lease has ended, as in
+the sequential case. Nothing else changes, for these reasons:
 
-It is on the list. A lease that has ended is swept by its list: at its end, and for the last time
-65 s later; only then the lease is deleted. An election or a lock never leaves a list before that:
-DetachRequest is refused for them. So the last pass finds every candidate that enters the queue
-before it. An entry of the cache was true at a moment after `since`, when the lease was asked, and a
-campaign goes beside only if the entry's age and its own time limit together are at most 60 s, which
-the time limit of one that goes after may be as well. So no candidate enters later than it could
-before, and no guarantee rests on this node: it may crash between the two, or get no answer of
-either.
+The lease lists the election. The sweep of an ended lease follows its list: at the end, and for the
+last time 65 s later; only then is the lease deleted. An election or a lock never leaves a list
+earlier, since DetachRequest is refused for them. So the last sweep finds every candidate that
+entered the queue before it. A cache entry was true at a moment after `since`, when the lease was
+asked. A campaign runs concurrently only if the age of the entry and the time limit of the campaign
+add up to at most 60 s, which is also the maximum time limit of a sequential campaign. So no
+candidate enters the queue later than a sequential one could, and no guarantee depends on this
+node: it may crash between the two requests, or get no answer to them.
 
-The lease ends meanwhile. It is asked after the campaign came in, and a majority confirms what it
-says. If it has ended, the campaign may be in the queue all the same, as if the lease had ended
-between the two, one after the other. Then it is taken out at once as the sweep would do it, before
-the answer 410; if this node crashes, by the sweep. Only candidates of a lease that has *ended* are
-taken out: the holder of a lease that is expiring may still believe.
+The lease ends meanwhile. The lease is asked after the campaign arrived, and a majority confirms its
+answer. If the lease has ended, the candidate may be in the queue, as if the lease had ended between
+two sequential requests. The node then removes the candidate before it answers 410; if the node
+crashes, the sweep removes it. Only candidates of a lease that has *ended* are removed: the holder
+of an expiring lease may still believe that it holds the lock.
 
-A lease under the same id. An id is not given again before its lease is deleted, 65 s after its end,
-and no cache entry or request lives that long.
+A lease with the same id. An id cannot be used again before its lease is deleted, 65 s after its
+end, and no cache entry or request lives that long.
 
-An answer that is missing. If the lease is not reached and the campaign may be in the queue, it is
-undecided: 504. A retry gets the same place.
+A missing answer. If the lease does not answer and the candidate may be in the queue, the campaign
+is undecided: 504. A retry finds the candidate at the same place of the queue.
 
-A refused campaign leaves the cache, so a repeated attempt asks its lease first again.
+A refused campaign removes its cache entry, so a retry asks the lease first.
 """
 
 from docstore.http.attaching import answer_of
@@ -44,20 +45,20 @@ UNDECIDED = Answer(504, "undecided", "its lease was not reached: retry", unknown
 
 
 class Campaigns:
-    """Takes campaigns to their leases and into their queues."""
+    """Attaches campaigns to their leases and puts them into their queues."""
 
     def __init__(self, backend: Backend) -> None:
         self.attached = Attached(clock)
         self._backend = backend
 
     async def run(self, campaign: Operation, lease: str, timeout_s: float) -> Answer:
-        """Return what a campaign has come to, or why its lease does not let it."""
+        """Return the answer of the queue, or the refusal of the lease."""
         if self.attached.allows(lease, campaign.link, timeout_s):
             return await self._beside(campaign, lease, timeout_s)
         return await self._after(campaign, lease, timeout_s)
 
     async def _after(self, campaign: Operation, lease: str, timeout_s: float) -> Answer:
-        """Ask the lease, and then campaign."""
+        """Ask the lease first, and campaign if it accepts."""
         link, since = campaign.link, clock()
         found = await self._backend.submit(attach_request(lease, link), timeout_s)
         if not found.is_success:
@@ -66,7 +67,7 @@ class Campaigns:
         return await self._queue(campaign, since + timeout_s)
 
     async def _beside(self, campaign: Operation, lease: str, timeout_s: float) -> Answer:
-        """Campaign while the lease is asked."""
+        """Campaign and ask the lease at the same time."""
         link, since = campaign.link, clock()
         deadline = since + timeout_s
         asked = self._backend.submit(attach_request(lease, link), timeout_s)
@@ -84,14 +85,15 @@ class Campaigns:
         return answer_of(found, lease)
 
     async def _queue(self, campaign: Operation, deadline: float) -> Answer:
-        """Put a candidate into the queue; make one where there is none, again if it is deleted."""
+        """Put a candidate into the queue, and create the queue if it is missing or deleted."""
         submit, link = self._backend.submit, campaign.link
         made = Operation(
             verb="PUT", link=link, body=EMPTY, conditions=Conditions(none_match="*"), creates=True
         )
         while True:
             answer = await submit(campaign, deadline - clock())
-            if answer.code == "repeated":  # It says how things were when it came first.
+            # A repeated answer shows the queue as it was at the first attempt: read it again.
+            if answer.code == "repeated":
                 return await submit(Operation(verb="GET", link=link), deadline - clock())
             if answer.status != 404 or campaign.conditions is not None or clock() >= deadline:
                 return answer

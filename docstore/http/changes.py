@@ -1,19 +1,20 @@
-"""`/core/changes`: what has changed, as lines, as a long poll, or as events that are pushed.
+"""`/core/changes`: the changes at a path, as lines, as a long poll, or as pushed events.
 
-    GET /core/changes?prefix=/films&since=TOKEN&where=&limit=     NDJSON, and behind it one line
+    GET /core/changes?prefix=/films&since=TOKEN&where=&limit=     NDJSON, and at the end one line
                                                                   {"complete", "rows", "next"}
     Prefer: wait=30                   wait 30 seconds for a change
-    Accept: text/event-stream         until the client goes; Last-Event-ID takes it up again
-    GET /films?watch                  the same events, of a document, or of a factory and below
+    Accept: text/event-stream         events without end; Last-Event-ID resumes a broken stream
+    GET /films?watch                  the same events for a document, or a factory and below
 
-`since` is a token (`next`, or the cut of a snapshot), `earliest`, `latest` (so it is without it), a
-time with its zone, or the name of a snapshot. POST takes the same names in a JSON object: a token
-has one or two bytes for each slot of the group. A client that keeps `next` misses nothing,
-whichever node it asks, and sees a change twice only if it asks twice.
+`since` is a token (`next`, or the cut of a snapshot), `earliest`, `latest` (the default), a time
+with its zone, or the name of a snapshot. POST takes the same names in a JSON object, for tokens
+that are too long for a URL: a token has one or two bytes for each slot of the group. A client that
+passes `next` in its following request misses no change, whichever node it asks, and sees a change
+twice only if it repeats a request.
 
-The feed of one document reads its slot alone, and its token says nothing of others. A slot that
-a token does not name begins at the beginning: should a factory be declared below that document, the
-same path is a feed of all slots from the next request on, and misses no change made meanwhile.
+The feed of one document reads the slot of the document alone, and its token names this slot alone.
+The feed of a slot that the token does not name begins with the oldest change. So if a factory is
+declared below the document, the next request reads all slots and misses no change made meanwhile.
 """
 
 import asyncio
@@ -45,14 +46,14 @@ NDJSON_TYPE, EVENTS_TYPE = "application/x-ndjson", "text/event-stream"
 ROWS, ROWS_MAX = 1_000, 10_000
 WAIT_S_MAX = 300
 QUIET_S = 15.0
-"""Time without a change after which the position is sent; it keeps proxies from giving up."""
+"""Seconds without a change after which the position is sent: proxies close silent streams."""
 ROWS_A_POSITION = 50
-"""Changes between two positions of a stream, at most: a break repeats no more."""
+"""Maximum number of changes between two positions, so that a broken stream repeats few."""
 RETRY_MS = 1_000
 MEMBERS = frozenset({"since", "prefix", "where", "limit"})
 WATCH = "watch"
 Packing = Callable[[Cut], str]
-"""Makes tokens for one reader."""
+"""Makes the token of a position for one caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,13 @@ class ChangePages:
     def __init__(
         self, backend: Backend, positions: Positions, is_over: Callable[[web.BaseRequest], bool]
     ) -> None:
-        """is_over: whether a request that waits, or is sent events, is to end."""
+        """is_over: whether to end a request that waits or receives events."""
         self._backend = backend
         self._positions = positions
         self._is_over = is_over
 
     def token_bytes(self) -> int:
-        """Return how long a token of this group can be, as a header or in a URL."""
+        """Return the maximum length of a token of this group, in a header or a URL."""
         return CHARACTERS_A_SLOT * self._backend.slots()
 
     async def serve(
@@ -99,7 +100,7 @@ class ChangePages:
 
     async def watch(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Answer GET of a document or a factory with `watch`. Raises as `serve` does."""
-        # First: at open paths no token has been checked.
+        # First, because a path that needs no token has no authenticated caller.
         authority_of(request).insist_on_all(path)
         check_parameters(request, {*MEMBERS, WATCH})
         given = {name: text for name, text in request.rel_url.query.items() if name != WATCH}
@@ -113,10 +114,10 @@ class ChangePages:
         return await self._pushed(request, asked)
 
     async def begun(self, request: web.BaseRequest, path: str, where: str, since: str) -> str:
-        """Return a token from where the feed of a path goes on, to be kept in a subscription.
+        """Return the token from which a subscription to a path begins.
 
-        Where users are known it is sealed for each of them: those that see the subscription later
-        may read less than its user. Raises as `serve` does.
+        If the node knows users, the token is sealed even for a caller that may read all: other
+        users who see the subscription later may read less. Raises as `serve` does.
         """
         asked = _asked({"prefix": path, "where": where, "since": since})
         cut = await self._begun(request, asked, asked.since)
@@ -134,16 +135,16 @@ class ChangePages:
         return await self._push(request, asked, await self._begun(request, asked, text))
 
     async def _begun(self, request: web.BaseRequest, asked: _ChangesRequest, since: str) -> Cut:
-        """Return where a feed begins, if the caller may read it."""
+        """Return the position at which a feed begins, if the caller may read the path."""
         path, timeout_s = asked.wanted.prefix[:-1], headers.timeout_s(request)
         authority_of(request).insist_on_all(path)
         since = await self._positions.opened(since, timeout_s)
         return await self._since(since, await self._slot(path, timeout_s), timeout_s)
 
     async def _slot(self, path: str, timeout_s: float) -> int | None:
-        """Return the only slot with changes at a path and below it; None if there may be more.
+        """Return the only slot with changes at a path and below it; None if there may be several.
 
-        Raises Conflict for documents that stand in no log, Unavailable.
+        Raises Unavailable, or Conflict for documents that no log records.
         """
         service = await self._service(path, timeout_s)
         is_document = service is None
@@ -162,7 +163,7 @@ class ChangePages:
     async def _has_factories_below(self, path: str, timeout_s: float) -> bool:
         deadline = asyncio.get_running_loop().time() + timeout_s
         begins = after = declaration_link(path + "/")
-        while after.startswith(begins):  # A page may end before its first entry.
+        while after.startswith(begins):  # A page may end before it reaches the entry of the path.
             left_s = deadline - asyncio.get_running_loop().time()
             found, after = await self._backend.listing(
                 FACTORIES, after=after, limit=1, expand=False, timeout_s=left_s
@@ -172,7 +173,7 @@ class ChangePages:
         return False
 
     async def _since(self, since: str, slot: int | None, timeout_s: float) -> Cut:
-        """Return from where to go on: in one slot, or in all."""
+        """Return the position that `since` names: in one slot, or in all."""
         if since == "earliest":
             cut = await self._backend.inside().scans.earliest(timeout_s)
         else:
@@ -185,7 +186,7 @@ class ChangePages:
     async def _next(
         self, request: web.BaseRequest, asked: _ChangesRequest, since: Cut, wait_s: float
     ) -> ChangePage:
-        """Return the next changes; an empty stretch when the time is over."""
+        """Return the next changes; a page without changes if none came within `wait_s`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
         while True:
@@ -201,8 +202,8 @@ class ChangePages:
     async def _push(
         self, request: web.BaseRequest, asked: _ChangesRequest, since: Cut
     ) -> web.StreamResponse:
-        """Send events until the client or this node goes, or something is wrong."""
-        # An error before the first event is a status.
+        """Send events until the client disconnects, this node stops, or an error occurs."""
+        # Until the first event is sent, an error is answered with a status.
         asked = replace(asked, rows=min(asked.rows, ROWS_A_POSITION))
         pack = await self._packing(request)
         first = await self._next(request, asked, since, 0)
@@ -230,9 +231,9 @@ class ChangePages:
 
 
 def _events(stretch: ChangePage, pack: Packing = Cut.pack) -> bytes:
-    """Return an event for each change, then the position; without changes its id alone.
+    """Return an event for each change, then one with the position: without data if nothing changed.
 
-    A browser takes an id without data as the last one, and calls no listener (WHATWG HTML 9.2.6).
+    A browser keeps the id of an event without data, and calls no listener (WHATWG HTML 9.2.6).
     """
     position = b"id: %b\n\n" % pack(stretch.until).encode()
     if not stretch.rows:
@@ -242,13 +243,13 @@ def _events(stretch: ChangePage, pack: Packing = Cut.pack) -> bytes:
 
 
 def _problem(error: DocstoreError) -> bytes:
-    """Return the event that says why a stream ends."""
+    """Return the event that tells the client why the stream ends."""
     said = {"status": error.status, "errorCode": error.code, "detail": str(error)}
     return b"event: problem\ndata: %s\n\n" % orjson.dumps(said)
 
 
 def is_watched(request: web.BaseRequest) -> bool:
-    """Say whether the changes of a path are asked for, and not what is there."""
+    """Say whether a GET asks for the changes of a path, not for its content."""
     return request.method == "GET" and "?" in request.raw_path and WATCH in request.rel_url.query
 
 
@@ -280,7 +281,7 @@ def _asked(given: Mapping[str, Any]) -> _ChangesRequest:
 
 
 def _prefix(text: str) -> str:
-    """Return a path with a slash behind it: "/films" is whatever is below it."""
+    """Return a path with a slash at its end, which is the prefix of all paths below it."""
     if text and not text.startswith("/"):
         raise BadRequest("prefix is a path, such as /films")
     return text.rstrip("/") + "/"

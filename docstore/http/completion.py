@@ -1,4 +1,4 @@
-"""The completion of each request: errors become problems, responses are counted and logged."""
+"""The completion of each request: turns errors into problems, counts and logs responses."""
 
 import time
 
@@ -19,22 +19,22 @@ log = structlog.get_logger("docstore.http")
 
 
 class Completion:
-    """Completes all requests of one server, those of the fast path and those with a task."""
+    """Completes all requests of a server, on the fast path and with tasks of their own."""
 
     def __init__(self, metrics: HttpMetrics) -> None:
         self._metrics = metrics
         self._sends_away = False
 
     def send_away(self) -> None:
-        """End requests that wait, and streams of events: their clients should go elsewhere."""
+        """End waiting requests and event streams, so that their clients use other nodes."""
         self._sends_away = True
 
     def sends_away(self) -> bool:
-        """Say whether clients are being sent away."""
+        """Say whether clients are being sent to other nodes."""
         return self._sends_away
 
     def refused(self, request: RequestHead, error: Exception) -> Reply:
-        """Return the answer to an exception. It does not describe an error of the server."""
+        """Return the answer to an exception. It hides the details of an internal error."""
         instance = instance_of(request)
         if isinstance(error, DocstoreError) and error.family is not Family.BROKEN:
             return problem_of_error(error, instance=instance)
@@ -47,7 +47,7 @@ class Completion:
         return problem(500, "internal", "an error of ours", instance=instance)
 
     def note_error(self, request: RequestHead, error: Exception | None) -> None:
-        """Count an error of ours, and log it with what finds its request again."""
+        """Count an internal error, and log it with the values that identify the request."""
         self._metrics.internal_errors += 1
         log.error(
             "a request failed",

@@ -1,7 +1,7 @@
-"""One connection: aiohttp's, a shorter way for plain requests, and a bound for whole heads.
+"""One connection: aiohttp's, a shorter way for plain requests, and a limit for whole heads.
 
-aiohttp parses and queues. Malformed bytes are answered with a problem like any other. They are
-counted and not logged, since each would cost a traceback.
+aiohttp parses and queues. The node answers malformed bytes with a problem, and counts but does not
+log them, since each log entry would cost a traceback.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ STOPPING = (503, "stopping", "this node stops: ask another one")
 class Connection(RequestHandler):
     """aiohttp's connection, which serves plain requests while aiohttp's task sleeps.
 
-    The task waits on `_waiter` for a message. It is woken for what is not plain; for what is, the
-    waiter is kept from it, so that to aiohttp the connection looks as busy as it is: more messages
-    are queued, it is not closed for its silence, and a shutdown waits for its task.
+    The task waits on `_waiter` for a message. A request that is not plain wakes the task. For a
+    plain one the waiter is hidden, so that aiohttp treats the connection as busy: it queues further
+    messages, does not close the connection as idle, and at a shutdown waits for the task.
 
-    A connection is closed once all requests are answered whose heads were read, and never by a
-    reset, which would take the last answer from its client: `Lingering` has its socket after that.
+    The connection closes after it has answered all requests whose heads were read. It never closes
+    with a reset, by which the client would lose the last answer: `Lingering` takes its socket.
     """
 
     __slots__ = (
@@ -65,7 +65,7 @@ class Connection(RequestHandler):
         head_bytes_max: int,
         **settings: Any,
     ) -> None:
-        """heard: called with each request, or what should have been one."""
+        """heard: called after each request, or malformed bytes in place of one."""
         super().__init__(manager, **settings)
         self._fast_path = fast_path
         self._heard = heard
@@ -78,33 +78,33 @@ class Connection(RequestHandler):
         self._answered_count = 0
         self._has_ended = self._leaves = self._stops = False
         self.waits = False
-        """Whether its request only waits, and ends with its client."""
+        """Whether the present request only waits for news, and ends if its client disconnects."""
         self.twin: socket.socket | None = None
-        """The same socket, to be read after the transport has closed its own."""
+        """A duplicate of the socket, from which to read after the transport has closed its own."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport, which aiohttp drops when it closes, before all has been sent."""
+        """Keep the transport: aiohttp drops it on close, before all bytes are sent."""
         self._wire = cast(asyncio.Transport, transport)
         self._socket: Socket = transport.get_extra_info("socket")
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Cancel a request that only waits."""
+        """Cancel a request that waits for news."""
         self._has_ended = True
         if self.waits and self._task_handler is not None:
             self._task_handler.cancel()
         super().connection_lost(exc)
 
     def eof_received(self) -> None:
-        """Note that the client sends no more: nothing of it can be left unread."""
+        """Note that the client sends no more, so that no unread bytes of it can follow."""
         self._has_ended = True
 
     def leave(self) -> None:
-        """Close once all that was asked is answered; the last answer says so."""
+        """Close after all received requests are answered; the last answer announces it."""
         self._leaves = True
 
     def close(self) -> None:
-        """Close; at once if no request is unanswered, and none is arriving."""
+        """Close; at once if no request is unanswered and none is arriving."""
         self._leaves = self._stops = True
         if self._answered_count == self._request_count and not self.is_sending():
             if self._head_bytes:
@@ -112,7 +112,7 @@ class Connection(RequestHandler):
             self.force_close()
 
     def force_close(self) -> None:
-        """Close, whatever was asked, once what was written is sent."""
+        """Close, even with unanswered requests, after the written bytes are sent."""
         self._hold()
         super().force_close()
 
@@ -124,30 +124,30 @@ class Connection(RequestHandler):
             request.content.set_exception(late)
 
     def is_sending(self) -> bool:
-        """Say whether bytes have arrived that are not read yet: a busy node reads late."""
+        """Say whether the client has sent bytes that are not read yet: a busy node reads late."""
         return self._may_send() and has_unread(self._socket)
 
     def _may_send(self) -> bool:
         return self._wire is not None and not self._has_ended and not self._force_close
 
     def _hold(self) -> None:
-        """Duplicate the socket, to be read after the transport has closed its own."""
+        """Duplicate the socket, so that it can be read after the transport has closed its own."""
         if self.twin is None and self._may_send():
             try:
                 held = os.dup(self._socket.fileno())
-            except OSError:  # It is closed, or there is no room.
+            except OSError:  # The socket is closed, or there is no free descriptor.
                 return
             self.twin = socket.socket(fileno=held)
 
     def _process_keepalive(self) -> None:
-        """Close for silence, unless a request has come meanwhile."""
+        """Close an idle connection, unless bytes of a request have arrived."""
         if self.is_sending():
             self._keepalive_handle = self._loop.call_later(LOOK_AGAIN_S, self._process_keepalive)
         else:
             super()._process_keepalive()
 
     def mark(self) -> Mark | None:
-        """Return how far the client has come in sending and in reading; None if it has read all."""
+        """Return the client's progress in sending and reading; None if it has read all answers."""
         if self._wire is None:
             return None
         unread, acked = self._wire.get_write_buffer_size(), None
@@ -161,7 +161,7 @@ class Connection(RequestHandler):
         return self._request_count, sent, written - unread, acked or 0
 
     def abort(self) -> None:
-        """Hang up at once, whatever is unread."""
+        """Close at once, even with unread answers."""
         if self._wire is not None:
             self._has_ended = True
             if self.twin is not None:
@@ -170,14 +170,15 @@ class Connection(RequestHandler):
             self._wire.abort()
 
     async def start(self) -> None:
-        """Serve until it is closed; nothing, if that was before this task's first turn."""
+        """Serve until the connection closes; do nothing if it closed before this task first ran."""
         if self._manager is not None:
             await super().start()
 
     def data_received(self, data: bytes) -> None:
-        """Parse; refuse a head that has grown too large before it is complete.
+        """Parse bytes; refuse a head that exceeds its limit before it is complete.
 
-        The parser bounds each line and their number, and would keep the product of both.
+        The parser limits the length of a line and the number of lines, but not the size of the
+        whole.
         """
         known, body = self._request_count, self._body
         is_of_head = body is None or body.is_eof()
@@ -204,7 +205,7 @@ class Connection(RequestHandler):
                 self._refuse_head(*STOPPING)
 
     def _judge(self, count: int) -> None:
-        """Refuse those of the last `count` messages that another server could parse differently."""
+        """Refuse those of the last `count` messages that another server might parse differently."""
         for at in range(len(self._messages) - count, len(self._messages)):
             message, payload = self._messages[at]
             if not isinstance(message, RawRequestMessage):
@@ -213,16 +214,16 @@ class Connection(RequestHandler):
                 status, detail = why
                 self._messages[at] = _ErrInfo(status, BadRequest(detail), detail), payload
             elif message.upgrade and not self._upgraded:
-                # An upgrade that aiohttp does not know: it has dropped the bytes behind it.
+                # An upgrade that aiohttp does not know: it has dropped the bytes that follow.
                 self._messages[at] = message._replace(should_close=True), payload
 
     def resume_reading(self, resume_parser: bool = True) -> None:
-        """Resume reading, if it was paused: aiohttp calls this after each body that was read."""
+        """Resume reading if it was paused: aiohttp calls this after each body."""
         if self._reading_paused:
             super().resume_reading(resume_parser)
 
     def _takes_plain(self, size: int) -> bool:
-        """Serve the message that came to an idle connection, if it is alone and plain."""
+        """Serve a message on an idle connection if it is alone and plain; return whether it was."""
         message, payload = self._messages[0]
         if len(self._messages) > 1 or not isinstance(message, RawRequestMessage):
             return False
@@ -239,7 +240,7 @@ class Connection(RequestHandler):
         return True
 
     def answer(self, request: FastRequest, reply: Reply) -> None:
-        """Write the answer to the plain request that is served, and go on to the next one."""
+        """Write the answer to the present plain request, and continue with the next request."""
         if self._leaves and not self._messages:
             reply.close_after()
         if self.transport is not None and reply.send(self.transport, request):
@@ -254,7 +255,7 @@ class Connection(RequestHandler):
             self.go_on(stays=reply.keep_alive)
 
     def go_on(self, *, stays: bool) -> None:
-        """Be idle again, as aiohttp is after an answer; hang up unless the connection stays."""
+        """Become idle again, as aiohttp does after an answer; close unless the connection stays."""
         waiter, self._kept = self._kept, None
         self._waiter = waiter
         self._answered_count += 1
@@ -272,12 +273,13 @@ class Connection(RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Answer; the last answer before the connection closes says so."""
+        """Write an answer; the last one before the connection closes says `Connection: close`."""
         if self._leaves and not self._messages and isinstance(resp, Reply):
             resp.close_after()
         known = self._request_count
         finished = await super().finish_response(request, resp, start_time)
-        self._judge(self._request_count - known)  # Requests behind an upgrade are parsed only here.
+        # aiohttp parses requests after an upgrade only here.
+        self._judge(self._request_count - known)
         self._answered_count += 1
         if not resp.keep_alive or (self._leaves and not self._messages):
             self._close = True
@@ -298,18 +300,19 @@ class Connection(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Return the answer to bytes that the parser refused; the connection is closed after it."""
+        """Return the answer to bytes that the parser refused; the connection closes after it."""
         if isinstance(exc, ConnectionError):
-            raise exc  # The client has gone, or its answer was begun and cannot be finished.
+            # The client has disconnected, or its answer was begun and cannot be finished.
+            raise exc
         self.metrics.malformed += 1
         detail = "the request is not well-formed HTTP, or longer than its limits"
-        if isinstance(exc, BadRequest):  # Found by `_judge`.
+        if isinstance(exc, BadRequest):  # `_judge` has refused the head.
             detail = str(exc)
         return problem(status, "malformed", detail, instance="/", closes=True)
 
 
 def refusal_of(message: RawRequestMessage, bytes_max: int) -> tuple[int, str] | None:
-    """Return the status and the detail with which a parsed head is refused; None if it is taken."""
+    """Return the status and the detail that refuse a parsed head; None if it is acceptable."""
     if message.version not in VERSIONS:
         return 400, "a request line must end in HTTP/1.1, or HTTP/1.0"
     coding = message.headers.getall(TRANSFER_ENCODING, ())

@@ -2,8 +2,8 @@
 
     GET /core/streams/<topic>/partitions/<n>/records?from=&isolation=&maxBytes=&maxRecords=&waitMs=
 
-Any node answers: it asks the leader, and waits there. A record is also a document of its own, which
-never changes, at its offset below that path.
+Any node answers: it asks the leader of the partition, and can have it wait for records. Each record
+is also a document of its own that never changes, at its offset below that path.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ WAIT_MS_MAX = 300_000
 OFFSET_MAX = 1 << 62
 ISOLATIONS = ("committed", "uncommitted")
 BEFORE_THE_FIRST = "-1"
-"""The id of a position in front of offset 0."""
+"""Event id of the position before offset 0."""
 FOR_EVER = "public, max-age=31536000, immutable"
 
 _TOKEN = re.compile(r"[0-9]{1,18}\.([0-9]{1,18})\Z")
@@ -52,7 +52,7 @@ class _ConsumeRequest:
 
     wanted: ReadRequest
     of: str
-    """The incarnation of the topic that the position is of; "" for the present one."""
+    """The incarnation of the topic that a client read last; "" for the present one."""
     records_max: int
     wait_s: float
     media: str
@@ -62,7 +62,7 @@ class Consuming:
     """Answers GET of a partition's records."""
 
     def __init__(self, backend: Backend, is_over: Callable[[web.BaseRequest], bool]) -> None:
-        """is_over: whether to end the stream of records to a client."""
+        """is_over: whether to end a request that waits or receives events."""
         self._backend = backend
         self._is_over = is_over
 
@@ -100,12 +100,10 @@ class Consuming:
             raise await missing(streams, link, timeout_s)
         return outcome
 
-    # Events
-
     async def _push(
         self, request: web.BaseRequest, link: str, asked: _ConsumeRequest, timeout_s: float
     ) -> Reply | web.StreamResponse:
-        """Send events until the client or this node goes, or something is wrong."""
+        """Send events until the client disconnects, this node stops, or an error occurs."""
         seen = request.headers.get("Last-Event-ID")
         wanted, of = asked.wanted, asked.of
         if seen is not None:
@@ -115,7 +113,8 @@ class Consuming:
             last = -1 if is_before else headers.whole_number(offset, "Last-Event-ID", 0, OFFSET_MAX)
             wanted = wanted._replace(origin=("offset", last + 1))
         first = await self._fetch(link, wanted, 0, timeout_s, of)
-        if isinstance(first, Problem):  # An error at the start is a status.
+        # Until the first event is sent, an error is answered with a status.
+        if isinstance(first, Problem):
             return problem_of(first, request)
         response = streamed(EVENTS_TYPE)
         response.headers["Cache-Control"] = "no-store"
@@ -147,15 +146,13 @@ class Consuming:
             try:
                 with waiting(request):
                     outcome = await self._fetch(link, wanted, QUIET_S, timeout_s, found.incarnation)
-            except DocstoreError as error:  # The topic is gone, say.
+            except DocstoreError as error:  # For example because the topic is deleted.
                 outcome = Problem(error.status, error.code, str(error))
             if isinstance(outcome, Problem):
                 if not self._is_over(request):
                     yield outcome
                 return
             found = outcome
-
-    # One record
 
     async def record(self, request: web.BaseRequest, link: str, offset: int) -> Reply:
         """Answer GET of one record, as a document that never changes."""
@@ -182,7 +179,7 @@ class Consuming:
             **body,
         }
         suffix = "-m" if media == MSGPACK_TYPE else ""
-        # A topic that is made again has this offset again, and epochs from 1 on: times differ.
+        # A recreated topic repeats offsets and epochs, so the tag has the time of the record.
         lines = {
             "ETag": f'"{header.last_us}.{offset}{suffix}"',
             "Cache-Control": FOR_EVER if of else "no-cache",
@@ -192,13 +189,13 @@ class Consuming:
             tags = headers.tags(held, "If-None-Match", strong=False)
             if headers.is_current(tags, (header.last_us, offset)):
                 return Reply(304, head=header_lines(lines))
-        if media == MSGPACK_TYPE:  # The value stands there as the text of its JSON.
+        if media == MSGPACK_TYPE:  # msgpack cannot hold an orjson fragment, so the value is parsed.
             page = orjson.loads(orjson.dumps(page))
         return page_reply(page, media, headers=lines)
 
 
 def problem_of(outcome: Problem, request: web.BaseRequest) -> Reply:
-    """Return the reply that a problem of the group is."""
+    """Return the reply for a problem of the partition."""
     return problem(
         outcome.status, outcome.code, outcome.detail, unknown=outcome.unknown,
         instance=request.raw_path.partition("?")[0], more=outcome.more,
@@ -206,7 +203,7 @@ def problem_of(outcome: Problem, request: web.BaseRequest) -> Reply:
 
 
 def shown_high(high: int) -> int | None:
-    """Return a high watermark as JSON has it: null while the leader does not know it."""
+    """Return a high watermark as JSON shows it: null if the leader does not know it."""
     return None if high == HIGH_NOT_KNOWN else high
 
 
@@ -234,7 +231,7 @@ def _asked(request: web.BaseRequest) -> _ConsumeRequest:
 
 
 def _origin(text: str) -> tuple[str, int]:
-    """Return where to begin: an offset, `beginning`, `end`, `end-10`, a time, or @ and micros."""
+    """Return the start that `from` names: offset, `beginning`, `end`, `end-10`, time, @micros."""
     if text in ("beginning", "end"):
         return (text, 0)
     if found := _FROM_END.match(text):
@@ -251,7 +248,7 @@ def _origin(text: str) -> tuple[str, int]:
 
 
 def _token(request: web.BaseRequest) -> int:
-    """Return the offset that must be committed before anything is answered, -1 for none."""
+    """Return the offset that must be committed before the answer is sent, -1 for none."""
     raw = request.headers.get("Docstore-Token")
     if raw is None:
         return -1
@@ -272,9 +269,6 @@ def _media(request: web.BaseRequest) -> str:
     return NDJSON_TYPE
 
 
-# Answers
-
-
 def _shown(raw: bytes, first: int, until: int) -> Iterator[Mapping[str, object]]:
     """Yield the records first..until-1 of a batch, as JSON shows them."""
     header = header_of(raw)
@@ -292,7 +286,8 @@ async def _rendered(found: Records, records_max: int) -> tuple[list[bytes], int]
     lines: list[bytes] = []
     for number, raw in enumerate(found.batches):
         if number:
-            await asyncio.sleep(0)  # A megabyte takes some milliseconds: others are heard between.
+            # A megabyte takes some milliseconds: the event loop gets a turn between batches.
+            await asyncio.sleep(0)
         lines += map(orjson.dumps, _shown(raw, found.offset, until))
     return lines, max(found.offset, until)
 
@@ -305,7 +300,7 @@ def _position(found: Records, following: int) -> dict[str, object]:
 
 
 def _head(found: Records, following: int) -> bytes:
-    """Return the same in headers, for clients that read no line of the body."""
+    """Return the position as headers, for clients that do not read it from the body."""
     names = (
         b"Docstore-From: %d\r\nDocstore-Next: %d\r\nDocstore-Leo: %d\r\n"
         b"Docstore-Base: %d\r\nDocstore-Epoch: %d\r\nCache-Control: no-store\r\n"
@@ -320,13 +315,13 @@ def _head(found: Records, following: int) -> bytes:
 
 
 def _as_batches(found: Records) -> Reply:
-    """Return sealed batches as they are stored, each behind its length in 4 bytes."""
+    """Return sealed batches as they are stored, each preceded by its length in 4 bytes."""
     head = header_lines({"Content-Type": BATCHES_TYPE})
     return Reply(200, framed(found.batches), head + _head(found, max(found.offset, found.until)))
 
 
 def _events(found: Records) -> bytes:
-    """Return an event for each record, whose id is its position; for nothing the position."""
+    """Return an event for each record, with its position as id; if none, the position only."""
     events = [
         f"id: {each['offset']}@{found.incarnation}\n".encode()
         + b"data: %b\n\n" % orjson.dumps(each)
@@ -337,11 +332,11 @@ def _events(found: Records) -> bytes:
 
 
 def _position_event(found: Records, following: int) -> bytes:
-    """Return an event without data, which sets the last id and calls no listener."""
+    """Return an event without data: it sets the client's last id and calls no listener."""
     return f": quiet\nid: {following - 1}@{found.incarnation}\n\n".encode()
 
 
 def _problem_event(found: Problem) -> bytes:
-    """Return the event that says why a stream ends."""
+    """Return the event that tells the client why the stream ends."""
     said = {"status": found.status, "errorCode": found.code, "detail": found.detail, **found.more}
     return b"event: problem\ndata: %b\n\n" % orjson.dumps(said)

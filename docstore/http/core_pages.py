@@ -1,4 +1,4 @@
-"""The pages under /core, /health and /metrics, and /: what a node says of itself and its group."""
+"""The pages of /, /core, /health and /metrics: a node and its group."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ ENTRY_LINKS = {
     "/core/streams": "topics",
     OPENAPI: "the HTTP interface, as OpenAPI",
 }
-"""For people who open the address of a node in a browser: path -> what is there."""
+"""Links for people who open the address of a node in a browser: path -> description."""
 SYNCH = "/core/management/synch"
 WAIT_S_MAX = 300
 OF_SYNCHRONIZE = ("documentSelfLink", "slotsPerSecond")
@@ -50,7 +50,7 @@ REQUESTS: Mapping[str, Sequence[str]] = {
     "CompactRequest": ("beforeMicros",),
     "LogLevelRequest": ("level",),
 }
-"""Kind of a command -> its members."""
+"""Kind of a command -> the members that it may have."""
 GROUP_REQUESTS: Mapping[str, Sequence[str]] = {
     "AddMemberRequest": ("member",),
     "ReplaceMemberRequest": ("id", "member"),
@@ -66,7 +66,7 @@ KEY_REQUESTS = dict.fromkeys(("InstallKeyRequest", "UseKeyRequest", "RemoveKeyRe
 
 
 class Of(NamedTuple):
-    """The factory or the document that a utility is asked of."""
+    """The factory or the document below which a utility was requested."""
 
     link: str
     service: Service
@@ -83,7 +83,7 @@ class CorePages:
         metrics: HttpMetrics,
         described: Callable[[Sequence[Service], Callable[[str], bool]], Any],
     ) -> None:
-        """described: returns the description of the interface, as `openapi/document.py` does."""
+        """described: returns the OpenAPI description, as `openapi/document.py` does."""
         self._backend = backend
         self._documents = documents
         self._metrics = metrics
@@ -97,7 +97,7 @@ class CorePages:
         )
 
     async def entry(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer GET of the address of a node: where its pages are."""
+        """Answer GET of `/` with links to the node's pages."""
         page = {
             "documentSelfLink": ENTRY, "kind": "EntryPoint", "name": "docstore",
             "version": __version__, "id": self._backend.node_id, "links": ENTRY_LINKS,
@@ -105,11 +105,11 @@ class CorePages:
         return _json(request, page)
 
     async def management(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer GET of what this node is."""
+        """Answer GET of the node's id, addresses, limits and health."""
         return _json(request, self._backend.management())
 
     async def drain(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Begin to stop this node."""
+        """Begin to drain this node."""
         self._backend.drain()
         return _json(request, {"state": "DRAINING"}, status=202)
 
@@ -181,7 +181,7 @@ class CorePages:
 
     async def digests(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer GET of the digests of all members."""
-        authority_of(request).insist_on_all("")  # They speak of all documents, as the trace does.
+        authority_of(request).insist_on_all("")  # The digests and the trace describe all documents.
         return _json(
             request, await self._backend.inside().status.digests(headers.timeout_s(request))
         )
@@ -238,7 +238,7 @@ class CorePages:
         return _json(request, described, more={"Cache-Control": "no-store"})
 
     async def live(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer 200."""
+        """Answer 200: the process is alive."""
         return page_reply({"live": True}, JSON_TYPE)
 
     async def ready(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
@@ -266,7 +266,10 @@ def asked_in(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
 def command_in(
     request: web.BaseRequest, body: bytes, commands: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
-    """Return a command; one that is none of these is for who carries it out. Raises as above."""
+    """Return a command, and check the members of a known kind; the caller refuses other kinds.
+
+    Raises BadRequest, UnsupportedMedia.
+    """
     asked = asked_in(request, body)
     kind = asked.get("kind")
     if isinstance(kind, str) and kind in commands:
@@ -275,7 +278,7 @@ def command_in(
 
 
 def not_yet(request: web.BaseRequest, code: str, why: str) -> Reply:
-    """Return the answer of something that may be there a moment later: 503."""
+    """Return a 503 for a state that may be reached a moment later."""
     return problem(503, code, why, instance=request.raw_path.partition("?")[0])
 
 
@@ -290,6 +293,6 @@ def _json(
 
 
 def _wait_s(request: web.BaseRequest) -> int:
-    """Return the seconds of `Prefer: wait=`, 0 if it is not there (RFC 7240)."""
+    """Return the seconds of `Prefer: wait=`, 0 without that preference (RFC 7240)."""
     value = headers.preference(request, "wait")
     return 0 if value is None else headers.whole_number(value, "Prefer: wait", 1, WAIT_S_MAX)

@@ -16,7 +16,7 @@ from docstore.services.unkept import WARNINGS, unkept
 
 
 def declaration_bytes(row: Row, kind: str, media: str) -> bytes:
-    """Return a declaration in the media type that the client accepts, its warnings behind it."""
+    """Return a declaration in the media type that the client accepts, followed by its warnings."""
     whole = document_json(row, kind)
     warnings = [] if row.deleted else unkept(json.load(row.state))
     if warnings:
@@ -25,7 +25,7 @@ def declaration_bytes(row: Row, kind: str, media: str) -> bytes:
 
 
 def without_warnings(raw: bytes, state: State) -> tuple[bytes, State]:
-    """Return what an author says, without the warnings that a node told and are sent back."""
+    """Return a declaration without the warnings that a node added and the client sent back."""
     if WARNINGS not in state:
         return raw, state
     own = {name: value for name, value in state.items() if name != WARNINGS}
@@ -33,15 +33,15 @@ def without_warnings(raw: bytes, state: State) -> tuple[bytes, State]:
 
 
 async def check_declarable(backend: Backend, declaration: State, timeout_s: float) -> None:
-    """Refuse a level that documents of this path do not have: they would vanish.
+    """Refuse another level than the documents at this path have, since those would vanish.
 
-    Raises Conflict, Unavailable, or Refusal for what cannot stand.
+    Raises Conflict, Unavailable, or Refusal for an invalid declaration.
     """
     declared = options_of(declaration)
     known = backend.registry.service_at(declared.path)
     others = {1, 2, 3} - {declared.level}
     if known is None or known.options.level == declared.level:
-        others = {3} if declared.level < 3 else {1}  # 1 stands for both weaker ones.
+        others = {3} if declared.level < 3 else {1}  # A count at level 1 includes level 2.
     for level in others:
         if await backend.counting(declared.path, timeout_s, level=level):
             detail = f"there are documents of another level; {declared.path} keeps its options"

@@ -3,9 +3,10 @@
     /core/elections, /core/locks                        POST, GET
     /core/elections/<name>, /core/locks/<name>          GET, PATCH (a request), DELETE
 
-The way of a campaign: its lease records it, so that a lease that ends meanwhile finds it, and
-it is put into the queue (`campaigns.py`); then, with `Prefer: wait`, the owner is asked to say when
-its turn has come. The answer to a wait is a decided fact, and no proof that the lease lives.
+The steps of a campaign: its lease lists the election, so that the end of the lease removes the
+candidate; the candidate enters the queue (`campaigns.py`); with `Prefer: wait`, the node asks the
+owner of the queue to answer when the candidate's turn has come. That answer is a decided fact, but
+does not prove that the lease is still alive.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""The console: what a browser shows of a node, from files that the node serves itself."""
+"""The console: shows a node in a browser, from files that the node serves itself."""

@@ -1,9 +1,8 @@
-"""The files of the console: a fixed table of names, read when one is first asked for.
+"""The files of the console: a fixed table of names, each read at its first request.
 
-A name that is not in the table does not exist, so no path leads out of this folder. The head of
-each answer restricts what a browser lets the page do: scripts and styles come from this node alone
-and never from within a page, no other page may hold this one in a frame, and no browser guesses the
-type of a file.
+A name outside the table does not exist, so no path leads out of this folder. The headers of each
+answer restrict the page: a browser takes scripts and styles from this node alone and never from
+within the page, allows no other page to frame it, and does not guess the type of a file.
 """
 
 import hashlib
@@ -30,7 +29,7 @@ NAMES = (
     "streams.js", "types.js", "words.js",
 )  # fmt: skip
 PATHS: Mapping[str, str] = {UI: PAGE, DOCS: PAGE} | {f"{UI}/{name}": name for name in NAMES}
-"""Path -> file. The page looks at its own path for what it shows first."""
+"""Path -> file. The page itself reads its path to decide what to show."""
 POLICY = (
     "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'"
@@ -43,11 +42,11 @@ GUARDS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-"""`no-cache`: a browser asks each time whether it is another one, and so never mixes versions."""
+"""Headers of each file. `no-cache`: a browser checks each file for a newer version before use."""
 
 
 def answer(request: RequestHead, path: str) -> Reply:
-    """Return the file at a path of the table, or that it is what the client has."""
+    """Return the file at a path of the table, or 304 if the client has it."""
     content, tag = _read(PATHS[path])
     kind = TYPES[PATHS[path].rpartition(".")[2]]
     head = header_lines({"ETag": tag, **GUARDS})
@@ -56,7 +55,7 @@ def answer(request: RequestHead, path: str) -> Reply:
     return Reply(200, content, header_lines({"Content-Type": kind}) + head)
 
 
-@cache  # Only the names in the table reach it.
+@cache  # The cache is bounded, since only names of the table are read.
 def _read(name: str) -> tuple[bytes, str]:
     content = files(__package__).joinpath(name).read_bytes()
     return content, f'"{hashlib.sha256(content).hexdigest()[:16]}"'
