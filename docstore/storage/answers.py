@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from docstore.model.document import Row
 
 ROW_BYTES = 128
-"""Bytes that a row weighs in an answer besides its state and its link: its other fields."""
+"""Bytes that an answer counts for the fields of a row other than its state and its link."""
 
 
 def within_bytes(rows: Sequence[Row], bytes_max: int) -> list[Row]:
@@ -30,10 +30,10 @@ def is_child(link: str, prefix: str) -> bool:
 
 
 def link_digest(link: str, version: int, digest: bytes) -> int:
-    """Return the part of the newest row of a link in the digest of its slot.
+    """Return the term that the newest row of a link adds to the digest of its slot.
 
-    The digest is a sum of keyed hashes, a set hash that is updated row by row: subtract the old
-    part of a link, add the new one. Bellare and Micciancio (1997), AdHASH. 128 bits guard against
+    The digest is a sum of keyed hashes, which a node updates row by row: it subtracts the old term
+    of a link and adds the new one. Bellare and Micciancio (1997), AdHASH. 128 bits guard against
     accidents, not against a peer that searches for collisions.
     """
     body = b"%s\x00%d\x00%s" % (link.encode(), version, digest)

@@ -1,13 +1,12 @@
 """The entries of the journal that the tables lack, and when the tables follow.
 
 A commit is durable once its entry is in the journal. The tables follow in large transactions,
-because a transaction of SQLite costs more than its rows. Most of these transactions are not synced
-by themselves. Now and then one is synced together with all before it, and frees the journal's files
-up to there.
+because a transaction of SQLite costs more than its rows. Most of these transactions are not synced.
+Now and then one is synced, which makes all transactions before it durable too; the journal's files
+can then be reused up to its last entry.
 
-An entry in the journal is acknowledged, even if the tables then find no room for it.
-
-This module decides and does nothing, so that tests can cut the power at any of its calls.
+A commit is acknowledged once its entry is in the journal, even if the tables then find no room for
+it. This module only decides; its callers act, so that tests can cut the power at any of its calls.
 """
 
 from collections import deque
@@ -24,15 +23,16 @@ from docstore.storage.ring import Entry, Ring
 from docstore.storage.store import Append, Base, Write
 
 ROWS_DUE, BYTES_DUE = 4000, 2 << 20
-"""Backlog from which the tables follow at once."""
+"""Rows and bytes in the backlog from which the tables follow at once."""
 ROWS_AT_ONCE, BYTES_AT_ONCE = 4000, 4 << 20
 """Limits of one transaction. In a load, a row costs 23 us of processor time in transactions of 256
 rows, 16 in those of 2,000, 14.6 in those of 4,000, and 14 in larger ones, which readers would wait
 for."""
 ROWS_MAX, BYTES_MAX = 100_000, 32 << 20
-"""Backlog from which commits wait, because the tables are slower than the load."""
+"""Rows and bytes in the backlog from which commits wait, because the tables are slower than the
+load."""
 FLUSH_BYTES, FLUSH_S = 2 << 20, 1.0
-"""A transaction is synced when this many bytes were not, or after this many seconds."""
+"""Bytes without a sync, and seconds since the last sync, from which a transaction is synced."""
 
 
 class _Waiting(NamedTuple):
@@ -61,9 +61,9 @@ class Backlog:
         self.ring = ring
         self.overlay = Overlay(line.number)
         self.writes = self.rows = self.bytes = 0
-        """Size of the backlog."""
+        """Number of writes, rows and bytes in the entries that the tables lack."""
         self.unflushed_bytes = 0
-        """Bytes that the tables have followed but not synced."""
+        """Bytes of the entries that the tables hold, but have not synced."""
         self._line = line
         self._boot = boot
         self._waiting: deque[_Waiting] = deque()
@@ -74,7 +74,7 @@ class Backlog:
     # --- commits ------------------------------------------------------------------------------
 
     def fits(self, body: bytes) -> bool:
-        """Return whether a commit fits into an entry; else it goes into the tables alone."""
+        """Return whether an entry can hold a commit; a larger one goes into the tables alone."""
         return self.ring.fits(len(body))
 
     def next(self, body: bytes) -> Entry | None:
@@ -97,9 +97,10 @@ class Backlog:
         self._is_marked = not writes
 
     def mark(self) -> Entry | None:  # Tests replace this.
-        """Return an empty entry to write after the last one, None if that is empty itself.
+        """Return an empty entry to write after the last one, None if the last one is empty too.
 
-        Damage to an entry without a successor looks like a torn commit.
+        It proves that the entry before it was whole: damage to an entry without a successor looks
+        like a torn commit.
         """
         return None if self._is_marked else self.next(entries.EMPTY)
 
@@ -167,7 +168,10 @@ class Backlog:
     # --- without the journal ------------------------------------------------------------------
 
     def straight(self, writes: Sequence[Write]) -> Batch:
-        """Return a commit that goes into the tables alone, while they lack nothing."""
+        """Return the transaction of a commit that bypasses the journal.
+
+        The tables must lack nothing.
+        """
         assert self.is_empty
         number, stamp = self.ring.skip(self._boot)
         self.overlay.announce(number, writes)
@@ -175,7 +179,7 @@ class Backlog:
         return Batch(writes, line, durably=True, entries=0)
 
     def went_straight(self, batch: Batch, now: float) -> None:
-        """Note that the transaction of such a commit is durable."""
+        """Note that the transaction of a commit that bypassed the journal is durable."""
         self._line = batch.line
         self.ring.end = batch.line.position
         self.overlay.add(batch.line.number, ())
@@ -184,6 +188,6 @@ class Backlog:
         self._flushed(now)
 
     def closing(self) -> Batch:
-        """Return the last transaction: the tables lack nothing, and need no journal."""
+        """Return the last transaction, which records that the tables lack nothing."""
         assert self.is_empty
         return Batch((), self._line._replace(alone=1), durably=True, entries=0)

@@ -1,8 +1,8 @@
 """Disk space reserved by an empty file, for the writes that must succeed on a full disk.
 
 Journal entries are acknowledged, so the tables must take them in. Removing records from streams
-frees space only after their log has recorded it. So the node reserves space while there is enough,
-and releases it when there is none.
+frees space only after SQLite's log has recorded the removal. So the node reserves space while the
+disk has enough, and releases it when the disk is full.
 """
 
 import errno
@@ -15,20 +15,20 @@ class Room(Protocol):
     """Space reserved for the tables."""
 
     def reserve(self) -> bool:
-        """Reserve the space unless it is reserved. Return whether there was enough."""
+        """Reserve the space, unless that is done already. Return whether the disk has enough."""
 
     def release(self) -> bool:
-        """Release the space. Return whether there was any."""
+        """Release the space. Return whether any was reserved."""
 
     def left(self, size: int) -> float:
-        """Return free space / reserved size, once the tables have taken in `size` bytes."""
+        """Return the share of the ballast that stays free once the tables take in `size` bytes."""
 
 
 class Ballast:
-    """The file `path` of `size` bytes, while there is room for it."""
+    """Holds the file `path` of `size` bytes while the disk has room for it."""
 
     def __init__(self, path: Path, size: int) -> None:
-        """Do nothing yet. With size 0 there is no such file."""
+        """Do nothing yet. With size 0 no space is reserved."""
         self._path = path
         self._size = size
         self.is_held = False
@@ -40,10 +40,12 @@ class Ballast:
             try:
                 taken = os.fstat(file).st_blocks * 512
                 if self.free_bytes() < self._size - taken:
-                    raise OSError(errno.ENOSPC, "not enough for all of it")  # Then reserve nothing.
+                    # Reserve no part of it.
+                    raise OSError(errno.ENOSPC, "not enough for all of it")
                 if self._size:
                     os.posix_fallocate(file, 0, self._size)
-                os.ftruncate(file, self._size)  # It may have been larger, for a larger journal.
+                # An earlier start with a larger journal may have left a larger file.
+                os.ftruncate(file, self._size)
             finally:
                 os.close(file)
         except OSError:

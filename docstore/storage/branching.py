@@ -1,7 +1,8 @@
-"""Versions at levels 1 and 2 in the file: written, read and listed.
+"""Writes, reads and lists the versions at levels 1 and 2 in the file.
 
-One table in the order of arrival, so that all versions after a number are adjacent in the file, and
-an index by link. Three partial indexes, which leave out most rows, serve listings and the sweep.
+One table holds the versions in the order of arrival, so that all versions after a number are
+adjacent in the file; an index finds them by link. Three partial indexes, which leave out most rows,
+serve listings and the sweep.
 """
 
 import sqlite3

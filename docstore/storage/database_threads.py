@@ -28,7 +28,8 @@ PRAGMAS = (
     "foreign_keys = OFF",
     "trusted_schema = OFF",
     "cell_size_check = ON",  # Find a damaged page when it is read, not when it is used.
-    "wal_autocheckpoint = 0",  # The writer does it, since SQLite would hide errors.
+    # The writer copies the log back itself, since SQLite would hide errors.
+    "wal_autocheckpoint = 0",
     "journal_size_limit = 67108864",
     "mmap_size = 0",  # An error of the disk in mapped memory is a SIGBUS, not an error code.
     "temp_store = MEMORY",
@@ -106,7 +107,7 @@ class DatabaseThread:
             self._path,
             factory=partial(_Connection, self._jobs),
             isolation_level=None,  # `transactions.py` executes BEGIN.
-            timeout=5.0,  # An operator may read the file with a tool.
+            timeout=5.0,  # Seconds to wait while a tool of the operator has the file locked.
         )
 
     async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:

@@ -24,7 +24,7 @@ class DiskFiles:
     def __init__(self, path: Path) -> None:
         """Create or open the directory. Raises OSError."""
         path.mkdir(mode=0o700, exist_ok=True)
-        _sync_directory(path.parent)  # A killed process may not have done it.
+        _sync_directory(path.parent)  # An earlier process may have been killed before it synced.
         self._path = path
         self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._open: dict[str, int] = {}
@@ -33,7 +33,7 @@ class DiskFiles:
     def names(self) -> list[str]:
         """Return the names of the journal's files, in no order.
 
-        A directory that is a disk of its own also has a `lost+found`.
+        Leaves out the `lost+found` of a directory that is a disk of its own.
         """
         names = [file.name for file in self._path.iterdir()]
         return [name for name in names if name.isascii() and name.isdecimal()]
@@ -42,7 +42,7 @@ class DiskFiles:
         try:
             self._create(name, size)
         except OSError:
-            self.remove(name)  # An incomplete file would take the rest of the room for nothing.
+            self.remove(name)  # An incomplete file would use up space and serve no purpose.
             raise
 
     def _create(self, name: str, size: int) -> None:
@@ -51,7 +51,7 @@ class DiskFiles:
         file = os.open(name, flags, 0o600, dir_fd=self._directory)
         self._open[name] = file
         offset = 0
-        while offset < size:  # A write is short where the room ends; the next one raises.
+        while offset < size:  # On a full disk a write is short, and the next one raises.
             offset += os.pwrite(file, memoryview(_ZEROS)[: size - offset], offset)
         os.fsync(file)
         os.fsync(self._directory)
@@ -80,7 +80,7 @@ class DiskFiles:
             except OSError as error:
                 if error.errno not in _UNKNOWN:
                     raise
-                self._is_durably_known = False  # Refused before anything was written.
+                self._is_durably_known = False  # The file system rejected the flag before it wrote.
             else:
                 return
         _insist_on(length, os.pwritev(file, parts, offset))

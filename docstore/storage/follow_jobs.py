@@ -15,7 +15,7 @@ ROOM_PAUSE_S = 1.0
 
 
 class FollowJobs:
-    """Transactions of the tables, new files of the journal, and the ballast."""
+    """Commits transactions of the tables, creates files of the journal and reserves the ballast."""
 
     def __init__(self, file: FileThreads, writer: Writer, ring: Ring, ballast: Room) -> None:
         self._file = file
@@ -32,7 +32,7 @@ class FollowJobs:
         )
 
     async def apply_last(self, batch: Batch) -> None:
-        """Commit a transaction of the tables, with the ballast's room if there is no other."""
+        """Commit a transaction of the tables, on the ballast's space if the disk has no other."""
         try:
             await self.apply(batch)
         except DiskFull:

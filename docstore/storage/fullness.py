@@ -1,13 +1,14 @@
 """Whether the disk is full, and which commits a full disk still takes.
 
-The disk is full from a write of the tables without room until there is room for the ballast again.
-Then the store releases the ballast, which is larger than the tables' need for the journal's
-entries. The rest of it serves commits that must not wait: promises, so that slots have an owner and
-can be read; and for a while rows, so that replicas that are all full reach the same end of their
-logs. A caller that makes new rows must first check `is_full`.
+The disk counts as full from the moment when the tables find no room, until there is room for the
+ballast again. As soon as it is full, the store releases the ballast, which is larger than the space
+that the tables need for the journal's entries. The surplus serves commits that must not wait:
+promises, so that slots have an owner and can be read; and for a while rows, so that replicas that
+are all full reach the same end of their logs. A caller that makes new rows must first check
+`is_full`.
 
-Part of the ballast always remains for the tables: promises may use the half that rows leave, and no
-commit the last eighth.
+Part of the ballast always remains for the tables: rows may use its first half, and promises all but
+the last eighth.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +19,10 @@ from docstore.storage.replication_log import SaveCursor, Stand
 from docstore.storage.store import SaveConfiguration, SaveSlot, Write
 
 KEPT, KEPT_FROM_ROWS = 1 / 8, 1 / 2
-"""Shares of the ballast that promises, and all other commits, leave to the tables."""
+"""Shares of the ballast that must stay free for the tables: after a promise, and after other
+commits."""
 WITHOUT_ROOM_S = 5.0
-"""Seconds for which the tables may find no room for journal entries without the ballast."""
+"""Seconds for which the tables may find no room before the store breaks."""
 
 _PROMISE = SaveSlot | SaveConfiguration | Stand | SaveCursor
 """Writes that replace one line of a table."""
@@ -37,13 +39,14 @@ class Fullness:
         self._stuck_at: float | None = None
         """Time since which the tables have found no room."""
         self._is_hopeless = False
-        """They found none without the ballast either: because of a quota, which no call reports."""
+        """Whether the tables found no room even without the ballast: no call reports the limit of a
+        quota."""
         self._is_reserving = False
         self.reserved(there_is=ballast.reserve())
 
     @property
     def is_unknown(self) -> bool:
-        """Return whether the room will be known in a moment: commits wait for that."""
+        """Return whether it is not yet known if the disk has room; commits wait meanwhile."""
         return (self.is_stuck and not self._is_hopeless) or self._is_reserving
 
     @property
@@ -54,7 +57,7 @@ class Fullness:
     def may_take(self, writes: Sequence[Write], size: int) -> bool:
         """Return whether there is room for a commit on a full disk.
 
-        size: bytes that the tables will lack with it.
+        size: bytes that the tables will lack, this commit included.
         """
         if self._is_hopeless:
             return False
@@ -62,7 +65,10 @@ class Fullness:
         return self._ballast.left(size) >= (KEPT if is_promise else KEPT_FROM_ROWS)
 
     def begin_to_reserve(self) -> None:
-        """Note that a reservation of the ballast begins; it may take room and release it again."""
+        """Note that a reservation of the ballast begins.
+
+        It uses up space for a moment even if it fails.
+        """
         self._is_reserving = True
 
     def reserved(self, *, there_is: bool) -> None:
@@ -77,7 +83,7 @@ class Fullness:
     def found_none(self, now: float) -> bool:
         """Release the ballast after the tables found no room; return whether there was any.
 
-        Raises StoreBroken when that was not enough for too long.
+        Raises StoreBroken if the tables have found no room for WITHOUT_ROOM_S.
         """
         self._note(there_is=False)
         if self._stuck_at is None:

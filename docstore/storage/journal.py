@@ -1,7 +1,7 @@
 """The entries of a journal as bytes, and the order in which a start finds them.
 
-An entry holds all writes of one commit. It begins and ends on a boundary of 4 KiB, so that no
-acknowledged sector is written again before its whole file is. Its header:
+An entry holds all writes of one commit. It begins and ends on a boundary of 4 KiB, so that writing
+the next entry overwrites no sector of it. Its header:
 
     magic, number, boot, length and CRC-32 of the body, the stamp of the entry before; its own stamp
 
@@ -9,10 +9,10 @@ The stamp is a BLAKE2b over the header under a secret key in the tables. So a do
 like a header, or an entry of another store, never passes for an entry.
 
 Entries are numbered without a hole for as long as the store lives, and the next one is written only
-after the one before is durable. That decides about all entries found, wherever they are. An entry
-of an earlier lap of the files has a smaller number. The last entry may be torn, and was not
-acknowledged then. An entry that is missing or broken although one with a greater number exists was
-acknowledged, and is lost.
+after the one before is durable. So a start can judge all entries that it finds, wherever they are.
+An entry of an earlier lap of the files has a smaller number. The last entry may be torn; it was
+then not acknowledged. An entry that is missing or broken although one with a greater number exists
+was acknowledged, and is lost.
 """
 
 import struct
@@ -24,7 +24,7 @@ from typing import NamedTuple
 from docstore.errors import StoreDamaged
 
 PAGE = 4096
-"""Bytes. No disk has larger sectors."""
+"""Bytes between the boundaries on which entries begin. No disk has larger sectors."""
 KEY_BYTES = 16
 
 _MAGIC = b"DSJ1"
@@ -49,7 +49,7 @@ class Header(NamedTuple):
 
     number: int
     boot: int
-    """Boot number of the node that wrote it."""
+    """Boot number of the node when it wrote the entry."""
     length: int
     """Length of the body in bytes."""
     crc: int
@@ -103,11 +103,11 @@ def behind(
     *,
     may_be_missing: bool,
 ) -> list[Header]:
-    """Return the entries after `position`, the last one of the tables, in order to the end.
+    """Return the entries after `position`, the last one that the tables hold, in order.
 
-    found: all headers in the journal, in any order. is_whole: reads and verifies the body of one.
-    may_be_missing: the tables hold all acknowledged entries and record that, so the journal may be
-    missing. Raises StoreDamaged when an acknowledged entry is gone.
+    found: all headers in the journal, in any order. is_whole: reads and verifies the body of an
+    entry. may_be_missing: whether the tables record that they hold all acknowledged entries, so
+    that the journal may be missing. Raises StoreDamaged when an acknowledged entry is gone.
     """
     newest = max((header.number for header in found), default=0)
     if not may_be_missing and not any(_is_known(position, header) for header in found):
@@ -143,7 +143,7 @@ def _is_next(position: Position, header: Header) -> bool:  # Tests replace this.
 
 
 def _insist_on_a_tail(end: Position, newest: int) -> None:  # Tests replace this.
-    """Raise StoreDamaged if the broken entry after the end was acknowledged: one came after it."""
+    """Raise StoreDamaged if a later entry proves that the one after `end` was acknowledged."""
     if newest > end.number + 1:
         raise StoreDamaged(f"entry {end.number + 1} of the journal is gone, {newest} is there")
 

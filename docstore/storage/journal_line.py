@@ -49,9 +49,10 @@ def read(connection: sqlite3.Connection) -> JournalLine:
 
 
 def write(connection: sqlite3.Connection, line: JournalLine) -> None:
-    """Replace the line, by one that always differs.
+    """Replace the line with one that differs from it.
 
     SQLite neither writes nor syncs a transaction that changes nothing, whatever `synchronous` is.
-    The transactions before it, which it must make durable, would not be synced either (seed 7003).
+    Then the transactions before it, which this one must make durable, would not be synced either
+    (seed 7003).
     """
     connection.execute(tables.UPDATE_JOURNAL, (*line, checksum(tuple(line))))

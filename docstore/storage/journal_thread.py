@@ -52,7 +52,7 @@ class JournalThread:
             entry, then = handed
             failure = failure or self._failure_of(entry)
             if self._loop.is_closed():
-                return  # No caller is left.
+                return  # No caller waits in a loop that is closed.
             self._loop.call_soon_threadsafe(then, failure)
 
     def _failure_of(self, entry: Entry) -> Exception | None:

@@ -3,14 +3,15 @@
 A thread of its own (`journal_thread.py`) writes the entries, one at a time. The tables follow in
 the writer's thread (`follow_jobs.py`). The event loop makes all decisions.
 
-If the journal cannot be written, or the tables cannot be for any reason but room, the store is
-broken for good. It reports that at once by `broken`, since perhaps no caller waits for a commit.
+The store is broken for good if the journal cannot be written, or if the tables cannot be written
+for any reason but a full disk. It calls `broken` at once, since perhaps no caller waits for a
+commit.
 
-If the tables find no room, the store is full until there is room for the ballast again. It releases
-the ballast, and the tables continue with that room. It still takes commits while most of the
-ballast is left, and promises longer; it refuses others before it writes anything. If the ballast
-was not enough, the store breaks after a while. The journal has all entries then, and the next start
-takes them in once an operator has made room.
+If the tables find no room, the store is full until there is room for the ballast again. The store
+releases the ballast, and the tables continue with that room. It still takes commits while most of
+the ballast is left, and promises longer; it refuses others before it writes anything. If the
+ballast was not enough, the store breaks after a while. The journal still has all entries, and the
+next start takes them in once an operator has made room.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ log = structlog.get_logger("docstore.storage")
 FOLLOW_S = 0.5
 """Seconds for which commits gather for one transaction of the tables, if no caller waits."""
 HURRY_S, HURRY_ROWS = 0.05, 200
-"""Least seconds between transactions that callers wait for, while more rows than this wait."""
+"""Least seconds between two transactions while callers wait and more than HURRY_ROWS rows do."""
 FLUSH_S = 1.0
 FULL_PAUSE_S = 0.1
 
@@ -120,7 +121,7 @@ class Journalling:
 
     @property
     def is_full(self) -> bool:
-        """Return whether the disk is full, so that callers should make no rows."""
+        """Return whether the disk is full; callers must then make no rows."""
         return self._fullness.is_full
 
     # --- commits ------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ class Journalling:
     def _plan(self, *, hurry: bool = False) -> None:
         """Set the timer for the next transaction of the tables."""
         if self._task is not None or self._error is not None or self._is_closing:
-            return  # The task plans again at its end.
+            return  # At its end, the running task plans again.
         now = self._loop.time()
         at = now + (FOLLOW_S if self.backlog.writes else FLUSH_S)
         if self.backlog.is_due or self._is_straight:

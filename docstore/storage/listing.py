@@ -47,7 +47,7 @@ def count(
     connection: sqlite3.Connection, prefix: str, until: Bounds, *, level: int
 ) -> dict[int, int]:
     """Return slot -> number of live direct children of `prefix`, where it has some."""
-    # After the slash: `prefix` is not a child of itself.
+    # Begin after the slash: `prefix` is not a child of itself.
     span = (prefix + "\x00", _beyond(prefix), len(prefix) + 1)
     with snapshot(connection):
         if level < 3:
@@ -65,7 +65,7 @@ def count(
 def below(connection: sqlite3.Connection, prefix: str, slots: Collection[int]) -> list[Row]:
     """Return the newest rows of live documents at any depth below `prefix`, by link."""
     found: list[tuple[int, str]] = []
-    first: str | None = prefix + "\x00"  # After the slash: `prefix` is not below itself.
+    first: str | None = prefix + "\x00"  # Begin after the slash: `prefix` is not below itself.
     with snapshot(connection):
         while first is not None:
             lines = _lines(connection, tables.LINKS, first, _beyond(prefix), LINES_AT_ONCE)
@@ -122,7 +122,7 @@ def _lines(connection: sqlite3.Connection, statement: str, *asked: object) -> li
 def _as_bounded(
     connection: sqlite3.Connection, slot: int, link: str, until: int
 ) -> list[tuple[int, str, int]]:
-    """Return (slot, link, version) of the document after row `until`; none if it was not live."""
+    """Return the (slot, link, version) of a document as of row `until`; none if it was not live."""
     found = connection.execute(tables.BOUNDED, (slot, link, until)).fetchone()
     return [(slot, link, found[0])] if found and not found[1] else []
 

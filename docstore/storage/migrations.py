@@ -20,8 +20,9 @@ from docstore.storage.packing import checksum, schema_checksum
 from docstore.storage.tables import SCHEMA
 
 Step = Callable[[sqlite3.Connection], None]
-"""Function that brings a file to the next format, all but its line. It must not end the transaction
-(as `executescript` does). Its writes need room twice: in the log, then in the file."""
+"""Function that brings a file to the next format; `migrate` renews the line of the file. A step
+must not end the transaction (as `executescript` does). Its writes need room twice: in the log, then
+in the file."""
 
 
 class Kind(NamedTuple):
@@ -67,7 +68,7 @@ def _line(connection: sqlite3.Connection, kind: Kind) -> tuple[int, ...]:
         raise StoreBroken(f"not a store of {kind.holds}: {error}") from error
     if len(lines) != 1 or checksum(lines[0][:-1]) != lines[0][-1]:
         raise StoreBroken(f"the line of the file of {kind.holds} is damaged")
-    line: tuple[int, ...] = lines[0]  # The columns in between have any types.
+    line: tuple[int, ...] = lines[0]  # Later columns may have other types.
     return line
 
 

@@ -1,11 +1,10 @@
 """A count of the opens of the streams file, in a file of its own.
 
-If the streams file is replaced by an older copy, its own count is smaller than this one. It has
-lost promises and records then, and the replica must not vouch for them. Sixteen bytes: magic, a
-CRC-32, the count.
+If the streams file is replaced by an older copy, the count in that copy is smaller than this one.
+The copy lacks promises and records, so the replica must not vouch for them.
 
-The node first writes the count in the streams file. If power fails between the two writes, that
-count is ahead, which does no harm.
+Sixteen bytes: magic, a CRC-32, the count. The node first writes the count in the streams file. If
+power fails between the two writes, that count is ahead, which does no harm.
 """
 
 import os

@@ -1,8 +1,8 @@
 """The reading half of a store whose tables follow its journal.
 
-`overlay.py` decides, and this module acts: it reads the overlay first, waits for the tables if it
-must, each query for its own entry, and then reads the tables. Queries of one call are answered
-together, so urgent queries should not share a call with slow ones.
+`overlay.py` decides, and this module acts: it asks the overlay for a plan of each query, waits
+until the tables have followed the entries that the plans need, and then reads the tables. Queries
+of one call are answered together, so urgent queries should not share a call with slow ones.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
@@ -55,7 +55,7 @@ class Overlaid:
         return await self._settled(queries, results)
 
     def _result(self, query: Query, plan: Plan, found: Iterator[Result]) -> Result | Wait:
-        """Return the answer to a query, from the next results of the tables."""
+        """Return the answer to a query by its plan, from the next of the tables' results."""
         if isinstance(plan, list):
             return plan
         if isinstance(plan, Wait):

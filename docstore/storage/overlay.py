@@ -72,7 +72,7 @@ class Overlay:
         self._rewritten: dict[int, int] = {}
         """Slot -> the last entry that removes rows of it, followed or not."""
         self._cut: dict[int, int] = {}
-        """The same without trimming."""
+        """Slot -> the last entry that removes rows of it other than by a Trim."""
         self._trimmed: dict[int, int] = {}
         """Slot -> the row up to which it was last trimmed."""
         self._arrived: dict[tuple[int, str], int] = {}
@@ -105,7 +105,7 @@ class Overlay:
                 case Prune():
                     self._restood = self._pruned = number
                 case SaveConfiguration() | SaveCursor():
-                    pass  # Only `recover` reads them, and it waits for all entries.
+                    pass  # Only `recover` returns the saved values, and it waits for all entries.
                 case _:
                     assert_never(write)
 
@@ -120,7 +120,7 @@ class Overlay:
                 case Truncate(slot) | Erase(slot) | Purge(slot) | Trim(slot):
                     self._rewritten[slot] = self._cut[slot] = number
                 case _:
-                    pass  # Their rows are beyond all bounds of queries; an Erase precedes a Base.
+                    pass  # No query reads rows that are not durable; an Erase precedes a Base.
 
     def _append(self, rows: Sequence[Row]) -> None:
         of = None
@@ -141,7 +141,7 @@ class Overlay:
             self._rewritten[slot] = self._cut[slot] = self.last
 
     def _slot(self, slot: int) -> Tail:
-        """Return the tail of a slot, which the last entry changes."""
+        """Return the tail of a slot, and note that entry `last` changes the slot."""
         found = self._slots.get(slot)
         if found is None:
             found = self._slots[slot] = Tail(slot)
@@ -162,7 +162,7 @@ class Overlay:
     # Queries
 
     def plan(self, query: Query) -> Plan:
-        """Return the answer, or the queries to the tables that it needs, and when."""
+        """Return the answer, the queries to the tables that it needs, or the entry to wait for."""
         match query:
             case Expired(level=3):
                 return Wait(max((of.last for of in self._slots.values()), default=0), hurry=False)
@@ -192,7 +192,7 @@ class Overlay:
         return plan
 
     def _plan_of_many(self, asked: Sequence[tuple[int, str, int]]) -> Plan:
-        """Return the plan for newest rows: each from here, or else from the tables."""
+        """Return the plan for newest rows: each from the overlay, or else from the tables."""
         here: list[Row] = []
         rest: list[tuple[int, str, int]] = []
         waits = 0
@@ -214,7 +214,8 @@ class Overlay:
     def merged(self, query: Query, ask: Ask, found: Sequence[Result]) -> Result | Wait:
         """Return the answer, given the tables' result for each query of a plan.
 
-        Wait: the results cannot be merged. Put `query` itself to the tables later.
+        Returns a Wait if the results cannot be merged: the tables must then answer `query` alone,
+        once they have followed that entry.
         """
         for result in found:
             if isinstance(result, Corrupt):
@@ -244,10 +245,11 @@ class Overlay:
     def _joined(
         self, query: "Rows | After", above: Sequence[Row], rows: list[Row], *, is_log: bool
     ) -> list[Row] | Wait:
-        """Return the tables' rows, followed by those from here.
+        """Return the tables' rows, followed by the overlay's.
 
-        is_log: the tables have the row just below `above`, so an answer that does not reach it was
-        cut. Otherwise that row may be one of the holes up to `kept`, and the answer is unclear.
+        is_log: whether the tables have the row just below `above`. If they do, and `rows` does not
+        reach it, the tables cut `rows` short. If not, that row may be a hole below `kept`, and only
+        the tables can answer.
         """
         limit = query.limit if isinstance(query, After) else UNBOUNDED
         if len(rows) >= limit:
@@ -259,7 +261,7 @@ class Overlay:
     def _still_dead(
         self, query: Tombstones, newer: Sequence[Row], rows: list[Row]
     ) -> list[Row] | Wait:
-        """Return the tables' tombstones without the links that have newer rows here."""
+        """Return the tables' tombstones without the links that have newer rows in the overlay."""
         links = {row.link for row in newer}
         left = [row for row in rows if row.link not in links]
         is_page = len(rows) >= query.limit and len(left) < len(rows)
@@ -272,7 +274,7 @@ class Overlay:
     # Listings and scans
 
     def below(self, prefix: str, until: Bounds, *, level: int = 3) -> Wait:
-        """Return when the tables have the links below `prefix`, up to each slot's bound."""
+        """Return a Wait until the tables have the links below `prefix`, up to each slot's bound."""
         if level < 3:
             arrived = (
                 number
@@ -289,17 +291,17 @@ class Overlay:
         return Wait(max(lacking, default=0))
 
     def all_of(self, slots: Collection[int]) -> Wait:
-        """Return when the tables lack nothing of some slots."""
+        """Return a Wait until the tables lack nothing of these slots."""
         return Wait(max(map(self._last_of, slots), default=0))
 
     def everything(self) -> Wait:
-        """Return when the tables lack nothing."""
+        """Return a Wait until the tables lack nothing."""
         return Wait(self.last)
 
     def behind(self, slot: int) -> int:
         """Return the n of the first row of a slot that the tables lack, UNBOUNDED for none.
 
-        0 while they hold rows that are to be removed.
+        Returns 0 while the tables hold rows that are to be removed.
         """
         of = self._slots.get(slot)
         if of is None:
@@ -311,7 +313,7 @@ class Overlay:
     def _loses(self, slot: int, until: int = -1) -> bool:
         """Return whether newest rows of links, up to `until`, are to be removed from the tables.
 
-        -1: any rows.
+        until: -1 for all rows.
         """
         if self._rewritten.get(slot, 0) <= self.followed:
             return False

@@ -110,7 +110,7 @@ def _batches(connection: sqlite3.Connection, query: Batches, tail: Tail) -> list
 
 
 def _at(connection: sqlite3.Connection, us: int, tail: Tail) -> list[BatchHeader]:
-    """Search by bisection over offsets, since times never decrease."""
+    """Find the batch of `At` by bisection over offsets, since times never decrease."""
     first, end = tail.first, tail.end
     found: list[BatchHeader] = []
     while first < end:
@@ -158,7 +158,7 @@ def _header(tail: Tail, place: bytes, columns: tuple[int, bytes, int]) -> BatchH
 
 
 def recovered(connection: sqlite3.Connection, line: FileLine, *, is_old: bool) -> StreamsRecovered:
-    """Return what a starting node needs.
+    """Return the content that a starting node needs.
 
     A partition with a damaged or missing batch, among those read here, is returned as faulty. A
     damaged record raises StoreBroken, as for documents.

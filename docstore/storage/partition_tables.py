@@ -5,9 +5,9 @@ bits of its key are the number of the partition, the lower 44 the offset of the 
 head of a batch has a column before the rest, so that a start, a search by time and retention read
 some 80 bytes of a batch and not its records.
 
-`tails` holds the range of each partition's batches. Every commit writes it, one small row for each
-partition in it. It is a second witness: without it, a batch with a damaged key would not be found,
-and the log would end early without an error.
+`tails` holds the range of each partition's batches, in one small row for each partition. Every
+commit writes the rows of its partitions. The range is a second witness: without it, a batch with a
+damaged key would not be found, and the log would end early without an error.
 
 `partitions` holds the records, each with a checksum; `file` the state of the whole file.
 """
@@ -164,7 +164,7 @@ IDS = sql(
     "beyond",
     "limit",
 )
-# The beginning of a row holds the lengths: the other pages are not read.
+# SQLite keeps the lengths of columns at the beginning of a row, and reads no other pages for them.
 BYTES = sql(
     select(func.sum(func.length(batches.c.head) + func.length(batches.c.rest))).where(*_between),
     "first",

@@ -49,18 +49,19 @@ from docstore.storage.transactions import (
 )
 
 COPY_BACK_PAGES = 500
-"""Pages of the log from which it is copied back. Records fill it in a second or less. Other writes,
-to documents too, wait for the disk during the copy, so it is short and frequent."""
+"""Pages in the log from which the writer copies it back into the file. Records fill that many in a
+second or less. Other writes, to documents too, wait for the disk during the copy, so it is short
+and frequent."""
 
 PAGE_BYTES = 4096
 PAGES_OF_DELETE = 8
-"""Pages written for a deleted range. The pages of its records are only freed."""
+"""Pages written for a deleted range. The pages of the deleted records are only freed."""
 
 _key = itemgetter(0)
 
 
 class PartitionWriter:
-    """The writer's connection, and its state of the partitions."""
+    """Commits to the file of streams, and keeps the state of its partitions in memory."""
 
     def __init__(self, connection: sqlite3.Connection, wal: Path) -> None:
         self._connection = connection
@@ -71,7 +72,8 @@ class PartitionWriter:
         self._tails: dict[str, Tail] = {}
         self._copies: dict[str, str] = {}
         self._old: dict[str, str] = {}
-        """Partition -> copy of those still in the state of a file that was too old."""
+        """Partition -> its copy, for partitions that are still as an older copy of the file had
+        them."""
 
     def prepare(self, boots: int | None) -> bool:
         """Create or upgrade the tables, and count the boot.
@@ -251,7 +253,7 @@ class _Commit:
             assert self._ids(tail, end, end + 1, 1), "a truncation inside a batch"
             gone = self._delete(tail.id_of(end), tail.beyond)
             left = tail._replace(end=end, size=tail.size - gone, last_us=0)
-            with suppress(Damaged):  # A read of that batch will report it.
+            with suppress(Damaged):  # A read of that batch will report the damage.
                 left = left._replace(last_us=head_at(self._connection, left, end - 1).last_us)
             self._tails[tail.name] = left
 

@@ -43,7 +43,7 @@ class PartitionRecord:
     status: Status = Status.FULL
 
 
-# Writes, applied in the order in which they stand in a commit.
+# Writes, applied in their order in a commit.
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +182,10 @@ class PartitionRecovered:
 
 @dataclass(frozen=True, slots=True)
 class StreamsRecovered:
-    """The content of the disk. is_old: older than promises this node may have made (rule RC5).
+    """The content of the disk.
 
-    It stays old over restarts until each partition is saved with another copy, or dropped.
+    is_old: whether the content is older than promises that this node may have made (rule RC5). It
+    stays old over restarts until each partition is saved with another copy, or dropped.
     """
 
     boot: int

@@ -115,9 +115,9 @@ def _newest(connection: sqlite3.Connection, query: Newest) -> list[Row]:
 def _used(
     connection: sqlite3.Connection, asked: Sequence[tuple[int, str, int]]
 ) -> Iterator[tuple[int, str, int]]:
-    """Yield the queries whose link either table knows: none in a load of new documents.
+    """Yield the (slot, link, until) whose link has rows: none in a load of new documents.
 
-    The last few, too few for a statement, all count as known.
+    The last few, fewer than a statement takes, are yielded without a look.
     """
     whole = len(asked) - len(asked) % tables.MANY
     for start in range(0, whole, tables.MANY):
@@ -188,7 +188,7 @@ def _newer(connection: sqlite3.Connection, query: _OfLink, row: Row | None) -> R
 def _insist_neighbours(
     connection: sqlite3.Connection, query: _OfLink, older: Row | None, newer: Row
 ) -> None:
-    """Raise _Damaged if the link has a row between two (None: before its first).
+    """Raise _Damaged if the link has a row between `older` (None: none) and `newer`.
 
     Versions mostly grow by one, and then no look-up is needed. Otherwise the index over n, which
     has keys of its own, tells a skipped version from a damaged one. No n is missing, so every n in
@@ -283,10 +283,10 @@ def number(connection: sqlite3.Connection, sql: str, slot: int) -> int:
 def recovered(connection: sqlite3.Connection) -> Recovered:
     """Return the content that a starting node needs: one seek a slot, however many rows.
 
-    A log without its last rows would be wrong evidence, so the pointers are the witness: one look
-    at each link, 0.1 s for a million of them. A slot with a damaged or missing last row is returned
-    as faulty. A damaged record raises StoreBroken: a forgotten promise fences no owner, so such a
-    disk must not be used.
+    A log that has lost its last rows would be wrong evidence. So the pointers in `current` are
+    checked too: one look at each link, 0.1 s for a million of them. A slot with a damaged or
+    missing last row is returned as faulty. A damaged record raises StoreBroken: a forgotten promise
+    fences no owner, so such a disk must not be used.
     """
     with snapshot(connection):
         line = node_line(connection)
@@ -310,7 +310,7 @@ def recovered(connection: sqlite3.Connection) -> Recovered:
 def _slot_recovered(
     record: SlotRecord, last: tuple[int, ...] | None, end: int | None
 ) -> SlotRecovered:
-    """Return a slot, from its last row and its end by the pointers."""
+    """Return a slot, given its last row and the end of its log that the pointers prove."""
     if last is None and end is None:
         return SlotRecovered(record, record.kept, 0)
     row = packing.row_of(last) if last else None

@@ -15,7 +15,7 @@ class BranchStatus(IntEnum):
     """The role of a version of a document of level 1 or 2 in its document."""
 
     PAST = 0
-    """A newer version descends from it."""
+    """A version from which a newer one descends."""
     WINNER = 1
     LOSER = 2
     """The newest version of a losing branch."""
@@ -41,8 +41,8 @@ class Stand:
 class Prune:
     """Remove versions at levels 1 and 2, by arrival number.
 
-    Never the last one: a start continues from its number, and with a smaller one peers would miss
-    versions.
+    The version with the greatest number must stay: a restarted node counts on from it. If it
+    counted from a smaller number, peers would miss versions.
     """
 
     numbers: Sequence[int]
@@ -52,7 +52,8 @@ class Prune:
 class SaveCursor:
     """Note that this disk has everything it needs of another disk's arrivals up to n.
 
-    configuration: the one that assigned the documents to the disks; another one starts anew.
+    configuration: number of the configuration that assigned the documents to the disks. A cursor of
+    another configuration does not count.
     """
 
     disk: str

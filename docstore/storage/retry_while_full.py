@@ -1,4 +1,4 @@
-"""Reads on a disk so full that they find no room: SQLite's index of its log needs some.
+"""Reads that fail because the disk is full: SQLite needs some room for the index of its log.
 
 A read is retried for a while. Then it raises StoreBroken and the process ends, because an operator
 must make room.
@@ -15,7 +15,7 @@ T = TypeVar("T")
 PAUSE_S = 0.1
 """Seconds between two attempts."""
 WITHOUT_ROOM_S = 5.0
-"""Seconds until a read gives up; as long as the tables may lack room (`fullness.py`)."""
+"""Seconds until a read gives up; the tables may lack room for as many (`fullness.py`)."""
 
 
 async def retry_while_full(read: Callable[[], Awaitable[T]]) -> T:

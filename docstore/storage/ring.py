@@ -50,7 +50,7 @@ class Files(Protocol):
         """Overwrite bytes with consecutive parts. Durable when this returns."""
 
     def sync(self) -> None:
-        """Make earlier writes of any process durable, names as well.
+        """Make earlier writes of any process durable, and the names of the files.
 
         The writes of a killed process are in the kernel's memory: readable, not durable.
         """
@@ -67,22 +67,23 @@ class Entry:
     file: str
     offset: int
     parts: tuple[bytes, ...] = ()
-    """Bytes to write there."""
+    """Parts of the entry, to be written there one after the other."""
 
 
 class Ring:
-    """The places of a journal. Not safe to call from two threads at a time.
+    """The places of a journal.
 
-    But another thread may call `Files.write` for the entry that `next` returned.
+    Only one thread at a time may call it. But another thread may call `Files.write` for the entry
+    that `next` returned.
     """
 
     def __init__(
         self, files: Files, key: bytes, *, file_bytes: int = FILE_BYTES, files_max: int = FILES_MAX
     ) -> None:
-        """Do nothing yet.
+        """Do nothing yet. key: the secret key of the stamps.
 
-        key: of the stamps. files_max: greatest number of files of `file_bytes`, two or more. Files
-        beyond it, from an earlier start, are read but not used again.
+        files_max: greatest number of files of `file_bytes`, two or more. Files beyond that number,
+        from an earlier start, are read but not used again.
         """
         assert file_bytes % PAGE == 0
         assert files_max > 1
@@ -139,10 +140,10 @@ class Ring:
         return [found[header] for header in entries]
 
     def _counts(self, header: Header) -> bool:
-        """Return whether an entry counts: not torn, beyond the end or in its place.
+        """Return whether an entry keeps its file: it is not torn, and not beyond the end.
 
         A torn entry has the same number as the one that a later start has written elsewhere instead
-        of it. If both counted, neither's file could be reused.
+        of it. If both kept their files, none of them could be reused.
         """
         return header.number < self.end.number or header.position == self.end
 
@@ -162,10 +163,10 @@ class Ring:
         return journal.room_for(length) <= self._file_bytes // 2
 
     def next(self, boot: int, body: bytes) -> Entry | None:
-        """Return the next entry and take its place, None while there is none.
+        """Return the next entry and take its place, None while no file has room for it.
 
-        It is in the journal once its parts are written. Call `next` again only after that, and
-        never again if the write fails.
+        The entry is in the journal once its parts are written. Call `next` again only after that,
+        and never again if the write fails.
         """
         room = journal.room_for(len(body))
         if self._current is None or self._offset + room > self._file_bytes:
@@ -225,7 +226,7 @@ class Ring:
     def remove_surplus(self) -> None:
         """Remove the files beyond `files_max` in which no entry counts any more.
 
-        At a start, before the first commit, since it changes the directory. Raises OSError.
+        Call it at a start, before the first commit, since it changes the directory. Raises OSError.
         """
         for name in [each for each in self._newest if self._is_surplus(each)]:
             if self._is_over(name):

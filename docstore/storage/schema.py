@@ -104,7 +104,7 @@ branches = Table(
     "branches",
     metadata,
     *_fields_of_row("n"),
-    # Columns that differ between disks come after the checksum over the rest.
+    # The checksum covers the columns before it; the others differ between disks.
     Column("standing", Integer, nullable=False),
     Column("expires_us", Integer, nullable=False),
     Index("branches_of", "slot", "link", "version"),

@@ -109,7 +109,7 @@ class SqliteStore:
 
     @property
     def is_full(self) -> bool:
-        """Return whether the disk is full, so that callers should make no rows."""
+        """Return whether the disk is full; callers must then make no rows."""
         return self._journalling is not None and self._journalling.is_full
 
     def _tell(self, error: BaseException) -> None:

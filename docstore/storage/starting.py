@@ -44,7 +44,7 @@ class Sizes:
 
     @property
     def start_bytes(self) -> int:
-        """Return the space of a first start: the ballast, the first files, and one as reserve."""
+        """Return the space of a first start: the ballast, the first files, and one in reserve."""
         return self.ballast_bytes + (FILES_FREE + 1) * self.file_bytes
 
 
@@ -55,7 +55,7 @@ class Started:
     writer: Writer
     ring: Ring
     line: JournalLine
-    """The position of both."""
+    """Last entry that the tables hold."""
     boot: int
     replayed: int
     """Number of entries that the tables had lacked."""
@@ -104,7 +104,7 @@ def has_journal(connection: sqlite3.Connection) -> bool:
 
 
 def _insist_on_tables(connection: sqlite3.Connection, files: Files, sizes: Sizes) -> None:
-    """Raise StoreDamaged if there is a journal without its tables: not a first start."""
+    """Raise StoreDamaged if there is a journal but no tables: this is not a first start."""
     if not connection.execute(tables.SCHEMA).fetchall():
         ring = Ring(files, b"", file_bytes=sizes.file_bytes, files_max=sizes.files_max)
         if ring.is_written():

@@ -21,7 +21,8 @@ class Status(StrEnum):
 
     FULL = "full"
     FAULTY = "faulty"
-    """A record failed its checksum, or a copy is under way: it fences, but proves nothing."""
+    """A record failed its checksum, or a copy is under way. The slot's promises count, its rows do
+    not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,13 @@ class SlotRecord:
     kept: int = 0
     """The log has all rows in (kept, end]."""
     floor: int = -1
-    """The version of an absent link: its next version is floor + 1."""
+    """Version that counts for a link without rows: its next version is floor + 1."""
     decided: int = 0
-    """A lower bound, saved now and then. Safety never depends on it."""
+    """Lower bound of the decided n, saved now and then. Safety never depends on it."""
     status: Status = Status.FULL
 
 
-# Writes, applied in the order in which they stand in a batch.
+# Writes, applied in their order in a batch.
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +83,11 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """Remove old versions: rows with n <= `kept` that others with n <= `kept` supersede.
+    """Remove old versions: rows with n <= `kept` that newer rows with n <= `kept` supersede.
 
-    after: the `kept` before. The slot's record with the new `kept` is in the same batch. versions:
-    factory -> number of newest versions to keep of each of its documents; 1 for other factories.
+    after: the previous `kept`. The slot's record with the new `kept` is in the same batch.
+    versions: factory -> number of newest versions to keep of each of its documents; 1 for other
+    factories.
     """
 
     slot: int
@@ -100,9 +102,9 @@ class Trim:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """Remove links for good: their rows up to the tombstone of this version, all within `kept`.
+    """Remove links for good: all rows of each up to a tombstone within `kept`.
 
-    The slot's record with the floor that replaces them is in the same batch.
+    The slot's record with the floor that replaces the tombstones is in the same batch.
     """
 
     slot: int
@@ -125,7 +127,7 @@ Write = Append | SaveSlot | Truncate | Erase | Base | Trim | Purge | SaveConfigu
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The newest row of a link with n <= `until`: one row or none."""
+    """The newest among the rows of a link that have n <= `until`: one row or none."""
 
     slot: int
     link: str
@@ -136,8 +138,8 @@ class Newest:
 class NewestOfMany:
     """The newest rows of many (slot, link, until), each as in `Newest`.
 
-    In no order; an unknown link has none. The result is Corrupt(-1) if one of them is damaged: the
-    caller must then ask for each alone.
+    The rows are in no order; a link without rows has none. The result is Corrupt(-1) if one of the
+    rows is damaged: the caller must then ask for each alone.
     """
 
     asked: Sequence[tuple[int, str, int]]
@@ -147,7 +149,7 @@ class NewestOfMany:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """The row of exactly this version with n <= `until`: one row or none."""
+    """The row of exactly this version, if its n <= `until`: one row or none."""
 
     slot: int
     link: str
@@ -157,7 +159,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """The row that was current at a wall-clock instant, with n <= `until`: one row or none."""
+    """The row with n <= `until` that was current at a wall-clock instant: one row or none."""
 
     slot: int
     link: str
@@ -169,7 +171,7 @@ class AsOf:
 class History:
     """Rows of a link, newest first, with versions < `before` (None: all) and n <= `until`.
 
-    At most `limit` rows of `bytes_max` together; at least one if there is one.
+    At most `limit` rows, and at most `bytes_max` bytes; at least one row if there is one.
     """
 
     slot: int
@@ -206,7 +208,7 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class LastBefore:
-    """The last row older than an instant, with kept < n <= `until`: one row or none."""
+    """The last row with kept < n <= `until` that is older than an instant: one row or none."""
 
     slot: int
     before_us: int
@@ -215,7 +217,10 @@ class LastBefore:
 
 @dataclass(frozen=True, slots=True)
 class Tombstones:
-    """Up to `limit` links of a slot whose newest row, with n <= `until`, is an old tombstone."""
+    """Up to `limit` tombstones older than an instant, each the newest row of its link.
+
+    Rows with n > `until` do not count.
+    """
 
     slot: int
     until: int
@@ -225,7 +230,7 @@ class Tombstones:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Up to `limit` live documents whose expiry time has passed, earliest first: newest rows."""
+    """Up to `limit` newest rows of live documents whose expiry time has passed, earliest first."""
 
     before_us: int
     limit: int
@@ -258,7 +263,10 @@ Result = list[Row] | Corrupt
 
 @dataclass(frozen=True, slots=True)
 class SlotRecovered:
-    """A slot found on disk: its record, the n of its last row (or kept), the time of that row."""
+    """A slot found on disk: its record, and the n and time of its last row.
+
+    The n is `kept` if the slot has no row.
+    """
 
     record: SlotRecord
     end: int
@@ -300,7 +308,7 @@ class Store(Protocol):
 
     broken: Callable[[BaseException], None]
     """Callback in the loop with StoreBroken, when the disk fails outside of a commit. Set it before
-    `open`. After it the store answers nothing."""
+    `open`. After the callback the store answers nothing."""
 
     @property
     def is_full(self) -> bool:
@@ -315,10 +323,10 @@ class Store(Protocol):
     def submit(self, writes: Sequence[Write], then: Then) -> None:
         """Begin to make `writes` durable; `then` is called once, in the loop, and never at once.
 
-        With None once all of them would survive a power cut. With DiskFull when there is no room:
-        the store keeps nothing of the batch. With StoreBroken on any other failure: the state of
-        the disk is then unknown, and the process must end. One batch at a time: submit the next one
-        from `then` or later.
+        Calls `then` with None once all of the writes would survive a power cut. With DiskFull when
+        there is no room: the store keeps nothing of the batch. With StoreBroken on any other
+        failure: the state of the disk is then unknown, and the process must end. Submit one batch
+        at a time: the next one from `then` or later.
         """
 
     async def commit(self, writes: Sequence[Write]) -> None:
@@ -327,8 +335,8 @@ class Store(Protocol):
     def behind(self, slot: int) -> int:
         """Return the n of the first row of a slot that the file lacks, UNBOUNDED if it has all.
 
-        For readers that open the file themselves, as scanning processes do; `read` already includes
-        the rest. 0 while the file has rows that are to be removed.
+        Returns 0 while the file has rows that are to be removed. It serves readers that open the
+        file themselves, as scanning processes do; `read` also returns the rows that the file lacks.
         """
 
     def hurry(self) -> None:
@@ -338,18 +346,18 @@ class Store(Protocol):
         """Answer queries in their order, each from one snapshot of the durable rows."""
 
     async def recover(self) -> Recovered:
-        """Read again the content that `open` returned, without counting a boot: after DiskFull."""
+        """Read again, after DiskFull, the content that `open` returned, without counting a boot."""
 
     async def links(
         self, prefix: str, after: str, limit: int, until: Bounds, *, level: int = 3
     ) -> list[tuple[int, str, int]]:
         """Return up to `limit` (slot, link, version) of live documents, by link.
 
-        Direct children of `prefix` (which ends in "/") that sort after `after` ("" for all), in the
-        given slots, in their state after the row at each slot's bound: a document created beyond
-        the bound is missing, one deleted beyond it is included. A version between may be gone if
-        history is kept from beyond the bound. Documents of levels 1 and 2 are stored apart and
-        returned in their present state.
+        Lists the direct children of `prefix` (which ends in "/") that sort after `after` ("" for
+        all), in the given slots, in their state after the row at each slot's bound: a document
+        created beyond the bound is missing, one deleted beyond it is included. A document may be
+        missing if the store has already removed the version that was current at the bound.
+        Documents of levels 1 and 2 are stored apart and returned in their present state.
         """
 
     async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
@@ -358,7 +366,7 @@ class Store(Protocol):
     async def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
         """Return the newest rows of live documents (level 3) at any depth below `prefix`, by link.
 
-        In the given slots, in their present state, undecided rows included. Damaged rows are left
+        Reads the given slots in their present state, undecided rows included. Damaged rows are left
         out: a read of the document itself reports them.
         """
 

@@ -1,15 +1,14 @@
 """Storage of streams: one SQLite file, one writer and one reader, each on a thread of its own.
 
-Documents have another file, so that neither waits for writes to the other (see decision 21).
-Durability is the same: WAL and synchronous=FULL, one fsync of the log per commit, for all
-partitions of the node.
+Documents have another file, so that writes to streams and to documents do not wait for each other
+(see decision 21). Durability is the same: WAL and synchronous=FULL, one fsync of the log per
+commit, for all partitions of the node. A full disk is no failure: the commit is rolled back, and
+the caller may retry it on the same object.
 
-A full disk is no failure: the commit is rolled back, and the caller may retry it on the same
-object. Removing batches needs room in SQLite's log before it frees any, and so does a start. The
-store releases a ballast for those. It does not use room that the store of documents has released
-for acknowledged entries (see decision 51).
-
-After any other failure the store refuses all writes and the process ends.
+Removing batches needs room in SQLite's log before it frees any, and so does a start. The store
+releases a ballast for a removal or a start. It does not use room that the store of documents has
+released for acknowledged entries (see decision 51). After any other failure the store refuses all
+writes and the process ends.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ _CACHE_KIB = {"writer": 8 << 10, "reader": 8 << 10}
 of the tree."""
 
 BALLAST_BYTES = 16 << 20
-"""More than the log may have to copy back, with room for the log of a removal."""
+"""Bytes reserved: more than the log may have to copy back, and room for the log of a removal."""
 RESERVE_S = 1.0
 """Least seconds between attempts to reserve the ballast again."""
 _MAKES_ROOM = (TrimPartition, DropPartition)

@@ -29,5 +29,5 @@ async def committed(
 
 
 def unheard(error: BaseException) -> None:
-    """Raise the error in the loop: the value of `Store.broken` before the node sets it."""
+    """Raise the error in the loop. `Store.broken` is this function until the node sets it."""
     raise error

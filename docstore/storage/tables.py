@@ -58,9 +58,9 @@ lock whenever it steps a statement, and a busy event loop takes half a milliseco
 a loaded node wrote 2,000 rows a second one by one, and writes 16,000 like this."""
 
 MANY_ROWS = 256
-"""The same for rows of documents, the most frequent lines of a load. Next to a busy loop a row
-costs 16 us of processor time like this, 22 with 64 in a statement, and 12 without a loop. More than
-256 would not be cheaper, and would hold the lock for longer."""
+"""Rows of documents in one statement; they are the most frequent lines of a load. Next to a busy
+loop a row costs 16 us of processor time with 256 rows in a statement, 22 with 64, and 12 without a
+loop. More than 256 would not be cheaper, and would hold the lock for longer."""
 
 
 Insert = dict[int, str]
@@ -107,7 +107,10 @@ def links_between(table: Table, *is_live: ColumnElement[bool]) -> str:
 
 
 def count_between(table: Table, *is_live: ColumnElement[bool]) -> str:
-    """Return the text that counts them by slot, without links with a slash from `name_at` on."""
+    """Return the text that counts live documents by slot.
+
+    Links that have a slash from `name_at` on do not count.
+    """
     name = func.substr(table.c.link, bindparam("name_at", type_=Integer))
     return sql(
         select(table.c.slot, func.count(literal_column("*")))
@@ -123,7 +126,7 @@ def _between(link: Column[Any]) -> tuple[ColumnElement[bool], ...]:
     return link >= bindparam("first"), link < bindparam("beyond")
 
 
-# The sum keeps SQLite from walking the whole slot by n: a link's rows are found by its key.
+# `+ 0` keeps SQLite from walking the whole slot by n: a link's rows are found by its key.
 _until = history.c.n + literal_column("0") <= bindparam("until", type_=Integer)
 _of_link = _is(history.c.slot, history.c.link)
 _newest_first = (

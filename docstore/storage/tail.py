@@ -30,7 +30,7 @@ _updated_us = attrgetter("updated_us")
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The tables answer alone, once they have followed entry `number`."""
+    """Plan of a query that the tables answer alone, once they have followed entry `number`."""
 
     number: int
     hurry: bool = True
@@ -43,18 +43,19 @@ class Ask:
 
     queries: tuple[Query, ...]
     rows: Sequence[Row] = ()
-    """Rows from here, in the order of the answer."""
+    """Rows of the overlay, in the order of the answer."""
     rewritten: int = 0
-    """The last entry at that time that removed rows of the slot."""
+    """Number of the last entry, when the plan was made, that removed rows of the slot."""
     lacked: int = 0
-    """The last entry at that time that the answer may need, if the tables' page is short."""
+    """Number of the last entry, when the plan was made, that the answer may need if a page is
+    short."""
 
 
 Plan = list[Row] | Ask | Wait
 
 
 class Tail:
-    """Rows in the order of their entries. Meaningless while rows of the slot are to be removed."""
+    """Rows of one slot in the order of their entries; unused while rows of it are to be removed."""
 
     __slots__ = ("entries", "last", "links", "number", "rows")
 
@@ -83,7 +84,7 @@ class Tail:
         )
 
     def newest(self, link: str, until: int) -> Row | None:
-        """Return the newest row of a link with n <= `until`, None if it is not here."""
+        """Return the newest of a link's rows with n <= `until`, None if the tail has none."""
         rows = self.links.get(link, ())
         index = bisect_right(rows, until, key=_n)
         return rows[index - 1] if index else None

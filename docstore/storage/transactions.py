@@ -55,7 +55,7 @@ def translating() -> Iterator[None]:
 
 @contextmanager
 def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Read everything inside from one state. Raises StoreBroken when the file is unreadable."""
+    """Run the body in one read transaction. Raises StoreBroken when the file is unreadable."""
     try:
         connection.execute("BEGIN")
         try:
@@ -72,7 +72,7 @@ def copy_back(connection: sqlite3.Connection, mode: str) -> int:
         _, pages, _ = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
     except sqlite3.Error as error:
         if is_busy(error) or is_full(error):
-            return 0  # The log still holds everything; a later commit retries.
+            return 0  # The log still holds everything; a later commit retries the copy.
         raise StoreBroken(f"copying the log into the file failed: {error}") from error
     return max(0, int(pages))
 
@@ -100,7 +100,10 @@ def translated(error: Exception) -> StoreError:
 
 
 def is_full(error: Exception) -> bool:
-    """Return whether there was no room. SHMSIZE: for the index of the log, before any write."""
+    """Return whether there was no room.
+
+    SHMSIZE means no room for the index of the log, before any write.
+    """
     return getattr(error, "sqlite_errorcode", 0) in {
         sqlite3.SQLITE_FULL,
         sqlite3.SQLITE_IOERR_SHMSIZE,
@@ -117,7 +120,8 @@ def is_unreadable(error: Exception) -> bool:
     """Return whether the fault is in the file rather than in the statement."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
-        return not isinstance(error, sqlite3.ProgrammingError)  # Text that is not UTF-8.
+        # UnicodeDecodeError: text in the file is not UTF-8.
+        return not isinstance(error, sqlite3.ProgrammingError)
     if is_full(error):
-        return False  # No room for the index of the log: the row may be whole.
+        return False  # SQLite had no room for the index of its log: the row may be whole.
     return code & 0xFF in _UNREADABLE

@@ -46,7 +46,7 @@ _clustered = itemgetter(0, 4, 5)  # (slot, link, version) of a Row.
 
 
 class Writer:
-    """The writer's connection, and its number of changes since the log was copied back."""
+    """Applies batches to the file, and copies the log back after a number of changes."""
 
     def __init__(self, connection: sqlite3.Connection, wal: Path) -> None:
         self._connection = connection
@@ -195,7 +195,7 @@ class _Batch:
 
 
 def _take(records: _Records, record: SlotRecord) -> None:  # Tests replace this.
-    """Note the new record of a slot; the last one of a batch counts."""
+    """Note the new record of a slot; of several in a batch the last one counts."""
     records[record.slot] = packing.columns_of(record)
 
 
