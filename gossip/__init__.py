@@ -17,7 +17,7 @@ A guided tour, in the order in which the files explain each other:
 | `protocol/claim_rules.py`   | which statements are believed; when we refute             |
 | `protocol/chronicle.py`     | the last changes of each belief, with their causes        |
 | `protocol/probe.py`         | how a failure is noticed                                  |
-| `protocol/order.py`         | who is probed next                                        |
+| `protocol/order.py`        | which member is probed next                               |
 | `protocol/suspicion.py`     | how long the accused may defend itself                    |
 | `protocol/awareness.py`     | how a member notices that it is ill itself                |
 | `protocol/broadcast.py`     | how news spreads                                          |
@@ -29,7 +29,7 @@ A guided tour, in the order in which the files explain each other:
 |                             | receivers of news, `snapshot.py` for restarts             |
 | `security/`                 | which processes can be members, and with which key        |
 | `news.py`                   | the news that applications receive                        |
-| `config.py`, `errors.py`    | every number with its reason; every refusal               |
+| `config.py`, `errors.py`    | every number with its reason; every error |
 
 The answers are hints. A member taken for dead may live, and one taken for alive may have died just
 now. An application that needs certainty needs a quorum, not a detector.

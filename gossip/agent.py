@@ -63,7 +63,7 @@ from gossip.transport import Transport, advertised
 _log = logging.getLogger("gossip")
 
 OPEN = Security()
-"""No key: for networks in which every process may join and is believed."""
+"""Security without a key: for networks in which every process is trusted."""
 
 _LEAVE_SLACK_S = 1.0
 """Time beyond `leave_timeout_s` before the shell stops to wait for the protocol."""
@@ -213,14 +213,14 @@ class Agent:
         return sorted(self._running().membership.table, key=lambda member: member.name)
 
     def subscribe(self, callback: Callable[[Change], None]) -> None:
-        """Have `callback` called in the loop for each change of another member from now on.
+        """Call `callback` in the event loop for each later change of another member.
 
-        It must be quick. Its exceptions are logged and go no further.
+        It must be quick. Its exceptions are only logged.
         """
         self._subscribers.add_callback(callback)
 
     def events(self) -> Subscription:
-        """Return the news from now on, to be read with `async for`; ends with `stop`.
+        """Return the later news, to be read with `async for`; the iteration ends with `stop`.
 
         A reader that falls 1,024 news behind gets a NewsLost with the number that it missed.
         """
@@ -267,7 +267,7 @@ class Agent:
         return Rotation(self._name, keyring, live, exchange)
 
     def _encrypt(self, me: Member) -> Config:
-        """Begin to seal, if there is a keyring; return the settings with room for the seals."""
+        """Begin to seal if there is a keyring; return settings that leave room for the seals."""
         keyring, label = self._security.keyring, self._security.label
         if keyring is None:
             return self._config

@@ -35,8 +35,10 @@ class Config:
     thirty times rarer than one (SWIM section 3.1)."""
 
     nack_fraction: float = 0.8
-    """Part of its time after which a relay admits that it has heard nothing (Lifeguard,
-    section IV-A). Below 1, or the nack comes too late to vouch for us."""
+    """Part of the relay's time after which it sends a nack, having heard nothing (Lifeguard, IV-A).
+
+    Must be below 1, or the nack comes too late to show that our own link works.
+    """
 
     health_max: int = 8
     """Upper bound S of the local health score: intervals grow at most (S+1)-fold (Lifeguard).
@@ -64,10 +66,13 @@ class Config:
     """
 
     retransmit_mult: int = 4
-    """Times ceil(log10(n+1)): how often one rumour is sent by one member."""
+    """How often a member sends one rumour is this number times ceil(log10(n+1))."""
 
     retransmit_min: int = 6
-    """Floor of the above: four sends in a group below ten are thin where packets get lost."""
+    """Least number of sends of one rumour.
+
+    Four sends in a group below ten are too few where packets get lost.
+    """
 
     gossip_interval_s: float = 0.2
     """Time between two rounds of gossip. Rounds take place only while there is a rumour."""
@@ -119,7 +124,7 @@ class Config:
     """Incoming streams served at once. More are closed unanswered; they retry."""
 
     streams_per_host_max: int = 16
-    """The same for one client address, so that one cannot starve the others."""
+    """Incoming streams from one address served at once, so that no client starves the others."""
 
     frame_bytes_max: int = 8 * 1024 * 1024
     """Longest message on a stream: room for 16 384 members with 400 bytes of metadata each."""
@@ -128,25 +133,31 @@ class Config:
     """Longest datagram, so that it travels unfragmented. 1232 for the minimum MTU of IPv6."""
 
     encrypt_outgoing: bool = True
-    """With a keyring: whether we seal what we send. To encrypt a running group, give all members
-    the keyring first with this and the next one false, then set this, then the next."""
+    """With a keyring: whether we seal what we send.
+
+    To encrypt a running group, first give all members the keyring with this and `verify_incoming`
+    false, then set this, then `verify_incoming`.
+    """
 
     verify_incoming: bool = True
-    """With a keyring: whether what is not sealed is dropped."""
+    """With a keyring: whether packets that are not sealed are dropped."""
 
     datagram_bytes_per_s: int = 256 * 1024
     """Datagrams sent per second at most, with a burst of one second. More are dropped and counted:
     in a storm a member must not make it worse."""
 
     members_max: int = 16_384
-    """Names we are willing to remember. Flood guard: more are ignored and counted."""
+    """Most names in the table. Further names are ignored and counted, as a guard against floods."""
 
     newcomers_max: int = 32
-    """Unknown names accepted from one datagram. Flood guard as well."""
+    """Most unknown names accepted from one datagram, as a guard against floods."""
 
     stall_min_s: float = 0.1
-    """Lateness of our own timers that counts as our own fault: above this, and above half of
-    `probe_timeout_s`, running judgements about others are extended by the lateness."""
+    """Lateness of our timers from which we count as paused.
+
+    Above this and above half of `probe_timeout_s`, running suspicions of others are extended by the
+    lateness.
+    """
 
     def __post_init__(self) -> None:
         """Refuse values that contradict each other. Raises ConfigError naming the setting."""
@@ -172,9 +183,9 @@ class Config:
 
     @classmethod
     def wan(cls) -> Config:
-        """Return settings for members far apart: five times slower, five times calmer.
+        """Return settings for members far apart: times are five times those of `lan`.
 
-        A refusal may come from a middlebox here, so its grace is long.
+        A middlebox may refuse a connection here, so `refused_grace_s` is long.
         """
         return cls(
             probe_interval_s=5.0,

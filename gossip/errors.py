@@ -27,9 +27,9 @@ class MetaTooLarge(GossipError):
 
 
 class BindFailed(GossipError):
-    """UDP and TCP could not both be had on the wanted address. No socket is left open.
+    """UDP and TCP could not both be bound, or the address to advertise does not resolve.
 
-    The same when the name of the address to advertise does not resolve.
+    No socket is left open.
     """
 
 
@@ -59,5 +59,6 @@ class KeyringError(GossipError):
 class RotationFailed(GossipError):
     """A step of a rotation was refused, or some members did not take it; the message names them.
 
-    The group still talks: no member uses a key that another one lacks. Repeat the step.
+    All members can still read each other: no member seals with a key that another member lacks.
+    Repeat the step.
     """

@@ -1,4 +1,4 @@
-"""Requests over streams, ours and those of others: one message each way. A shell.
+"""Requests over streams, sent and received: one message each way. A shell.
 
 Large tables are packed, read and merged in turns of the loop, so that nothing else waits.
 """

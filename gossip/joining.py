@@ -29,7 +29,7 @@ class Joining:
         self._decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def answered(self, seed: Address, failure: str) -> None:
-        """Take note of a seed's answer: "" for a table, else why there is none."""
+        """Note a seed's answer. `failure` is "" if it sent its table, else the reason why not."""
         if seed not in self._seeds:
             return
         if failure:

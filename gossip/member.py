@@ -1,11 +1,11 @@
 """A belief about one member, and which of two beliefs wins.
 
-A belief is a `Member`: who (name, and a uid drawn at every start), where, in which state, and
-at which incarnation. Beliefs about the same name are totally ordered, first by incarnation,
-then by how grave the state is, then by the remaining fields, which only ever differ when two
-processes claim one name. `merge` keeps the greater one. The maximum of a total order is
-commutative, associative and idempotent, a join semilattice, so members that have heard the
-same statements agree, whatever the order and however often they heard them.
+A belief is a `Member`: its name, a uid drawn at every start, its address, its state and its
+incarnation. Beliefs about the same name are totally ordered, first by incarnation, then by how
+grave the state is, then by the remaining fields, which only ever differ when two processes claim
+one name. `merge` keeps the greater one. The maximum of a total order is commutative, associative
+and idempotent, a join semilattice, so members that have heard the same statements agree, whatever
+the order and however often they heard them.
 
 Only the member itself ever raises its incarnation, and that is what makes refutation work:
 the accused answers with a greater incarnation, and no accuser can outbid it.
@@ -35,7 +35,7 @@ class State(StrEnum):
 
 
 class Needs(Enum):
-    """Which incarnation a statement needs to replace the one we hold."""
+    """The incarnation that a statement needs to replace the belief we hold."""
 
     GREATER = ">"
     EQUAL_OR_GREATER = ">="
@@ -59,7 +59,7 @@ Source: SWIM section 4.2; `left` is a confirm spoken by the member itself, so it
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One belief about one member. Two beliefs are equal whenever they say the same thing."""
+    """One belief about one member. Equality ignores `changed_at_s`."""
 
     name: str
     """Stable identity, kept by its owner over restarts."""
@@ -74,7 +74,7 @@ class Member:
 
     state: State = State.ALIVE
     meta: bytes = b""
-    """Opaque to us: whatever the application wants its peers to know, at most 512 bytes."""
+    """Data of the application for its peers, at most 512 bytes. The protocol does not read it."""
 
     changed_at_s: float = field(default=0.0, compare=False)
     """When we last saw the state or the uid change, on our own monotonic clock. Not a part of
@@ -82,7 +82,7 @@ class Member:
 
     @property
     def is_live(self) -> bool:
-        """Whether it still counts: a suspect is innocent until its time is up."""
+        """Whether the member is alive or suspect: a suspect counts as here until its time is up."""
         return self.state in (State.ALIVE, State.SUSPECT)
 
 
@@ -96,7 +96,7 @@ class Change:
 
 
 def supersedes(incoming: Member, held: Member) -> bool:
-    """Tell whether `incoming` says more about the same name than what we hold.
+    """Tell whether `incoming` replaces `held`, a belief about the same name.
 
     Equal beliefs do not supersede each other. Where incarnation and state are equal, the
     remaining fields decide in their natural order: arbitrary, but everywhere the same.

@@ -40,10 +40,13 @@ class Ping:
 
     sequence: int
     target: str
-    """The member that the prober expects at this address. Any other one answers with a nack."""
+    """The member that the prober expects at this address.
+
+    A member of another name answers with a nack.
+    """
     source: str
     state_hash: int | None = field(default=None, compare=False)
-    """The sum over the sender's live members (`protocol/digest.py`), a hint in passing."""
+    """The sum over the sender's live members (`protocol/digest.py`), to notice differences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +62,9 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class PingReq:
-    """Prober to relay, after its own ping went unanswered: try it from where you are.
+    """Prober to relay, after its own ping went unanswered: ping the target from there.
 
-    Answered by the target's Ack, or by a Nack once `nack_after_ms` has passed in vain.
+    Answered by the target's Ack, or by a Nack if none came within `nack_after_ms`.
     """
 
     sequence: int
@@ -75,20 +78,21 @@ class NackReason(IntEnum):
     """Why there is no ack."""
 
     TIMEOUT = 0
-    """The target did not answer me in time either."""
+    """The target did not answer the relay in time either."""
     UNKNOWN = 1
-    """I do not know the target as alive, or have too many others to ask for."""
+    """The relay does not know the target as alive, or relays too many pings already."""
     LEFT = 2
-    """The target said that it goes."""
+    """The target has announced that it leaves."""
     WRONG_NODE = 3
-    """The member at this address is another one: the sender."""
+    """The member at this address is not the target, but the sender of the nack."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nack:
-    """The sender is well and so is the link, but its ping had no answer. No answer expected.
+    """A relay works and is reached, but has no ack of the target.
 
-    Relay to prober, in answer to PingReq; or the member at the target's address to prober.
+    No answer expected. Sent by the relay to the prober in answer to PingReq, or by another member
+    at the target's address.
     """
 
     sequence: int
@@ -98,7 +102,7 @@ class Nack:
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """A rumour begun by its subject alone: I am here. Passed on by all, no answer expected."""
+    """A rumour that only its subject begins: it is alive. Passed on by all, no answer expected."""
 
     name: str
     uid: bytes
@@ -127,7 +131,7 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A rumour begun by its subject alone: I am going, do not look for me."""
+    """A rumour that only its subject begins: it leaves and must not be probed."""
 
     name: str
     incarnation: int
@@ -135,7 +139,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Passed on by all: a live process at `address` uses a name that another one holds."""
+    """Passed on by all: a live process at `address` uses a name that another process holds."""
 
     name: str
     uid: bytes
@@ -153,7 +157,7 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class DigestAnswer:
-    """The answer to Digest: in these parts mine differs. A Sync of them is expected."""
+    """The answer to Digest: the parts in which the tables differ. A Sync of them is expected."""
 
     source: str
     buckets: int
@@ -170,12 +174,12 @@ class Sync:
     passes it on. Without it, members that join at the same moment would not pass on the news of
     each other."""
     buckets: int = 2**64 - 1
-    """The parts of the table that this is about."""
+    """Bitmap of the parts of the table that this message covers."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncAnswer:
-    """The answer to Sync: the whole table, with the received one merged."""
+    """The answer to Sync: the same parts of the receiver's table, the sender's merged."""
 
     source: str
     members: tuple[Member, ...]

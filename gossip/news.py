@@ -13,21 +13,21 @@ from gossip.member import Address, Change, Member, State
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A member is here: for the first time, or again."""
+    """A member has become live, for the first time or again."""
 
     member: Member
 
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """A member that is here restarted, moved, or tells other metadata."""
+    """A live member restarted, moved to another address, or has other metadata."""
 
     member: Member
 
 
 @dataclass(frozen=True, slots=True)
 class Suspected:
-    """A member did not answer another one. It still counts as here and can refute."""
+    """A member did not answer another one. It still counts as live and can refute the suspicion."""
 
     member: Member
 
@@ -48,14 +48,14 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A member said that it goes."""
+    """A member left the group on purpose."""
 
     member: Member
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two live processes claim one name. The one that we hold stays."""
+    """Two live processes claim one name. The process that held the name keeps it."""
 
     name: str
     held: Address
@@ -98,7 +98,7 @@ News = (
 
 
 def news_of(change: Change) -> News | None:
-    """Return the news in a change of a belief; None if it is none for an application."""
+    """Return the news in a change of a belief; None if applications are not concerned."""
     member, before = change.member, change.previous
     was_here = before in (State.ALIVE, State.SUSPECT)
     if not member.is_live:

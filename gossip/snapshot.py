@@ -1,8 +1,8 @@
-"""The addresses that we know, on disk: after a restart they are seeds as good as any. A shell.
+"""The addresses of known members, on disk, as seeds after a restart. A shell.
 
-A file of JSON lines, one for each change, appended at most twice a second and synced; once it
-has twice the lines that it needs it is written anew beside itself and renamed. A line that is
-torn or strange is skipped: the file is a hint, never a truth.
+A file of JSON lines, one for each change, appended at most twice a second and synced; once it has
+twice the needed lines, a new file is written and renamed over it. A torn or invalid line is
+skipped, since addresses are only hints.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Snapshot:
             self._flushing = asyncio.get_running_loop().create_task(self._flush_later())
 
     async def close(self, *, has_left: bool) -> None:
-        """Write the rest of the changes, or remove the file if this member has left."""
+        """Write the pending changes, or remove the file if this member has left."""
         if self._flushing is not None:
             self._flushing.cancel()
             await asyncio.gather(self._flushing, return_exceptions=True)
@@ -76,7 +76,10 @@ class Snapshot:
         self._flushing = None
 
     def _flush(self) -> None:
-        """Write in a worker's thread. A full disk costs the file, not the agent."""
+        """Write the pending changes in a thread.
+
+        On a full disk only the file suffers, not the agent.
+        """
         fresh, self._fresh = self._fresh, []
         self._lines += len(fresh)
         try:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _DATAGRAMS_PER_WAKE_UP = 64
 _RECEIVE_BYTES = 65_535
 _RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024
-"""Asked of the kernel, which may grant less: a burst of gossip should survive a busy loop."""
+"""Receive buffer asked of the kernel, so that a burst of gossip survives a busy event loop."""
 
 _BIND_ATTEMPTS = 16
 """For a port of the kernel's choice: one that is free for TCP may be taken for UDP."""
@@ -44,7 +44,7 @@ GREETING = b"\x5e"
 """First byte of the random number that opens a sealed stream; no msgpack array begins so."""
 
 _TURNS_TO_COME_UP = 3
-"""Turns of the loop until an accepted connection has its task, its transport and its streams."""
+"""Turns of the event loop until an accepted connection has its task, transport and streams."""
 
 _TURNS_TO_CLOSE = 1
 """Turns of the loop until a closed transport has closed its socket."""
@@ -55,7 +55,7 @@ _ANSWER = b"answer"
 _ANY_PORT = 9
 _RESOLVE_TIMEOUT_S = 0.4
 
-# Addresses reserved for documentation stand for the world (RFC 5737, RFC 3849).
+# Documentation addresses (RFC 5737, RFC 3849) as targets that need the default route.
 _WILDCARDS: dict[str, tuple[int, Address]] = {
     "0.0.0.0": (socket.AF_INET, ("192.0.2.1", _ANY_PORT)),  # noqa: S104 - looked up, not bound.
     "::": (socket.AF_INET6, ("2001:db8::1", _ANY_PORT)),
@@ -91,7 +91,7 @@ class Transport:
         self._allowed_at_s = time.monotonic()
 
     async def start(self, bind: Address) -> Address:
-        """Bind both sockets and return where they are; port 0 lets the kernel choose.
+        """Bind both sockets and return their address; port 0 lets the kernel choose.
 
         Raises BindFailed if the name does not resolve or the port is taken; nothing is open.
         """
@@ -147,7 +147,7 @@ class Transport:
         self.counters["datagram_bytes_sent"] += len(datagram)
 
     def _is_within_budget(self, size: int) -> bool:
-        """Take `size` bytes from a bucket that fills at the allowed rate, and holds a second."""
+        """Take `size` bytes from a token bucket, which holds one second of the allowed rate."""
         rate, now = self._config.datagram_bytes_per_s, time.monotonic()
         refilled = self._allowance_bytes + (now - self._allowed_at_s) * rate
         self._allowance_bytes, self._allowed_at_s = min(refilled, rate), now
@@ -160,13 +160,13 @@ class Transport:
         """Deliver the datagrams that have arrived, at most 64 of them."""
         for _ in range(_DATAGRAMS_PER_WAKE_UP):
             if self._udp is None:
-                return  # Stopped by what the last one caused.
+                return  # The last datagram caused a stop.
             try:
                 data, sender = self._udp.recvfrom(_RECEIVE_BYTES)
             except BlockingIOError:
                 return
             except OSError:
-                # A kernel may report here that an earlier datagram was not wanted.
+                # Here a kernel may report an ICMP error of an earlier datagram.
                 self.counters["datagrams_unread"] += 1
                 continue
             self.counters["datagrams_received"] += 1
@@ -234,7 +234,7 @@ class Transport:
         task.add_done_callback(partial(self._end, writer))
 
     def _end(self, writer: asyncio.StreamWriter, served: asyncio.Task[None]) -> None:
-        """Free the slot and the socket, also of a task that was cancelled before it began."""
+        """Free the slot and the socket of a stream, even if its task never began."""
         self._served.pop(served, None)
         writer.transport.abort()
 
@@ -299,7 +299,7 @@ def _is_greeting(frame: bytes) -> bool:
 async def advertised(said: Address | None, bound: Address, towards: Address | None) -> Address:
     """Return the address at which others reach a socket that is bound to `bound`.
 
-    said: the configured address, by name or by number; None to find one.
+    said: the configured address, a host name or an IP literal; None: find one.
     towards: a peer, if one is known.
     Raises BindFailed when a name does not resolve.
     """
@@ -319,8 +319,8 @@ async def advertised(said: Address | None, bound: Address, towards: Address | No
 async def _advertised_host(bound_host: str, towards: Address | None) -> str:
     """Return the host at which others reach a socket bound to `bound_host`.
 
-    For a wildcard it is our end of the route `towards` a peer, else towards the world, else
-    what our own host name resolves to, else the loopback. Takes about a second at most.
+    For a wildcard it is our end of the route `towards` a peer, else of the default route, else the
+    address of our host name, else the loopback. Takes about a second at most.
     """
     if bound_host not in _WILDCARDS:
         return bound_host

@@ -1,9 +1,9 @@
 """The bytes of messages; `messages.py` has their meaning.
 
-A datagram is one msgpack array: the version, then messages. A message is an array headed by
-its number. There is no nesting and no compression, so reading costs no more than the datagram
-is long. On a stream each message is one frame: a length of four bytes, then the same array
-with a single message.
+A datagram is one msgpack array: the version, then messages. A message is an array headed by its
+number. There is no nesting and no compression, so reading takes time linear in the datagram's
+length. On a stream each message is one frame: a length of four bytes, then the same array with a
+single message.
 
 Input is not trusted. Decoding never raises: a message that breaks one
 limit is dropped and counted, its neighbours survive, and fields after the known ones are
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-import msgpack  # It ships no types.
+import msgpack  # msgpack ships no types.
 
 from gossip.member import Address, Member, State
 from gossip.messages import (
@@ -57,7 +57,7 @@ from gossip.messages import (
 )
 
 _FIELD_BYTES_MAX = 1024
-"""Where unpacking itself gives up. Fields have their own, smaller limits."""
+"""Length at which msgpack rejects a field. Fields have their own, smaller limits."""
 
 _SYNC, _SYNC_ANSWER = 9, 10
 _TABLES = (_SYNC, _SYNC_ANSWER)
@@ -65,11 +65,11 @@ MEMBERS_PER_TURN = 200
 """Members of a table that are encoded, decoded or merged at once: about a millisecond each."""
 
 ENVELOPE_BYTES = 4
-"""At most: the array header of up to 65 535 messages, and the version."""
+"""Most bytes before the messages: the array header of up to 65 535 messages, and the version."""
 
 
 SEALED_HEAD = 0x51
-"""First byte of what is encrypted (`security/seal.py`): no msgpack array begins with it."""
+"""First byte of an encrypted packet (`security/seal.py`): no msgpack array begins with it."""
 
 
 def is_sealed(packet: bytes) -> bool:
@@ -152,7 +152,7 @@ def decode_in_turns(body: bytes) -> Iterator[tuple[StreamMessage, bool]]:
 
 
 class _Malformed(ValueError):
-    """A field breaks its limit. Never leaves this file."""
+    """A field breaks its limit. Caught in this file."""
 
 
 def _packed(parts: list[Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""Repair of what gossip missed: members that believe different things find out, and compare.
+"""Anti-entropy: members whose beliefs differ notice it and exchange tables.
 
 Gossip tells each rumour a limited number of times, so with a small probability a member never
 hears one. The sum over each member's table rides on pings and acks (`digest.py`). Where two sums
@@ -23,7 +23,7 @@ from gossip.protocol.events import DigestExchange, ReconnectDue, SyncDue, SyncEx
 from gossip.protocol.membership import Membership
 
 WHOLE_TABLES_MAX = 64
-"""Live members up to which a whole table is no longer than a comparison would save."""
+"""Live members up to which sending a whole table costs no more than comparing sums first."""
 
 
 def sync_scale(live_count: int) -> int:
@@ -38,7 +38,7 @@ def sync_scale(live_count: int) -> int:
 
 
 def reconnect_probability(dead_count: int, live_count: int) -> float:
-    """Return how likely one round tries one of the dead: max(1/8, min(1, dead / live)).
+    """Return the chance that a round tries to reach a dead member: max(1/8, min(1, dead / live)).
 
     After a partition into halves all members try; a single dead member among many is tried by
     a few of them.
@@ -49,7 +49,7 @@ def reconnect_probability(dead_count: int, live_count: int) -> float:
 
 
 class AntiEntropy:
-    """Chooses with whom to compare tables, and when."""
+    """Chooses the peers to compare tables with, and the times."""
 
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
@@ -60,7 +60,7 @@ class AntiEntropy:
         self._is_comparing = False
 
     def begin(self, now: float) -> list[Effect]:
-        """Set both clocks, each at a random phase so that members do not act in step."""
+        """Set the timers of comparing and reconnecting, at random phases so that members differ."""
         return [
             SetTimer(SyncDue(), now + self._config.sync_interval_s * self._membership.rng.random()),
             SetTimer(ReconnectDue(), now + self._jittered_s(self._config.reconnect_interval_s)),
@@ -69,14 +69,14 @@ class AntiEntropy:
     def soon(self, now: float) -> list[Effect]:
         """Compare tables once more a few probe intervals from now.
 
-        For a newcomer: where many join at once, the first table it gets is soon outdated, and
-        the news that made it so may have passed before others knew the way to us.
+        A newcomer needs this: where many join at once, the first table it gets is soon outdated,
+        and the later news may have spread before others knew our address.
         """
         wait_s = self._config.probe_interval_s * (1.0 + 2.0 * self._membership.rng.random())
         return [SetTimer(SyncDue(), now + wait_s)]
 
     def news_is_under_way(self, now: float) -> None:
-        """Take note that there was a rumour to tell: differences are no surprise then."""
+        """Note the time of the last rumour: while news spreads, sums may differ."""
         self._quiet_since_s = now
 
     def heard_sum(
@@ -134,7 +134,7 @@ class AntiEntropy:
         return [*asks, SetTimer(SyncDue(), now + self._jittered_s(interval_s))]
 
     def reconnect_due(self, now: float) -> list[Effect]:  # Tests replace this.
-        """Perhaps look whether one of the dead is back."""
+        """Try to reach one dead member, with a probability."""
         table, rng = self._membership.table, self._membership.rng
         dead_count = sum(member.state is State.DEAD for member in table.gone)
         is_tried = rng.random() < reconnect_probability(dead_count, table.live_count)

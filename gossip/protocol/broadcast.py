@@ -22,14 +22,14 @@ from gossip.messages import Claim, DatagramMessage, Rumour
 from gossip.wire import ENVELOPE_BYTES, encoded_bytes
 
 CLAIMS_MAX = 1024
-"""Claims that wait at once. A further one evicts the oldest."""
+"""Most claims in the queue. A further claim evicts the oldest."""
 
 Item = Rumour | Claim
 Key = str | tuple[str, int]
 """The subject of a rumour; or name and incarnation of a claim, which no rumour replaces."""
 
 _MISFITS_MAX = 4
-"""Rumours too long for the rest of a datagram after which the search for shorter ones ends."""
+"""Number of rumours that do not fit after which `fill` looks for no shorter ones."""
 
 
 def transmit_limit(live_count: int, config: Config) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from gossip.member import State
 
 MOMENTS_MAX = 32
-"""Kept for each member."""
+"""Moments kept for each member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Moment:
     """One change of a belief."""
 
     at_s: float
-    """On our own monotonic clock."""
+    """Time of the change on our own monotonic clock."""
 
     state: State
     incarnation: int
@@ -30,7 +30,7 @@ class Moment:
     """The member that began the statement: we, for our own probes and suspicions that ran out."""
 
     cause: str
-    """How it came to us, in words."""
+    """How the statement came to us, in words."""
 
 
 class Chronicle:

@@ -29,19 +29,23 @@ from gossip.protocol.effects import Effect, ReportConflict, Send
 from gossip.protocol.membership import Membership, rumour_about
 
 ACCUSATION_LEAD_MAX = 2**20  # Tests replace this.
-"""An accusation this far above the greatest incarnation known of its subject is a forgery:
-only the subject raises it, by one at a time, and we would have heard of a new life."""
+"""Lead of an accusation's incarnation over the greatest known one from which it counts as forged.
+
+Only the subject raises its incarnation, by one at a time, and we would have heard of a restart.
+"""
 
 SELF_ACCUSATION_MAX = 2**61
-"""Above this we do not refute, or a forger could drive us to the end of the numbers. A mere
-lead is no sign of forgery here: our clock may have been set back since our last life."""
+"""Incarnation above which we do not refute, or a forger could exhaust the numbers.
+
+For ourselves a lead shows no forgery: our clock may have been set back since our last start.
+"""
 
 _ANSWER_INTERVAL_S = 1.0
-"""Shortest time between two unasked answers about one subject, or two would never end."""
+"""Shortest time between unasked answers about one subject, or two members answer for ever."""
 
 
 _NEWCOMER_AT_MAX = 16
-"""Peers whose tables may be half heard at once."""
+"""Peers whose tables may be partly received at once."""
 
 
 class _Told(NamedTuple):
@@ -65,7 +69,7 @@ class ClaimRules:
         self._newcomer_at: set[str] = set()
 
     def begin_datagram(self) -> None:
-        """Allow a new datagram its unknown names."""
+        """Reset the count of unknown names that one datagram may bring."""
         self._newcomers = 0
 
     def hear(self, rumour: Rumour, sender: Address, now: float) -> list[Effect]:
@@ -92,8 +96,8 @@ class ClaimRules:
     ) -> list[Effect]:
         """Return what follows from the table of a peer, or from a part of it.
 
-        A newcomer passes on only what is news to that peer as well: the rest is known to all.
-        It stays a newcomer until it has heard the last part.
+        A newcomer passes on only the names that are news to that peer as well: all members know the
+        other names. It stays a newcomer until it has heard the last part.
         """
         is_newcomer = self._membership.is_alone or table.source in self._newcomer_at
         if is_newcomer and more_follows and len(self._newcomer_at) < _NEWCOMER_AT_MAX:
@@ -165,7 +169,7 @@ class ClaimRules:
     def _hear_alive_me(self, claim: Member, now: float) -> list[Effect]:
         me = self._membership.me
         if self._membership.is_leaving or claim.incarnation < me.incarnation:
-            return []  # An echo, or a life that we have outlived.
+            return []  # Our own statement, or one of an earlier start.
         if claim.uid == me.uid:
             if claim.incarnation > me.incarnation:
                 self._refute(claim.incarnation)
@@ -202,8 +206,7 @@ class ClaimRules:
     def _answer_accuser(self, sender: Address, now: float) -> list[Effect]:
         """Send our state to the member that passed the accusation on.
 
-        To others an old refutation is no news, so gossip might never bring it to a member that
-        missed it.
+        It may have missed our refutation, and gossip does not spread an old refutation again.
         """
         host, port = sender
         if self._membership.is_leaving or not self._may_answer("sender", f"{host} {port}", now):
@@ -245,7 +248,7 @@ class ClaimRules:
         return self._hear_alive_me(record, now)
 
     def _report_conflict(self, held: Member, claim: Member | Claim, now: float) -> list[Effect]:
-        """Keep the holder of the name, and have it probed at once: it may just be gone."""
+        """Report a conflict. The holder keeps the name and is probed at once: it may be gone."""
         self._membership.counters["name_conflicts"] += 1
         self._membership.urgent[held.name] = None
         # Each claim is passed on once, or members would remind each other of it for ever.

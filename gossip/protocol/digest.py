@@ -82,8 +82,8 @@ def within(members: Iterable[Member], buckets: int) -> tuple[Member, ...]:
 def dissemination_s(live_count: int, config: Config) -> float:
     """Return how long gossip takes to reach practically all of `live_count` members, in seconds.
 
-    A round multiplies those who know by up to fan-out + 1; four more rounds find the last ones.
-    Source: SWIM (2002), section 4.1, for the growth with the logarithm.
+    A round multiplies the members that know by up to fan-out + 1; four more rounds reach the last
+    members. Source: SWIM (2002), section 4.1, for the growth with the logarithm.
     """
     rounds = math.log(max(2, live_count)) / math.log(config.gossip_fanout + 1) + 4
     return config.gossip_interval_s * rounds

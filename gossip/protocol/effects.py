@@ -44,7 +44,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Give `timer` back at `at_s` on the monotonic clock. Replaces an equal timer's time."""
+    """Fire `timer` at `at_s` on the monotonic clock. Replaces the time of an equal timer."""
 
     timer: Timer
     at_s: float
@@ -83,7 +83,7 @@ class ReportConflict:
 
 @dataclass(frozen=True, slots=True)
 class Departed:
-    """The rumour that we leave was sent as often as it has to be. Nothing follows."""
+    """The rumour that we leave was sent often enough. No effect follows this one."""
 
 
 Effect = (

@@ -1,7 +1,7 @@
 """The inputs of the state machine, and the tickets that come back to it.
 
-A timer and an exchange name their purpose. Nothing is ever cancelled: a ticket of the past does not
-match the present state any more, and is ignored.
+A ticket is the name of a timer or an exchange, with its purpose. Tickets are never cancelled: an
+outdated one does not match the present state and is ignored.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class ReconnectDue:
 
 @dataclass(frozen=True, slots=True)
 class SeedDue:
-    """Time to make sure that this seed and we know each other."""
+    """Time to check whether a live member is known at this seed."""
 
     address: Address
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveDue:
-    """The time that we had for saying goodbye is up."""
+    """The time for telling others that we leave is up."""
 
 
 Timer = (
@@ -81,7 +81,7 @@ Timer = (
 
 @dataclass(frozen=True, slots=True)
 class PingExchange:
-    """A ping over TCP, sent because the datagram of this number was not answered."""
+    """A ping over TCP, sent because the ping datagram of this sequence number was not answered."""
 
     sequence: int
     name: str
@@ -121,7 +121,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A datagram arrived; its sound messages in their order."""
+    """A datagram arrived; `messages` are its valid messages in their order."""
 
     sender: Address
     messages: tuple[DatagramMessage, ...]
@@ -129,7 +129,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class TableBegun:
-    """A part of a large table arrived on a stream; more follows, or the stream breaks."""
+    """A part of a large table arrived on a stream, and it is not the last one."""
 
     table: Sync | SyncAnswer
 
@@ -167,7 +167,7 @@ class TimerFired:
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """This process did not run for `lag_s` seconds, so its silence is not the others' fault."""
+    """This process did not run for `lag_s` seconds, so it may have missed answers."""
 
     lag_s: float
 
@@ -181,14 +181,14 @@ class SeedAdded:
 
 @dataclass(frozen=True, slots=True)
 class ProbeAsked:
-    """The application lost touch with this member by a road of its own: probe it now."""
+    """The application lost its own connection to this member: probe it now."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveRequested:
-    """The application wants to go, and others to know. Ends in the effect Departed."""
+    """The application wants this member to leave. Ends in the effect Departed."""
 
 
 Event = (

@@ -39,12 +39,12 @@ class Joiner:
         return [effect for address in self._seeds for effect in self.seed_due(address, now)]
 
     def add(self, address: Address, now: float) -> list[Effect]:
-        """Try one more seed at once, or one that is known already once more."""
+        """Try a seed at once, new or known."""
         self._seeds.setdefault(address, _Seed())
         return [self._ask(address)]
 
     def seed_due(self, address: Address, now: float) -> list[Effect]:
-        """Exchange tables with the seed unless we know who lives there."""
+        """Exchange tables with the seed unless we know a live member there."""
         seed = self._seeds[address]
         if self._is_known(address, seed):
             return [self._later(address, now)]
@@ -56,9 +56,9 @@ class Joiner:
         return [ReportSeed(address, ""), self._later(address, now)]
 
     def unanswered(self, address: Address, is_refused: bool, now: float) -> list[Effect]:
-        """Try again later, and later still: after min(longest, shortest * 2^failures).
+        """Try again after min(longest, shortest * 2^failures), less up to half at random.
 
-        Up to half of the wait is taken off at random, so that members do not ask in step.
+        So members do not ask in step.
         """
         seed = self._seeds[address]
         config = self._membership.config

@@ -39,7 +39,7 @@ from gossip.protocol.table import Table
 
 
 def rumour_about(member: Member, reporter: str) -> Rumour:
-    """Return the statement that brings others to hold what `member` says."""
+    """Return the rumour that spreads the belief `member`."""
     name, incarnation = member.name, member.incarnation
     match member.state:
         case State.ALIVE:
@@ -68,20 +68,20 @@ class Membership:
         self.counters: Counter[str] = Counter()
         self.chronicle = Chronicle()
         self.arrived: list[str] = []
-        """Names that became live since the prober last looked."""
+        """Names that became live and that the prober has not taken yet."""
         self.urgent: dict[str, None] = {}
-        """Names whose holder should be probed before all others."""
+        """Names of members to probe before all others."""
 
     @property
     def me(self) -> Member:
-        """Ourselves, as we want to be held by others."""
+        """Our own state, as other members should believe it."""
         me = self.table.get(self.name)
         assert me is not None
         return me
 
     @property
     def is_leaving(self) -> bool:
-        """Whether we have begun to say goodbye, and refute nothing any more."""
+        """Whether we have announced that we leave, and refute nothing any more."""
         return self.me.state is State.LEFT
 
     @property
@@ -100,7 +100,7 @@ class Membership:
         return SyncAnswer(self.name, within(self.table, buckets), self.queue.names)
 
     def packet(self, member: Member, *head: DatagramMessage) -> Send:
-        """Return a datagram to `member`: `head` first, then what gossip fits behind it."""
+        """Return a datagram to `member`: `head` first, then as many rumours as fit."""
         return Send(member.address, self.queue.fill(head, live_count=self.table.live_count))
 
     def accept(
@@ -111,8 +111,7 @@ class Membership:
         reporter: the member that began the statement, such as the first accuser.
         cause: how it came to us, in words, for `explain`.
         is_spread: whether it is news to others too, rather than to us alone.
-        State: unchanged, and no effects, if we already held as much, or if the name is
-        new and there is no room, or we are leaving anyway.
+        No effects if we hold an equal or greater belief, are leaving, or lack room for a name.
         """
         assert incoming.name != self.name
         held = self.table.get(incoming.name)
@@ -164,7 +163,7 @@ class Membership:
         """Call the suspect dead if its time is up; else send it the accusation and look again."""
         suspicion = self.suspicions.get(timer.name)
         if suspicion is None or suspicion.incarnation != timer.incarnation:
-            return []  # Refuted or accused anew meanwhile: this timer speaks of the past.
+            return []  # Refuted or accused anew meanwhile: this timer is outdated.
         held = self.table.get(timer.name)
         assert held is not None
         assert held.state is State.SUSPECT
@@ -182,7 +181,7 @@ class Membership:
     def refute(self, accused_incarnation: int) -> None:
         """Answer a statement about ourselves with an incarnation that it cannot outbid.
 
-        accused_incarnation: that of the statement. State: our incarnation is above it.
+        accused_incarnation: the incarnation of the statement; ours is above it afterwards.
         """
         assert not self.is_leaving
         incarnation = max(self.me.incarnation, accused_incarnation) + 1
@@ -214,7 +213,7 @@ class Membership:
         self.queue.put(rumour_about(me, self.name))
 
     def _follow_suspicion(self, member: Member, reporter: str, now: float) -> list[Effect]:
-        """Begin, restart or end the suspicion, whatever `member` as just stored asks for."""
+        """Begin, restart or end the suspicion, as the new state of `member` requires."""
         self.suspicions.pop(member.name, None)
         if member.state is not State.SUSPECT:
             return []
@@ -232,7 +231,7 @@ class Membership:
 
 
 def _notice(held: Member | None, member: Member) -> list[Effect]:
-    """Return word to the application, unless only the incarnation moved."""
+    """Return the report to the application; none if only the incarnation changed."""
     if held is None:
         return [Notify(Change(member, None))]
     moved = dataclasses.replace(held, incarnation=member.incarnation)

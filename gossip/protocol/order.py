@@ -1,4 +1,4 @@
-"""The order of probes: each member once in each pass, in an order of our own.
+"""The order of probes: each member once in each pass, in a random order of this prober.
 
 Round-robin over a shuffled list, not a random pick: two probes of one member by the same prober
 are then at most 2n - 1 intervals apart, so the time to first detection has a bound and not only
@@ -25,7 +25,8 @@ class ProbeOrder:
     def next(self) -> Member | None:  # Tests replace this.
         """Return the member to probe now; None if there is none.
 
-        An urgent one goes first, but never twice in a row, lest they keep the rest waiting.
+        An urgent member goes first, but never two urgent ones in a row, so that the other members
+        are probed too.
         """
         self._insert_arrived()
         if not self._was_urgent:

@@ -27,7 +27,7 @@ from gossip.protocol.membership import Membership, rumour_about
 from gossip.protocol.order import ProbeOrder
 
 _RELAYED_MAX = 256
-"""Pings in flight for others; beyond, a request to relay is refused by a nack at once."""
+"""Most pings in flight for others. Further requests to relay get a nack at once."""
 
 
 _UNREACHABLE_INTERVAL_S = 60.0
@@ -140,7 +140,7 @@ class Prober:
             probe.nacks[nack.source] = nack.reason
 
     def answered(self, exchange: PingExchange, now: float) -> list[Effect]:
-        """Take an ack over TCP: it lives, although its datagrams do not get through."""
+        """Accept an ack over TCP: the target is alive, although its datagrams are lost."""
         probe = self._probe
         if probe is None or probe.sequence != exchange.sequence:
             return []
@@ -153,7 +153,7 @@ class Prober:
         return [ReportUnreachable(exchange.name)]
 
     def refused(self, exchange: PingExchange) -> None:
-        """Drop the probe without blaming ourselves: the other host answered, with a no."""
+        """Drop the probe without lowering our own health: the other host refused it."""
         probe = self._probe
         if probe is not None and probe.sequence == exchange.sequence:
             self._probe = None
@@ -176,7 +176,7 @@ class Prober:
         return [Send(target.address, (ping,)), SetTimer(NackDue(sequence), due_s)]
 
     def nack_due(self, timer: NackDue) -> list[Effect]:
-        """Answer the member that asked us: we had no ack either."""
+        """Send a nack to the member that asked us to ping: we had no ack either."""
         relayed = self._relayed.pop(timer.sequence, None)
         if relayed is None:
             return []  # Acked meanwhile.
@@ -184,9 +184,9 @@ class Prober:
         return [Send(relayed.requester, (nack,))]
 
     def probe_now(self, name: str) -> list[Effect]:
-        """Ping `name` over TCP at once, and by datagram as the very next one.
+        """Ping `name` over TCP at once, and by datagram in the next probe.
 
-        Where a process died alone its host refuses, so its death is known at once.
+        If only the process died, its host refuses the connection, so the death is known at once.
         """
         held = self._membership.table.get(name)
         if held is None or not self._order.is_target(held):
@@ -198,7 +198,7 @@ class Prober:
         return [Ask(exchange, held.address, ping, self._config.probe_interval_s)]
 
     def abandon(self) -> None:
-        """Judge nothing that was in flight: it was we who did not listen."""
+        """Drop the probes in flight unjudged, since this process did not listen."""
         self._probe = None
         self._relayed.clear()
 
@@ -225,7 +225,7 @@ class Prober:
         self._membership.awareness.worsen(missing)
         held = self._membership.table.get(probe.target.name)
         if held is None or not held.is_live or held.incarnation != probe.target.incarnation:
-            return []  # It has spoken meanwhile, or is gone already.
+            return []  # The target was heard meanwhile, or is gone already.
         return self._membership.suspect(held, self._membership.name, now, cause=probe.evidence)
 
     def _ping(self, sequence: int, target: str) -> Ping:

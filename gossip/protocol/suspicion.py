@@ -30,7 +30,7 @@ def suspicion_timeout_s(
     max(min, max - (max - min) * ln(C + 1) / ln(K + 1)), with C confirmations of at most K.
 
     confirmations: accusers beyond the first; 0 or more.
-    confirmations_max: how many bring us to the minimum; 0 means start there.
+    confirmations_max: number of confirmations that gives the minimum; 0: always the minimum.
     Source: Lifeguard, section IV-B.
     """
     assert confirmations >= 0
@@ -93,7 +93,7 @@ class Suspicion:
         return self.deadline_s
 
     def confirm(self, reporter: str) -> bool:
-        """Count one more accuser; tell whether it was new and still counted."""
+        """Count an accuser; tell whether it was new and shortened the suspicion."""
         if reporter in self.reporters or self.confirmations >= self.confirmations_max:
             return False
         self.reporters.add(reporter)
@@ -101,7 +101,7 @@ class Suspicion:
         return True
 
     def hasten(self, deadline_s: float) -> None:
-        """Let it end at `deadline_s` at the latest: the evidence is better than silence."""
+        """End the suspicion at `deadline_s` at the latest: a refusal proves more than silence."""
         self.deadline_max_s = min(self.deadline_max_s, deadline_s)
 
     def extend(self, lag_s: float) -> None:

@@ -86,7 +86,7 @@ class Swim:
     def step(self, event: Event, now: float) -> list[Effect]:
         """Return what `event` at `now` asks of the world, in the order it must be done.
 
-        After Departed nothing is asked any more, whatever happens.
+        After Departed there are no effects any more.
         """
         if self._is_departed:
             return []
@@ -171,7 +171,7 @@ class Swim:
             return [Send(sender, (Nack(ping.sequence, membership.name, NackReason.WRONG_NODE),))]
         source = membership.table.get(ping.source)
         if source is None or source.address != sender:
-            # Never more bytes than came, so that a forged sender gains nothing.
+            # Send no more bytes than arrived: no amplification for a forged sender.
             return [Send(sender, (Ack(ping.sequence, membership.name),))]
         ack = Ack(ping.sequence, membership.name, membership.table.digest.whole)
         head = (*self._claim_rules.accusation_of(ping.source, now), ack)
@@ -277,7 +277,7 @@ class Swim:
                 return self._joiner.unanswered(address, event.is_refused, now)
             case DigestExchange():
                 self._anti_entropy.unanswered()
-                return []  # The prober will look at it in its turn.
+                return []  # The prober reaches the member in its turn.
             case PingExchange() | SyncExchange() as exchange if event.is_refused:
                 return self._refused(exchange, now)
             case PingExchange() | SyncExchange():
@@ -292,7 +292,7 @@ class Swim:
             self._prober.refused(exchange)
         held = membership.table.get(exchange.name)
         if held is None or not held.is_live or held.incarnation != exchange.incarnation:
-            return []  # It has spoken since, or is gone already.
+            return []  # The member was heard since, or is gone already.
         membership.counters["connections_refused"] += 1
         host, port = held.address
         cause = f"{host} refused the connection to port {port}: no process listens there"

@@ -28,7 +28,7 @@ class Table:
         self._members: dict[str, Member] = {}
         self._live: list[str] = []
         self._place: dict[str, int] = {}
-        """Index of each live name in the list above, so that one is drawn in one step."""
+        """Index of each live name in `_live`, so that a random draw takes one step."""
         self._gone: dict[str, None] = {}
         self.digest = TableDigest()
 
@@ -37,7 +37,7 @@ class Table:
 
     @property
     def live_count(self) -> int:
-        """How many count as here, ourselves included unless we are leaving."""
+        """Number of live members, ourselves included unless we are leaving."""
         return len(self._live)
 
     @property
@@ -63,7 +63,7 @@ class Table:
             self._live.append(member.name)
 
     def forget(self, name: str) -> None:
-        """Drop a member that is gone. A later rumour of its past would be news again."""
+        """Drop a member that is gone. An old rumour about it would count as news afterwards."""
         member = self._members.pop(name)
         assert not member.is_live
         del self._gone[name]
@@ -78,7 +78,7 @@ class Table:
         return True
 
     def forget_gone_since(self, before_s: float) -> list[str]:
-        """Drop all that were gone already at `before_s`; return their names."""
+        """Drop the members that were gone already at `before_s`; return their names."""
         names = [member.name for member in self.gone if member.changed_at_s < before_s]
         for name in names:
             self.forget(name)
@@ -89,7 +89,8 @@ class Table:
     ) -> list[Member]:
         """Return up to `count` different live members among the wanted, uniformly at random.
 
-        Draws until enough are found, since nearly all are wanted; looks at all only if it must.
+        Draws at random until enough are found, since nearly all are wanted, and scans the list only
+        if that fails.
         """
         picked: dict[str, Member] = {}
         if len(self._live) > _SCANNED_MAX:

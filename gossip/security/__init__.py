@@ -6,7 +6,7 @@
 | `keyring.py`       | which keys open, and which one seals                           |
 | `key_file.py`      | the keyring in a file, for restarts                            |
 | `seal.py`          | bytes that only the group can read or make                     |
-| `replay.py`        | each packet counts once                                        |
+| `replay.py`        | detection of repeated packets                                  |
 | `authenticator.py` | sessions that are heard, and the reasons against others        |
 | `ingress.py`       | packets become messages of members                             |
 | `rotation.py`      | another key for the whole group, under traffic                 |

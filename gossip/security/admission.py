@@ -22,7 +22,7 @@ class Security:
     """The key, the label and the networks of a group."""
 
     keyring: Keyring | None = None
-    """Encrypts and authenticates all that travels; without it anybody can join and lie."""
+    """Keys that encrypt and authenticate all packets; without them any process can join and lie."""
 
     label: str = ""
     """Name of the group, authenticated with each packet, so that groups that share a key do not

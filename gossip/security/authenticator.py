@@ -51,7 +51,7 @@ class SessionAuthenticator:
         self._challenged_at_s: dict[Address, float] = {}
 
     def open(self, packet: bytes) -> Opened | None:
-        """Return what is in a datagram that is sound and was not here before."""
+        """Return the content of a datagram; None if it is forged or repeated."""
         opened = self._seal.open(packet)
         if isinstance(opened, Refused):
             self.counters[opened.value] += 1
@@ -68,7 +68,7 @@ class SessionAuthenticator:
         sender: Address,
         now: float,
     ) -> tuple[tuple[DatagramMessage, ...], Ping | None]:
-        """Return those messages that the session may say, and a ping that would prove it."""
+        """Return the messages that the session may send, and a ping that would prove it."""
         session = opened.session
         for message in messages:
             if not isinstance(message, Ack):

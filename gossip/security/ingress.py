@@ -51,7 +51,7 @@ class Ingress:
     def datagram(
         self, data: bytes, sender: Address, now: float
     ) -> tuple[tuple[DatagramMessage, ...], Ping | None]:
-        """Return the messages that count, and a ping to be sent back to a stranger."""
+        """Return the accepted messages, and a ping to send back to an unknown session."""
         if not self.permits(sender[0]):
             self._counters["packets_not_allowed"] += 1
             return (), None
@@ -63,7 +63,7 @@ class Ingress:
         return self.authenticator.admit(opened, self._read(opened.plain), sender, now)
 
     def table(self, message: StreamMessage) -> StreamMessage:
-        """Return what came on a stream, without members at addresses that are not allowed."""
+        """Return the message of a stream without members at addresses that are not allowed."""
         if not self._networks or not isinstance(message, Sync | SyncAnswer):
             return message
         members = tuple(member for member in message.members if self.permits(member.address[0]))

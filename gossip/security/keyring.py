@@ -60,7 +60,7 @@ class Keyring:
 
     @property
     def ids(self) -> list[str]:
-        """The identifiers of all keys, in hex, the one that seals first."""
+        """The identifiers of all keys, in hex, the primary key first."""
         return [name.hex() for name in self._keys]
 
     def get(self, identifier: bytes) -> bytes | None:

@@ -18,7 +18,7 @@ class ReplayWindows:
 
     def __init__(self) -> None:
         self._windows: dict[bytes, tuple[int, int]] = {}
-        """Session with its key -> (greatest counter seen, bitmap of those just below it)."""
+        """Session with its key -> (greatest counter seen, bitmap of the counters just below it)."""
 
     def is_new(self, session: bytes, counter: int) -> bool:
         """Tell whether this counter was not seen yet, and remember it."""

@@ -22,7 +22,7 @@ from gossip.messages import KeyChange, KeyChanged, KeyVerb, StreamMessage
 from gossip.security.keyring import Keyring, key_id
 
 AT_ONCE = 16
-"""Members asked at the same time."""
+"""Most members asked at the same time."""
 
 _NEW_KEY_BYTES = 32
 
@@ -53,13 +53,13 @@ class Rotation:
     """Changes the keys of some members, one step at a time.
 
     The caller names all members that shall keep up with the group, the leading one among them. A
-    live member that is not named is not asked: it may be the one that the change shuts out.
+    live member that is not named is not asked: the change may be meant to shut it out.
     """
 
     def __init__(
         self, me: str, keyring: Keyring, members: Callable[[], Sequence[Member]], exchange: Exchange
     ) -> None:
-        """members: returns the members that are live at that moment."""
+        """members: returns the present live members."""
         self._me = me
         self._keyring = keyring
         self._members = members
@@ -99,7 +99,7 @@ class Rotation:
         await self._step(names, KeyVerb.USE, identifier)
 
     async def remove(self, names: Collection[str], identifier: bytes) -> None:
-        """Have no member open a key any more. Raises RotationFailed if one of them uses it."""
+        """Have all members forget a key. Raises RotationFailed if a member still seals with it."""
         holders = await self._ready(names)
         if not any(identifier.hex() in each.ids for each in holders):
             raise RotationFailed(f"remove: no member holds key {identifier.hex()}")

@@ -2,10 +2,10 @@
 
     head 1 | key id 4 | session 8 | counter 4 | ciphertext | tag 16          33 bytes more
 
-The nonce is the session and the counter, so it is never used twice under a key: a session is
-drawn anew at every start, and before its counter ends. (Random nonces would come near their
-safe number within days in a large group.) They also tell a repetition, without any clock: see
-`replay.py`.
+The nonce is the session and the counter, so it is never used twice under a key: a session is drawn
+anew at every start, and before its counter ends. (Random nonces would come near their safe number
+within days in a large group.) Session and counter also reveal a repeated packet, without a clock:
+see `replay.py`.
 
 The label of the group, the head and the key id are authenticated with the rest, so that a packet
 of another group does not open even under the same key.
@@ -33,7 +33,7 @@ assert _BODY_AT + _TAG_BYTES == SEAL_BYTES
 
 
 class Seal:
-    """Seals as one process, opens what all others sealed."""
+    """Seals packets of this process, and opens packets of all members."""
 
     def __init__(
         self, keyring: Keyring, label: str, session: bytes, new_session: Callable[[], bytes]
@@ -47,7 +47,10 @@ class Seal:
         self._ciphers: dict[bytes, AESGCM] = {}
 
     def seal(self, plain: bytes, context: bytes = b"") -> bytes:
-        """Return `plain` sealed with the primary key. `context` must be known to the opener."""
+        """Return `plain` sealed with the primary key.
+
+        `context` is authenticated and not sent; the receiver must pass the same.
+        """
         if self._counter > _COUNTER_MAX:
             self._session, self._counter = self._new_session(), 0
         nonce = self._session + self._counter.to_bytes(_COUNTER_BYTES, "big")
@@ -58,7 +61,7 @@ class Seal:
         return head + nonce + cipher.encrypt(nonce, plain, head + self._label + context)
 
     def open(self, packet: bytes, context: bytes = b"") -> Opened | Refused:
-        """Return what is in `packet`, or why it does not open."""
+        """Return the content of `packet`, or the reason why it does not open."""
         if not is_sealed(packet):
             return Refused.PLAIN
         if len(packet) < SEAL_BYTES:
