@@ -18,14 +18,14 @@ from docstore.cli import (
     documents,
     election,
     gossip_keys,
-    group,
-    groups,
     leases,
     records,
     subscriptions,
     topics,
     trace,
 )
+from docstore.cli import consumer_groups as groups
+from docstore.cli import membership as group
 from docstore.cli.terminal import (
     DEFAULT_URLS,
     AsJson,

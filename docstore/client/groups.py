@@ -22,7 +22,7 @@ from docstore.client.group_offsets import PAUSE_S, GroupOffsets, PartitionReadin
 from docstore.client.membership import GroupEnded, GroupMembership
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Acquired, Event, Revoked
-from docstore.services.sessions_groups import GROUPS
+from docstore.services.group_document import GROUPS
 
 COMMIT_S = 5.0
 

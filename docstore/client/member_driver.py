@@ -15,7 +15,7 @@ from docstore.client.boot_clock import boot_clock
 from docstore.client.errors import ClientError, Differs, RequestFailed, check_same
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Event, Revoked
-from docstore.services.sessions_groups import Settings
+from docstore.services.group_document import Settings
 from docstore.sessions.group_messages import (
     Fenced,
     Join,

@@ -19,7 +19,7 @@ from docstore.client.errors import ClientError
 from docstore.client.member_driver import JOIN_S, LEAVE_S, MemberDriver
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Event
-from docstore.services.sessions_groups import MemberDetails
+from docstore.services.group_document import MemberDetails
 from docstore.sessions.member import GroupMember
 from docstore.sessions.member_events import Finished, LeaveAsked
 

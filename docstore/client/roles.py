@@ -17,7 +17,7 @@ from docstore.client.leading import LeadsRoles, checked_roles
 from docstore.client.membership import Callback, GroupEnded, GroupMembership
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Induced, Mode
-from docstore.services.sessions_groups import ROLES
+from docstore.services.group_document import ROLES
 
 
 class Role(GroupMembership, LeadsRoles):

@@ -38,7 +38,7 @@ from docstore.model.operation import Answer, Conditions, Operation
 from docstore.ownership.by_store import Turns
 from docstore.runtime.stepping import clock
 from docstore.services.attachments import Attached, attach_request, has_ended
-from docstore.services.turns import gone_request, state_of
+from docstore.services.lock_queue import gone_request, state_of
 
 EMPTY = json.dump(state_of(Turns()))
 UNDECIDED = Answer(504, "undecided", "its lease was not reached: retry", unknown=True)

@@ -12,7 +12,7 @@ from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.service import State
 from docstore.services.declared import options_of
-from docstore.services.unkept import WARNINGS, unkept
+from docstore.services.unsupported_options import WARNINGS, unkept
 
 
 def declaration_bytes(row: Row, kind: str, media: str) -> bytes:

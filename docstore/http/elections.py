@@ -1,4 +1,4 @@
-"""Elections and locks over HTTP; what they are is in `services/turns.py`.
+"""Elections and locks over HTTP; what they are is in `services/lock_queue.py`.
 
     /core/elections, /core/locks                        POST, GET
     /core/elections/<name>, /core/locks/<name>          GET, PATCH (a request), DELETE
@@ -45,7 +45,7 @@ from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, Service
 from docstore.ownership.by_store import Candidate, Turns
 from docstore.services.leases import lease_link
-from docstore.services.turns import (
+from docstore.services.lock_queue import (
     CAMPAIGNS,
     GRACE_MS_MAX,
     MACHINES,

@@ -23,7 +23,7 @@ from docstore.model.document import Row
 from docstore.model.fields import Fields
 from docstore.model.operation import Operation
 from docstore.model.service import Refusal, State
-from docstore.services.sessions_groups import (
+from docstore.services.group_document import (
     CAPACITY_MAX,
     NUMBER_MAX,
     PARTITIONS_MAX,

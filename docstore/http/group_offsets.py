@@ -25,6 +25,7 @@ from docstore.model.document import Row
 from docstore.model.fields import Fields
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.model.service import Service, State
+from docstore.services.group_document import NUMBER_MAX, PARTITIONS_MAX, GroupState
 from docstore.services.offsets import (
     INCARNATION,
     NOTHING,
@@ -34,7 +35,6 @@ from docstore.services.offsets import (
     offset_link,
     out_of_range,
 )
-from docstore.services.sessions_groups import NUMBER_MAX, PARTITIONS_MAX, GroupState
 from docstore.streams.effects import Problem, Records
 from docstore.streams.replica_set import partition_link
 from docstore.streams.requests import ReadRequest

@@ -1,4 +1,4 @@
-"""Groups and roles over HTTP; what they are is in `services/sessions_groups.py`.
+"""Groups and roles over HTTP; what they are is in `services/group_document.py`.
 
     /core/groups, /core/roles                           POST, GET
     /core/groups/<name>, /core/roles/<name>             GET (?role=7), PATCH (settings), DELETE
@@ -36,7 +36,7 @@ from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.model.paths import SUFFIXES, canonical_link, encoded
 from docstore.model.service import Refusal
 from docstore.ownership.by_induction import partition_of
-from docstore.services.sessions_groups import (
+from docstore.services.group_document import (
     GROUPS,
     PARTITIONS_MAX,
     ROLES,

@@ -13,9 +13,9 @@ from docstore.http.authority import Authority
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.service import State
+from docstore.services.group_document import GROUPS
 from docstore.services.leases import LEASES, TURNS
 from docstore.services.registry import DEAD_LETTERS, JOBS
-from docstore.services.sessions_groups import GROUPS
 from docstore.streams.replica_set import STREAMS
 
 CORE = "/core/"

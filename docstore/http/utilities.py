@@ -26,7 +26,7 @@ from docstore.model.stats import availability, merged
 from docstore.services.declared import in_force, options_of
 from docstore.services.registry import FACTORIES, declaration_link
 from docstore.services.templates import template_of
-from docstore.services.unkept import WARNINGS
+from docstore.services.unsupported_options import WARNINGS
 
 
 class UtilityPages:

@@ -24,7 +24,7 @@ from docstore.model.service import (
     level_of,
 )
 from docstore.services.schemas import Schema, check_schema
-from docstore.services.unkept import WARNINGS
+from docstore.services.unsupported_options import WARNINGS
 
 INSTRUMENTATION = "INSTRUMENTATION"
 OPTIONS = frozenset(
@@ -101,7 +101,7 @@ def options_of(declaration: State) -> ServiceOptions:
 def in_force(options: ServiceOptions) -> State:
     """Return a declaration that says all of it: what its author has left out as well.
 
-    But for what changes nothing (`unkept.py`).
+    But for what changes nothing (`unsupported_options.py`).
     """
     said: State = {
         "path": options.path,
@@ -120,7 +120,7 @@ def in_force(options: ServiceOptions) -> State:
 def _check_wishes(declaration: State) -> None:
     """Refuse wishes that would change results but are not kept.
 
-    Wishes that concern space or time alone are accepted with a warning: see `unkept.py`.
+    Wishes about space or time alone get a warning: see `unsupported_options.py`.
     """
     if declaration.get("nodeSelector", "default") != "default":
         raise Refusal("the only node selector for factories is default")

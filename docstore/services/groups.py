@@ -7,7 +7,7 @@ decided it, which keeps two writers apart. This service refuses changes that no 
 from dataclasses import replace
 
 from docstore.model.service import Refusal, ServiceOptions, State
-from docstore.services.sessions_groups import PHASES, GroupState, group_of
+from docstore.services.group_document import PHASES, GroupState, group_of
 
 
 class GroupService:

@@ -15,7 +15,7 @@ import re
 
 from docstore.model.fields import Fields
 from docstore.model.service import Refusal, ServiceOptions, State
-from docstore.services.sessions_groups import GROUPS, NUMBER_MAX
+from docstore.services.group_document import GROUPS, NUMBER_MAX
 
 OFFSETS = "offsets"
 NOTHING = -1

@@ -25,13 +25,13 @@ from docstore.services.declared import (
     path_of,
 )
 from docstore.services.example import DESCRIPTION, ExampleService
+from docstore.services.group_document import GROUPS, ROLES
 from docstore.services.groups import GroupService
 from docstore.services.leases import LeaseService
+from docstore.services.lock_queue import ELECTIONS, LOCKS, TurnService
 from docstore.services.offsets import OffsetService, is_of_offsets
-from docstore.services.sessions_groups import GROUPS, ROLES
 from docstore.services.snapshots import SnapshotService
 from docstore.services.subscriptions import SubscriptionService
-from docstore.services.turns import ELECTIONS, LOCKS, TurnService
 from docstore.streams.replica_set import PartitionService, is_of_partitions
 from docstore.streams.topic import TopicService
 

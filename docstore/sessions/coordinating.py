@@ -13,7 +13,7 @@ G5 A member that does not give up a revoked partition within revokeMs is fenced:
 G7 Every partition moves by itself; what gathers while an update is under way goes into the next.
 G8 Under a new term all members have a whole session, and send their lists again.
 
-Joining and leaving (G6) is `joining.py`, topics that grow are `growing.py`, and the other side of
+Joining and leaving (G6): `joining.py`. Topics that grow: `partition_growth.py`. The other side of
 the wire is `member.py`.
 """
 
@@ -23,12 +23,12 @@ from typing import Any
 
 from docstore.machines.updates import Updates
 from docstore.model.document import Row
-from docstore.services.sessions_groups import GroupState, read_group
+from docstore.services.group_document import GroupState, read_group
 from docstore.sessions.calling import Served
 from docstore.sessions.confirming import Confirming
+from docstore.sessions.coordinated_group import CoordinatedGroup, Heard, Index
 from docstore.sessions.core import Core
 from docstore.sessions.deadlines import Deadlines
-from docstore.sessions.governed import CoordinatedGroup, Heard, Index
 from docstore.sessions.group_messages import (
     Again,
     Changed,
@@ -40,9 +40,9 @@ from docstore.sessions.group_messages import (
     Woken,
     plain,
 )
-from docstore.sessions.growing import Growing
 from docstore.sessions.joining import JoinsAndLeaves
 from docstore.sessions.owned import Known
+from docstore.sessions.partition_growth import Growing
 from docstore.sessions.reconciling import GroupChanges, reconciled
 from docstore.sessions.waiting import Waiting
 

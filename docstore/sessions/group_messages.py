@@ -7,7 +7,7 @@ number. Values are plain, so that they travel between nodes and as JSON alike.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from docstore.services.sessions_groups import MemberDetails
+from docstore.services.group_document import MemberDetails
 
 
 class Join(NamedTuple):

@@ -10,9 +10,9 @@ partitions, so the former session is ended at once.
 from collections.abc import Callable
 
 from docstore.model.service import Refusal
-from docstore.services.sessions_groups import MEMBERS_MAX, MemberDetails, checked_member
+from docstore.services.group_document import MEMBERS_MAX, MemberDetails, checked_member
 from docstore.sessions.calling import Served
-from docstore.sessions.governed import CoordinatedGroup
+from docstore.sessions.coordinated_group import CoordinatedGroup
 from docstore.sessions.group_messages import Join, Joined, Leave, Left, plain
 
 Then = Callable[[CoordinatedGroup], None]

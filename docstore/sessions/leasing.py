@@ -8,7 +8,7 @@ S3 renewal: in memory, the moment it arrives (longer is always safe), and answer
 S4 expiry: an overdue lease is *ending*: neither renewed nor said to live until the outcome of that
    is known. The update that ends it names the term, since a successor would find the document
    unchanged. Endings are bounded, at a time and per second: clients are served as well.
-S5 what has ended is swept: `sweeping.py`.
+S5 what has ended is swept: `attachment_cleanup.py`.
 S6 a holder that has stopped ends its lease at once. A client that ends the lease of another holder
    stops its renewals, and it ends when its time is over.
 """
@@ -22,12 +22,12 @@ from docstore.machines.updates import Updates
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.services.leases import LEASES, LeasePhase, LeaseState, read_lease
+from docstore.sessions.attachment_cleanup import Sweeping
 from docstore.sessions.calling import Served
 from docstore.sessions.confirming import Confirming
 from docstore.sessions.core import Core
 from docstore.sessions.deadlines import Deadlines
 from docstore.sessions.owned import Known, OwnedDocuments
-from docstore.sessions.sweeping import Sweeping
 
 
 @dataclass(slots=True)

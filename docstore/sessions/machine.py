@@ -14,8 +14,8 @@ from docstore.machines.events import LinkLost, Noticed, Received, Surveyed, Tick
 from docstore.machines.updates import Updates
 from docstore.machines.view import MachineView
 from docstore.model.document import Row
-from docstore.services.sessions_groups import GROUPS, ROLES
-from docstore.services.turns import ELECTIONS, LOCKS
+from docstore.services.group_document import GROUPS, ROLES
+from docstore.services.lock_queue import ELECTIONS, LOCKS
 from docstore.sessions.calling import Calls
 from docstore.sessions.confirming import Confirming
 from docstore.sessions.coordinating import Coordinating
@@ -23,9 +23,9 @@ from docstore.sessions.core import Core
 from docstore.sessions.effects import SessionEffect
 from docstore.sessions.events import Asked, Confirmed, SessionEvent
 from docstore.sessions.leasing import Leasing
+from docstore.sessions.lock_hand_over import Promoting
 from docstore.sessions.owned import OwnedDocuments, Part
 from docstore.sessions.timing import SessionsConfig
-from docstore.sessions.turns import Promoting
 from docstore.sessions.waiting import Waiting
 from docstore.wire.sessions_messages import Call, Calling, Reply
 

@@ -21,7 +21,7 @@ from typing import assert_never
 
 from docstore.model.fields import Fields
 from docstore.ownership.by_induction import Induced
-from docstore.services.sessions_groups import MemberDetails, Settings, settings_of
+from docstore.services.group_document import MemberDetails, Settings, settings_of
 from docstore.sessions.group_messages import (
     Again,
     Changed,
@@ -49,7 +49,7 @@ from docstore.sessions.member_events import (
     Tell,
     Tick,
 )
-from docstore.sessions.standing import MemberState, SentPulse
+from docstore.sessions.member_state import MemberState, SentPulse
 
 RETRY_S = 0.25
 """Pause between two attempts of an unanswered join or leave; pulses have their own interval."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from docstore.services.assigning import assign
-from docstore.services.sessions_groups import GroupState, MemberDetails, Tenure
+from docstore.services.group_document import GroupState, MemberDetails, Tenure
 
 
 @dataclass(slots=True)

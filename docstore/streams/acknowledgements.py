@@ -5,12 +5,12 @@ the follower; all else follows from what is known then.
 """
 
 from docstore.model.document import NO_BALLOT
+from docstore.streams.back_pressure import Deferring
 from docstore.streams.core import Core
-from docstore.streams.deferring import Deferring
 from docstore.streams.leader import Leader
 from docstore.streams.leading import FollowerState, Leading
 from docstore.streams.logs import PartitionLogs
-from docstore.streams.roles import Roles
+from docstore.streams.role_transitions import Roles
 from docstore.wire.streams_messages import Acked, Attach, LogState, Rejected
 
 

@@ -12,9 +12,9 @@ from docstore.machines.reading import PagedReads
 from docstore.machines.updates import Updates, tag_of
 from docstore.model.document import Row
 from docstore.ownership.by_lag import LED
+from docstore.streams.controlled_partition import ControlledPartition
 from docstore.streams.core import Core
 from docstore.streams.elections import Elections
-from docstore.streams.governed import ControlledPartition
 from docstore.streams.replica_set import ReplicaSet, Resolution, read_replica_set
 from docstore.streams.topics import Topics
 from docstore.streams.witnesses import Witnesses

@@ -8,9 +8,9 @@ from functools import partial
 
 from docstore.machines.updates import Updates
 from docstore.model.operation import Answer, Conditions, Operation
+from docstore.streams.controlled_partition import ControlledPartition
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core
-from docstore.streams.governed import ControlledPartition
 from docstore.streams.replica_set import Resolution
 
 RETRY_S = 1.0

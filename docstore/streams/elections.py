@@ -14,8 +14,8 @@ from functools import partial
 from docstore.machines.core import NEVER
 from docstore.model.document import NO_BALLOT
 from docstore.ownership.by_lag import LED, choose, elected
+from docstore.streams.controlled_partition import ControlledPartition
 from docstore.streams.core import Core
-from docstore.streams.governed import ControlledPartition
 from docstore.streams.replica_set import Copy, ReplicaSet, Resolution, link_of
 from docstore.streams.topic import Topic
 from docstore.streams.topics import Topics

@@ -1,6 +1,6 @@
 """Fail-back: the preferred replica leads again once it has been in step for long enough.
 
-The leader makes way for it (`deferring.py`), and an ordinary election finds all ends equal, so
+The leader makes way for it (`back_pressure.py`), and an ordinary election finds all ends equal, so
 that preference decides: there is no second way to become leader.
 """
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from docstore.machines.core import NEVER
 from docstore.ownership.by_lag import LED
+from docstore.streams.controlled_partition import ControlledPartition
 from docstore.streams.core import Core
-from docstore.streams.governed import ControlledPartition
 from docstore.streams.leading import in_set
 from docstore.wire.streams_messages import Yield
 

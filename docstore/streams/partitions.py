@@ -30,14 +30,16 @@ from docstore.machines.view import MachineView
 from docstore.model.document import Row
 from docstore.storage.partitions import StreamsRecovered
 from docstore.streams.acknowledgements import Acknowledgements
+from docstore.streams.back_pressure import Deferring
 from docstore.streams.catchup import FollowerCatchUp
+from docstore.streams.checkpoint import Saving
 from docstore.streams.commands import Commands
+from docstore.streams.controlled_partition import ControlledPartition
 from docstore.streams.controller import Controller
+from docstore.streams.controller_tasks import Duties
 from docstore.streams.core import Core
-from docstore.streams.deferring import Deferring
 from docstore.streams.directory import Directory
 from docstore.streams.disk import Disk
-from docstore.streams.duties import Duties
 from docstore.streams.effects import StreamEffect
 from docstore.streams.events import (
     CommandAsked,
@@ -51,18 +53,16 @@ from docstore.streams.fencing import Fencing
 from docstore.streams.fetching import Fetching
 from docstore.streams.figures import figures_of
 from docstore.streams.follower import FollowedPartitions
-from docstore.streams.governed import ControlledPartition
 from docstore.streams.leader import Leader
 from docstore.streams.leading import Leads
 from docstore.streams.log import PartitionLog
 from docstore.streams.logs import PartitionLogs
+from docstore.streams.orphaned_replicas import Strays
 from docstore.streams.producing import ClientProduces
 from docstore.streams.replica_set import is_partition, is_topic, read_replica_set
 from docstore.streams.replicas import Replicas
-from docstore.streams.roles import Roles
-from docstore.streams.saving import Saving
+from docstore.streams.role_transitions import Roles
 from docstore.streams.scrub import Scrub
-from docstore.streams.strays import Strays
 from docstore.streams.tails import Tails
 from docstore.streams.timing import StreamsConfig
 from docstore.streams.topics import Topics

@@ -12,9 +12,9 @@ from dataclasses import replace
 from docstore.machines.core import NEVER
 from docstore.ownership.by_lag import LED, without
 from docstore.streams.assignment import order_of
+from docstore.streams.controlled_partition import ControlledPartition
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core
-from docstore.streams.governed import ControlledPartition
 from docstore.streams.replica_set import ReplicaSet
 from docstore.wire.streams_messages import Yield
 

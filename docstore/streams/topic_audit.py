@@ -12,9 +12,9 @@ from functools import partial
 
 from docstore.machines.updates import Updates
 from docstore.model.operation import Answer
+from docstore.streams.controlled_partition import ControlledPartition
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core
-from docstore.streams.governed import ControlledPartition
 from docstore.streams.provisioning import with_settings
 from docstore.streams.replica_set import Resolution, topic_link_of
 from docstore.streams.topic import Provision, Topic, read_topic

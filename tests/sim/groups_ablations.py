@@ -13,12 +13,12 @@ from docstore.services import groups as group_service
 from docstore.services import offsets
 from docstore.services.offsets import offset_link
 from docstore.sessions import reconciling
+from docstore.sessions.coordinated_group import CoordinatedGroup
 from docstore.sessions.coordinating import Coordinating
-from docstore.sessions.governed import CoordinatedGroup
 from docstore.sessions.group_messages import Changed
 from docstore.sessions.member import GroupMember
+from docstore.sessions.member_state import MemberState
 from docstore.sessions.reconciling import Move
-from docstore.sessions.standing import MemberState
 from tests.sim.actors import is_settled
 from tests.sim.members import Participant
 from tests.sim.sessions_shapes import Shape

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from docstore.model.document import Row
-from docstore.services.sessions_groups import GroupState, read_group
+from docstore.services.group_document import GroupState, read_group
 from docstore.testing.simulation.world import World
 from tests.sim.actors import Sent
 from tests.sim.clocks import RATE_ERROR

@@ -5,7 +5,7 @@ from typing import Any
 from docstore.model import json
 from docstore.model.document import tag_of
 from docstore.model.operation import Answer, Conditions, Operation
-from docstore.services.turns import turns_of
+from docstore.services.lock_queue import turns_of
 from tests.sim.actors import Actor
 from tests.sim.sessions_shapes import Shape
 

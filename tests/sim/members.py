@@ -5,8 +5,8 @@ from typing import Any
 from docstore.model import json
 from docstore.model.operation import ANY_TOMBSTONE, Answer, Conditions, Operation
 from docstore.ownership.by_induction import Acquired, Event, Fenced, Mode, Revoked
+from docstore.services.group_document import GROUPS, GroupState, MemberDetails, Settings
 from docstore.services.offsets import nothing_read, offset_link
-from docstore.services.sessions_groups import GROUPS, GroupState, MemberDetails, Settings
 from docstore.sessions.group_messages import (
     Again,
     Changed,

@@ -12,8 +12,8 @@ from docstore.model.fences import passed
 from docstore.ownership import by_store
 from docstore.sessions import holder
 from docstore.sessions.confirming import Confirming
+from docstore.sessions.coordinated_group import CoordinatedGroup
 from docstore.sessions.deadlines import Deadlines
-from docstore.sessions.governed import CoordinatedGroup
 from docstore.sessions.leasing import Leasing
 from docstore.sessions.machine import Sessions
 from docstore.sessions.timing import SessionsConfig

@@ -12,8 +12,8 @@ from docstore.services.attachments import Attached as Remembered
 from docstore.services.attachments import attach_request, has_ended
 from docstore.services.declared import DeclaredService
 from docstore.services.leases import LEASES
+from docstore.services.lock_queue import gone_request
 from docstore.services.registry import Registry
-from docstore.services.turns import gone_request
 from docstore.sessions.core import Owners
 from docstore.sessions.waiting import WaitingCall
 from docstore.testing.simulation.world import World

@@ -25,8 +25,8 @@ from docstore.machines.effects import Ask, Give, Send, Survey
 from docstore.machines.events import Noticed, Received, Surveyed, Tick, Told, TurnEnded
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
+from docstore.services.group_document import ROLES, GroupState, MemberDetails, Settings
 from docstore.services.groups import GroupService
-from docstore.services.sessions_groups import ROLES, GroupState, MemberDetails, Settings
 from docstore.sessions.coordinating import Coordinating
 from docstore.sessions.effects import Confirm
 from docstore.sessions.events import Asked, Confirmed, SessionEvent

@@ -11,9 +11,9 @@ from docstore.model import json
 from docstore.model.document import LEASE, Row
 from docstore.model.fences import fences_of
 from docstore.ownership.by_store import Turns
+from docstore.services.group_document import GROUPS, ROLES
 from docstore.services.leases import LEASES, LeasePhase, LeaseState, read_lease
-from docstore.services.sessions_groups import GROUPS, ROLES
-from docstore.services.turns import ELECTIONS, LOCKS, turns_of
+from docstore.services.lock_queue import ELECTIONS, LOCKS, turns_of
 from docstore.testing.simulation.world import World
 from tests.sim.actors import Actor, Sent
 from tests.sim.clocks import RATE_ERROR

@@ -19,7 +19,9 @@ from docstore.machines.updates import Updates
 from docstore.model.operation import Answer
 from docstore.ownership import by_lag
 from docstore.storage.partitions import StreamsRecovered
-from docstore.streams import directory, elections, fencing, governed, replica_set, roles
+from docstore.streams import controlled_partition as governed
+from docstore.streams import directory, elections, fencing, replica_set
+from docstore.streams import role_transitions as roles
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.elections import Elections
@@ -35,7 +37,7 @@ from docstore.streams.purgatory import Purgatory
 from docstore.streams.reassignment import Reassignment
 from docstore.streams.replica_set import Copy, ReplicaSet, Resolution
 from docstore.streams.replicas import Replicas
-from docstore.streams.roles import Roles
+from docstore.streams.role_transitions import Roles
 from docstore.streams.witnesses import Witnesses
 from docstore.wire.streams_messages import Adopt
 from tests.sim import streaming, streaming_bench, streaming_documents

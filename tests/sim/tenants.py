@@ -9,7 +9,7 @@ from docstore.model.operation import Answer, Conditions, Operation
 from docstore.ownership.by_store import Candidate as Entry
 from docstore.ownership.by_store import Turns
 from docstore.services.leases import LEASES, Behavior, LeasePhase, LeaseState, read_lease
-from docstore.services.turns import CAMPAIGNS, RESIGNS, state_of, turns_of
+from docstore.services.lock_queue import CAMPAIGNS, RESIGNS, state_of, turns_of
 from docstore.sessions.holder import WINDOW, Holder, KeepAlive, Lapsed, LeaseLost, Regained
 from tests.sim.actors import (
     Actor,

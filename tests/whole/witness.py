@@ -18,7 +18,7 @@ from docstore.client.requests import session
 from docstore.documents.core import Core
 from docstore.documents.log import SlotLog
 from docstore.documents.outbox import Outbox
-from docstore.services.turns import CAMPAIGNS, RESIGNS
+from docstore.services.lock_queue import CAMPAIGNS, RESIGNS
 from tests.sim.actors import Sent
 from tests.sim.invariants import Violation
 from tests.sim.sessions_invariants import SessionInvariants

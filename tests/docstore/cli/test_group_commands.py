@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from docstore.cli.group import _insist_on_made
+from docstore.cli.membership import _insist_on_made
 from docstore.cli.terminal import CommandFailed
 from docstore.client import LocalCluster
 from tests.docstore.watching import page_of, until

@@ -11,7 +11,7 @@ from docstore.model.operation import Answer, Operation
 from docstore.ownership.by_store import Candidate, Turns
 from docstore.services.attachments import LATE_S_MAX, REMEMBERED_MAX, REMEMBERED_S, Attached
 from docstore.services.leases import LeasePhase, LeaseState
-from docstore.services.turns import turns_of
+from docstore.services.lock_queue import turns_of
 from docstore.sessions.timing import SessionsConfig
 from tests.docstore.http.single import SingleNode
 

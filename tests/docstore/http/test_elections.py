@@ -10,7 +10,7 @@ from docstore.model import json
 from docstore.model.operation import Answer, Operation
 from docstore.ownership.by_store import QUEUE_MAX, Candidate, Turns
 from docstore.services.leases import LeasePhase, LeaseState
-from docstore.services.turns import state_of
+from docstore.services.lock_queue import state_of
 from tests.docstore.http.problem import problem_of
 from tests.docstore.http.single import SingleNode
 

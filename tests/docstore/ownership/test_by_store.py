@@ -21,7 +21,7 @@ from docstore.ownership.by_store import (
     campaigned,
     resigned,
 )
-from docstore.services.turns import ELECTIONS, LOCKS, VALUE_BYTES_MAX, TurnService, state_of
+from docstore.services.lock_queue import ELECTIONS, LOCKS, VALUE_BYTES_MAX, TurnService, state_of
 
 SERVICES = {path: TurnService(path, "test") for path in (ELECTIONS, LOCKS)}
 

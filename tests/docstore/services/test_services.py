@@ -13,7 +13,7 @@ from docstore.model.operation import Answer, Operation
 from docstore.model.service import Refusal
 from docstore.services.registry import Registry, declaration_link
 from docstore.services.schemas import Schema, degree, length_max
-from docstore.services.unkept import unkept
+from docstore.services.unsupported_options import unkept
 from docstore.streams.replica_set import PartitionService
 from docstore.streams.topic import TopicService
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from docstore.model import json
 from docstore.ownership.by_induction import Mode, Revoked
-from docstore.services.sessions_groups import ROLES, GroupState, MemberDetails, Settings, group_of
+from docstore.services.group_document import ROLES, GroupState, MemberDetails, Settings, group_of
 from docstore.sessions.group_messages import Leave, Pulse, Reply, Request, Wait, reply_of
 from docstore.sessions.member import GroupMember
 from docstore.sessions.member_events import (

@@ -6,7 +6,7 @@ Pulses are made by hand, as no well-behaved member would send them.
 from typing import Any
 
 from docstore.model import json
-from docstore.services.sessions_groups import ROLES, GroupState, MemberDetails, Settings, group_of
+from docstore.services.group_document import ROLES, GroupState, MemberDetails, Settings, group_of
 from docstore.sessions.group_messages import (
     Confirmed,
     Join,

@@ -1,7 +1,7 @@
 """The coordinator's rules G1, G2 and G8: who is confirmed, who is removed, who is woken."""
 
 from docstore.model.operation import Answer, Operation
-from docstore.services.sessions_groups import MemberDetails
+from docstore.services.group_document import MemberDetails
 from docstore.sessions.group_messages import (
     Again,
     Changed,

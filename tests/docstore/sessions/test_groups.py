@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from docstore.model.service import Refusal
 from docstore.ownership.by_induction import Mode
-from docstore.services.groups import GroupService, why_not
-from docstore.services.sessions_groups import (
+from docstore.services.group_document import (
     PHASES,
     ROLES,
     GroupPhase,
@@ -23,6 +22,7 @@ from docstore.services.sessions_groups import (
     new_group,
     read_group,
 )
+from docstore.services.groups import GroupService, why_not
 from docstore.sessions.reconciling import GroupChanges, reconciled
 
 LINK = f"{ROLES}/pricing"

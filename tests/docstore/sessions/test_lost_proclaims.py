@@ -7,7 +7,7 @@ import pytest
 from docstore.model import json
 from docstore.model.operation import Answer, Operation
 from docstore.ownership.by_store import Turns
-from docstore.services.turns import state_of
+from docstore.services.lock_queue import state_of
 from tests.sim.sessions_on_replicas import ReplicaBench
 from tests.sim.sessions_shapes import Shape
 

@@ -3,7 +3,7 @@
 from itertools import count
 
 from docstore.ownership.by_induction import Acquired, Fenced, Revoked
-from docstore.services.sessions_groups import MemberDetails, Settings
+from docstore.services.group_document import MemberDetails, Settings
 from docstore.sessions import group_messages as messages
 from docstore.sessions.group_messages import (
     Again,

@@ -1,6 +1,6 @@
 """The coordinator's rules G3 to G7: what moves when, and who is fenced meanwhile."""
 
-from docstore.services.sessions_groups import MemberDetails
+from docstore.services.group_document import MemberDetails
 from docstore.sessions.group_messages import (
     Changed,
     Confirmed,

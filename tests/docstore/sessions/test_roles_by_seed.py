@@ -12,7 +12,7 @@ import pytest
 
 from docstore.model import json
 from docstore.model.operation import Answer, Operation
-from docstore.services.sessions_groups import group_of
+from docstore.services.group_document import group_of
 from docstore.sessions.group_messages import Pulse, Reply, Request
 from tests.docstore.sessions.members import World
 

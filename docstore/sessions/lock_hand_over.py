@@ -15,7 +15,7 @@ from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.service import Refusal
 from docstore.ownership.by_store import Turns
-from docstore.services.turns import turns_of
+from docstore.services.lock_queue import turns_of
 from docstore.sessions.calling import Served
 from docstore.sessions.core import Core
 from docstore.sessions.deadlines import Deadlines

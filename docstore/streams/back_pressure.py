@@ -10,7 +10,7 @@ from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.leader import Leader
 from docstore.streams.leading import Leading, in_set
-from docstore.streams.roles import Roles
+from docstore.streams.role_transitions import Roles
 from docstore.wire.streams_messages import Yield
 
 PROBE_INTERVAL_S = 0.5

@@ -1,11 +1,11 @@
 """Duties of a controller other than elections, each in its own file."""
 
 from docstore.machines.updates import Updates
+from docstore.streams.controlled_partition import ControlledPartition
 from docstore.streams.controller import Controller
 from docstore.streams.core import Core
 from docstore.streams.deletion import Deletion
 from docstore.streams.fail_back import FailBack
-from docstore.streams.governed import ControlledPartition
 from docstore.streams.provisioning import Provisioning
 from docstore.streams.reassignment import Reassignment
 from docstore.streams.topic_audit import TopicAudit

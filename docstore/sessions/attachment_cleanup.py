@@ -19,7 +19,7 @@ from docstore.model.document import LEASE, Row
 from docstore.model.fences import OF_THE_STORE
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.services.leases import TURNS, Behavior, LeaseState
-from docstore.services.turns import gone_request
+from docstore.services.lock_queue import gone_request
 from docstore.sessions.core import Core
 from docstore.sessions.owned import Known, OwnedDocuments
 

@@ -9,7 +9,7 @@ from collections import deque
 
 from docstore.streams.core import Core
 from docstore.streams.logs import PartitionLogs
-from docstore.streams.roles import Roles
+from docstore.streams.role_transitions import Roles
 
 
 class Strays:

@@ -2,7 +2,7 @@
 
 from docstore.model import json
 from docstore.model.document import Row
-from docstore.services.sessions_groups import GROUPS, GroupState, MemberDetails, group_of
+from docstore.services.group_document import GROUPS, GroupState, MemberDetails, group_of
 from docstore.sessions.group_messages import Changed, Join, Pulse, reply_of
 from tests.docstore.sessions.group import Group as Nodes
 

@@ -7,7 +7,7 @@ requested again, and times to revoke begin anew (rule G8).
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from docstore.services.sessions_groups import GroupState
+from docstore.services.group_document import GroupState
 from docstore.sessions.calling import Served
 from docstore.sessions.group_messages import Pulse
 from docstore.sessions.owned import Known

@@ -8,8 +8,8 @@ from functools import partial
 
 from docstore.model import json
 from docstore.model.operation import Answer, Operation
+from docstore.sessions.coordinated_group import CoordinatedGroup
 from docstore.sessions.core import Core
-from docstore.sessions.governed import CoordinatedGroup
 
 TOPICS = "/core/streams"
 

@@ -11,7 +11,7 @@ from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.ownership.by_store import Candidate, Turns
 from docstore.services.leases import LeaseState
-from docstore.services.turns import ELECTIONS, LOCKS, state_of, turns_of
+from docstore.services.lock_queue import ELECTIONS, LOCKS, state_of, turns_of
 from docstore.sessions.events import Asked
 from docstore.wire.sessions_messages import Reply
 from tests.docstore.sessions.group import Group
