@@ -70,6 +70,11 @@ ARGUMENTS = {
     "subscription resume": "s",
     "subscription delete": "s",
     "backup create": "{rows}.backups",
+    "gossip-key list": "",
+    "gossip-key install": "",
+    "gossip-key use": "k",
+    "gossip-key remove": "k",
+    "gossip-key rotate": "",
 }
 JSON = "Content-Type: application/json\r\n"
 HTML = "Content-Type: text/html\r\n"

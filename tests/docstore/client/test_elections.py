@@ -378,5 +378,5 @@ async def test_a_command_ends_with_the_killed_process_that_led(
 def test_an_election_is_shown(group: LocalCluster) -> None:
     shown = SERVER.run("election", "show", "l01", "--url", group.urls[0])
     assert shown.returncode == 0, shown.stderr
-    assert "nobody" in shown.stdout
+    assert "no candidate" in shown.stdout
     assert "l01, token" in shown.stdout
