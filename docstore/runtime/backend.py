@@ -1,4 +1,4 @@
-"""The sessions of a group, as the clients of one node use them: asks the owner of each document."""
+"""The sessions of a group, as the clients of one node use them: calls go to a document's owner."""
 
 import asyncio
 from collections import defaultdict

@@ -1,7 +1,7 @@
-"""The disk under a driver: one batch of writes at a time (group commit), and queries.
+"""The disk under a driver: queries, and one batch of writes at a time (group commit).
 
-Writes that a machine asks for while a batch is on its way form the next batch. Batches leave at the
-end of a turn of the loop, as frames do.
+Writes that a machine asks for while a batch is being stored form the next batch. A batch leaves at
+the end of a turn of the loop, as frames do.
 """
 
 import asyncio
@@ -44,11 +44,11 @@ class DiskIO(Generic[W, Q, R]):
         read: Callable[[Sequence[Q]], Awaitable[Sequence[R]]],
         bytes_read: Callable[[Sequence[R]], int],
     ) -> None:
-        """at_once: for each queue of queries, how many of them are read together.
+        """at_once: for each queue of queries, the number of queries that are read together.
 
-        submit: hands a batch to the store, which calls back once it is durable or has failed.
-        wait_for_room: called after DiskFull; returns once the machine can go on, True if the batch
-        is durable, False if it was dropped.
+        submit: hands a batch to the store, which calls back once the batch is durable or has
+        failed. wait_for_room: called after DiskFull; returns when the machine can continue: True if
+        the batch is durable, False if it was dropped.
         """
         self.writes: list[W] = []
         self.token = 0
@@ -60,7 +60,7 @@ class DiskIO(Generic[W, Q, R]):
         self._read = read
         self._bytes_read = bytes_read
         self._idle = asyncio.Event()
-        """Set while no batch is on its way to the disk or waits for room."""
+        """Set while no batch is being stored or waits for room."""
         self._idle.set()
         self._going_on: asyncio.Task[None] | None = None
         self._barriers: list[tuple[int, asyncio.Future[None]]] = []
@@ -148,7 +148,7 @@ class DiskIO(Generic[W, Q, R]):
 
 
 class Queue(Generic[Q]):
-    """Queries that wait for the disk. Those that are queued meanwhile are read together next."""
+    """Queries that wait for the disk. Queries that arrive during a read are read together next."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""How a machine uses the group's documents, as any client of the group.
+"""A machine as a client of the group's documents.
 
-A survey reads this node's own disk, in the slots that the node owns. Its rows may be old or not
-decided: a machine reads a document again before it acts on it.
+A survey reads this node's own disk, in the slots that the node owns. The rows that it finds may be
+outdated or not decided: a machine reads a document again before it acts on one.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from docstore.storage.store import Store
 class DocumentClient:
     """Carries out the operations and surveys of a machine.
 
-    Requests leave, and answers arrive, in turns of their own: the machine of documents and the one
-    that asks must not feed each other while effects are performed.
+    Requests leave, and answers arrive, in turns of their own: the machine of documents and the
+    machine that calls it must not feed each other while effects are performed.
     """
 
     feed: Callable[[Any], None]
@@ -35,7 +35,7 @@ class DocumentClient:
         *paths: str,
         broken: Callable[[BaseException], None],
     ) -> None:
-        """submit: carries an operation to its owner. paths: those of the machine's documents.
+        """submit: carries an operation to its owner. paths: paths of the machine's documents.
 
         broken: called when the disk has failed; the node must not answer anything after it.
         """

@@ -1,4 +1,4 @@
-"""The driver of documents: `stepping.py`, on the store of a node."""
+"""The driver of documents: runs their machine (`stepping.py`) on the store of a node."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ QUERIES_AT_ONCE, LONG_QUERIES_AT_ONCE = 256, 4
 """Queries answered in one step. A bound, so that the event loop can run between two steps."""
 
 Own = Publish | Reconfigured | ChangeAnswered | ReadIndexAnswered
-"""The effects of a replica that no other machine has."""
+"""The effects that only a replica of documents has."""
 
 log = structlog.get_logger("docstore.protocol")
 
@@ -126,7 +126,8 @@ class Driver(Stepping[Event, Own]):
     ) -> Mapping[int, tuple[int, int]]:
         """Return slot -> (epoch, decided) of the slots that a quorum confirms this node to own.
 
-        at_us: only slots in which no version of that instant or before can be decided any more.
+        at_us: return only slots in which no version of that instant or an earlier one can be
+        decided any more.
         """
         number = self._indexes.next_number()
         future = self._indexes.wait(number)
@@ -143,7 +144,7 @@ class Driver(Stepping[Event, Own]):
                 self._publish(row)
             case Reconfigured(configuration):
                 self._peers.configuration = configuration.id
-                # In the next turn: it feeds events, and effects are being performed now.
+                # Feed the event in the next turn: effects are being performed now.
                 self.loop.call_soon(self._reconfigured, configuration)
             case ChangeAnswered(request, status, code, detail):
                 self._changes.answer(request, (status, code, detail))
@@ -172,12 +173,12 @@ class Driver(Stepping[Event, Own]):
         """Return the queue of a query, so that slow queries do not delay the others."""
         if isinstance(query, LONG):
             return self._long
-        # They may have to wait until the tables have caught up (`storage/overlay.py`).
+        # These queries may have to wait until the tables have followed (`storage/overlay.py`).
         return self._of_branches if isinstance(query, Heads | Lines) else self._short
 
     async def _wait_for_room(self, writes: Sequence[Write]) -> bool:
         """Rebuild the replica's state from what is stored, once there is room enough to read it."""
-        if not self._store.is_full:  # The store has logged it otherwise.
+        if not self._store.is_full:  # A full store has logged the reason.
             log.warning("the disk is full: a batch of writes is dropped, slots are yielded")
         recovered = await retry_while_full(self._store.recover)
         # Writes that were queued meanwhile depend on rows that are not stored.

@@ -1,7 +1,7 @@
-"""Logging: a line that cannot be written is dropped.
+"""Logging that drops a line that cannot be written.
 
-Logs often lie on the disk of the data. When that is full, writing a line raises, and the exception
-would replace the work that the line reports on.
+Logs often lie on the disk of the data. When that disk is full, writing a line raises, and the
+exception would stop the work that the line reports on.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ class LogLevel:
 
     name: str = "info"
     is_debug: bool = False
-    """Read for each request."""
+    """Whether debug lines are logged; requests read this instead of asking the logger."""
 
 
 LOG_LEVEL = LogLevel()

@@ -1,4 +1,4 @@
-"""The driver of sessions: `stepping.py`, without a disk."""
+"""The driver of sessions: runs their machine (`stepping.py`), without a disk."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -27,7 +27,7 @@ F_co = TypeVar("F_co", covariant=True)
 T = TypeVar("T")
 
 Shared = Send[Any] | Give[Any] | Persist[Any] | Read[Any] | Ask | Survey | Alarm
-"""The effects that `Stepping` performs itself. All others are a machine's own."""
+"""The effects that `Stepping` performs itself; a machine's own effects are all others."""
 
 TICK_S = 0.05
 
@@ -35,9 +35,9 @@ log = structlog.get_logger("docstore.runtime.stepping")
 
 
 def clock() -> float:
-    """Return the machines' clock: monotonic, and running on while the computer sleeps.
+    """Return the machines' clock: monotonic seconds, which also pass while the computer sleeps.
 
-    A lease must run out in that time as well.
+    A lease must run out while the computer sleeps, too.
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
@@ -74,7 +74,7 @@ class NoLinks:
 
 
 class Stepping(Generic[E, F]):
-    """The driver of a machine, with a disk or without, a client of documents or not.
+    """The driver of a machine, with or without a disk and a client of documents.
 
     E: the machine's events. F: its own effects; mypy rejects a machine with an effect that is
     neither shared nor in F.
@@ -82,9 +82,10 @@ class Stepping(Generic[E, F]):
 
     _disk: DiskIO[Any, Any, Any]
     bytes_of: Callable[[Sequence[Any]], int]
-    """Both only for a machine with Persist and Read. bytes_of: the size of the bodies in writes."""
+    """Size of the bodies in writes. `_disk` and this exist only for a machine with Persist and
+    Read."""
     _documents: DocumentClient
-    """Only for a machine with Ask and Survey."""
+    """Client of documents, which exists only for a machine with Ask and Survey."""
 
     def __init__(
         self,
@@ -109,7 +110,8 @@ class Stepping(Generic[E, F]):
     def feed(self, event: E) -> None:
         """Give the machine an event and perform its effects, in order.
 
-        Must not be called while effects are performed: those of this event would overtake the rest.
+        Must not be called while effects are performed: the new effects would overtake the remaining
+        ones.
         """
         if self.stopped:
             return
@@ -220,7 +222,7 @@ class Stepping(Generic[E, F]):
 
 
 class PendingRequests(Generic[T]):
-    """Requests of this node's clients without an answer. The machine keeps their deadlines."""
+    """Requests of this node's clients without an answer yet. The machine keeps their deadlines."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

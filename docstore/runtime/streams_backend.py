@@ -1,7 +1,7 @@
 """The streams of a group, as the clients of one node use them, wherever a partition is led.
 
-Records go through the machine, which forwards what must not happen twice. Fetches and figures are
-safe to repeat and go to other nodes by `runtime/links/rpc.py`.
+Records go through the machine, which forwards requests that must not be executed twice. Fetches and
+figures are safe to repeat and go to other nodes by `runtime/links/rpc.py`.
 """
 
 import asyncio
@@ -37,12 +37,12 @@ from docstore.wire.requests import (
 from docstore.wire.streams_messages import Produced
 
 TOPIC_KNOWN_S = 5.0
-"""Seconds for which a topic's document is taken from the cache: the delay of a new partition."""
+"""Seconds for which a topic's document is taken from the cache, so the delay of a new partition."""
 TOPIC_ASKED_S = 0.5
 """Seconds to wait for a topic's document where the cached one would do."""
 TOPICS_KNOWN_MAX = 10_000
 WAIT_AT_ONCE_S = 5.0
-"""Seconds a leader lets one fetch wait: the node that asks may be gone meanwhile."""
+"""Seconds that a leader lets one fetch of another node wait: that node may have died meanwhile."""
 AGAIN_S = 0.02
 FIGURES_S = 1.0
 """Seconds to wait for the figures of one leader."""
@@ -86,8 +86,8 @@ class StreamBackend:
         """Return a topic, or the last known one while its owner does not answer.
 
         partition: the number that the caller names. If this node never read the topic, it assumes
-        that the partition exists: the leader knows. Raises NoSuchTopic, and Unavailable where the
-        number of partitions is needed and was never read.
+        that the partition exists, since the leader knows. Raises NoSuchTopic, and Unavailable if
+        the number of partitions is needed and was never read.
         """
         last = self._topics.get(name)
         is_needed = last is None and partition is None
@@ -122,7 +122,8 @@ class StreamBackend:
         """Expire the cached topic of a decided row."""
         factory, _, name = row.link.rpartition("/")
         if factory == STREAMS and (known := self._topics.pop(name, None)) and not row.deleted:
-            self._topics[name] = (known[0], 0.0)  # Kept for when the document cannot be read.
+            # Keep the topic, in case the document cannot be read.
+            self._topics[name] = (known[0], 0.0)
 
     @property
     def members(self) -> int:
@@ -146,8 +147,8 @@ class StreamBackend:
     ) -> Records | Problem:
         """Return records of a partition from its leader; none once `wait_s` is over.
 
-        timeout_s: how long to look for a leader, and to wait until the position that the token
-        names is committed. of: the incarnation that the position is of, "" for the present one.
+        timeout_s: how long to look for a leader, and to wait until the position in the token is
+        committed. of: the incarnation to which the position belongs, "" for the present one.
         """
         now = clock()
         until, give_up = now + wait_s, now + timeout_s
@@ -186,7 +187,7 @@ class StreamBackend:
         wait_s = min(give_up - clock(), WAIT_AT_ONCE_S)
         once = self._fetch_once(link, first, wait_s, give_up, refresh=False)
         outcome = await self._unless_ended(once)
-        if isinstance(outcome, Problem):  # The next fetch returns it.
+        if isinstance(outcome, Problem):  # The next fetch returns the problem.
             await asyncio.sleep(AGAIN_S)
 
     async def _unless_ended(
@@ -267,7 +268,8 @@ class StreamBackend:
         for figures in await asyncio.gather(*asking):
             for link, each in figures.items():
                 if link not in found or found[link]["epoch"] < each["epoch"]:
-                    found[link] = each  # The other node does not know yet that it lost the lead.
+                    # The other node does not know yet that it is no longer the leader.
+                    found[link] = each
         return found
 
     async def _figures_of(self, member: str, links: Sequence[str]) -> Mapping[str, Any]:

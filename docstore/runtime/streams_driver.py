@@ -1,9 +1,9 @@
-"""The driver of partitions: `stepping.py`, on the stream store of a node.
+"""The driver of partitions: runs their machine (`stepping.py`) on the stream store of a node.
 
-The machines of a node never feed each other while effects are performed: Ask, Survey, decided rows
-and links reach another machine in the next turn of the loop.
+The machines of a node never feed each other while effects are performed: an effect for another
+machine (Ask, Survey, decided rows, links) reaches it in the next turn of the loop.
 
-On a full disk documents restart from what is stored. Partitions cannot, since followers may hold
+On a full disk documents restart from the stored rows. Partitions cannot, since followers may hold
 records that this node has not stored: the driver retries the same writes and takes no new ones.
 """
 
@@ -143,10 +143,13 @@ class StreamsDriver(Stepping[StreamEvent, Never]):
                     if all(write.name not in partitions_of(other) for other in others):
                         await self._store.commit([write])
         except DiskFull:
-            return  # The caller tries again.
+            return  # The caller retries.
 
     async def _trim(self, write: TrimPartition) -> None:
-        """Trim all but the last batch: until its record is stored, it alone marks the end."""
+        """Trim all but the last batch.
+
+        Until the partition's record is stored, only that batch marks the end.
+        """
         [found] = await self._store.read([Oldest(write.name, write.limit + 1)])
         if isinstance(found, CorruptPartition):
             return

@@ -1,7 +1,7 @@
 """Links with TLS: a peer must be the node that its certificate names.
 
-The handshake fails for a peer without a certificate of this group's CA. A peer that has one, but
-names another node in its Hello, is disconnected before it gets an answer.
+The handshake fails for a peer without a certificate of this group's CA. A peer that shows another
+node's certificate than its Hello names is disconnected before it gets an answer.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Certified:
     def is_of(self, transport: asyncio.BaseTransport, node: str) -> bool:
         """Say whether the certificate at the other end is a node's, by the files as they are now.
 
-        They may have changed since the handshake, even since that of a connection just made.
+        The files may have changed since the handshake, even on a connection that was just made.
         """
         shown: ssl.SSLObject = transport.get_extra_info("ssl_object")
         try:

@@ -1,6 +1,6 @@
-"""The two ends of a connection between nodes: the node that dialled writes, the other one reads.
+"""The two ends of a connection between nodes: the node that dialled writes, the other node reads.
 
-Only greetings, which test whether the connection carries anything, are answered on it.
+The reader answers only greetings, which test whether messages get through.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ SILENCE_MAX_S = 5.0
 
 
 PEERS_MAX = 1_000
-"""Peers kept in `Refusals`. Their names come from outside."""
+"""Greatest number of peers in `Refusals`, since peers choose the names that they send."""
 
 log = structlog.get_logger("docstore.runtime.links.peers")
 
@@ -67,7 +67,7 @@ class PeerEvents:
 
 
 class AllLinks(Protocol):
-    """All links of the node, as one of them sees them."""
+    """The links of a node, as each single link uses them."""
 
     events: PeerEvents
     spoken: Spoken
@@ -78,7 +78,7 @@ class AllLinks(Protocol):
     ways: "dict[str, Outbound | Detour]"
     refusals: Refusals
     of_links: "Callable[[Inbound, OfLinks], None]"
-    """Takes a peer's message to the links themselves."""
+    """Takes a message that a peer sent to the links themselves, not to the node."""
 
     def deliver(
         self, peer: str, configuration: int, messages: Sequence[Message | OfLinks]
@@ -165,7 +165,7 @@ class Inbound(Framed):
         self.close()
 
     def _still_there(self) -> None:
-        """Close a half-open connection, so that the peer dials again when it can."""
+        """Close a half-open connection, so that the peer dials again as soon as it can."""
         silent_s = self.silent_s
         if silent_s >= SILENCE_MAX_S:
             self._links.counters["links_silent"] += 1
@@ -205,7 +205,7 @@ class Outbound(Framed):
         self.transport.write(pack_hello(hello))
 
     def hello(self, hello: Hello) -> None:
-        """Check that the node that answers is the peer, and uses the proposed protocol."""
+        """Check that the answering node is the peer, and uses the proposed protocol."""
         events = self._links.events
         is_meant = hello.sender == self.peer
         if is_meant and hello.protocol != self.protocol:
@@ -267,7 +267,7 @@ class Detour:
         self.peer, self.relay, self.protocol = peer, relay, protocol
         self.queue: list[Message] = []
         self.doubts = 0
-        """Consecutive checks that found it closed."""
+        """Consecutive checks that found the relay closed."""
 
     def is_open(self) -> bool:
         """Say whether frames reach the peer, by the relay's last greeting."""
@@ -284,7 +284,7 @@ class Detour:
 
 
 def spoken(messages: Sequence[Message | OfLinks]) -> OfLinks | None:
-    """Return the message that a frame has for the links themselves, None if it has none."""
+    """Return the message in a frame that is for the links themselves, None without one."""
     if messages and isinstance(messages[0], Greeting | Relayed):
         return messages[0]
     return None

@@ -1,13 +1,13 @@
-"""Detours around a connection that carries nothing, through a node that reaches the peer (rule E4).
+"""Detours around a connection without answers, through a node that reaches the peer (rule E4).
 
 A node greets each peer that it dialled five times a second. The peer answers on the same connection
 and names the peers that it reaches itself. A connection whose greetings get no answer for most of a
 second is closed if another node reaches the peer: messages then go through that node until the peer
-answers a dial. The machines see a link that was lost and made.
+answers a dial. The machines see the link as lost, and then as made again.
 
 The relay forwards a frame unchanged, with the name of its sender. It forwards only frames that
 their sender wrote itself, and only on a connection of its own, so no frame passes two relays. A
-relayed frame may arrive after later ones on a new direct connection, as on any network.
+relayed frame may arrive after later frames of a new direct connection, as on any network.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ MISSED_MAX = 2
 UNANSWERED_MAX = 4
 """Unanswered greetings after which a connection counts as broken."""
 SILENT_S = 0.5
-"""Seconds without a frame after which a direct connection gives way to relayed frames."""
+"""Seconds of silence on a direct connection after which relayed frames replace it."""
 SETTLED_S = 1.0
-"""Seconds after a connection broke in which greetings about the peer may be older than the break.
-"""
+"""Seconds to wait after a connection broke: greetings of other nodes may still be older than the
+break."""
 
 
 class Detours:
@@ -36,7 +36,7 @@ class Detours:
         self._links = links
         self._loop = asyncio.get_running_loop()
         self._broken: dict[str, float] = {}
-        """Peer -> when a connection to it broke that had carried messages."""
+        """Peer -> the time at which a connection to it broke that had carried messages."""
         self._timer = self._loop.call_later(GREETING_S, self._tick)
 
     def stop(self) -> None:
@@ -123,6 +123,6 @@ class Detours:
             for each in own:
                 each.peer = None
                 each.close()
-            links.silenced(source)  # Before it is heard again.
+            links.silenced(source)  # Report the silence before the relayed frame is delivered.
         configuration, messages = unpack_frame(message.frame)
         links.deliver(source, configuration, messages)

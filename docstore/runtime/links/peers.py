@@ -1,10 +1,10 @@
 """Links between nodes: one ordered TCP connection per direction and pair, frames of messages.
 
-Each node dials every other one. It writes on connections that it dialled and reads from those that
-it accepted. Both sides open with Hello, so that neither talks to another cluster, node or disk than
-it expects. The messages of one turn of the loop to a peer leave as one frame at its end. A peer
-that reads too slowly loses messages beyond a bound; the protocol's timers repair that. A peer whose
-connection carries nothing is reached through another node (`detours.py`).
+Each node dials every other node. It writes on connections that it dialled and reads from those that
+it accepted. Both sides open with Hello, so that no node talks to another cluster, node or disk than
+it expects. The messages of one turn of the loop to a peer leave as one frame at its end. If a peer
+reads too slowly, the messages beyond a bound are lost; the protocol's timers repair that. A peer
+whose connection gives no answers is reached through another node (`detours.py`).
 """
 
 import asyncio
@@ -44,28 +44,28 @@ class PeerLinks:
         spoken: Spoken = Spoken(),  # noqa: B008
         certified: Certified | None = None,
     ) -> None:
-        """certified: with TLS; None: in plain text."""
+        """certified: checks certificates; None for links in plain text."""
         self.events = events
         self.spoken = spoken
         self.counters: Counter[str] = certified.counters if certified else Counter()
         self._certified = certified
         self.configuration = 0
-        """Id of the configuration that this node counts by; every frame carries it."""
+        """Id of the configuration whose majorities this node counts; every frame carries it."""
         self.inbound: dict[Inbound, None] = {}
         self.refusals = Refusals()
         self.outbound: dict[str, Outbound] = {}
         """Peer -> the connection that this node has dialled."""
         self.ways: dict[str, Outbound | Detour] = {}
-        """Peer -> the path of its messages: that connection, or a relay."""
+        """Peer -> the path of its messages: the connection in `outbound`, or a relay."""
         self._detours = Detours(self)
         self.of_links: Callable[[Inbound, OfLinks], None] = self._detours.said
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._addresses: dict[str, tuple[str, int]] = {}
         self._wake: dict[str, asyncio.Event] = {}
         self._proposals: dict[str, int] = {}
-        """Peer that did not know our greatest protocol -> the protocol proposed to it."""
+        """Peer that did not know this node's greatest protocol -> the protocol proposed to it."""
         self._full: dict[Outbound | Detour, None] = {}
-        """Paths with queued messages, in the order in which they got them."""
+        """Paths with queued messages, in the order in which they got their first message."""
         self._server: asyncio.Server | TlsServer | None = None
 
     async def start(self, host: str, port: int) -> None:
@@ -131,12 +131,12 @@ class PeerLinks:
                 connection.close()
 
     def is_proved(self, connection: Framed, node: str) -> bool:
-        """Say whether a node is at the other end by TLS; without TLS, take it for granted."""
+        """Say whether TLS proves that a node is at the other end; always true without TLS."""
         assert connection.transport is not None
         return self._certified is None or self._certified.is_of(connection.transport, node)
 
     def failed(self, peer: str, error: OSError) -> None:
-        """Log the TLS error of a failed dial; a peer that is merely down is not logged."""
+        """Log the TLS error of a failed dial; a peer that does not answer is not logged."""
         if self._certified is not None:
             self._certified.failed(peer, error)
 
@@ -197,7 +197,7 @@ class PeerLinks:
                 self.events.linked(peer)
                 await outbound.closed
                 del self.outbound[peer], self.ways[peer]
-                self._proposals.pop(peer, None)  # It may come back upgraded.
+                self._proposals.pop(peer, None)  # The peer may come back upgraded.
                 self._full.pop(outbound, None)
                 self.events.lost(peer)
                 self._detours.broken(outbound)
@@ -209,7 +209,7 @@ class PeerLinks:
                 pause_s = min(pause_s * 2, DIAL_PAUSE_S[1])
 
     async def _open(self, peer: str) -> Outbound | None:
-        """Return a connection on which the peer has accepted our Hello, or None."""
+        """Return a connection on which the peer has accepted this node's Hello, or None."""
         host, port = self._addresses[peer]
         loop = asyncio.get_running_loop()
         outbound: Outbound | None = None

@@ -35,7 +35,7 @@ class Rpc:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def serve(self, kind: type[Q], handler: Callable[[Q], Awaitable[Any]]) -> None:
-        """Let `handler` answer requests of a kind from any node, with the R of its Request[R]."""
+        """Let `handler` answer requests of a kind from any node, with the R of their Request[R]."""
         self._served[kind.name] = (kind, handler)
 
     def reaches(self, peer: str) -> bool:
@@ -64,7 +64,7 @@ class Rpc:
     async def call_while(
         self, peer: str, request: Request[R], timeout_s: float, *, is_lost: Callable[[], bool]
     ) -> R | None:
-        """Call, but return None for no answer, and as soon as `is_lost`."""
+        """Call a node; return None if it does not answer, or as soon as `is_lost` returns True."""
         asking = asyncio.ensure_future(self.call(peer, request, timeout_s))
         try:
             while not asking.done():

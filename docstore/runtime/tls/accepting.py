@@ -1,7 +1,8 @@
 """Accepts TLS connections at a port: each goes to its protocol once its handshake is done.
 
-The servers of asyncio do not report failed handshakes, nor count those under way, each of which is
-an open file; and they close a plain-text connection without an answer.
+The servers of asyncio lack three things: they do not report failed handshakes, they do not count
+unfinished ones, each of which is an open file, and they close a plain-text connection without an
+answer.
 """
 
 import asyncio
@@ -109,7 +110,7 @@ class TlsServer:
     async def _greet(self, connection: socket.socket, address: str) -> None:
         entrance = self._entrance
         failures: list[ssl.SSLError] = []
-        FAILURES.set(failures)  # The context is this task's own.
+        FAILURES.set(failures)  # The context belongs to this task alone.
         try:
             async with asyncio.timeout(entrance.patience_s):
                 why_not = await self._opened(connection)
@@ -127,10 +128,7 @@ class TlsServer:
             entrance.failed(address, why_not)
 
     async def _opened(self, connection: socket.socket) -> str:
-        """Do the handshake; return why it failed, "" if it did not or nothing came.
-
-        Raises OSError.
-        """
+        """Do the handshake; return the reason of a failure, or "" without one. Raises OSError."""
         await self._readable(connection)
         first = connection.recv(1, socket.MSG_PEEK)
         if not first:  # A probe that only tests whether the port is open.
@@ -212,7 +210,7 @@ TELL_AGAIN_S = 1.0
 class Strangers:
     """Counts the rejected connections of a port, and logs at most one per second.
 
-    counted: called for each.
+    counted: called for each rejected connection.
     """
 
     def __init__(self, port: str, counted: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""A CA for a group, and certificates for its nodes: for groups without a CA of their own.
+"""A CA and node certificates for a group that has no CA of its own.
 
 Keys are elliptic (P-256), which every client knows. Files are PEM: `ca.pem`, `n1.pem` and their
 keys `ca-key.pem`, `n1-key.pem`, which only their owner may read.
@@ -23,9 +23,9 @@ from docstore.runtime.tls.certificates import NodeIdentity, certificate_in
 __all__ = ["certificate_in", "make_authority", "make_certificate"]
 CA = "ca"
 CLOCKS_DIFFER = timedelta(minutes=5)
-"""Validity before the time of signing: other clocks may be behind."""
+"""Time before signing at which a certificate becomes valid, because other clocks may be behind."""
 _NAME = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9_.])?\Z")
-"""A host name as clients compare it with a certificate: no URL, no port."""
+"""Host name as clients compare it with a certificate, neither a URL nor with a port."""
 _GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 
 

@@ -1,4 +1,4 @@
-"""Certificates in files: the nodes, hosts and dates that OpenSSL does not report."""
+"""Reads certificates in files: their nodes, hosts and dates, which OpenSSL does not report."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,10 +16,11 @@ SCHEME, NODE = "spiffe://", "/node/"
 
 
 class NodeIdentity(NamedTuple):
-    """A node of a group, in a certificate: spiffe://cluster/films/node/n1.
+    """A node of a group, as a certificate names it: spiffe://cluster/films/node/n1.
 
-    group: such as spiffe://cluster/films. A CA may have several groups; no node is admitted to
-    another one. A certificate of one computer may name all nodes that run there (`--processes`).
+    group: such as spiffe://cluster/films. A CA may sign for several groups; a node is admitted to
+    its own group only. A certificate of one computer may name all nodes that run there
+    (`--processes`).
     """
 
     group: str
@@ -109,7 +110,7 @@ def is_issued_by(leaf: bytes, authorities: Iterable[x509.Certificate]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Revocations:
-    """Revoked certificates, by serial number, and nodes of which all certificates are revoked."""
+    """Revoked certificates, by serial number, and nodes whose certificates are all revoked."""
 
     serials: frozenset[int] = frozenset()
     nodes: frozenset[NodeIdentity] = frozenset()

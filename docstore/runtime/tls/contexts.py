@@ -47,17 +47,17 @@ class WithAlert(ssl.SSLObject):
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """All contexts, from the files as they were when they were read."""
+    """All contexts, made from the files as they were at one reading."""
 
     clients: ssl.SSLContext | None = None
-    """For the port of clients; None: it has no TLS."""
+    """Context of the port of clients; None if that port has no TLS."""
 
     accepting: ssl.SSLContext | None = None
     dialling: ssl.SSLContext | None = None
-    """Both for links, both or neither set."""
+    """Context of links that this node dials. It and `accepting` are both set or both None."""
 
     asking: ssl.SSLContext | None = None
-    """For https to other nodes; None: the system's default."""
+    """Context for https to other nodes; None for the system's default."""
 
 
 def contexts_of(files: TlsFiles) -> Contexts:
@@ -78,7 +78,8 @@ def contexts_of(files: TlsFiles) -> Contexts:
         asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         asking.set_alpn_protocols(HTTP_1)
         _trust(files, asking)
-        if files.peers != files.clients:  # The certificate for clients is another CA's.
+        # Another CA may have signed the certificates that nodes show to clients.
+        if files.peers != files.clients:
             asking.set_default_verify_paths()
     return Contexts(clients, accepting, dialling, asking)
 
@@ -116,7 +117,7 @@ def _trust(files: TlsFiles, context: ssl.SSLContext) -> None:
 
 
 class _LockedKeyError(ValueError):
-    """OpenSSL wants a password."""
+    """OpenSSL needs a password to read a key."""
 
 
 def _no_password() -> str:

@@ -1,9 +1,11 @@
 """The certificates and CAs that a node uses, reloaded whenever their files change.
 
-A node checks the files twice a second, and at SIGHUP. It reads a changed file once two checks found
-it the same, so that none is half written. A reload with an unusable file is logged and changes
-nothing. New connections use the new files. Open links are checked again: a peer that was revoked,
-or whose CA was removed, is disconnected.
+A node checks the files twice a second, and at SIGHUP. It reads a changed file once two checks in a
+row found the same file, because a file may be half written before. A reload with an unusable file
+is logged and changes nothing.
+
+New connections use the new files. Open links are checked again: a peer that was revoked, or whose
+CA was removed, is disconnected.
 """
 
 import asyncio
@@ -41,11 +43,11 @@ log = structlog.get_logger("docstore.tls")
 
 
 SECRET_MODE = 0o077
-"""The permissions of other users, which a secret file should not have."""
+"""Permission bits of other users, none of which a secret file should have."""
 
 
 def warn_of_open(files: Iterable[Path]) -> None:
-    """Log secret files that other users may read: nothing else shows this mistake."""
+    """Log secret files that other users may read; the node itself would work with them."""
     for each in files:
         if is_open_to_others(each):
             log.warning("other users of this computer may read the secret", file=str(each))
@@ -56,7 +58,7 @@ def is_open_to_others(path: Path) -> bool:
     try:
         mode = path.stat().st_mode
     except OSError:
-        return False  # It was removed since it was read.
+        return False  # The file was removed after it was read.
     return stat.S_ISREG(mode) and mode & SECRET_MODE != 0
 
 
@@ -74,7 +76,7 @@ def file_states(paths: Iterable[Path]) -> list[tuple[int, ...]]:
 
 
 class UntrustedPeer(Exception):
-    """A certificate that is not of a node of this group."""
+    """The certificate belongs to no node of this group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,9 @@ class LoadedFiles:
 
     contexts: Contexts
     ends: datetime
-    """When the first of our own certificates expires."""
+    """Time at which the first of this node's own certificates expires."""
     group: str = ""
-    """The group of the nodes that are admitted: that of our own certificate."""
+    """Group in this node's own certificate; only its nodes are admitted."""
     authorities: frozenset[x509.Certificate] = frozenset()
     revoked: Revocations = field(default_factory=Revocations)
 
@@ -120,7 +122,7 @@ class Credentials:
 
     @property
     def expires_s(self) -> float:
-        """When our first certificate expires, in seconds since 1970."""
+        """Return when the first of this node's certificates expires, in seconds since 1970."""
         return self._loaded.ends.timestamp()
 
     def nodes_of(self, certificate: object) -> frozenset[str]:
@@ -147,8 +149,8 @@ class Credentials:
     def still_knows(self, leaf: bytes, context: ssl.SSLContext) -> bool:
         """Say whether these files would accept a certificate (DER) that a context has verified.
 
-        It is checked only if earlier files accepted it and a CA was removed since. A certificate
-        that needs an intermediate CA is rejected then, and its peer must connect again.
+        The certificate is checked only if earlier files accepted it and a CA was removed since. If
+        it needs an intermediate CA, it is rejected then, and its peer must connect again.
         """
         contexts = self._loaded.contexts
         if context in (contexts.accepting, contexts.dialling) or not self._outdated:

@@ -28,13 +28,13 @@ class TlsFiles:
     """The TLS files of a node; without any it speaks plain text."""
 
     clients: Pair | None = None
-    """Shown to clients, which are served over https then."""
+    """Certificate shown to clients, which makes their port serve https."""
 
     peers: Pair | None = None
-    """Shown to other nodes, whose links are mutual TLS then: set together with `ca`."""
+    """Certificate shown to other nodes, which makes links mutual TLS; set together with `ca`."""
 
     ca: Path | None = None
-    """The CAs whose certificates make a peer a node, in PEM."""
+    """CAs in PEM that sign the certificates of nodes."""
 
     revoked: Path | None = None
     """Revoked certificates, by serial number, and revoked nodes, one a line."""

@@ -1,7 +1,7 @@
 """Briefs: the few values that a trace shows of an event, effect or message, never a body.
 
-A brief is taken when a trace is read, or of a step that is kept for long. Its kind names its
-values; `lines.py` makes text of it.
+A brief is taken when a trace is read, or at once of a step that is kept for long. Its kind names
+its values; `lines.py` makes text of it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +10,9 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 OCCASION, ROUTINE, REPEATED, TURN = range(4)
-"""Ranks of a step. An occasion (the end of a turn) is kept only for its effects. Routine is the
-path of requests. Repeated (heartbeats) is kept when it differs from the last one. A turn changes
-roles, and is kept longer than any number of requests."""
+"""Ranks of a step. OCCASION: the end of a turn, kept only for its effects. ROUTINE: part of serving
+a request. REPEATED: heartbeats, kept when they differ from the last one. TURN: a change of roles,
+kept longer than any number of requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ class Shape(NamedTuple):
 
 
 Table = Mapping[type, Shape | None]
-"""Type of an event, effect or message -> shape; None: that of its `message`."""
+"""Type of an event, effect or message -> shape; None for the shape of its `message`."""
 
 
 def facts(name: str, rank: int, paths: str = "", *, names: str = "") -> Shape:
     """Return the shape of an object with single values.
 
-    paths: attributes. names: their names in the brief, if others.
+    paths: attributes to read. names: their names in the brief, if those differ.
     """
     kind = BriefKind(name, tuple((names or paths).split()))
     if not paths:
@@ -70,8 +70,8 @@ def items(
 ) -> Shape:
     """Return the shape of an object with a sequence in the attribute `many`.
 
-    names: of the values of each item. of: takes these values from an element; None: elements are
-    items. beside: attributes of the object itself.
+    names: names of the values of each item. of: takes these values from an element; None: an
+    element is an item itself. beside: attributes of the object to show as single values.
     """
     kind = BriefKind(name, tuple(beside.split()), tuple(names.split()))
     get_many = attrgetter(many)

@@ -10,8 +10,8 @@ TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
 """The request's `traceparent`, "" for none."""
 
 LENGTH = 55
-"""Characters of a `traceparent` of version 00: what later versions add is returned to the client,
-but not carried."""
+"""Characters of a `traceparent` of version 00. Characters that later versions add are returned to
+the client, but not carried."""
 
 
 def trace_id(traceparent: str) -> str:

@@ -18,9 +18,9 @@ TEXT_MAX = 160
 class TraceFilter(NamedTuple):
     """Selects steps with an event or effect about a slot, a document or a partition.
 
-    slot: -1 for none. slots: their number in the group. link: of a document; where a step names no
-    link, its slot decides. partition: `<topic>/<number>` of any incarnation, with the link of its
-    document.
+    slot: its number, -1 for none. slots: number of slots of the group. link: link of a document;
+    where a step names no link, its slot decides. partition: `<topic>/<number>` of any incarnation,
+    with the link of its document.
     """
 
     slot: int = -1
@@ -125,7 +125,8 @@ def page_of(step: Step, machine: str, about: TraceFilter, wall_ahead_s: float) -
 
 def _is_kept_about(kept: Kept, about: TraceFilter) -> bool:
     sender, brief = kept
-    if sender.startswith("/") and about.is_met({"link": sender}):  # A subscription's link.
+    # The sender is a subscription, named by its link.
+    if sender.startswith("/") and about.is_met({"link": sender}):
         return True
     return about.is_met(facts_of(brief)) or any(about.is_met(item) for item in items_of(brief))
 

@@ -1,14 +1,13 @@
 """A flight recorder: the last steps of one machine, bounded in number and in bytes.
 
 Steps that change roles (a term, a link, the group, an alarm) are kept apart from those of requests,
-so that no load can push out the take-over before it.
+so that no load can push out the take-over before it. A PUT is a dozen steps on three nodes.
 
-A PUT is a dozen steps on three nodes. Routine steps are kept as the objects themselves, at a type
-lookup and two appends each; their briefs are taken when a trace is read. The cost is that their
-memory is not reused at once. So the recorder keeps the last few routine steps always, and of the
-others as many per tick as have room: all under little load, an unbroken part under heavy load.
-Drivers count the bytes that come in (`carried`), and each tick drops the steps before the last
-BYTES_MAX.
+Routine steps are kept as the objects themselves, which costs a type lookup and two appends for
+each; their briefs are taken when a trace is read. The disadvantage is that their memory is not
+reused at once. So the recorder always keeps the last few routine steps, and at most LAST more in
+each tick: all steps under little load, an unbroken part of them under heavy load. Drivers count the
+bytes of incoming bodies (`carried`), and each tick drops the steps before the last BYTES_MAX.
 """
 
 import itertools
@@ -34,14 +33,17 @@ _numbers = itertools.count(1)
 _number = itemgetter(0)
 
 Kept = tuple[str, Brief]
-"""(node that it came from or goes to, "" for none; its brief)."""
+"""(sender or receiver of a message, "" for none; brief of the event or effect)."""
 
 _Entry = tuple[int, float, Any, Sequence[Any], int, int]
-"""(number, at, event, effects, ...) of a step."""
+"""(number, time, event, effects, ...) of a step."""
 
 
 class Step(NamedTuple):
-    """One step of a machine. at: on its clock. left_out: routine steps dropped just before it."""
+    """One step of a machine.
+
+    at: time on the machine's clock. left_out: number of routine steps dropped just before it.
+    """
 
     number: int
     at: float
@@ -62,7 +64,7 @@ class Recorder:
         steps_a_tick: int = STEPS_A_TICK,
         briefly: bool = False,
     ) -> None:
-        """briefly: keep routine steps as briefs, too: slower, but no body stays in memory."""
+        """briefly: keep briefs of routine steps, too: slower, but no body stays in memory."""
         self.carried = 0
         """Bytes of bodies that have come in so far; drivers add to it."""
         self._table = table
@@ -73,13 +75,14 @@ class Recorder:
         self._noted = 0
         self._routine: deque[_Entry] = deque(maxlen=steps_max)
         self._last: deque[_Entry] = deque(maxlen=LAST)
-        """In both rings an entry ends with `carried` and the count of routine steps at its time."""
+        """Last routine steps. In this ring and in `_routine`, an entry ends with `carried` and the
+        count of routine steps at its time."""
         self._turns: deque[_Entry] = deque()
-        """An entry ends with the step's size, and 0."""
+        """Steps that change roles. An entry ends with the step's size, and 0."""
         self._turns_max = steps_max
         self._turns_size = 0
         self._repeated: dict[tuple[str, str, str], Brief] = {}
-        """(direction, node, kind) -> the brief of the last time."""
+        """(direction, node, kind) -> the last brief of that kind."""
 
     def note(self, at: float, event: Any, effects: Sequence[Any]) -> None:
         """Keep a step, unless it is an occasion without effects."""
@@ -128,7 +131,7 @@ class Recorder:
             self._turns_size -= self._turns.popleft()[4]
 
     def trim(self) -> None:
-        """Drop steps that hold more bytes than there is room for. Called at each tick."""
+        """Drop the oldest steps beyond the limit of bytes. Called at each tick."""
         self._room = self._steps_a_tick
         least = self.carried - self._bytes_max
         for ring in (self._routine, self._last):
@@ -141,7 +144,7 @@ class Recorder:
         for entry in merge(self._turns, self._routine, self._last, key=_number):
             number, at, event, effects, _, noted = entry
             if number == latest:
-                continue  # It is in both rings.
+                continue  # The step is in both rings.
             latest, left_out = number, 0
             if noted:
                 left_out = noted - noted_before - 1 if noted_before else 0

@@ -1,4 +1,4 @@
-"""The trace of one node: its machines' recorders as one, as pages and in the log."""
+"""The recorders of a node's machines, merged into one trace for pages and for the log."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import merge
@@ -19,10 +19,10 @@ class Trace:
     def page(
         self, about: TraceFilter, *, after: int, limit: int, now: float, wall_now: float
     ) -> list[dict[str, Any]]:
-        """Return the last `limit` steps about something, the newest last.
+        """Return the last `limit` steps that pass a filter, the newest last.
 
-        after: a step's number; only later steps. now, wall_now: the steps' clock, and the wall
-        clock.
+        after: number of a step; earlier steps and this one are left out. now, wall_now: the present
+        time by the steps' clock and by the wall clock.
         """
         every = merge(
             *(self._steps(name) for name in self.recorders), key=lambda each: each[1].number
