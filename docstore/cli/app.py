@@ -88,7 +88,7 @@ def docstore(
     ] = None,
 ) -> None:
     """A replicated store of versioned JSON documents over HTTP."""
-    if token_file is not None:  # Processes that a command starts inherit it.
+    if token_file is not None:  # Processes that a command starts inherit the token's file.
         os.environ.pop("DOCSTORE_TOKEN", None)
         os.environ["DOCSTORE_TOKEN_FILE"] = str(token_file)
 

@@ -28,7 +28,7 @@ FACTORY, REPORT = "/reports", "/reports/today"
 TTL_S = 1.5
 SUCCESSION_S_MAX = TTL_S + 3.0
 HOLDER = "import os, time; print(os.environ['DOCSTORE_FENCE'], flush=True); time.sleep(600)"
-"""Program for `docstore lock`: it prints its fence, then works for ten minutes."""
+"""Program to run under `docstore lock`: it prints its fence, then works for ten minutes."""
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from docstore.storage.starting import Sizes
 
 FORMAT = {"documents": "SELECT format FROM node", "streams": "SELECT format FROM file"}
 ALONE = "SELECT alone FROM journal"
-"""1 if the tables contain the whole journal, as after an orderly stop."""
+"""Query for 1 if the tables contain the whole journal, as after an orderly stop."""
 CHECK = "PRAGMA quick_check(1)"
 """Check of the pages of a file and of their references; it takes seconds for a gigabyte."""
 FAULTY = "SELECT count(*) FROM slots WHERE status != 'full'"

@@ -37,7 +37,7 @@ def lock(name: str, command: Command, ttl: Ttl = 10.0, url: Urls = DEFAULT_URLS)
         except Lost:
             if code is None:
                 raise
-        return code  # A command that ended keeps its exit code, even if the lock was lost.
+        return code  # The command's own exit code counts, even if the lock was lost.
 
     raise typer.Exit(talk(url, work))
 

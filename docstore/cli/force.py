@@ -27,7 +27,7 @@ JUMP = 1_000_000
 
 
 def forced(stored: Registered, me: str) -> Configuration:
-    """Return the configuration of this node alone. Raises NotFound if it was no member."""
+    """Return the configuration of this node alone. Raises NotFound if the node was no member."""
     now = stored.decided
     mine = next((each for each in (*now.members, *now.next_members) if each.id == me), None)
     if mine is None:

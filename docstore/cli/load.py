@@ -53,7 +53,7 @@ class Numbered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """Counts of loaded and of previously loaded documents, and the duration."""
+    """Numbers of documents loaded now and by earlier runs, and the duration."""
 
     documents: int
     skipped: int
@@ -157,7 +157,7 @@ async def _with_clients(client: Client, work: Any) -> None:
             for index in range(max(IN_FLIGHT, len(urls))):
                 group.create_task(one(index))
     except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None  # The first has ended the others.
+        raise errors.exceptions[0] from None  # The first error cancelled the other tasks.
 
 
 def _batches(rows: int) -> Iterator[tuple[int, int]]:
@@ -173,7 +173,7 @@ async def _send(client: Client, plan: Plan, left: list[Numbered]) -> None:
         again = []
         for row, result in zip(left, results, strict=True):
             if result["status"] in (503, 504):
-                again.append(row)  # A PUT of the same state: safe to repeat.
+                again.append(row)  # The retry is a PUT of the same state, so it is safe.
             elif result["status"] >= 300:
                 detail = result.get("detail", result["status"])
                 raise BadFile(f"{plan.file}: row {row.number}: {row.link}: {detail}")

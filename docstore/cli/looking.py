@@ -9,9 +9,9 @@ from docstore.cli.diagnosis.seen import NodeReport, Seen, metrics_of
 from docstore.client import Client, ClientError, RequestFailed
 
 PATIENCE_S = 3.0
-"""Deadline for each node."""
+"""Seconds to wait for each node."""
 TOPICS_MAX, FACTORIES_MAX = 100, 200
-"""Documents that are read at most, one request each."""
+"""Greatest numbers of topics and factories to read, each with a request of its own."""
 HIDDEN = (401, 403, 404)
 """Statuses that a node answers to a caller without permission for a page."""
 

@@ -138,7 +138,8 @@ async def _newcomer(client: "Client", url: str) -> Json:
         page = await node.json("GET", "/core/management")
     group = await client.json("GET", GROUP)
     stores = {each["storeId"] for each in group["configuration"]["members"]}
-    if page["ready"] and page["storeId"] not in stores:  # The group would wait for it for ever.
+    # The node has a group already, so this group would wait for it for ever.
+    if page["ready"] and page["storeId"] not in stores:
         raise CommandFailed(
             f"{url} is a member of another group; start it with --standby on an empty directory"
         )
@@ -178,7 +179,7 @@ async def _follow(client: "Client", request: Json, tell: Callable[[str], None] |
         try:
             page = await client.json("GET", GROUP)
         except ClientError:
-            continue  # It may be the node that leaves.
+            continue  # The asked node may be the one that leaves.
         leader = page["configuration"]["leader"]
         now = await _at_leader(client, page, leader)
     if tell is not None:

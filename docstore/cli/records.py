@@ -63,7 +63,7 @@ def produce(
                     number += 1
                     key = _key(value, key_field, number)
                     sent.append(await producer.send(key, value, partition=partition))
-            finally:  # Also when stopped: the lines read are gone from the input.
+            finally:  # Also when the command is stopped: the lines read are gone from the input.
                 await producer.flush()
         found = Counter(each.result().partition for each in sent)
         return {"records": number, "partitions": {str(each): found[each] for each in sorted(found)}}
@@ -104,7 +104,7 @@ async def _read() -> bytes:
             chunk: bytes | OSError = os.read(0, READ_BYTES)
         except OSError as error:
             chunk = error
-        with contextlib.suppress(RuntimeError):  # The loop has ended meanwhile.
+        with contextlib.suppress(RuntimeError):  # The loop may have ended meanwhile.
             loop.call_soon_threadsafe(found.put_nowait, chunk)
 
     Thread(target=read, daemon=True).start()
@@ -178,7 +178,8 @@ def consume(
             )
 
     async def write(records: "AsyncGenerator[ReadRecord, None]") -> None:
-        async with contextlib.aclosing(records):  # Also if standard output is closed.
+        # Close the records also if standard output is closed.
+        async with contextlib.aclosing(records):
             async for record in records:
                 sys.stdout.write(_line(record) if as_json else _text(record.value) + "\n")
                 sys.stdout.flush()

@@ -1,11 +1,12 @@
 """Run a command, and all processes that it starts, while a lock or leadership is held.
 
-The lock is released only after all of them have ended: a remaining one would run beside the next
-holder. On Linux this process is their subreaper, so it finds a child whose parent has ended, and
-one in a session of its own. Elsewhere they are the process group of the command.
+The lock is released only after all of the processes have ended: a remaining one would run at the
+same time as the next holder. On Linux this process is their subreaper, so it also finds a child
+whose parent has ended, and a child in a session of its own. On other systems the processes are
+those in the process group of the command.
 
 Each process gets SIGTERM once. SIGKILL follows after `PATIENCE_S`, when this process is signalled
-again, and in any case before the lease ends: no other candidate can hold the lock until then.
+again, and in any case before the lease ends: until then no other candidate can hold the lock.
 """
 
 import asyncio
@@ -24,7 +25,8 @@ from docstore.client.elections import Candidacy
 PATIENCE_S = 10.0
 """Seconds between SIGTERM and SIGKILL."""
 RESERVE = 1 / 6
-"""Fraction of the TTL for killed processes to end: half of the third that a lapsed proof leaves."""
+"""Fraction of the TTL reserved for killed processes to end: half of the third of it that is left
+when a proof lapses."""
 LOOK_S = 0.05
 NOT_STARTED = 127
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -68,8 +70,8 @@ class Command:
             preexec_fn=_prepared(),  # noqa: PLW1509 - one system call
             process_group=None if IS_LINUX else 0,
         )
-        # Not a process of asyncio's: signalling one that has just died takes its exit code away
-        # from the thread that waits for it there (CPython's issue 127049).
+        # Not a process of asyncio's: if asyncio signals a process that has just died, it takes the
+        # exit code away from the thread that waits for it there (CPython's issue 127049).
         self.ended = asyncio.create_task(asyncio.to_thread(self._process.wait))
         """Exit code of the command itself, once it has ended."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._reap)
@@ -135,7 +137,8 @@ def _children() -> dict[int, list[tuple[int, bool]]]:
 def _prepared() -> Callable[[], object] | None:
     """Make this process the subreaper of its descendants; return the command's first function.
 
-    That has the command killed with this process: it must not run without the lock.
+    The function has the kernel kill the command when this process dies: it must not run without the
+    lock.
     """
     if not IS_LINUX:
         return None

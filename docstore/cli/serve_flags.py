@@ -74,7 +74,7 @@ HELP: Mapping[str, str] = {
     "streams_tail_mb": "MB of memory for the newest batches (64)",
     "streams_retention_check_s": "seconds between two checks for expired records (60)",
 }
-"""Key of the settings -> its help, with the default in parentheses."""
+"""Key of the settings -> help text of its flag, with the default in parentheses."""
 
 
 class _FlagParser(argparse.ArgumentParser):

@@ -22,9 +22,10 @@ from docstore.runtime.tls.settings import TLS_KEYS
 
 EXIT_STOPPED, EXIT_FAILED, EXIT_BAD_CONFIG, EXIT_DISK_FAILED = 0, 1, 2, 74
 FINAL = (EXIT_STOPPED, EXIT_BAD_CONFIG, EXIT_DISK_FAILED)
-"""Exit codes after which a restart would only end in the same way."""
+"""Exit codes of a process that would end in the same way if it were restarted."""
 PAUSE_S, PAUSE_S_MAX = 0.5, 30.0
-"""Pause before a restart; it doubles each time, until a process has run for `LIVES_S`."""
+"""Seconds before a restart, at first and at most; doubled each time, until a process has run for
+`LIVES_S`."""
 LIVES_S = 60.0
 PR_SET_PDEATHSIG = 1
 
@@ -35,12 +36,12 @@ class Child:
     def __init__(self, told: Mapping[str, Any]) -> None:
         self.name = str(told["node_id"])
         self.url = ""
-        """URL that it serves; "" until it has printed it."""
+        """URL that the node serves; "" until it has printed it."""
         self.code: int | None = None
         """Final exit code; None while the node runs or will be restarted."""
         self.process: subprocess.Popen[bytes] | None = None
         self.starts_at = 0.0
-        """Time of the next start, by the monotonic clock, while it does not run."""
+        """Time of the next start, by the monotonic clock, while the node does not run."""
         self._command = [sys.executable, "-m", "docstore", "serve", *flags_of(told)]
         self._began = 0.0
         self._pause_s = PAUSE_S
@@ -199,7 +200,7 @@ def _end_with_parent() -> Callable[[], None] | None:
 
 
 def _say(line: str, stream: Any) -> None:
-    with contextlib.suppress(OSError):  # The reader of the output is gone; the nodes still run.
+    with contextlib.suppress(OSError):  # The pipe's reader is gone; the nodes still run.
         stream.write(line + "\n")
         stream.flush()
 

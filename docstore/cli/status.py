@@ -9,7 +9,8 @@ from rich.table import Table
 from docstore.client import Client, ClientError
 
 Status = dict[str, Any]
-"""group: its page. shares: node -> slots owned. nodes: node -> its page, {} without an answer."""
+"""Pages of a group and its nodes. group: page of the group. shares: node -> number of its slots.
+nodes: node -> page of the node, {} without an answer."""
 
 
 async def read_status(client: Client) -> Status:
@@ -56,7 +57,7 @@ def _title(group: dict[str, Any]) -> str:
 
 
 def _ready(node: dict[str, Any]) -> str:
-    """Return whether a node is ready; "?" if it did not answer, or not with this."""
+    """Return whether a node is ready; "?" if its page is missing or does not say so."""
     return "?" if "ready" not in node else "yes" if node["ready"] else "no"
 
 

@@ -34,7 +34,7 @@ class CommandFailed(Exception):
 
 
 def _apart(urls: list[str]) -> list[str]:
-    """Return single URLs: as in the Spark jobs, one option may hold several with commas."""
+    """Return single URLs: one option may hold several with commas, as in the Spark jobs."""
     apart = [url.strip() for each in urls for url in each.split(",") if url.strip()]
     if not apart:
         raise typer.BadParameter(f"it is empty; give the URL of a node, such as {DEFAULT_URLS[0]}")
@@ -166,7 +166,8 @@ def talk(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> T:
             task.cancel()
 
         for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP.
+            # Leave SIGHUP alone under nohup, which ignores it.
+            if signal.getsignal(number) is signal.SIG_DFL:
                 loop.add_signal_handler(number, stop, number)
         async with client_of(urls) as client:
             return await work(client)

@@ -66,7 +66,7 @@ def log_level(
 
 
 def line(step: dict[str, Any]) -> str:
-    """Return a step as a line, after a line with the number of routine steps left out before."""
+    """Return a step as a line; a line before it tells how many routine steps were left out."""
     effects = "; ".join(step["effects"])
     said = f"{step['time'][11:26]} {step['machine']:9} {step['event']}"
     said += f" => {effects}" if effects else ""

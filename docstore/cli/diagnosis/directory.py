@@ -17,22 +17,24 @@ class Found:
     """State of a data directory, read without changing it."""
 
     is_node: bool = True
-    """Whether it has the files of a node, or of a restored node that was never started."""
+    """Whether the directory has the files of a node, or of a restored node that was never started.
+    """
     unrestored: str = ""
-    """Reason why a restore into it must be repeated."""
+    """Reason why a restore into the directory must be repeated."""
     runs: bool = False
-    """Whether a process holds the lock."""
+    """Whether a process holds the directory's lock."""
     damage: str = ""
-    """Note of a node that ended because of its disk."""
+    """Note left by a node that ended because of its disk."""
     was_killed: bool = False
-    """Whether a log or journal remains that an orderly stop applies to the tables."""
+    """Whether a log or journal remains, which an orderly stop would have applied to the tables."""
     has_journal: bool = True
     formats: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Content of a file -> its format, and the newest format that this version reads."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Name of a damaged file -> its fault."""
     no_room_in: str = ""
-    """Directory without room for a copy of a killed node's files; then they were not read."""
+    """Directory that lacks room for a copy of a killed node's files, which therefore were not read.
+    """
     faulty_slots: int = 0
     lacks_life: bool = False
     """streams.db exists, but its start counter (streams.db.life) does not."""

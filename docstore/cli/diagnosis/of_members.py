@@ -11,7 +11,7 @@ from docstore.model.words import count
 CHANGING = "operations.md#changing-the-group"
 SETTINGS = "operations.md#running-nodes"
 SPOKEN = {"UNKNOWN": "unknown to the others", "LEFT": "stopped"}
-"""States that need other words in a sentence."""
+"""States whose names are replaced by other words in a sentence."""
 
 
 def findings(seen: Seen) -> Iterator[Finding]:
@@ -89,7 +89,10 @@ def _of_zones(seen: Seen) -> Iterator[Finding]:
 
 
 def _of_copies(seen: Seen, zones: dict[str, str]) -> Iterator[Finding]:
-    """Yield zones with most copies of a slot; the group's page warns if every member has one."""
+    """Yield findings on zones with most copies of a slot.
+
+    If every member has one, the group's page already warns.
+    """
     tight: Counter[str] = Counter()
     for slot in seen.selector["table"]:
         copies = slot["replicas"]

@@ -12,7 +12,8 @@ SETTINGS = "operations.md#running-nodes"
 DAY_S = 86_400.0
 SOON_S = 14 * DAY_S
 CLOCKS_S, TOKENS_S = 0.5, 30.0
-"""Clock differences beyond which times in documents are wrong, and tokens fail."""
+"""Clock differences in seconds from which times in documents are wrong, and from which tokens fail.
+"""
 ROOM_BYTES, ROOM_SHARE = 256 << 20, 0.1
 FILES_FEW, FILES_SHARE = 4_096, 0.8
 BEHIND_BYTES = 32 << 20

@@ -9,7 +9,7 @@ from docstore.model.words import count
 
 WATCH = "operations.md#watch-a-group"
 LAG_ROWS = 1_000
-"""Lag beyond the rows that are in flight."""
+"""Rows by which a replica may lag because they are still in flight."""
 
 
 def findings(seen: Seen) -> Iterator[Finding]:

@@ -58,7 +58,7 @@ def _is_short(partition: Page) -> bool:
 
 
 def _named(partitions: Sequence[Page]) -> str:
-    """Return the numbers of some partitions, or only the count of many."""
+    """Return the numbers of the partitions, or only their count if there are many."""
     if len(partitions) > NAMED_MAX:
         return count(len(partitions), "partition")
     numbers = ", ".join(str(each["partition"]) for each in partitions)

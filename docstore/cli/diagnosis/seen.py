@@ -1,4 +1,4 @@
-"""Pages that the nodes of a group answered; findings are made from them."""
+"""The pages with which the nodes of a group answered, from which findings are made."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,32 +9,32 @@ Page = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """One node's pages, or why it answered none."""
+    """One node's pages, or the reason why the node did not answer."""
 
     page: Page = field(default_factory=dict)
-    """/core/management."""
+    """Content of /core/management."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Samples of /metrics by name and labels; empty if the caller may not read them."""
     ahead_s: float = 0.0
-    """Seconds by which its clock is ahead of the caller's."""
+    """Seconds by which the node's clock is ahead of the caller's."""
     unsure_s: float = 0.0
     """Error bound of `ahead_s`: half of the time that the answer took."""
     why_not: str = ""
-    """Reason why it did not answer; "" if it did."""
+    """Reason why the node did not answer; "" if it did."""
 
     def metric(self, name: str) -> float:
-        """Return a counter or a gauge; 0 while it is absent, because nothing was counted yet."""
+        """Return a counter or a gauge; 0 for one that is absent because nothing was counted yet."""
         return self.metrics.get(name, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A group at one moment."""
+    """The pages of a group at one moment."""
 
     group: Page
-    """/core/node-groups/default."""
+    """Content of /core/node-groups/default."""
     selector: Page
-    """/core/node-selectors/default."""
+    """Content of /core/node-selectors/default."""
     nodes: Mapping[str, NodeReport]
     """Members that were asked: those that are alive and have an address."""
     factories: Sequence[Page] = ()
