@@ -1,8 +1,8 @@
 """The access file of a node, read at its start and whenever it has changed.
 
-An unusable or missing file is logged and changes nothing. So does a file without any user, or
-without an administrator where there was one: `cp` empties a file before it fills it. A changed file
-is read once two checks found it the same.
+A file that is missing or unusable is logged and changes nothing. The same holds for a file without
+any user, or without an administrator if the file before had one: `cp` empties a file before it
+fills it. A changed file is read once two checks in a row found the same file.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class AccessFile:
             self.look()
 
     def look(self) -> None:
-        """Read the file again if it has changed, but not since the last check."""
+        """Read the changed file again, once it did not change between two checks."""
         mark = file_states([self._path])
         is_written, self._before = mark == self._before, mark
         if mark == self._seen or not is_written:

@@ -1,6 +1,7 @@
-"""Loads the service classes of authors by name, and rejects faulty ones in one line each.
+"""Loads the service classes of authors by name, and rejects faulty classes in one line each.
 
-They are imported from Python's path, and last from the directory in which the node was started.
+The classes are imported from Python's path, and last from the directory in which the node was
+started.
 """
 
 import importlib

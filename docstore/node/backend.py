@@ -33,7 +33,10 @@ from docstore.subscriptions.targets import CallbackRefused
 
 
 class NodeBackend:
-    """The backend of the HTTP pages, around one node. drain: begins to stop it."""
+    """The backend of the HTTP pages, around one node.
+
+    drain: begins to stop the node.
+    """
 
     def __init__(
         self, parts: Parts, gate: Gate, drain: Callable[[], None], calls: HandlerCalls
@@ -88,11 +91,11 @@ class NodeBackend:
         return await self._gate.submit(operation, timeout_s), 0
 
     def copies_of(self, link: str) -> range:
-        """Return how many copies of a document a request may wait for."""
+        """Return the numbers of copies of a document for which a request may wait."""
         return self.inside().driver.view.copies_of(link)
 
     async def find_service(self, path: str, timeout_s: float) -> Service | None:
-        """Return the service at a path; ask the owner of its declaration for an unknown one."""
+        """Return the service at a path; if it is unknown, read its declaration from the owner."""
         known = self.registry.service_at(path)
         if known is not None:
             return known
@@ -115,7 +118,10 @@ class NodeBackend:
         )  # fmt: skip
 
     async def counting(self, factory: str, timeout_s: float, *, level: int | None = None) -> int:
-        """Return the number of live documents under a factory, by its own level or another one."""
+        """Return the number of live documents under a factory.
+
+        level: consistency level at which to count; None for the factory's own.
+        """
         return await self.inside().listings.count(
             factory, level=level or self._level(factory), timeout_s=timeout_s
         )
@@ -213,7 +219,8 @@ class NodeBackend:
         is_factory = link is not None and registry.service_at(link) is not None
         service = registry.service_for(link) if link is not None and not is_factory else None
         if service is not None and service.options.level < 3 and link is not None:
-            # Replicas of these levels converge all the time: only check that it exists.
+            # Replicas of these levels converge all the time, so only check that the document
+            # exists.
             level = service.options.level
             answer = await self.submit(Operation(verb="GET", link=link, level=level), timeout_s)
             if answer.row is None:
@@ -248,6 +255,6 @@ class NodeBackend:
         return caller
 
     def slots(self) -> int:
-        """Return the number of slots of the group, 0 before it is known."""
+        """Return the number of slots of the group, 0 while this node does not know its group."""
         running = self._gate.running
         return running.scans.slots if running is not None else 0

@@ -15,7 +15,7 @@ from docstore.node.running import RunningNode
 
 
 class Gate:
-    """Lets requests through to the running node, when there is one."""
+    """Lets requests through to the running node, while there is one."""
 
     def __init__(self, why_not: Callable[[], str]) -> None:
         """why_not: returns the reason why this node does not know its group."""
@@ -33,7 +33,7 @@ class Gate:
         self.running, self._undeclared = running, undeclared
 
     def leave(self) -> None:
-        """Report the node as not ready, and serve on."""
+        """Report the node as not ready, and continue to serve requests."""
         self._leaving = True
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ import structlog
 from docstore.model.service import Refusal
 
 SLOW_S = 0.02
-"""A tenth of the time between two heartbeats."""
+"""Seconds from which a call counts as slow: a tenth of the time between two heartbeats."""
 
 log = structlog.get_logger("docstore.services")
 
@@ -46,7 +46,7 @@ class HandlerCalls:
         except Refusal:
             raise
         except BaseException:
-            # Even SystemExit: a handler must not end the node.
+            # Catch even SystemExit: a handler must not end the node.
             counted.failures += 1
             log.exception("a service failed", service=path)
             raise Refusal(f"the service of {path} failed", status=500, code="internal") from None

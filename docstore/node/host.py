@@ -26,7 +26,7 @@ def host_page(config: Config) -> dict[str, Any]:
     try:
         disk = shutil.disk_usage(config.data)
     except OSError:
-        return page  # Writes there fail, and report it.
+        return page  # Writes to the directory fail, too, and report it.
     return page | {"disk": {"totalBytes": disk.total, "freeBytes": disk.free}}
 
 

@@ -64,7 +64,8 @@ def process_metrics() -> Mapping[str, float]:
     """
     try:
         line = (_HERE / "stat").read_text()
-        files = sum(1 for _ in (_HERE / "fd").iterdir()) - 1  # One is open to list them.
+        # One of the files is open only to list the others.
+        files = sum(1 for _ in (_HERE / "fd").iterdir()) - 1
         booted = (_HERE.parent / "stat").read_text().partition("btime ")[2].split()[0]
     except OSError:
         return {}

@@ -1,8 +1,9 @@
 """One node, from its start to its end: builds every part, runs the parts, and stops them.
 
-First come the parts that need no other node: disk, links, membership, HTTP server. Then the group
-is found (stored, learned from a member, or founded) and the node takes part in it (`running.py`).
-The part started last stops first, after a drain: slots are given away, and the last answers leave.
+The parts that need no other node start first: disk, links, membership, HTTP server. Then the node
+finds its group (stored, learned from a member, or founded) and takes part in it (`running.py`). The
+part started last stops first. Before that comes a drain: the node gives its slots away, and the
+last answers leave.
 """
 
 import asyncio
@@ -59,8 +60,8 @@ from docstore.wire.streams_messages import is_streaming
 
 HAND_OVER_TIMEOUT_S = 5.0
 LAST_ANSWER_TIMEOUT_S = 8.0
-"""Seconds from the request to stop until all connections are closed, with the hand-over; the disk
-closes after that."""
+"""Seconds from the request to stop until all connections are closed, the hand-over included. The
+disk closes after that."""
 POLL_S = 0.02
 
 log = structlog.get_logger("docstore.node")
@@ -166,7 +167,8 @@ class Node:
     def _token(self) -> Token:
         token = token_in(self.config.token_file)
         try:
-            with_token(None, token)  # An unusable token would only show in other nodes' 401.
+            # Check the token now: an unusable one would only show in other nodes' 401.
+            with_token(None, token)
         except ValueError as error:
             raise BadConfig(f"token_file: {error}") from None
         return token
@@ -267,7 +269,7 @@ class Node:
     async def drained(self) -> None:
         """Return when this node owns nothing and has answered its clients, or its time is over.
 
-        Requests are served meanwhile, on their way to the new owners; later ones get 503. Raises
+        Until then the node passes requests to the new owners; later requests get 503. Raises
         BadConfig if the node stops because its settings are not the group's.
         """
         running = self.gate.running
@@ -297,11 +299,11 @@ class Node:
         try:
             if self.gate.running is not None:
                 self.gate.running.trace.dump(log.error, str(error))
-        finally:  # Even if the trace cannot be logged.
+        finally:  # Stop the parts even if the trace cannot be logged.
             end_process(self.config.data, error)
 
     def _outdated(self, boot: int) -> None:
-        """End: peers met a later start of this disk; it may have forgotten promises (rule M4)."""
+        """End the node: peers met a later start of this disk, which may lack promises (rule M4)."""
         self._broken(StoreDamaged(f"an older copy, of before start {boot}: replace this disk"))
 
     # Callbacks of links and membership
@@ -327,7 +329,7 @@ class Node:
 
     def _received(self, peer: str, message: Message, configuration: int) -> None:
         if is_streaming(message):
-            # In any configuration: partitions are fenced by their epoch.
+            # Deliver it in any configuration: partitions are fenced by their epoch.
             if self.gate.running is not None:
                 self.gate.running.streams.feed(Received(peer, message))
         elif is_calling(message):
@@ -352,7 +354,7 @@ class Node:
 
 
 def _tell_other_port(config: Config, me: str, view: ReplicaView) -> None:
-    """Warn that the group sends clients to another port: a member's address cannot change."""
+    """Warn that the group sends clients to another port, since a member's address cannot change."""
     for member in view.members.configuration.members:
         if member.id == me and member.port != config.advertise.port:
             log.warning(
@@ -374,7 +376,7 @@ async def _cancel(task: asyncio.Task[None]) -> None:
 
 
 async def all_given_away(view: ReplicaView, partitions: Partitions, timeout_s: float) -> None:
-    """Return when there is nothing left to give, or no node to take it, or the time is over."""
+    """Return when nothing is left to give away, no node can take it, or the time is over."""
     deferring = partitions.deferring
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):

@@ -14,7 +14,7 @@ from docstore.model.limits import Limits
 
 OWN = 256
 """Files kept from clients: about 40 for the disk and the event loop, two for each peer, a few for
-each scan and each part of a job. Half of the limit if the system allows no more."""
+each scan and each part of a job. If the system's limit is low, half of it."""
 
 log = structlog.get_logger("docstore.node")
 
@@ -39,14 +39,14 @@ def fitting(limits: Limits) -> Limits:
 
 
 def _allowed(wanted: int) -> int:
-    """Return how many files may be open, after raising the limit towards `wanted`."""
+    """Return the number of files that may be open, after raising the limit towards `wanted`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted
     more = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
     with contextlib.suppress(
         OSError, ValueError
-    ):  # macOS has a lower limit that it does not report.
+    ):  # macOS does not report its real limit, which is lower.
         resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
         return more
     return soft

@@ -1,4 +1,4 @@
-"""The parts of a node that it has before it knows its group."""
+"""The parts that a node has before it knows its group."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""One node as a process: event loop, signals, exit code, and the line that it serves."""
+"""One node as a process: event loop, signals, exit code, and the line that announces its URL."""
 
 import asyncio
 import gc
@@ -21,11 +21,12 @@ EXIT_NO_ROOM = 75
 """As sendmail's EX_TEMPFAIL: start again once the disk has room."""
 POLL_S = 0.02
 GIL_SWITCH_S = 0.0005
-"""Seconds that the disk's thread waits for the event loop at most; Python's default is 5 ms."""
+"""Seconds for which the disk's thread waits at most for the interpreter's lock; Python's default is
+5 ms."""
 GC_THRESHOLDS = (50_000, 20, 50)
-"""New objects before the youngest generation is collected, and collections before the next ones.
-With Python's 700, 10, 10 a bulk load spends a quarter of its time on collections that find nothing:
-few of our objects are parts of cycles."""
+"""New objects before a collection of the youngest generation, and collections before one of the
+next generation. With Python's 700, 10, 10 a bulk load spends a quarter of its time on collections
+that find nothing, because few of a node's objects are parts of cycles."""
 
 
 async def _main(config: Config) -> int:
@@ -33,7 +34,7 @@ async def _main(config: Config) -> int:
     node = Node(config)
     try:
         await node.start()
-        gc.freeze()  # Objects of the start live on: later collections may skip them.
+        gc.freeze()  # Later collections may skip the objects of the start, which stay in use.
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, node.drain)
         if config.tls.paths:
@@ -67,7 +68,7 @@ def run(config: Config) -> int:
     """
     sys.setswitchinterval(GIL_SWITCH_S)
     gc.set_threshold(*GC_THRESHOLDS)
-    gc.freeze()  # Imported modules live on, too.
+    gc.freeze()  # Later collections may skip the imported modules, too.
     gc.enable()
     config = replace(config, limits=fitting(config.limits))
     try:

@@ -1,8 +1,8 @@
 """Quarantine of a damaged disk: a restart would only find the damage again, later.
 
-A row that fails its checksum is repaired while the node runs. When the file itself is damaged or an
-older copy, it is unknown what else is missing: the node ends and leaves a note, which the next
-start reads. An operator empties the directory, the note with it, and replaces the member.
+A row that fails its checksum is repaired while the node runs. If the file itself is damaged or an
+older copy, other data may be missing too. Then the node ends and leaves a note, which the next
+start reads. An operator empties the directory, the note included, and replaces the member.
 """
 
 import contextlib
@@ -36,8 +36,8 @@ def end_process(data: Path, error: BaseException) -> NoReturn:
 def tell_lost_records(path: Path, boots: int, found: StreamsRecovered) -> None:
     """Log that the file of streams is new or older than this node, which starts all the same.
 
-    boots: how often the file of documents was opened. Other replicas have the records, unless a
-    topic has one replica only.
+    boots: number of times that the file of documents was opened. Other replicas have the records,
+    unless a topic has only one replica.
     """
     if found.is_old or (found.boot == 1 and boots > 1):
         log.warning(

@@ -1,10 +1,12 @@
 """Declares this node's services to the group, once the node takes part in it.
 
-A declaration is a document like that of any other factory, and names the class. The one with the
-greatest revision is in force on all nodes: a node with a greater revision declares anew, one with a
-smaller revision runs its handlers under the declared one. The node is not ready before all of its
-services are declared; it reports what is in the way and retries. A declaration that this node wrote
-without learning whether it is in force may be stored: it is announced until it is.
+A declaration is a document like that of any other factory, and names the class. The declaration
+with the greatest revision is in force on all nodes: a node with a greater revision declares anew,
+one with a smaller revision runs its handlers under the declared one.
+
+The node is not ready before all of its services are declared; it reports the obstacle and retries.
+If the node wrote a declaration without learning the outcome, the declaration may be stored: the
+node announces it until it is in force.
 """
 
 import asyncio
@@ -79,10 +81,10 @@ class ServiceRegistration:
             pause_s = min(PAUSE_S_MAX, 2 * pause_s)
 
     async def _try(self, service: Service, told: dict[str, str], *, is_quiet: bool) -> None:
-        """Declare a service, or note and log why it cannot be declared.
+        """Declare a service, or note and log the reason why it cannot be declared.
 
         told: path -> reason logged last. is_quiet: log nothing, since other nodes may be declaring
-        it.
+        the service.
         """
         why = await self._declared(service)
         if not why:

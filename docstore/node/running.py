@@ -1,7 +1,7 @@
 """A node in its group: the replica, its driver, and the parts that use them.
 
-It is made when the group is known (`members/founding.py`), and ended after the last answer has
-left.
+These parts are made when the group is known (`members/founding.py`), and ended after the last
+answer has left.
 """
 
 import random
@@ -142,7 +142,7 @@ class RunningNode:
             if self.deliverer is not None:
                 self.deliverer.noticed(row)
             return
-        # In the next turn: the driver of documents is performing effects now.
+        # Feed sessions in the next turn: the driver of documents is performing effects now.
         machine = self.sessions.machine
         if machine.takes(row.link):
             if machine.has_use_for(row):
@@ -183,7 +183,7 @@ class RunningNode:
         self.repair.start()
         self.expiring.start()
         if self.driver.view.history_retention_s > 0:
-            self.needs.start()  # Otherwise history is deleted only on request.
+            self.needs.start()  # Without retention, history is deleted only on request.
         self._declaring.start(self.driver.view)
         self.group.start()
         self.streams.start()

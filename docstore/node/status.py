@@ -1,7 +1,7 @@
 """The status of the node and of the group: the pages under /core.
 
-All of it only reads, but for `resync`. It reads the replica's state between two events, which is
-safe because both run in one thread.
+All of the functions only read, except `resync`. They read the replica's state between two events,
+which is safe because both run in one thread.
 """
 
 import asyncio

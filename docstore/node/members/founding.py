@@ -1,10 +1,12 @@
-"""How a node learns its group: from its disk, from a member, or by founding it with others.
+"""How a node learns its group: from its disk, from a member, or by founding it with other nodes.
 
-A founder shows its store id in every Hello. When it has seen those of all founders it stores
-configuration 1 and takes part. A node that joins has no founders: it belongs to the group whose
-member dials it with a configuration that names its disk. A node whose id is there with another disk
-is not the member that made its promises: its disk is unknown, stores nothing and counts for
-nothing, until an operator has it replaced (rule M4).
+A founder shows its store id in every Hello. A founder that has seen the store ids of all founders
+stores configuration 1 and takes part. A node that joins has no founders: it belongs to the group
+whose member dials it with a configuration that names its disk.
+
+If a configuration has this node's id with another disk, this node is not the member that made the
+promises. Its disk is unknown, so the node stores nothing and counts for nothing until an operator
+has the member replaced (rule M4).
 """
 
 import asyncio
@@ -38,7 +40,7 @@ log = structlog.get_logger("docstore.node.members.founding")
 
 
 class Founding:
-    """The node's knowledge of its group before it takes part, and its introduction to peers."""
+    """A node's knowledge of its group before it takes part, and its own Hello to peers."""
 
     def __init__(
         self,
@@ -50,10 +52,11 @@ class Founding:
         outdated: Callable[[int], None],
         restored: Restored | None = None,
     ) -> None:
-        """learnt: called with a member's configuration that is later than ours.
+        """learnt: called with a member's configuration that is later than this node's.
 
-        outdated: called when a peer has met a later start of our disk than this one. restored: the
-        backup from which our disk was made, None for a disk that began empty. Raises BadConfig.
+        outdated: called when a peer has met a later start of this node's disk than this one.
+        restored: the backup from which the disk was made, None for a disk that began empty. Raises
+        BadConfig.
         """
         self._config = config
         self._me = me
@@ -147,9 +150,9 @@ class Founding:
     def admit(self, hello: Hello) -> str | None:
         """Return the reason for refusing a peer, None to accept it; learn the group from it.
 
-        A disk that was restored from an older copy has forgotten promises. Every start counts
-        itself and draws a number, so a node that has met a later start of a disk, or the same start
-        with another number, recognizes the copy and says so.
+        A disk that was restored from an older copy has forgotten promises. To detect such a copy,
+        every start counts itself and draws a random number. A node that has met a later start of
+        the same disk, or the same start with another number, refuses the peer and names the reason.
         """
         disk, boot, life = hello.seen
         if disk == self._recovered.store_id and _is_later((boot, life), self._own_life):
@@ -206,7 +209,7 @@ class Founding:
         return None
 
     async def configuration(self, store: Store) -> Configuration:
-        """Return the group's configuration once this node may take part; it is stored by then.
+        """Return the group's configuration once this node may take part and has stored it.
 
         Raises BadConfig.
         """
@@ -275,5 +278,5 @@ def identity(config: Config, recovered: Recovered) -> str:
 
 
 def _is_later(known: tuple[int, int], met: tuple[int, int]) -> bool:
-    """Say whether a known start of a disk shows that the one met is of an older copy."""
+    """Say whether the known start of a disk proves that the start met is of an older copy."""
     return known[0] > met[0] or (known[0] == met[0] and known[1] not in (0, met[1]))

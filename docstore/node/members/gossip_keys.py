@@ -1,7 +1,7 @@
-"""The keys that encrypt gossip, on all members of the group: which there are, and how they change.
+"""The keys that encrypt gossip on all members of the group, and the steps that change them.
 
-A step concerns all configured members, live or not. A member that is down would come back with
-its old keys, and the others could not open what it sends, so a step is refused meanwhile.
+A step concerns all configured members, live or not, and is refused while one of them is down: it
+would come back with its old keys, and the others could not open its messages.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class GroupKeys:
         self._turn = asyncio.Lock()
 
     async def page(self) -> Json:
-        """Return which member holds which keys. Raises Conflict where gossip is not encrypted."""
+        """Return the keys that each member holds. Raises Conflict if gossip is not encrypted."""
         rotation, names = self._rotation()
         holders = await rotation.holders(names)
         return {
@@ -45,7 +45,7 @@ class GroupKeys:
         }
 
     async def change(self, asked: Mapping[str, Any]) -> Json:
-        """Have all members take one step; return which key it was about, and the page.
+        """Have all members take one step; return the step's key, and the page.
 
         Raises BadRequest, Conflict.
         """

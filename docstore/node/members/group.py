@@ -1,7 +1,7 @@
-"""The configuration of the group: applies those that the register decided, and changes them.
+"""The configuration of the group: applies what the register decided, and changes it.
 
-A change goes to the register's leader and is answered when its first step is decided. The other
-steps follow by themselves, and are shown on the node group's page.
+A change goes to the register's leader and is answered when its first step is decided. The leader
+takes the other steps by itself; the node group's page shows them.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ Json = dict[str, Any]
 ASK_AGAIN_S = 0.1
 PASS_ON_TIMEOUT_S = 5.0
 HANG_UP_AFTER_S = 3.0
-"""Seconds in which members that have left can still learn it."""
+"""Seconds for which links to former members stay open, so that these learn that they have left."""
 
 KINDS = {
     "AddMemberRequest": Kind.JOIN,
@@ -56,7 +56,7 @@ log = structlog.get_logger("docstore.node.members.group")
 
 
 class GroupConfiguration:
-    """The members, and the way to other members."""
+    """Applies and changes the configuration of the group, and connects to its members."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class GroupConfiguration:
         self._links.disconnect(peer)
 
     def view_changed(self) -> None:
-        """Tell the replica which members gossip believes to be there."""
+        """Pass on to the replica which members are alive by gossip."""
         known = self._founding.others()
         for peer, address in self._membership.peer_addresses().items():
             if peer in known:
@@ -175,15 +175,15 @@ class GroupConfiguration:
         return [each.id for each in members if each.votes and each.id != self._me]
 
     async def _change_here(self, request: ChangeGroup) -> tuple[int, str, str]:
-        """Give the change to our own register, or forward it once more to the leader that we know.
+        """Give the change to this node's register, or forward it once more to the leader it knows.
 
-        A node that does not vote does not hear the leader, and asks any voter.
+        A node that does not vote gets no messages from the leader, so it asks any voter.
         """
         leader, asked = self._members.leader, request.asked
         if leader in (None, self._me) or asked.get("passedOn"):
             try:
                 change = _change_of(asked)
-            except BadRequest as error:  # The node that forwarded it has another version.
+            except BadRequest as error:  # The forwarding node may run another version.
                 return 400, error.code, str(error)
             return await self._driver.change(change)
         return await self._ask(str(leader), {**asked, "passedOn": True}, PASS_ON_TIMEOUT_S)
@@ -225,7 +225,8 @@ def warnings_of(configuration: Configuration) -> list[str]:
         "while those are lost, the members cannot be changed"
         for zone in of_votes
     ]
-    if configuration.replication_factor is None:  # Every member has a copy of every document.
+    # Without a replication factor, every member has a copy of every document.
+    if configuration.replication_factor is None:
         found += [
             f"{_part_of(zone, zones, zones)} copies of each document: "
             "while those are lost, none is written"

@@ -1,8 +1,8 @@
 """A node without a group asks to be taken into one, until a member has connected to it.
 
-It asks over HTTP, since it has no link to a member yet. A successful request only means that the
-group has heard it: the node believes that it belongs to the group when a member dials it and shows
-a configuration with its own disk (`founding.py`).
+The node asks over HTTP, since it has no link to a member yet. A successful request only means that
+the group has received it. The node believes that it belongs to the group once a member dials it and
+shows a configuration with the node's disk (`founding.py`).
 """
 
 import asyncio
@@ -18,14 +18,13 @@ from docstore.node.members.lookup import OverHttp
 
 PAUSE_S = 1.0
 PATIENCE_S = 15.0
-"""Seconds to wait for a member: longer than its own limit for a change, so that it can give a
-reason."""
+"""Seconds to wait for a member's answer. A member waits for less time, so it can give a reason."""
 
 log = structlog.get_logger("docstore.node.members.joining")
 
 
 class JoinRequests:
-    """Requests in the background."""
+    """Asks members, in the background, to take this node into their group."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Finds the addresses of the links and the membership of other nodes, by asking each over HTTP.
+"""Finds the addresses at which other nodes take links and gossip, by asking each over HTTP.
 
 A configuration, or the list of founders, has the HTTP addresses of members. Their other ports may
 change at each start, so they are neither guessed nor stored: a node asks each member until the
-expected one has answered once. Later moves are announced by gossip (`membership.py`).
+expected one has answered once. Gossip announces later changes of the addresses (`membership.py`).
 """
 
 import asyncio
@@ -32,8 +32,8 @@ def system_s() -> ssl.SSLContext | None:
 class OverHttp:
     """Settings for HTTP clients of other nodes.
 
-    token: shown to them. tls: returns the SSL context for https. Where this node serves https,
-    others must show a certificate for their host that a CA of the nodes has signed.
+    token: token to send. tls: returns the SSL context for https. Where this node serves https,
+    other nodes must show a certificate for their host, signed by a CA of the nodes.
     """
 
     scheme: str = "http"
@@ -55,7 +55,10 @@ class Located(NamedTuple):
 
 
 class Lookup:
-    """Requests in the background. located: called with a member and its addresses."""
+    """Asks other nodes for their addresses, in the background.
+
+    located: called with a member and its addresses.
+    """
 
     def __init__(self, located: Callable[[str, Located], None], over_http: OverHttp) -> None:
         self._located = located
@@ -64,7 +67,7 @@ class Lookup:
         self._has_stopped = False
 
     def look_for(self, others: Mapping[str, Address]) -> None:
-        """Find these members, and no others; do not ask one again that was found there."""
+        """Look for these members only; skip those already found at the same address."""
         for member, (address, asking) in list(self._asked.items()):
             if others.get(member) != address:
                 asking.cancel()
@@ -76,7 +79,7 @@ class Lookup:
                 self._asked[member] = (address, asking)
 
     async def stop(self) -> None:
-        """Cancel all requests for good: the group may still change while this node stops."""
+        """Cancel all requests and take no new ones: the group may change while this node stops."""
         self._has_stopped = True
         asking = [task for _, task in self._asked.values()]
         for task in asking:

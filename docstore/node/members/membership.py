@@ -1,4 +1,4 @@
-"""The gossip agent of a node, and what the rest of the node needs to know of its members."""
+"""The gossip agent of a node, and its knowledge of the members for the rest of the node."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from gossip.security.key_file import KeyFile
 from gossip.security.rotation import Rotation
 
 WHY_MAX = 8
-"""Changes of a member's status that the node-group page explains."""
+"""Greatest number of status changes that the node group's page explains for a member."""
 
 PRESETS = {
     "loopback": GossipConfig.loopback,
@@ -83,7 +83,7 @@ class GossipMembership:
         )
 
     def peer_addresses(self) -> dict[str, tuple[str, int]]:
-        """Return the addresses at which the other live members say they take links."""
+        """Return the addresses for links that the other live members announce."""
         found = {}
         for member in self._agent.members():
             if member.name == self._me or member.state is not State.ALIVE or not member.meta:
@@ -94,7 +94,7 @@ class GossipMembership:
         return found
 
     def rotation(self) -> Rotation:
-        """Return the steps that change the gossip keys. Raises KeyringError if there are none."""
+        """Return the steps that change the gossip keys. Raises KeyringError without keys."""
         return self._agent.rotation()
 
     def counters(self) -> Mapping[str, int]:
