@@ -1,11 +1,10 @@
 """Announces a changed declaration: every owner follows it before the change is acknowledged.
 
 The entry node sends the declaration to the owners of all slots. Each owner adopts it, and then a
-quorum confirms that it still owns the slots that it answers for. So updates are executed only by
-owners that have the declaration, or that begin later and read it first (see `ServiceFor`); deposed
-owners can decide nothing. A new factory needs no announcement: no node has an older declaration.
-
-Levels 1 and 2 have no owners: all reachable members get the declaration.
+quorum confirms that it still owns the slots for which it answers. So updates are executed only by
+owners that have the declaration, or by later owners, which read it first (see `ServiceFor`);
+deposed owners can decide nothing. A new factory needs no announcement: no node has an older
+declaration. Levels 1 and 2 have no owners: all reachable members get the declaration.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ NOT_YET = Answer(
 
 
 class Announcing:
-    """Both sides: the entry node, and the owners."""
+    """Announces declarations as the entry node, and adopts those of other nodes as an owner."""
 
     def __init__(self, driver: Driver, registry: Registry, rpc: Rpc, owners: Owners) -> None:
         self._driver = driver

@@ -1,10 +1,11 @@
 """Reads declarations of factories that are stored in slots of other nodes.
 
-A declaration is a document: with fewer replicas than members not every node stores it, but every
-node may have to execute updates of the factory's documents. A node that stores it receives its
-decided rows. The others ask its owner: for the first operation on a document of an unknown factory,
-and every few seconds for known factories. A new owner asks for every factory again: a change may
-have been acknowledged while it was no owner (`announcing.py`).
+A declaration is a document. If there are fewer replicas than members, not every node stores it, but
+every node may have to execute updates of the factory's documents. A node that stores it receives
+its decided rows. The other nodes read it from its owner: for the first operation on a document of
+an unknown factory, and every few seconds for known factories. A new owner reads every factory's
+declaration again, since it may have missed changes that were acknowledged earlier
+(`announcing.py`).
 """
 
 import asyncio
@@ -25,7 +26,10 @@ log = structlog.get_logger("docstore.maintenance.declaring")
 
 
 class Declaring:
-    """Reads declarations, each once at a time. submit: carries an operation to its owner."""
+    """Reads declarations; never reads the same one twice at a time.
+
+    submit: carries an operation to its owner.
+    """
 
     def __init__(
         self,
@@ -51,7 +55,7 @@ class Declaring:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def service_for(self, link: str, since: int) -> Service | None:
-        """Return the service of a document, see ServiceFor; ask for it if it is not known."""
+        """Return the service of a document (see ServiceFor); read an unknown declaration."""
         path = link.rpartition("/")[0]
         found = self._registry.service_at(path)
         if found is None or self._known.get(found.options.path, 0) < since:
@@ -75,7 +79,7 @@ class Declaring:
             return
         if answer.row is not None:
             self._registry.publish(answer.row)
-        else:  # Its tombstone was compacted.
+        else:  # The tombstone of the declaration was compacted.
             self._registry.forget(link, before)
         self._known[path] = max(self._known.get(path, 0), since)
 

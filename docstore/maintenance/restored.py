@@ -1,8 +1,9 @@
-"""Record in a data directory of the backup that it was restored from, for its first start.
+"""A note in a data directory about the backup from which it was restored, for its first start.
 
 All founders of a group must be restored from the same backup: a majority of empty founders would
 make the others truncate their logs. So the group's identity depends on its founders and the backup
-(rule M8), and founders that differ refuse to connect, as do nodes of the original group.
+(rule M8): founders with different backups refuse to connect to each other, and so do nodes of the
+original group.
 """
 
 import json
@@ -18,9 +19,10 @@ FORMAT = 1
 
 
 class Restored(NamedTuple):
-    """Origin of a data directory. backup: its id. group: the original one. cut: its token.
+    """Origin of a data directory.
 
-    stored_protocol: greatest protocol whose additions rows may have (rule M7).
+    backup: id of the backup. group: id of the original group. cut: token of the backup's cut.
+    stored_protocol: greatest protocol whose additions the rows may contain (rule M7).
     """
 
     backup: str

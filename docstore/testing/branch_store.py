@@ -86,7 +86,7 @@ class BranchStore:
         return (row for row, standing in self._rows.values() if standing is BranchStatus.WINNER)
 
     def in_conflict(self) -> int:
-        """Count the documents with losing branches."""
+        """Return the number of documents with losing branches."""
         return len(
             {row.link for row, standing in self._rows.values() if standing is BranchStatus.LOSER}
         )

@@ -49,9 +49,9 @@ _updated_us = attrgetter("updated_us")
 
 
 class _SlotLog:
-    """Rows start + 1, start + 2, ... of one slot, and the rows of each link in order.
+    """The rows start + 1, start + 2, ... of one slot, and the rows of each link in order.
 
-    base: the rows left of those up to `start`, in order of n, with holes.
+    base: the rows up to `start` that are left, in order of n, with holes.
     """
 
     __slots__ = ("base", "links", "rows", "start")
@@ -251,7 +251,7 @@ class Ledger:
         return max(self.kept(slot), log.base[-1].n if log.base else 0)
 
     def kept(self, slot: int) -> int:
-        """Return the row up to which the log of `slot` has holes, as its record says."""
+        """Return the row up to which the log of `slot` has holes, from the slot's record."""
         return self.record(slot).kept
 
     def record(self, slot: int) -> SlotRecord:
@@ -321,7 +321,7 @@ class Ledger:
 
 
 def _stretch(log: _SlotLog, first: int, last: int) -> list[Row]:
-    """Return the rows first..last of a log, with those of its base."""
+    """Return the rows first..last of a log, including rows of its base."""
     start = max(0, first - log.start - 1)
     stop = max(start, last - log.start)
     base = log.base[bisect_left(log.base, first, key=_n) : bisect_right(log.base, last, key=_n)]

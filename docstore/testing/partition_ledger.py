@@ -58,7 +58,7 @@ class _PartitionLog:
         return log
 
     def keep(self, first: int, last: int) -> None:
-        """Drop all batches but the first..last-1, counted from the oldest."""
+        """Drop all batches except those with index first..last-1; the oldest has index 0."""
         self.headers, self.batches = self.headers[first:last], self.batches[first:last]
 
 

@@ -1,6 +1,6 @@
-"""Documents that a restored group must reset: topics and offsets, whose records it lacks. Pure.
+"""Documents that a restored group must reset: topics and offsets, because backups have no records.
 
-A backup has no records. A topic gets a new incarnation, as if it was deleted and created again: its
+The module is pure. A topic gets a new incarnation, as if it was deleted and created again: its
 partitions are created anew and begin empty. The committed offsets of consumer groups are reset, but
 their fencing tokens continue.
 """
@@ -23,9 +23,10 @@ def is_of_records(link: str) -> bool:
 
 
 def begun_anew(row: Row, origin: str) -> bytes | None:
-    """Return the state of a document in a new group; None: unchanged.
+    """Return the state of a document in a new group, None if it stays unchanged.
 
-    row: its newest one. origin: the id of the backup, so that all founders write the same.
+    row: newest row of the document. origin: id of the backup, so that all founders write the same
+    state.
     """
     if row.deleted:
         return None

@@ -115,7 +115,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 class PartWriter:
-    """A file of blocks. It has its final name once `finish` has returned; else it is deleted."""
+    """A file of blocks. It gets its final name when `finish` returns, else it is deleted."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -139,7 +139,7 @@ class PartWriter:
         return self._sum.hexdigest()
 
     def finish(self) -> None:
-        """Make it durable. Raises OSError."""
+        """Make the file durable. Raises OSError."""
         self._opened.flush()
         os.fsync(self._opened.fileno())
         self._new.replace(self._file)
@@ -157,7 +157,7 @@ class PartWriter:
 
 
 class PartReader:
-    """Reads the blocks of a file; its checksum and length are known once all were read."""
+    """Reads the blocks of a file; its checksum and length are known once all blocks were read."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

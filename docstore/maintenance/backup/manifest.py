@@ -29,26 +29,26 @@ class BackupFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Manifest of one backup of a chain; without parts it is the plan of one."""
+    """Manifest of one backup of a chain; without parts it is the plan of a backup."""
 
     id: str
     number: int
     """Place in the chain, from 1 on."""
     previous: str = ""
-    """Id of the backup before; "" for the first."""
+    """Id of the previous backup; "" for the first backup."""
     group: str
     """Id of the group."""
     slots: int
     cut: str
     """Token of the cut, whose positions are `ends`."""
     ends: tuple[int, ...]
-    """Last row in the chain, by slot."""
+    """Number of the last row of each slot in the chain."""
     epoch: int
-    """Greatest epoch of a row."""
+    """Greatest epoch among the rows."""
     as_of: str
     began_us: int
     stored_protocol: int
-    """Greatest protocol whose additions rows may have (rule M7)."""
+    """Greatest protocol whose additions the rows may contain (rule M7)."""
     docstore: str
     """Version of docstore that took the backup."""
     parts: tuple[BackupFile, ...] = ()

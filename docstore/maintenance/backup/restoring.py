@@ -1,11 +1,10 @@
 """Makes the data directory of a founder from a chain of backups.
 
-Each slot's log has the rows of the last cut, with their numbers. At its end a ballot is recorded
-that no node ever had, under an epoch that the old group will not reach: owners of the new group
-write under greater ones. The disk and the new group get new ids (`maintenance/restored.py`), so
-neither is mistaken for the original.
-
-The file gets its final name last. Until then no node starts here, and a restore begins anew.
+Each slot's log has the rows of the last cut, with their numbers. At the end of the log a ballot is
+recorded that no node ever had, under an epoch that the old group will not reach: owners of the new
+group write under greater epochs. The disk and the new group get new ids
+(`maintenance/restored.py`), so that neither is mistaken for the original disk or group. The file
+gets its final name last. Until then no node starts in the directory, and a restore begins anew.
 """
 
 import os
@@ -36,7 +35,8 @@ from docstore.wire.link_messages import PROTOCOL
 RESTORE = "restore"
 """Owner in the last ballot of each log. A node may have this name, but never this epoch."""
 JUMP = 1_000_000
-"""Number added to the greatest epoch of a backup: epochs that the old group may still use."""
+"""Number added to the greatest epoch of a backup, to pass the epochs that the old group may still
+use."""
 CACHE_KIB = 64 << 10
 HARMLESS = frozenset({"lost+found"})
 """Names that an empty file system has in its root."""
@@ -58,7 +58,7 @@ class _RestoredLog:
     def extend(self, stretch: LogChunk, *, is_first: bool) -> None:
         """Add the next rows, which were verified before.
 
-        is_first: the slot is read from its beginning, so the chunk says what was compacted.
+        is_first: whether the chunk begins the slot, so that it tells which rows were compacted.
         """
         if is_first:
             self.kept, self.floor = stretch.kept, stretch.floor
@@ -93,13 +93,17 @@ class _Group:
     branches: int = 0
 
     def take(self, block: Block, before: Manifest | None, *, is_last: bool) -> list[Write]:
-        """Return the writes of a block. before: the backup before the block's own."""
+        """Return the writes of a block.
+
+        before: the previous backup in the chain. is_last: whether the block is from the last
+        backup.
+        """
         rows = [row for stretch in block.log for row in stretch.rows]
         for stretch in block.log:
             is_first = before is None or before.ends[stretch.slot] == 0
             self.logs.setdefault(stretch.slot, _RestoredLog()).extend(stretch, is_first=is_first)
         self.of_records.update((row.link, row) for row in rows if is_of_records(row.link))
-        # Each backup has all branches.
+        # Each backup has all branches, so the last one suffices.
         branches = block.branches if is_last else ()
         return [*([Append(rows)] if rows else []), *map(self._arrive, branches)]
 
@@ -169,7 +173,8 @@ def _written(file: Path, directory: Path, chain: Sequence[Manifest], tell: Tell)
     group, rows = _Group(), 0
     os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with translating(), closing(sqlite3.connect(file, isolation_level=None)) as connection:
-        configure(connection, CACHE_KIB, "OFF", writes=True)  # Synced once, at the end.
+        # No sync for each write: the file is synced once, at the end.
+        configure(connection, CACHE_KIB, "OFF", writes=True)
         writer = Writer(connection, Path(f"{file}-wal"))
         writer.prepare(uuid.uuid4().hex)
         for before, manifest in zip([None, *chain], chain, strict=False):

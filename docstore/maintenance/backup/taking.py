@@ -2,7 +2,7 @@
 
 Rows up to a cut never change, so each page may come from another replica, and an interrupted backup
 continues at the same cut. A named snapshot keeps the nodes from compacting rows that are not read
-yet; it stays for the next backup, which reads the rows after this cut.
+yet. After the backup, the snapshot keeps the rows after this cut for the next one.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ HOLD_S_MIN = 86_400.0
 """Least seconds for which the snapshot of a running backup is kept."""
 KINDS = ("log", "branches")
 ELSEWHERE = (421, 425, 429)
-"""Statuses of a node that cannot answer now or for these slots: another node can."""
+"""Statuses of a node that cannot answer now or for these slots, so that another node is asked."""
 
 Tell = Callable[[BackupFile], None]
-"""Called for each file, those of an earlier run included."""
+"""Called for each file, also for files of an earlier run."""
 
 
 class BackupFailed(Exception):
@@ -121,7 +121,7 @@ async def _cut(client: Client, as_of: str) -> dict[str, Any]:
 
 
 async def _stored_protocol(client: Client) -> int:
-    """Return the greatest protocol whose additions rows may have (rule M7)."""
+    """Return the greatest protocol whose additions the rows may contain (rule M7)."""
     page = await client.json("GET", "/core/node-groups/default")
     return int(page["configuration"]["storedProtocol"])
 
@@ -141,9 +141,10 @@ async def _hold(client: Client, plan: Manifest, seconds: float) -> None:
 
 
 async def _let_go(client: Client, taken: Manifest, before: Manifest | None, hold_s: float) -> None:
-    """Keep the history from this cut on for the next backup, and none before it.
+    """Keep the history from this cut on for the next backup, and no earlier history.
 
-    The backup is finished: a snapshot that cannot be deleted expires.
+    The backup is finished by now, so an error is ignored: a snapshot that cannot be deleted
+    expires.
     """
     with suppress(ClientError):
         if hold_s:
@@ -178,7 +179,7 @@ class _Taking:
         self._tell = tell
         self._layout: Mapping[str, Any] = {}
         self._unreachable: set[str] = set()
-        """URLs that refused a connection: they are not tried again for each file."""
+        """URLs that refused a connection, and are not tried again for each file."""
         self._parts: list[BackupFile] = []
 
     async def run(self) -> list[BackupFile]:
@@ -197,7 +198,7 @@ class _Taking:
                 for _ in range(IN_FLIGHT):
                     group.create_task(work())
         except ExceptionGroup as errors:
-            raise errors.exceptions[0] from None  # The first one cancelled the others.
+            raise errors.exceptions[0] from None  # The first error cancelled the other tasks.
         return self._parts
 
     async def _look_around(self) -> None:
@@ -294,7 +295,7 @@ class _Taking:
         return page
 
     def _by_holder(self, slots: Sequence[int], attempt: int) -> dict[str, list[int]]:
-        """Return URL of a node -> slots to read there; another node with each attempt.
+        """Return URL of a node -> slots to read there; each attempt chooses other nodes.
 
         The last attempts ask the nodes that the user named, in case the others are unreachable.
         """

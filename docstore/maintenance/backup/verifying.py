@@ -34,9 +34,9 @@ def verify(directory: Path, tell: Tell = lambda manifest, part: None) -> list[Ma
 def blocks_of(
     directory: Path, manifest: Manifest, part: BackupFile, before: Manifest | None
 ) -> Iterator[Block]:
-    """Yield the blocks of a file, verified once all were read. Raises BadBackup.
+    """Yield the blocks of a file; they are verified once all were read. Raises BadBackup.
 
-    before: the backup before this one in the chain.
+    before: the previous backup in the chain.
     """
     file = place_of(directory, manifest.number) / part.name
     reader = PartReader(file)
@@ -62,7 +62,7 @@ class PartCheck:
     def __init__(
         self, first: int, slots: int, ends: Sequence[int], after: Sequence[int] = ()
     ) -> None:
-        """ends, after: last row in this backup, and in the one before, by slot."""
+        """ends: last row of each slot in this backup. after: that in the previous backup."""
         self._slots = {
             slot: Coverage(slot, after[slot] if after else 0, ends[slot])
             for slot in range(first, first + slots)

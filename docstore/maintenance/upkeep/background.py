@@ -1,4 +1,4 @@
-"""A background task of a node, which runs turn after turn until the node stops.
+"""A background task of a node, which repeats its turn until the node stops.
 
 An unexpected error is logged, and the next turn follows: one bad row must not end the task.
 """

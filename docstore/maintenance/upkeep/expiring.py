@@ -1,8 +1,8 @@
 """Deletes expired documents (rule D5).
 
-Once a second the owner of a slot finds its documents with a `documentExpirationTimeMicros` that is
-past by the clocks of a majority (rule D6). It deletes them as a client does, on condition that they
-are unchanged. So an expiry is a decided row like any deletion, and replicas need no common clock.
+Once a second the owner of a slot finds its documents whose `documentExpirationTimeMicros` is past
+by the clocks of a majority (rule D6). It deletes them as a client does, on condition that they are
+unchanged. So an expiry is a decided row like any deletion, and replicas need no common clock.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Expiring(Background):
         self._store = store
         self._submit = submit
         self._seen = {LINEARIZABLE: BEGINNING, PRIMARY: BEGINNING}
-        """Level -> place up to which all expired documents were tried once."""
+        """Level -> place up to which the deletion of all expired documents was tried once."""
         self._again = self._seen.copy()
 
     async def _turn(self) -> None:
@@ -54,16 +54,17 @@ class Expiring(Background):
             for level in (LINEARIZABLE, PRIMARY):
                 if self._seen[level] != BEGINNING:
                     await self._look_back(level)
-                # Without a pause while there are more than one page.
+                # Do not pause while there is more than one page.
                 while after := await self._look(level, self._seen[level]):
                     self._seen[level] = after
         except DocstoreError as error:
             log.warning("looking for what has expired failed", error=str(error))
 
     async def _look_back(self, level: Level) -> None:
-        """Retry the documents that were tried before, a page at a time.
+        """Retry the documents whose deletion was tried before, a page at a time.
 
-        Some cannot be deleted now, as those of a slot without a quorum, and must not delay others.
+        Some of them cannot be deleted now, such as those of a slot without a quorum. They must not
+        delay other documents.
         """
         began = self._again[level]
         self._again[level] = await self._look(level, began) or BEGINNING
@@ -71,11 +72,14 @@ class Expiring(Background):
             self._seen[level] = BEGINNING
 
     async def _look(self, level: Level, after: Place) -> Place | None:
-        """Delete a page of documents; return its end if more may follow. PRIMARY: EVENTUAL too."""
+        """Delete a page of documents; return its end if more may follow.
+
+        level: PRIMARY includes EVENTUAL.
+        """
         past_us = self._view.past_us()
         [result] = await self._store.read([Expired(past_us, ROWS_AT_ONCE, level, after=after)])
         if not isinstance(result, list):
-            return None  # Damaged: repair refills the slot.
+            return None  # The slot is damaged; repair refills it.
         ours = [row for row in result if self._is_ours(row, level)]
         answers = await asyncio.gather(*(self._delete(row, level) for row in ours))
         self.expired += sum(answer.is_success for answer in answers)

@@ -37,7 +37,8 @@ class PinsReader(Background):
         self._declared: Mapping[str, int] = {}
         """Link -> version of the declarations from which `_counted` was made."""
         self._counted: Mapping[str, int] = {}
-        driver.feed(PinsRead(Pins(-inf, {})))  # None is known yet: nothing may be compacted.
+        # Nothing may be compacted before the first pins are known.
+        driver.feed(PinsRead(Pins(-inf, {})))
 
     async def _turn(self) -> None:
         try:
@@ -65,7 +66,7 @@ class PinsReader(Background):
         return cuts
 
     async def _versions(self) -> Mapping[str, int]:
-        """Return factory -> versions its documents keep; read again after a change."""
+        """Return factory -> number of versions that its documents keep, read after each change."""
         found = await self._listings.all(FACTORIES, level=3, timeout_s=TIMEOUT_S, expand=False)
         if {link: version for link, version, _ in found} != self._declared:
             rows = await self._rows(FACTORIES)
@@ -79,9 +80,10 @@ class PinsReader(Background):
 
 
 def counted_by(declarations: Iterable[Row]) -> dict[str, int]:
-    """Return factory -> versions its documents keep, of declarations that limit them.
+    """Return factory -> number of versions that its documents keep, for factories with a limit.
 
-    A declaration that a later version wrote, and that this one cannot read, keeps all versions.
+    A declaration that a later version of docstore wrote, and that this version cannot read, keeps
+    all versions.
     """
     counted = {}
     for row in declarations:

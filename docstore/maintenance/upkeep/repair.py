@@ -1,10 +1,9 @@
 """Background scrubbing: finds silent disk errors in rows that no client reads.
 
-Once per interval, in small steps, a node reads every row of its slots, which verifies its checksum,
-and compares the slots that it owns with their other replicas, as a resynchronisation does. A
-damaged replica abstains from then on, and the owner refills it.
-
-Source: scrubbing as in ZFS.
+Once per interval, in small steps, a node reads every row of its slots, and so verifies the row's
+checksum. It also compares the slots that it owns with their other replicas, as a resynchronisation
+does. A damaged replica abstains from then on, and the owner refills it. Source: scrubbing as in
+ZFS.
 """
 
 import asyncio

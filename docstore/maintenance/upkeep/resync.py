@@ -1,10 +1,11 @@
-"""Resynchronisation: the owner of each slot brings its replicas up to date, then all compare.
+"""Resynchronisation: the owner of each slot brings its replicas up to date, then all are compared.
 
 A run belongs to the node that started it; its id begins with that node's id, so that any node can
-find it. A second request for the same slots joins the run. It takes the slots in small parts, so
-that its page shows progress, and it can be throttled, paused and cancelled between two parts. The
-owners do the work: this module asks them, compares the digests of replicas with equal ends, and
-has a replica refilled that differs from a majority.
+find it. A second request for the same slots joins the run. The run takes the slots in small parts,
+so that its page shows progress, and it can be throttled, paused and cancelled between two parts.
+
+The owners do the work when a run asks them. They compare the digests of replicas with equal ends,
+and have a replica refilled that differs from a majority.
 """
 
 import asyncio
@@ -59,12 +60,12 @@ class Run:
     finished_us: int = 0
     errors: list[str] = field(default_factory=list)
     part: Sequence[int] = ()
-    """Slots whose owners are working now."""
+    """Slots of the part that owners are working on now."""
     going: asyncio.Event = field(default_factory=asyncio.Event)
-    """Cleared while it is paused."""
+    """Event that is cleared while the run is paused."""
 
     def page(self, waits_for: str = "") -> dict[str, Any]:
-        """Return the status as JSON. waits_for: the reason why it cannot continue."""
+        """Return the status as JSON. waits_for: the reason why the run cannot continue."""
         return {
             "kind": "SynchronizeStatus",
             "id": self.id,
@@ -131,7 +132,7 @@ class Resync:
         return self._page(runs[-1]) if runs else None
 
     def _page(self, run: Run) -> dict[str, Any]:
-        """Return a run's page; it waits for slots of its current part that have no owner."""
+        """Return a run's page; it counts the slots without an owner if these delay the run."""
         owners = self._view.owners
         if not owners.vacant_among(run.part):
             return run.page()

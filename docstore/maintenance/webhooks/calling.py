@@ -1,11 +1,11 @@
 """Calls of receivers: checks their addresses, and limits the time and size of answers.
 
-The socket is created here for a resolved address, and the check and the connection use the same
+The socket is created here for a resolved address. The check and the connection use that same
 address, so a name that resolves differently the next time gains nothing (DNS rebinding). Redirects,
 proxies, cookies and compressed answers are ignored, and the certificate must be of the URL's host.
 
-Any client can cause challenges, but deliveries are promised: each has its own connections and
-threads for names.
+Any client can cause challenges, and must not delay deliveries with them: challenges and deliveries
+have their own connections and threads for names.
 """
 
 import asyncio
@@ -34,9 +34,9 @@ from docstore.subscriptions.targets import CallbackRefused, Targets
 TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 64 << 10
 CALLS_AT_ONCE = 16
-"""Concurrent deliveries of a node; others wait."""
+"""Greatest number of concurrent deliveries of a node; further deliveries wait."""
 CHALLENGES_AT_ONCE, CHALLENGES_WAITING = 4, 8
-"""Concurrent challenges of a node, and those that may wait; more are refused."""
+"""Greatest numbers of a node's challenges under way, and of those that wait; more are refused."""
 CHALLENGE_BYTES = 24
 JSON = "application/json"
 
@@ -54,8 +54,8 @@ class TooManyChallenges(Unavailable):
 class LookUps(AbstractResolver):
     """Resolves names of receivers by the system, in threads of its own.
 
-    A look-up blocks its thread for as long as a silent name server does, and cannot be cancelled:
-    it must not block a thread in which the rest of the node works.
+    A look-up blocks its thread for as long as a name server stays silent, and cannot be cancelled.
+    So it must not use a thread that the rest of the node needs.
     """
 
     def __init__(self, at_once: int) -> None:
@@ -92,7 +92,7 @@ class Caller:
         resolver: AbstractResolver | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """resolver, tls: of names, and trusted authorities; None: those of the system."""
+        """resolver: resolves names. tls: trusted authorities. None: those of the system."""
         self._targets = targets
         self.seal = seal
         self._resolver = resolver
@@ -100,7 +100,7 @@ class Caller:
         self._opened: list[aiohttp.ClientSession | LookUps] = []
         self._challenges = asyncio.Semaphore(CHALLENGES_AT_ONCE)
         self._challenged = 0
-        """Challenges under way, or waiting."""
+        """Number of challenges under way or waiting."""
 
     async def stop(self) -> None:
         for each in self._opened:
@@ -216,7 +216,7 @@ def _challenge_in(answer: bytes) -> object:
 
 
 def _told(error: Exception) -> str:
-    """Return why there is no answer, without a part of the URL's path."""
+    """Return the reason of a missing answer, without any part of the URL's path."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, NotAllowedError):
         return str(cause)

@@ -2,10 +2,10 @@
 
 This is the driver of the machine of webhooks (`docstore/subscriptions/deliveries.py`). Each
 subscription performs one effect at a time, in a task. It needs a permit to read changes and to call
-its receiver. There are as many permits as concurrent calls (`calling.py`), and one subscription
-reads at a time: so any number of subscriptions costs the node's clients little, and memory holds
-only the batches that are being delivered (and those of rule WH9). A change wakes only the
-subscriptions of its path.
+its receiver. There are as many permits as concurrent calls (`calling.py`), and only one
+subscription reads at a time. So any number of subscriptions delays the node's clients little, and
+memory holds only the batches that are being delivered (and those of rule WH9). A change wakes only
+the subscriptions of its path.
 """
 
 import asyncio
@@ -62,14 +62,14 @@ LOOK_S = 0.5
 DELIVERED_AT_ONCE = 1_000
 READS_AT_ONCE = 1
 RESTS = 2
-"""Pause after a read that found nothing, as a multiple of its time."""
+"""Pause after a read that found nothing, as a multiple of the time that the read took."""
 TIMEOUT_S = 5.0
 NEWS_S = 1.0
 
 Tag = tuple[int, int]
 """(epoch, version) of a document."""
 MayRead = Callable[[str, str], bool]
-"""(user, path) -> whether the user may read all of it now."""
+"""(user, path) -> whether the user may read all documents at and below the path now."""
 
 log = structlog.get_logger("docstore.subscriptions")
 
@@ -91,7 +91,10 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         retry_s: float,
         rng: Random,
     ) -> None:
-        """me: this node. submit: carries an operation to its owner. retry_s, rng: see Delivery."""
+        """me: id of this node. submit: carries an operation to its owner.
+
+        retry_s, rng: see Delivery.
+        """
         self.machine = Deliveries(retry_s, rng)
         super().__init__(self.machine, NoLinks(), WEBHOOKS)
         self.recorder = Recorder(WEBHOOKS, briefly=True)
@@ -134,7 +137,7 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
             run.leave()
 
     def drain(self) -> None:
-        """Take no more subscriptions; save the mark of each once its call has ended."""
+        """Take no more subscriptions; save the mark of each when its call has ended."""
         self._leaves = True
         for run in self._running.values():
             run.leave()
@@ -173,7 +176,8 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         fresh, self._fresh = self._fresh, set()
         for link in fresh:
             run = self._running.get(link)
-            if run is not None:  # It may be ending: another node owned the slot meanwhile.
+            # The run may be ending, because another node owned the slot for a while.
+            if run is not None:
                 run.is_wanted = True
             elif not self._view.owns(link) or self._leaves:
                 continue
@@ -183,7 +187,7 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
                 self._fresh.add(link)
 
     async def _listen(self) -> None:
-        """Wake the subscriptions that wait for changes, when there may be some."""
+        """Wake the subscriptions that wait for changes, if changes may have come."""
         if not self._running:
             await asyncio.sleep(LOOK_S)
         elif await self._feed.news(self._seen, NEWS_S):
@@ -257,16 +261,18 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
     async def _carry_out(
         self, run: "_Run", about: SubscriptionState, effect: "Read | Confirm | Call | Save | Wait"
     ) -> None:
-        """Perform one effect. A subscription has a permit from Read or Confirm to the end of Call.
+        """Perform one effect.
 
-        The document is confirmed with the permit: before a long wait it would get out of date.
+        A subscription has a permit from Read or Confirm to the end of Call. The document is
+        confirmed only with a permit: confirmed before a long wait, it would be out of date.
         """
         if not isinstance(effect, Read | Confirm | Call):
             self._release(run)
         elif not run.has_turn and not run.leaves:
             await self._turns.acquire()
             run.has_turn = True
-        if run.leaves and isinstance(effect, Read | Confirm):  # The next owner has the backlog.
+        # The next owner delivers the backlog.
+        if run.leaves and isinstance(effect, Read | Confirm):
             event: Event = Woken(leaves=True)
         else:
             event = await self._answer(run, about, effect)
@@ -305,7 +311,10 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         return found
 
     async def _document(self, link: str) -> tuple[SubscriptionState, Tag] | None:
-        """Return subscription and version, None if gone, or another owner's. Raises Unavailable."""
+        """Return the subscription and its version, None if it is gone or another node's.
+
+        Raises Unavailable.
+        """
         answer = await self._submit(Operation(verb="GET", link=link), TIMEOUT_S)
         if answer.status >= 500:
             raise Unavailable(answer.detail)
@@ -369,10 +378,11 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """A subscription that is being delivered. tag: known version of its document.
+    """A subscription that is being delivered.
 
-    is_wanted: it may be active when the task ends, so that the next search must read it.
-    has_heard: there may be changes since the last read.
+    tag: known version of its document. is_wanted: whether it may still be active when the task
+    ends, so that the next search must read it. has_heard: whether there may be changes since the
+    last read.
     """
 
     link: str

@@ -51,7 +51,7 @@ class ChangeReader:
         """Return the next batch after a mark. Raises DocstoreError, mostly Unavailable."""
         cut = unpack_part(await self._positions.opened(mark.position, TIMEOUT_S))
         pack = await self._positions.packing(TIMEOUT_S, reads_all=not about.user)
-        if cut.cluster != self._scans.cluster:  # Row numbers mean other rows in this group.
+        if cut.cluster != self._scans.cluster:  # Row numbers of another group mean other rows.
             why = "its position is of the group from whose backup this group was restored"
             return await self._gone(why, pack)
         try:
@@ -110,7 +110,7 @@ class ChangeReader:
 
 
 def _behind(factory: str, factories: Sequence[str]) -> Replay | None:
-    """Return the beginning of the next factory, None after the last one."""
+    """Return the beginning of the factory after this one, None after the last one."""
     first, *below = factories
     left = below if factory == first else [each for each in below if each > factory]
     return Replay(left[0]) if left else None

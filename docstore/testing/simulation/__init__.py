@@ -1,1 +1,1 @@
-"""Virtual time, bad links and processes that die, all from a seed: to test a protocol with."""
+"""Simulates virtual time, bad links and processes that die, all from a seed, to test protocols."""

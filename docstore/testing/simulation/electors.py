@@ -40,7 +40,7 @@ FSYNC_S_MAX = 0.01
 
 
 class Violation(AssertionError):
-    """Two processes lead at once or in one generation, or a leader has an old generation."""
+    """Two processes lead at once or in one generation, or a leader has an outdated generation."""
 
 
 class Process:
@@ -49,7 +49,7 @@ class Process:
     def __init__(self, name: str, world: World) -> None:
         self.name = name
         self.stored = (0, "")
-        """Generation and vote on its disk."""
+        """Generation and vote on the process's disk."""
         self.recency = Recency(0, 0)
         self.elector: Elector | None = None
         self.life = 0
@@ -62,15 +62,15 @@ class Process:
         self._offset_s = world.rng.random() * 1e6
 
     def clock(self) -> float:
-        """Return the time of its clock, which also runs while the process is paused."""
+        """Return the time of the process's clock, which also runs while the process is paused."""
         return self._offset_s + self._rate * self._world.now
 
     def is_still(self) -> bool:
-        """Say whether it is paused, or its disk is busy."""
+        """Say whether the process is paused, or its disk is busy."""
         return self.is_writing or self._world.now < self.paused_until
 
     def leads(self) -> bool:
-        """Say whether it would lead if it looked at its clock now."""
+        """Say whether the process would lead if it looked at its clock now."""
         return self.elector is not None and self.elector.leads(self.clock())
 
 
@@ -162,7 +162,7 @@ class Electors:
         self._feed(self.processes[name], Transfer(to))
 
     def hold(self, name: str, generation: int, number: int) -> None:
-        """Set how recent the data of a process are: one that lags is not elected."""
+        """Set how recent the data of a process are: a process that lags is not elected."""
         process = self.processes[name]
         process.recency = Recency(generation, number)
         if process.elector:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class World:
-    """The clock and its planned calls. Calls of one instant run in the order of their planning."""
+    """The clock and its planned calls. Calls of one instant run in the order of planning."""
 
     def __init__(self, seed: int) -> None:
         self.now = 0.0
