@@ -15,7 +15,7 @@ REPLICAS_FULL = Answer(503, "disk-full", "most replicas have no room; nothing wa
 
 @dataclass(slots=True)
 class Inflight:
-    """One operation at its owner, with the identity that it keeps wherever it goes."""
+    """One operation at its owner, with the identity that it keeps over forwarding and retries."""
 
     entry: str
     boot: int
@@ -26,8 +26,10 @@ class Inflight:
     slot: int
     operation: Operation
     created: bool | None = None
-    """Whether its row creates the document, anew or over a tombstone. None: the row comes from
-    another node, or an earlier attempt, and its identity has the flag."""
+    """Whether its row creates the document, anew or over a tombstone.
+
+    None if another node or an earlier attempt made the row: then the row's identity says it.
+    """
     made: Sequence[Row] = ()
     """Rows of a batch that this owner has appended for this very attempt."""
     arrived_at: float | None = None
@@ -45,7 +47,7 @@ class Inflight:
 
 @dataclass(slots=True)
 class Refusal:
-    """A refusal that depends on row n: it is given once that row is decided."""
+    """A refusal that depends on row n; the client gets it once that row is decided."""
 
     inflight: Inflight
     answer: Answer

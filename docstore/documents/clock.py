@@ -1,9 +1,9 @@
 """The wall clock: it stamps rows and expires old data, and never decides about ownership.
 
 Stamps follow this node's own clock, held within half a second of the median of the members' clocks.
-Expiry follows an instant that the clocks of a majority of the members have passed. Between two
-clocks the earlier one counts, and an unknown clock has passed nothing. So wrong clocks of fewer
-than a majority expire nothing.
+Expiry follows an instant that the clocks of a majority of the members have passed. With two clocks
+the earlier one counts, and an unknown clock counts as behind every instant. So wrong clocks of
+fewer than a majority expire nothing.
 
 Heartbeats carry the other members' clocks. This node keeps them relative to its own monotonic
 clock, also while those members are down. So a jump of its own wall clock is noticed before any row
@@ -44,7 +44,7 @@ class WallClock:
         self._shown_us = mine = wall_us - int(now * 1e6)
         clocks = sorted([mine, *others.values()])
         early, late = clocks[(len(clocks) - 1) // 2], clocks[len(clocks) // 2]
-        # A stamp that is too early would expire its row too early.
+        # A stamp too early would make its row expire too early.
         least, most = early - self._apart_us_max, late + self._apart_us_max
         self._offset_us = min(max(mine, least), most)
         known = {**others, me: mine}

@@ -51,7 +51,7 @@ class Core:
         now: float,
     ) -> None:
         self.me = me
-        self.boot = start_of(recovered)  # Names this process in its operations' identities.
+        self.boot = start_of(recovered)  # Identifies this process in its operations' identities.
         self.proposed, self.closed = Proposed(), Closed()
         self.service_for = service_for
         self.rng = rng
@@ -68,7 +68,7 @@ class Core:
         self.routes_changed = self.claims_changed = False
         self.unfit_until = NEVER
         self.has_room = True
-        """The disk has room for rows. Promises are still stored when it has none."""
+        """Whether the disk has room for rows. Promises are stored even without room."""
         self.draining_since = inf
         """Time at which this node was asked to drain (give all slots away); inf if never."""
         self.corrupted: set[int] = set()

@@ -2,8 +2,8 @@
 
 Rows in the log stay there: the next owner decides or truncates them. Operations that were proposed
 return to their entry nodes as undecided (rule O5). An entry node asks the next owner under the same
-identity, and that owner finds the row in its log or does not. Operations that were not proposed
-simply return.
+identity, and that owner looks for the row in its log. Operations that were not proposed simply
+return.
 """
 
 from docstore.documents.core import Core

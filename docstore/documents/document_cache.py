@@ -54,12 +54,12 @@ class DocumentCache(dict[str, CachedDocument]):
     def keep_within(self, bytes_max: int, safe: int) -> None:
         """Evict the documents that were loaded first, if the cache is too large.
 
-        safe: documents with a newer row are kept: that row is not decided, or not on the disk.
+        safe: last row that is decided and on the disk; documents with a later row are kept.
         """
         if self.bytes <= max(self.evict_above, bytes_max):
             return
         self._evict(bytes_max // 2, safe)
-        # Do not look again before the documents that had to stay have grown by half.
+        # The remaining documents had to stay: try again when the cache has grown by half.
         self.evict_above = self.bytes * 3 // 2
 
     def _evict(self, until_bytes: int, safe: int) -> None:

@@ -13,7 +13,7 @@ from docstore.wire.messages import ReplicaMessage
 
 @dataclass(slots=True)
 class Publish:
-    """Report a decided row that nodes act on: of a factory, a topic or a partition."""
+    """Report a decided row of a document that nodes act on: a factory, topic or partition."""
 
     row: Row
 

@@ -58,7 +58,7 @@ class PinsRead:
 
 @dataclass(slots=True)
 class ViewChanged:
-    """Membership's opinion of who is alive has changed; a hint, never counted."""
+    """Gossip's opinion about live members has changed; a hint, never counted as a vote."""
 
     alive: frozenset[str]
 
@@ -101,7 +101,7 @@ class BarrierAsked:
 
 @dataclass(slots=True)
 class ReadIndexAsked:
-    """A question how far those of these slots are decided that this node owns.
+    """A question for the last decided row of each of `slots` that this node owns.
 
     Answered by ReadIndexAnswered. deadline: on the clock of `now`; slots that no quorum has
     confirmed by then are left out. at_us: asks for the decided rows up to that instant. Slots are

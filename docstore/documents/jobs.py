@@ -28,7 +28,7 @@ NO_SEQUENCE = -1
 REPEATED = "repeated"
 """Code of the answer to a repeated write."""
 VERSIONS_READ_MAX = 1000
-"""Versions of a document that are searched for a job's last write."""
+"""Most versions of a document that are searched for a job's last write."""
 
 
 class Writer(NamedTuple):
@@ -53,7 +53,7 @@ Jobs = dict[str, Written]
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The write, or one that replaces it, is applied already: success, and nothing to do."""
+    """The write, or a later one of the same job, is applied already: answer with success."""
 
 
 def jobs_of(rows: Iterable[Row]) -> Jobs:
@@ -69,7 +69,7 @@ def jobs_of(rows: Iterable[Row]) -> Jobs:
 
 
 def judged(jobs: Jobs, operation: Operation, fingerprint: int) -> Done | Answer | None:
-    """Return Done, or the refusal, or None if the write must be applied."""
+    """Judge a job's write: Done if it was applied, a refusal, or None if it must be applied."""
     job, batch, sequence = Writer(*operation.writer)
     written = jobs.get(job)
     if written is None:

@@ -37,11 +37,11 @@ class SlotLog:
     cuts: int = 0
     """Number of truncations. A result read from the disk before a truncation is void after it."""
     term: Term | None = None
-    """Set while this node owns the slot, or tries to."""
+    """This node's term over the slot, while it owns the slot or tries to; else None."""
     pending: dict[int, Row] = field(default_factory=dict)
     """Rows above min(decided, durable), by n."""
     dropped: int = 0
-    """Rows up to here are not in `pending`."""
+    """Row up to which `pending` has been emptied."""
     copying: Ballot | None = None
     """The ballot whose owner is replacing this log page by page, if one is."""
     passed: int = 0
@@ -145,8 +145,8 @@ class SlotLog:
 def log_from_disk(slot: int, placement: Placement, found: SlotRecovered | None) -> SlotLog:
     """Return a slot as the disk has it.
 
-    One without a record was founded with the group and never used: empty and full. A slot that
-    came to this node later has a record from its first moment (rule D4).
+    A slot without a record was founded with the group and never used: its log is empty, and `full`,
+    so it counts. A slot that came to this node later has a record from its first moment (rule D4).
     """
     record = found.record if found else SlotRecord(slot)
     end = found.end if found else 0

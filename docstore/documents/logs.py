@@ -17,7 +17,7 @@ class Logs(dict[int, SlotLog]):
         self.dirty: set[int] = set()
         """Slots with rows that are not proposed yet."""
         self.newly_decided: set[int] = set()
-        """Owned slots whose replicas have not been told how far they are decided."""
+        """Owned slots whose newly decided rows the replicas have not been told of."""
         self.former: dict[int, Ballot] = {}
         """Slot that has left this node -> its last promise."""
         self.epoch_seen = 0

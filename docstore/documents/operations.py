@@ -93,7 +93,7 @@ class Operations:
         """Unpack the waiting identities, except those that will not be asked for again."""
         unread, self._unread = self._unread, []
         identities = [unpack_identity(packed) for _, _, packed, _ in unread]
-        for entry, boot, _, oldest, *_ in reversed(identities):  # The newest first: see forget.
+        for entry, boot, _, oldest, *_ in reversed(identities):  # Newest first: greatest `oldest`.
             self.forget((entry, boot), oldest)
         for identity, (n, link, _, updated_us) in zip(identities, unread, strict=True):
             origin = (identity.entry, identity.boot)
@@ -123,7 +123,7 @@ class Operations:
         self._recalled[link] = Recalled(count, last.version, last.updated_us, last.version == 0)
 
     def _note_older(self, identity: OperationIdentity, row: Row) -> None:
-        """Remember an older operation if it may be retried; a key's later use wins."""
+        """Remember an older row's operation if it may be retried; a later use of its key stays."""
         origin = (identity.entry, identity.boot)
         if identity.seq >= self._oldest.get(origin, 0):
             self._rows.setdefault(origin, {}).setdefault(identity.seq, row.n)
@@ -172,7 +172,7 @@ class Operations:
         self._read()
         while self._uses and _is_old(self._uses[0][2], now_us):
             link, key, use = self._uses.popleft()
-            if self._keys.get(link, {}).get(key) == use:  # It may be in use again.
+            if self._keys.get(link, {}).get(key) == use:  # The key may have a newer use.
                 self._drop_key(link, key)
 
     def may_have_keys(self, kept: int, now_us: int) -> bool:  # Tests replace this.
@@ -251,7 +251,7 @@ class Closed:
         self._oldest: dict[Origin, int] = {}
 
     def note(self, origin: Origin, seq: int, attempt: int, oldest: int) -> None:
-        """Remember that this attempt, and every one before it, is refused."""
+        """Remember that this attempt and all earlier attempts of the operation are refused."""
         known = self._of.setdefault(origin, OrderedDict())
         known[seq] = max(attempt, known.get(seq, 0))
         if oldest > self._oldest.get(origin, 0):
@@ -260,7 +260,7 @@ class Closed:
             del known[first]
 
     def has(self, origin: Origin, seq: int, attempt: int) -> bool:  # Tests replace this.
-        """Say whether an attempt is a duplicate of a refused one, or its answer is final."""
+        """Say whether this attempt was refused here, or its operation has its final answer."""
         if seq < self._oldest.get(origin, 0):
             return True
         known = self._of.get(origin)

@@ -1,4 +1,4 @@
-"""Outgoing effects: they leave in order, and messages about the disk wait until it is durable."""
+"""Outgoing effects, in order; messages about this node's disk wait until their batch is durable."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ from docstore.storage.store import (
 from docstore.wire.messages import Accepted, ReplicaMessage
 
 MANY = 4
-"""Look-ups of newest rows from which on one combined query is cheaper than one query each."""
+"""Number of look-ups from which one combined query is cheaper than a query for each."""
 
 LookUp = tuple[Newest, Callable[[Result], None]]
 
@@ -53,7 +53,7 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
     # To the world
 
     def send(self, to: str, message: ReplicaMessage) -> None:
-        """Send to a member if it is linked; otherwise timers repair."""
+        """Send to a member if it is linked; else drop the message, since timers send it again."""
         peer = self._peers.get(to)
         if peer is not None and peer.linked:
             self.out.append(Send(to, message))
@@ -73,7 +73,7 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
 
     @contextmanager
     def reading_together(self) -> Iterator[None]:
-        """Combine the look-ups of newest rows that are asked for meanwhile, if they are many."""
+        """Combine the look-ups of newest rows made in the `with` block, if there are many."""
         look_ups = self._look_ups = []
         try:
             yield
@@ -90,7 +90,7 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
 
     def _look_up_all(self, look_ups: Sequence[LookUp]) -> None:
         def answered(result: Result) -> None:
-            if isinstance(result, Corrupt):  # One row is damaged: query each, to find which.
+            if isinstance(result, Corrupt):  # Query each, to find the damaged rows.
                 self._look_up_each(look_ups)
                 return
             found = {row.link: [row] for row in result}
@@ -113,7 +113,7 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
         self.batch.ends[log.slot] = (log, log.cuts, log.end)
 
     def store_part(self, rows: Iterable[Row]) -> None:
-        """Add rows of a log that is being copied: they do not move its durable end."""
+        """Add rows of a log that is being copied; they do not move its durable end."""
         self.batch.appended.extend(rows)
 
     def save(self, log: SlotLog) -> None:

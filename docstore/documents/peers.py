@@ -1,6 +1,6 @@
 """The other members, as their links show them: liveness and claims.
 
-Nothing here is counted: it says which node to try. Quorums count answers, by the sets of the
+No vote depends on this: it only says which node to try. Quorums count answers, by the sets of the
 configuration.
 """
 
@@ -15,7 +15,7 @@ class Peer:
     heard_at: float = NEVER
     """Time of its last message on the present connection."""
     last_word_at: float = NEVER
-    """Time of its last message ever; at first, the time when it became a member."""
+    """Time of its last message on any connection; at first, the time when it became a member."""
     here_since: float = NEVER
     """Time since which it has been heard without a gap."""
     linked: bool = False
@@ -61,7 +61,7 @@ class Peers(dict[str, Peer]):
         for name in names:
             self[name] = before.get(name) or Peer(linked=name in self.links, last_word_at=now)
         self.full &= self.keys()
-        # Old claims are over, or will be heard again.
+        # Heartbeats repeat the claims that still hold.
         self.claims.clear()
         for peer in self.values():
             peer.claims = ()

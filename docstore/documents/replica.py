@@ -107,7 +107,7 @@ class Replica:
 
     @property
     def wants_turn(self) -> bool:
-        """Say whether something waits for TurnEnded."""
+        """Say whether rows, messages or writes wait for TurnEnded."""
         core = self.core
         gathered = core.outbox.has_more or bool(core.logs.dirty)
         return gathered or self.gateway.has_more or self.confirmer.has_more

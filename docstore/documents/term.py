@@ -13,13 +13,13 @@ class Phase(Enum):
     PREPARING = auto()
     """The node collects promises."""
     RECOVERING = auto()
-    """The base is known; this log and a quorum are being brought to it."""
+    """The base is known; this log and the logs of a quorum are being brought to it."""
     OPEN = auto()
     """Serving."""
 
 
 WHEREVER = -1
-"""A copy continues from where the replica reports to be: the last page may be lost, or slow."""
+"""For `Follower.copied`: unknown, as a page may be lost or slow; the replica reports it."""
 
 
 @dataclass(slots=True)
@@ -79,18 +79,18 @@ class Term:
     closed_since: float | None = None
     """Time since which the slot is closed for a hand-over; operations that arrive wait."""
     closable_from: float = 0.0
-    """Earliest time of the next closing: the last one took too long."""
+    """Earliest time at which the slot may be closed again, after a closing that took too long."""
     updates_deferred_until: float = 0.0
     """End of the write barrier; 0.0 if there never was one."""
     opened_as: int = 0
     """Number of terms that this process had opened, this one included."""
     progress_at: float = 0.0
-    """Time at which it last decided a row or had none to decide."""
+    """Time at which this term last decided a row or had no row to decide."""
 
     def copies(self, n: int) -> int:
         """Count the replicas that durably hold the log up to row n."""
         found = 0
-        for end in self.ends.values():  # Once an update: a generator would cost more than this.
+        for end in self.ends.values():  # Runs for every update: faster than a generator.
             if end >= n:
                 found += 1
         return found

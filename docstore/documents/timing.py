@@ -18,13 +18,13 @@ class LeadershipTimes:
     quorum_grace_s: float = 1.0
     """Silence of a quorum after which an owner takes no new updates (rule O6)."""
     quorum_lost_s: float = 2.0
-    """Silence of a quorum after which the owner returns what is in flight and yields."""
+    """Silence of a quorum after which the owner returns the operations in flight and yields."""
     unfit_s: float = 10.0
     """Time after yielding in which other nodes do not choose the node as owner."""
     lease_s: float = 1.0
     """Length of a read lease: a replica promises the slot to no other node meanwhile."""
     lease_guard_s: float = 0.05
-    """Deducted by the owner from a lease, besides a thousandth for clocks that run unequally."""
+    """Time that an owner deducts from a lease, besides 0.1 % for clocks of unequal rates."""
     hand_back_after_s: float = 5.0
     """Time that a preferred member must be up before its slots are handed back to it."""
     closing_max_s: float = 0.5
@@ -46,15 +46,20 @@ class WaitingBounds:
     owner_patience_s: float = 3.0
     """Time after which an update that no owner has taken is refused, before its deadline."""
     link_patience_s: float = 1.0
-    """The same if there is an owner, and only this node has no connection to it."""
+    """Time after which an update is refused if only this node has no connection to the owner."""
     retry_s: float = 0.7
     """Time after which an unanswered operation is sent again, under its identity."""
     drain_patience_s: float = 7.0
-    """Time after which a stopping node answers what waits: it ends within ten seconds
-    (reliability line R38)."""
+    """Time after which a stopping node answers waiting operations.
+
+    So it ends within ten seconds (reliability line R38).
+    """
     operations_max: int = 10_000
     bytes_max: int = 64 << 20
-    """Above either bound the answer is 503 (rule E3)."""
+    """Maximum bytes of waiting operations.
+
+    Above this or the bound on their number the answer is 503 (rule E3).
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Read-only views of a replica, for the shells and the other machines of a node.
 
 They write into the machine only by events, so that its history can be replayed. Shells run in the
-machine's thread, between two events, so one read is consistent. Across an `await` it may change,
-and `LogView.cuts` shows whether rows were truncated.
+machine's thread, between two events, so one read is consistent. Across an `await` the state may
+change; `LogView.cuts` shows whether rows were truncated.
 """
 
 from collections import Counter
@@ -182,7 +182,7 @@ class OwnersView:
 
     @property
     def has_to_give(self) -> bool:
-        """Say whether this node owns slots or leads the register, and another node could."""
+        """Say whether this node has slots, or the register's lead, that another node can take."""
         could = any(map(self._core.may_own, self._core.peers))
         if could and self._core.logs.terms():
             return True
@@ -309,7 +309,7 @@ class ReplicationView:
 
 
 class ReplicaView:
-    """The shells' view: members, owners and replication; here the logs and the clock."""
+    """The shells' view of a replica: logs, clock, and views of members, owners, replication."""
 
     def __init__(self, replica: Replica, clock: Callable[[], float]) -> None:
         """clock: by which the machines of the node are stepped."""
@@ -372,7 +372,7 @@ class ReplicaView:
         """Return the instant (us) of the last request to compact, and the slots left to do."""
         return self._replica.trimmer.asked_us, self._replica.trimmer.slots_left
 
-    # Time, and what was counted
+    # Time and statistics
 
     @property
     def ticked_at(self) -> float:
@@ -388,9 +388,9 @@ class ReplicaView:
         return self._core.config.retention.history_s
 
     def wall_now_us(self, now: float | None = None) -> int:
-        """Return the time to stamp with, in microseconds since 1970: see `WallClock`.
+        """Return the timestamp for rows, in microseconds since 1970: see `WallClock`.
 
-        now: what the machine's clock shows; None as of its last event.
+        now: reading of the machine's clock; None: as of its last event.
         """
         return self._core.clock.now_us(self._core.now if now is None else now)
 

@@ -95,7 +95,7 @@ class CatchUp:
             self.probe(log, term, peer)
 
     def probe_anew(self, peer: str) -> None:
-        """Ask a peer soon for its log state: the link is new, and the peer may have restarted."""
+        """Ask a newly linked peer soon for its log states, because it may have restarted."""
         for _, term in self.core.logs.terms():
             follower = term.followers.get(peer)
             if follower is not None:
@@ -109,7 +109,7 @@ class CatchUp:
         log, term = found
         follower = term.followers[sender]
         if message.full:
-            follower.copied = None  # A copy is over, also if the answer that said so was lost.
+            follower.copied = None  # The copy is over, even if its last answer was lost.
         common = self.common_with(log, message)
         if not message.full or common < log.kept:
             self._copying.ask(log, term, sender, message)
@@ -193,7 +193,7 @@ class CatchUp:
 
 
 def _has_late(log: SlotLog, term: Term, before: float) -> bool:
-    """Say whether a lagging follower was last sent to before `before`: a cheap first test."""
+    """Say whether a follower lags and got nothing since `before`: a cheap first test."""
     end = log.end
     for follower in term.followers.values():  # Faster than a generator.
         if follower.sent_at <= before and not (follower.adopted and follower.acked >= end):

@@ -5,8 +5,8 @@ does not slow down clients. A slot with rows that stay undecided goes first, wit
 may need this replica for its quorum.
 
 A replica reports how far it has come, and the copy continues from there, however long its disk
-took. (Without this, a disk slower than the timeout was sent first pages for ever, and a node with a
-million documents to come never completed one slot.)
+took. (If copies began anew after each timeout, a replica with a slow disk would get first pages for
+ever and never complete a slot.)
 """
 
 from collections.abc import Callable, Sequence
@@ -20,9 +20,11 @@ from docstore.wire.messages import Copy, Gap
 
 ROWS_AT_ONCE = 64
 ROWS_A_TICK, ROWS_A_PAGE = 40, 4
-"""Rows copied per tick on average, and the fixed cost of a page in rows: 750 rows or 200 empty
-slots a second by each owner. Copying slows down clients of the same host: with 96 rows per tick,
-their p99 was 2.1 and 2.4 times the p99 without copying."""
+"""Rows copied per tick on average, and the cost of a page besides its rows, counted in rows.
+
+Each owner so copies 750 rows or 200 empty slots a second. Copying slows down clients of the same
+host: with 96 rows per tick, their p99 was 2.1 and 2.4 times the p99 without copying.
+"""
 
 Asked = Callable[[str, Gap], tuple[SlotLog, Term] | None]
 """Returns the log that a replica asks for; None if this node cannot serve it."""
@@ -77,14 +79,14 @@ class Copying:
         return self.core.now - log.term.progress_at >= self.core.config.sending.resend_interval_s
 
     def _go_on(self, log: SlotLog, term: Term, peer: str, gap: Gap) -> int:
-        """Send the first page, or the next when the one before has arrived.
+        """Send the first page of a copy, or the next once the page before has arrived.
 
-        Return about how many rows it is.
+        Return its size in rows, roughly.
         """
         follower = term.followers[peer]
         is_known = follower.copied not in (None, WHEREVER)
         if is_known and not (gap.copying and gap.end == follower.copied):
-            return 0  # The answer to an older page.
+            return 0  # This Gap answers an older page.
         goes_on = gap.copying and not gap.full
         after, last = gap.end if goes_on else 0, log.end - len(term.fresh)
         count = min(self.core.config.sending.page_rows, ROWS_AT_ONCE)

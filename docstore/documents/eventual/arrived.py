@@ -15,7 +15,7 @@ RECENT_BYTES = 16 << 20
 
 
 class Arrived:
-    """The end of the order, and up to where it is durable."""
+    """The numbers of arrivals: the last one, the last durable one, and the newest versions."""
 
     def __init__(self, recovered: Recovered) -> None:
         self.reset(recovered)

@@ -1,4 +1,4 @@
-"""One document of level 1 or 2: its heads, one of which wins, on every node and in any order.
+"""The heads of one document of level 1 or 2; all nodes choose the same winner among them.
 
 A head is a version without a successor. One head is the normal case. More heads are a conflict: all
 replicas show the same winner, and keep the others until a client resolves the conflict or they are
@@ -35,7 +35,7 @@ RANKS: dict[int, Callable[[Row], tuple[Any, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A version without a successor, so far."""
+    """A version without a successor on this node."""
 
     row: Row
     lineage: Lineage
@@ -81,7 +81,7 @@ class Branches:
         return True
 
     def drop_losers(self, before_us: int) -> list[Row]:
-        """Drop losing branches whose head is older than an instant; return the heads."""
+        """Drop losing branches whose head is older than an instant; return the dropped heads."""
         old = [row for row in self.losers if row.updated_us < before_us]
         gone = {id(row) for row in old}
         self.heads = [head for head in self.heads if id(head.row) not in gone]

@@ -24,7 +24,7 @@ Name = tuple[str, str, int]
 
 
 class Documents:
-    """The heads of each link; versions from other disks join them."""
+    """The heads of each document, and the merging of versions from other disks."""
 
     def __init__(self, core: Core, recovered: Recovered, stored: Callable[[int], None]) -> None:
         """stored: called with the number of an arrival once it is durable."""
@@ -87,7 +87,7 @@ class Documents:
         return all(head.row.n <= self.arrived.durable for head in branches.heads)
 
     def add(self, branches: Branches, row: Row) -> Row | None:
-        """Add a version to its document and the batch; return None if it was known."""
+        """Add a version to its document and the batch; return it numbered, None if it was known."""
         arrived = row._replace(n=self.arrived.next_number)
         before = _standings(branches)
         if not branches.add(arrived):
@@ -110,7 +110,7 @@ class Documents:
     # Versions from other disks
 
     def take(self, rows: Sequence[Row], then: Callable[[], None]) -> None:
-        """Merge versions from another disk into their documents; then call back."""
+        """Merge versions from another disk into their documents; then call `then`."""
         self._each({row.link for row in rows}, lambda documents: self._merge(documents, rows, then))
 
     def _merge(
@@ -120,7 +120,7 @@ class Documents:
         for row in rows:
             branches = documents.get(row.link)
             if branches is None:
-                continue  # Damaged here: a reader gets an error.
+                continue  # The document is damaged here: its readers get an error.
             if row.updated_us >= horizon or not branches.heads or _follows(row, branches):
                 self.add(branches, row)
         then()
@@ -128,7 +128,7 @@ class Documents:
     def lacking(
         self, names: Sequence[Name], then: Callable[[list[str]], None]
     ) -> None:  # Tests replace this.
-        """Call back with the links of versions that are unknown here, like their successors."""
+        """Call `then` with the links of versions that are unknown here, as are their successors."""
 
         def found(documents: dict[str, Branches]) -> None:
             then(
@@ -201,6 +201,6 @@ def _standings(branches: Branches) -> dict[int, BranchStatus]:
 
 
 def _follows(row: Row, branches: Branches) -> bool:
-    """Say whether a version succeeds a head here, so that it is no conflict."""
+    """Say whether a version succeeds a head of its document here, so that there is no conflict."""
     lineage = lineage_of(row)
     return any(covers(lineage, head.lineage) for head in branches.heads)

@@ -1,4 +1,4 @@
-"""The sending side of anti-entropy: a peer's progress in this node's arrivals; see `spread.py`."""
+"""The sending side of anti-entropy: how far each peer has this node's arrivals; see `spread.py`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,8 +17,9 @@ from docstore.wire.messages import Following, Lack, Offering, Spread, Supply
 class Downstream:
     """The progress of a peer in this node's arrivals.
 
-    disk: of the peer, "" until it has answered. acked: it has all arrivals up to there, durably.
-    sent: end of the page under way, None if there is none. asked: it has an unanswered offer.
+    disk: id of the peer's disk, "" until it has answered. acked: the peer has all arrivals up to
+    this one durably. sent: end of the page under way, None without one. asked: it has an
+    unanswered offer.
     """
 
     disk: str = ""
@@ -101,12 +102,12 @@ class Downstreams:
         theirs = self._progress.get(peer)
         return theirs.acked if theirs else -1
 
-    # Out
+    # Offers and pages
 
     def offer(self, peer: str) -> None:
         """Tell a peer this disk's id and its last arrival; the peer answers with its cursor.
 
-        A node without arrivals only says so in its heartbeats.
+        A node without arrivals makes no offer: its heartbeats show it.
         """
         if peer not in self.core.peers or not self.arrived.durable:
             return
@@ -145,7 +146,7 @@ class Downstreams:
                 if self._progress.get(peer) is theirs:
                     self._send_page(peer, theirs, result, end)
             else:
-                self._push(peer)  # Its cursor has moved meanwhile.
+                self._push(peer)  # The peer's cursor has moved meanwhile.
 
         self.outbox.read(Arrivals(after, self._page), found)
 

@@ -1,9 +1,10 @@
 """Updates and reads of documents of levels 1 and 2, on the node that executes them.
 
-The winner is the document. An update makes its successor. It is answered when that is durable here
-(level 1), or on every live replica that answers within half a second, and at least one if any is
-alive (level 2). Then `spread.py` sends it to the others. A version that arrives from another
-replica and does not succeed the winner here is a conflict: see `branches.py`.
+The winner is the document. An update makes a successor of it. The client gets the answer when the
+successor is durable here (level 1), or also on every live replica that answers within half a
+second, and at least on one other if any is alive (level 2). Then `spread.py` sends it to the
+others. A version that arrives from another replica and does not succeed the winner here is a
+conflict: see `branches.py`.
 """
 
 from collections.abc import Sequence
@@ -26,9 +27,9 @@ from docstore.storage.replication_log import Lines
 from docstore.storage.store import Corrupt, Recovered, Result
 
 LINES_MAX = 1000
-"""Versions of a document that are searched for its past."""
+"""Most versions of a document that are searched to answer a read of the past."""
 ATTEMPTS_SENT_BACK = 5
-"""Attempts of an operation of level 2 that a node returns because it sees another owner."""
+"""Most attempts of a level 2 operation that a node returns because it sees another owner."""
 
 DAMAGED = Answer(503, "damaged", "this node's copy of the document is damaged: ask another")
 TOO_FEW = Answer(
@@ -38,7 +39,10 @@ TOO_FEW = Answer(
 
 @dataclass(slots=True)
 class Unanswered:
-    """An update that waits for copies. patience: waits until then for all live replicas."""
+    """An update that waits for copies.
+
+    patience: time until which it waits for all live replicas.
+    """
 
     inflight: Inflight
     row: Row
@@ -57,10 +61,10 @@ class Executor:
         self._is_new_disk = not self.spreader.cursors
 
     def reset(self, recovered: Recovered) -> None:
-        """Reload from the disk; what was not durable has not happened."""
+        """Reload from the disk; updates that were not durable are lost."""
         for each in self._unanswered:
             lost = each.row.n > recovered.arrived
-            if lost:  # A late duplicate of it must not be applied either.
+            if lost:  # A late duplicate of a lost update must not be applied either.
                 self._close(each.inflight)
             self.core.reply(each.inflight, DISK_FULL if lost else TOO_FEW, proposed=not lost)
         self._unanswered.clear()
@@ -105,8 +109,8 @@ class Executor:
     def _is_anothers(self, slot: int, inflight: Inflight) -> bool:
         """Say whether another node owns the slot, as this node sees it (level 2).
 
-        The sender may not have noticed yet. If it still sends after some attempts, it hears another
-        part of the group than this node, and is served all the same.
+        The sender may not have noticed yet. If it still sends the operation after some attempts, it
+        hears another part of the group than this node does, and this node serves it.
         """
         patient = inflight.attempt <= ATTEMPTS_SENT_BACK or self.core.is_draining
         if inflight.operation.level == 1 or not patient:
@@ -142,7 +146,7 @@ class Executor:
             return
         service = self.core.service_of(operation, 0)
         if service is None:
-            self._give_back(inflight)  # The declaration has not reached this node yet.
+            self._give_back(inflight)  # The factory is not known here yet.
             return
         if operation.verb == "RESOLVE":
             self._resolve(inflight, branches)
@@ -197,7 +201,7 @@ class Executor:
         self._unanswered.append(Unanswered(inflight, arrived, patience))
 
     def _epoch(self, level: int, winner: Row | None) -> int:
-        """Return the epoch of a new version: 0 at level 1, else one more with each new owner."""
+        """Return the epoch of a new version: 0 at level 1; at level 2 each new owner adds one."""
         if level == 1:
             return 0
         if winner is None:
@@ -241,7 +245,7 @@ class Executor:
             return True
         return copies > 1 and self.core.now >= each.patience
 
-    # Once
+    # Applied at most once
 
     def _has_applied(self, inflight: Inflight) -> bool:  # Tests replace this.
         """Say whether an attempt of this operation has made a version here."""
@@ -265,7 +269,7 @@ class Executor:
 
     def _give_back(self, inflight: Inflight) -> None:
         """Return an operation, and whether it may have taken effect."""
-        applied = self._has_applied(inflight)  # Then this is a duplicate, and its answer was lost.
+        applied = self._has_applied(inflight)  # Then the answer was lost.
         if not applied:
             self._close(inflight)
         self.core.reply(inflight, None, proposed=applied)
@@ -292,7 +296,7 @@ class Executor:
         self.outbox.read(Lines(self.core.slot_of(operation.link), operation.link, LINES_MAX), found)
 
     def _told(self, inflight: Inflight, row: Row) -> Answer | None:
-        """Return the answer if this version is of the operation, or of its Idempotency-Key."""
+        """Return the answer if the operation or its Idempotency-Key made this version."""
         identity = unpack_identity(row.operation)
         asked = (inflight.entry, inflight.boot, inflight.seq)
         if (identity.entry, identity.boot, identity.seq) != asked:

@@ -70,7 +70,7 @@ def begotten(  # Tests replace this.
 
 
 def stamp_after(wall_us: int, parents: Iterable[Lineage], disk: str) -> int:
-    """Return a stamp for a new version: the clock's, but later than each of the disk's own.
+    """Return a stamp for a new version: the clock, but later than this disk's stamps in `parents`.
 
     Stamps of other disks are not followed: a clock that runs ahead must not drag all others along.
     """

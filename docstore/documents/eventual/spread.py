@@ -25,14 +25,15 @@ from docstore.storage.store import Recovered
 from docstore.wire.messages import Following, Lack, Offering, Spread, Spreading, Supply
 
 HERE_AGAIN_S = 0.5
-"""Seconds on a new link after which a peer knows that this node is back, and routes to it."""
+"""Seconds after a link is made by which the peer knows that this node is back, and routes to it."""
 
 
 @dataclass(slots=True)
 class Upstream:
-    """This node's progress in a peer's arrivals. taking: the page that is being merged.
+    """This node's progress in a peer's arrivals.
 
-    caught_up: followed to its end, at a time when the peer knew that this node is back.
+    taking: the page that is being merged. caught_up: whether this node reached the end of the
+    peer's arrivals after the peer knew that it is back.
     """
 
     since: float
@@ -90,7 +91,10 @@ class Spreader:
         self._follow(sender, message.disk)
 
     def spread(self, sender: str, message: Spread) -> None:  # Tests replace this.
-        """Merge a page, after asking for the versions that it only names and that are missing."""
+        """Merge a page.
+
+        First ask the sender for versions that the page only names and that are missing here.
+        """
         upstream = self._upstream(sender)
         if message.after != self.cursors.get(message.disk, 0):
             self._follow(sender, message.disk)

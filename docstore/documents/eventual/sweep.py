@@ -40,7 +40,7 @@ class Sweeper:
                 return
             then(result)
             if len(result) == SWEEP_ROWS:
-                self._swept_at = NEVER  # More versions are old: continue at the next tick.
+                self._swept_at = NEVER  # More versions are old enough: continue at the next tick.
 
         self.outbox.read(Aged(standing, before_us, SWEEP_ROWS), found)
 

@@ -5,10 +5,10 @@ up for a while, and its log has every decided row, the present owner gives its s
 that drains, or whose disk is full, transfers all of its slots to the next replicas in the order of
 preference. It keeps them if all other replicas drain or are full as well (rule O7).
 
-The owner closes the slot: operations that arrive wait. When none is under way any more, the owner
-ends its term and tells the target, which takes over at once, as after a crash. The entry nodes
-send the waiting operations to the new owner, so none is refused. Ballots fence a hand-over as they
-fence every take-over: a hand-over that fails half-way is an ordinary failure.
+The owner closes the slot: operations that arrive wait. When no operation is under way any more, the
+owner ends its term and tells the target, which takes over at once, as after a crash. The entry
+nodes send the waiting operations to the new owner, so no operation is refused. Ballots fence a
+hand-over as they fence every take-over: a hand-over that fails half-way is an ordinary failure.
 
 Source: our own; the transfer of leadership in Raft (Ongaro, 2014, section 3.10) is its cousin.
 """
@@ -26,7 +26,7 @@ Reopen = Callable[[SlotLog, Term], None]
 """Callback that serves the operations that waited."""
 
 CLOSING_MAX = 64
-"""Slots closed at once, so that few documents wait, and those for milliseconds."""
+"""Most slots closed at once, so that few documents wait, and only for milliseconds."""
 
 
 class HandingOver:
@@ -95,7 +95,7 @@ class HandingOver:
         self.reopen(log, term)
 
     def _target(self, log: SlotLog, term: Term) -> str | None:
-        """Return the member that should own the slot instead of this node, if it is ready."""
+        """Return the member to transfer the slot to; None if no such member is ready."""
         if self.core.should_yield:
             candidates = [member for member in log.replicas if member != self.core.me]
         else:

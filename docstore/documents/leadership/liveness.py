@@ -36,7 +36,7 @@ class Liveness:
         """Note that a peer is alive: any message shows it."""
         peer = self.core.peers.get(sender)
         if peer is None:
-            return  # Not a member, or not yet.
+            return  # The sender is not a member (yet).
         if self.core.now - peer.heard_at > self.core.config.leadership.owner_timeout_s:
             self.core.routes_changed = True
             peer.here_since = self.core.now
@@ -121,7 +121,7 @@ class Liveness:
             self.outbox.send(peer, self._heartbeat())
 
     def watch_quorum(self) -> None:
-        """Yield when no majority of the members is heard, or nothing is decided, for too long."""
+        """Yield if for too long no majority of the members was heard or no row was decided."""
         core = self.core
         heard = {core.me, *(member for member in core.peers if self._is_heard(member))}
         if is_quorum(heard, core.configuration.sets):

@@ -62,9 +62,11 @@ class TakeOver:
         self._not_before = NEVER
         self._backing_off = 1
         self._patience_s = core.config.leadership.attempt_timeout_s
-        """Time that an attempt may make no progress. It doubles after each failed attempt: on
-        slower disks none would ever succeed. A refused or lost pre-vote says nothing about disks
-        and does not count."""
+        """Longest time of an attempt without progress.
+
+        It doubles after each failed attempt, because on a slow disk all attempts would fail
+        otherwise. A refused or lost pre-vote says nothing about disks and does not count.
+        """
         self._without_owner: list[SlotLog] = []
         self._unclaimed_as_of: tuple[int, set[str]] = (-1, set())
         self._attempts: list[tuple[SlotLog, Term]] = []
@@ -124,7 +126,7 @@ class TakeOver:
         return first_alive(self.core, log.slot) == self.core.me and not self._is_early(log.slot)
 
     def _is_early(self, slot: int) -> bool:
-        """Say whether a preferred member may be starting, as this node is."""
+        """Say whether a preferred member may still be starting, as this node has just started."""
         core = self.core
         if core.now - core.started_at >= core.config.leadership.start_grace_s:
             return False
@@ -165,7 +167,7 @@ class TakeOver:
         return first_alive(self.core, slot) in before
 
     def voted(self, sender: str, message: PreVoted) -> None:
-        """Count a pre-vote; prepare the slots that a quorum would promise."""
+        """Count the answer to a pre-vote; prepare the slots that a quorum would promise."""
         if message.round != self._round or not self._votes:
             return
         refused = set(from_bitmap(message.refused))
@@ -231,7 +233,7 @@ class TakeOver:
                 self._recover(log, term)
 
     def has_evidence(self, log: SlotLog, term: Term) -> bool:  # Tests replace this.
-        """Say whether a quorum has promised, and a quorum of them reported undamaged logs.
+        """Say whether a quorum has promised, and a quorum of undamaged logs is among the promises.
 
         While the group changes, both sets must promise. Only the old set must report undamaged
         logs: a majority of it has every decided row.
@@ -364,7 +366,10 @@ class TakeOver:
         self._patience_s = self.core.config.leadership.attempt_timeout_s
 
     def _back_off(self) -> None:
-        """Wait a random time, doubling its bound with each failure up to 32 times."""
+        """Wait a random time before the next attempt.
+
+        Its bound doubles with each failure, up to FACTOR_MAX times.
+        """
         self._backing_off = min(2 * self._backing_off, FACTOR_MAX)
         bound = self.core.config.leadership.backoff_s * self._backing_off
         self._not_before = self.core.now + self.core.rng.random() * bound

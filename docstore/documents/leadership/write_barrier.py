@@ -1,4 +1,4 @@
-"""Write barrier: owners propose nothing for a moment, so that all of them pause at one instant.
+"""Write barrier: all owners defer updates for a moment, which gives an instant without updates.
 
 Rows under way are decided. Updates that arrive wait for a twentieth of a second. Reads are served,
 because they see only rows that were decided before. An instant at which every owner pauses is a

@@ -69,7 +69,7 @@ def begin(now: Configuration, change: Change) -> Configuration:
 def advanced(now: Configuration) -> Configuration:  # Tests replace this.
     """Return the next step of a change that is under way.
 
-    The voters stay those that the change began with: the joint majorities were of them.
+    The voters stay those that the change began with: the joint majorities were majorities of them.
     """
     if now.stage is Stage.LEARNING:
         return replace(now, id=now.id + 1, stage=Stage.JOINT)
@@ -87,7 +87,7 @@ def _learning(
 
 
 def _cancelled(now: Configuration) -> Configuration:
-    """Return to the old members: a majority of them has all that was decided jointly."""
+    """Return a configuration of the old members: their majority has all that both sets decided."""
     if now.stage is Stage.STABLE:
         raise ChangeRefused(409, "no-change", "no change is under way")
     members = tuple(replace(each, lost=False) for each in now.members)

@@ -68,7 +68,7 @@ class Election:
             self._won()
 
     def succeed(self, sender: str, message: Succeed) -> None:
-        """Stand without a pre-vote, because the leader itself asks for it."""
+        """Stand for election without a pre-vote, because the leader itself asks for it."""
         voter = self.stored.voter
         follows = (voter.leader, voter.generation) == (sender, message.generation)
         if follows and voter.role is Role.FOLLOWER and not self.core.is_draining:

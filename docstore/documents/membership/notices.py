@@ -24,7 +24,7 @@ class CommitNotices:
         """Node -> (time, id) of the last notice."""
 
     def tell(self, peer: str) -> None:
-        """Send a node the configuration, unless that was just done."""
+        """Send a node the configuration, unless it was sent a moment ago."""
         now, number = self.core.now, self.core.configuration.id
         told_at, told = self._told.get(peer, (NEVER, 0))
         if told == number and now - told_at < self.core.config.sending.resend_interval_s:

@@ -25,7 +25,7 @@ def next_configuration(core: Core, readiness: Readiness) -> Configuration | None
 
 
 def _without_a_silent_member(core: Core) -> Configuration | None:
-    """Remove a member that was silent for longer than the operator allows, if there is one."""
+    """Return a configuration without a member that was silent for too long; None if none was."""
     patience_s = core.config.remove_after_s
     if patience_s <= 0 or core.now - core.started_at < patience_s:
         return None
@@ -35,14 +35,17 @@ def _without_a_silent_member(core: Core) -> Configuration | None:
         try:
             following = begin(core.configuration, Change(Kind.REMOVE, member))
         except ChangeRefused:
-            continue  # Too few would remain.
+            continue  # Too few members would remain.
         core.counters["removals_proposed"] += 1
         return following
     return None
 
 
 def _with_votes_spread(core: Core) -> Configuration | None:
-    """Move votes to other zones while all members are alive: founders do not spread them."""
+    """Return a configuration whose votes are spread over zones; None if there is nothing to change.
+
+    The founding does not spread votes, and they move only while all members are alive.
+    """
     configuration = core.configuration
     if with_votes(configuration.members) == configuration.members:
         return None

@@ -35,7 +35,7 @@ class Readiness:
 
     def is_complete(self) -> bool:  # Tests replace this.
         """Say whether the owner of every slot has reported it as ready."""
-        # A cheap bound first: every tick asks, and looking at each slot takes milliseconds.
+        # Check an upper bound first: every tick asks, and a look at each slot takes milliseconds.
         at_most = len(self.core.logs.terms()) + sum(map(len, self._said.values()))
         if at_most < self.core.placement.slots:
             return False
@@ -67,8 +67,8 @@ class Readiness:
     def _is_filled(self, log: SlotLog) -> bool:
         """Say whether all newcomers of the slot, and a majority of its next replicas, hold it.
 
-        A newcomer counts after the next step whether it holds rows or not, so one more lost disk
-        would then be too many.
+        After the next step a newcomer counts even without the rows, so one more lost disk could
+        lose decided rows.
         """
         if self._blocks(log.slot):
             return False

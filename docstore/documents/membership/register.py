@@ -84,7 +84,7 @@ class Register:
         return self.stored.voter.leader
 
     def ask(self, request: int, change: Change) -> None:
-        """Begin a change; answer when its first configuration is decided, or refused."""
+        """Begin a change; answer when its first configuration is decided, or with the refusal."""
         why_not = self._why_not_now()
         if why_not:
             self.requests.answer(request, 503, "not-the-leader", why_not)
@@ -106,7 +106,7 @@ class Register:
         return "" if self.stored.is_decided else "another change is being decided"
 
     def tick(self) -> None:
-        """Act as leader if this node leads; otherwise stand when no leader is heard."""
+        """Act as leader if this node leads; otherwise seek election when no leader is heard."""
         self.stored.voter.watch(self.core.now, self.stored.is_quorum)
         if not self.stored.leads:
             self.requests.leave()

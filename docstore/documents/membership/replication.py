@@ -82,9 +82,7 @@ class Replication:
         self.requests.decided(self.stored.latest.id)
         self._beat()
         if not self.stored.votes:
-            self.stored.voter.retire(
-                self.core.now
-            )  # This node has led the group to continue without it.
+            self.stored.voter.retire(self.core.now)  # No longer a voter.
 
     def up_to_date(self) -> list[str]:
         """Return the other voters that have stored the latest configuration from this leader."""

@@ -1,8 +1,8 @@
 """A node's copy of the register: its vote, and the latest configuration that it has stored.
 
 A node *uses* a configuration only once it is decided. Votes and majorities are counted by the
-latest configuration that it has stored, decided or not. The node reports neither before it is on
-disk.
+latest configuration that it has stored, decided or not. The node reports a vote or a configuration
+only when it is on disk.
 """
 
 from collections.abc import Callable, Collection
@@ -71,7 +71,7 @@ class StoredRegister:
         if decided.id <= self.core.configuration.id:
             return
         if decided.id > self.latest.id:
-            # Decided by others: what this node has stored under any generation is older.
+            # Other voters have decided it, so every configuration stored here is older.
             self.latest = decided
         self._use(decided)
         self.save()

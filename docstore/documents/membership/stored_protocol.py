@@ -4,8 +4,8 @@ Rows, records and the configuration lie on the disks of nodes that may still run
 and these nodes send them on. So the configuration names the protocol up to which the group stores
 additions. Once every member is linked in a greater protocol, the leader of the register raises that
 number. From then on no node that speaks less is linked (`node/members/founding.py`), and none
-starts on such a disk. A node that returns in an earlier version while the group decides is not sent
-the new configuration.
+starts on such a disk. A node that returns with an earlier software version while the group decides
+does not get the new configuration.
 
 Source: the cluster version of etcd, and of CockroachDB.
 """
@@ -18,7 +18,7 @@ from docstore.wire.link_messages import FIRST_PROTOCOL, PROTOCOL
 
 
 def raised(core: Core) -> Configuration | None:
-    """Return the configuration with the greatest protocol that all members speak, if it is new."""
+    """Return a configuration that raises the stored protocol as far as all members speak it."""
     links = core.peers.links
     spoken = min((links.get(member, 0) for member in core.peers), default=PROTOCOL)
     if spoken <= core.configuration.stored_protocol:
@@ -28,5 +28,5 @@ def raised(core: Core) -> Configuration | None:
 
 
 def may_tell(core: Core, peer: str, configuration: Configuration) -> bool:
-    """Say whether a linked node reads what the group of a configuration stores."""
+    """Say whether a linked node understands the stored protocol of a configuration."""
     return configuration.stored_protocol <= core.peers.links.get(peer, FIRST_PROTOCOL)

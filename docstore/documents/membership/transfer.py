@@ -32,7 +32,7 @@ class Transfer:
         return next(filter(self.core.may_own, self.replication.up_to_date()), None)
 
     def tick(self) -> None:
-        """Tell the target to stand now; repeated, because the message may be lost."""
+        """Tell the target at each tick to stand for election, because the message may be lost."""
         target, now = self.target(), self.core.now
         again_s = self.core.config.leadership.heartbeat_interval_s
         if target is not None and now >= self._told_at + again_s:

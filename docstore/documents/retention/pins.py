@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 NO_SNAPSHOT = (1 << 63) - 1
 
 CLOCKS_APART_S = 10.0
-"""The node that names a snapshot may read another clock than the node that compacts."""
+"""Allowed difference between the clock that named a snapshot and the clock of compaction."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,7 @@ class Trimmer:
             if isinstance(result, Corrupt):
                 self.core.corrupt(log)
                 return
-            # Checked again: a copy, or a new configuration, may have come in between.
+            # A copy or a new configuration may have replaced the log during the query.
             same = log.cuts == cuts and self.core.logs.get(log.slot) is log
             if result and same and log.full:
                 self._trim(log, min(ended(result[0]), self._until(log)))
@@ -180,7 +180,7 @@ class Trimmer:
         self.outbox.store(Trim(log.slot, log.kept, kept, self.counted()))
         log.kept = kept
         self.outbox.save(log)
-        self._queue.append(log.slot)  # More rows may be old.
+        self._queue.append(log.slot)  # More rows may be old enough to compact.
 
     def _bury(self, log: SlotLog) -> None:
         """Look for old tombstones, and replace them by the slot's floor."""
@@ -216,7 +216,7 @@ class Trimmer:
             self._forget_head(log, row)
 
     def floor_over(self, log: SlotLog, tombstones: list[Row]) -> int:  # Tests replace this.
-        """Return the version that absent links of the slot count as having had."""
+        """Return the slot's floor: the version that a link without rows counts as having had."""
         return max(log.floor, *(row.version for row in tombstones))
 
     def _forget_head(self, log: SlotLog, row: Row) -> None:
@@ -227,7 +227,7 @@ class Trimmer:
             del log.term.cache[row.link]
 
     def _is_source(self, log: SlotLog) -> bool:
-        """Say whether a replica is being filled from this log: its pages must fit together."""
+        """Say whether a replica is being filled from this log: its pages must have one floor."""
         followers = log.term.followers.values() if log.term else ()
         return any(follower.copied is not None for follower in followers)
 

@@ -45,7 +45,7 @@ class Appender:
         return is_quorum({each for voters in log.voting for each in voters} - full, log.voting)
 
     def next_time(self, log: SlotLog) -> int:
-        """Return the time of the next rows of a log, later than all before."""
+        """Return the time of the next rows of a log, later than the times of its rows."""
         return max(self.core.wall_now_us(), log.updated_us + 1)
 
     def append(

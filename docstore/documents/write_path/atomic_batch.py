@@ -166,7 +166,7 @@ class AtomicBatches:
     def _loaded(self, log: SlotLog, term: Term, results: dict[str, Result]) -> None:
         waiting = [each for link in results for each in term.clients.loading.pop(link, [])]
         if log.term is not term:
-            return  # The end of the term has handed them back.
+            return  # The end of the term has handed the waiting operations back.
         if any(isinstance(each, Corrupt) for each in results.values()):
             self.core.corrupt(log)
             for inflight in waiting:

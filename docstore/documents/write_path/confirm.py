@@ -1,8 +1,8 @@
-"""Reads at the owner: a quorum confirms that no other node took over before a value is given (R1).
+"""Reads at the owner: answered once a quorum has confirmed that no other node took over (R1).
 
-A read waits for a confirm round that starts after it arrived. One round runs at a time, and all
-reads that came before it share it: under load a round carries many reads, and an idle node starts
-one at once. A refusal that depends on a document's state is a read as well.
+A read waits for a confirm round that starts after it arrived. One round runs at a time, for all
+reads that came before its start. Under load a round carries many reads; an idle node starts a round
+at once. A refusal that depends on a document's state is a read as well.
 
 In a group that reads by lease, a replica that answers also promises the slot to no other node for a
 second (R2). The owner counts that second from when it sent the round, less the clock drift it
@@ -39,7 +39,7 @@ class Waiter:
     deadline: float
     then: Callable[[], None]
     lost: Callable[[], None]
-    """Callback instead of `then` if the term is over or the deadline has passed."""
+    """Called instead of `then` if the term is over or the deadline has passed."""
     at_us: int = 0
     """Instant that the answer is about; 0 for none."""
 
@@ -50,7 +50,7 @@ def _nothing() -> None:
 
 @dataclass(slots=True)
 class IndexRead:
-    """A question how far many slots are decided, once their terms are confirmed.
+    """A question for the decided rows of many slots, answered once their terms are confirmed.
 
     rest: the unconfirmed slots, by the replica sets that must confirm them. found: slot -> (epoch,
     decided). then: runs when there is no rest, or the deadline has passed. at_us: slots in which
@@ -236,7 +236,7 @@ class Confirmer:
             log.term.lease_until = max(log.term.lease_until, until)
 
     def leased_from(self, asked: Round) -> float:  # Tests replace this.
-        """Return the start of the lease: before any replica made its promise."""
+        """Return the start of the lease: when the round was sent, before any replica promised."""
         return asked.begun_at
 
     def is_confirmed(self, asked: Round, sets: quorum.Sets) -> bool:  # Tests replace this.

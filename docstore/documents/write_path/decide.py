@@ -69,7 +69,7 @@ class Decider:
         return self.offered.taken(sender, message.number)
 
     def is_of_this_start(self, boot: int) -> bool:  # Tests replace this.
-        """Say whether an answer is to a message of ours: numbers begin anew (rule SL8)."""
+        """Say whether an answer is for a message of this start, as starts reuse numbers (SL8)."""
         return boot == self.core.boot
 
     def acknowledge(self, log: SlotLog, term: Term, sender: str, end: int) -> int:
@@ -82,7 +82,7 @@ class Decider:
         follower.copied = None
         if term.phase is Phase.RECOVERING:
             term.recovery.deadline = self.core.now + self.core.config.leadership.attempt_timeout_s
-        if end >= term.base:  # So it has adopted the ballot.
+        if end >= term.base:  # So the sender has adopted the ballot.
             follower.adopted = True
             if sender in log.replicas:
                 self._count(log, term, sender, end)
@@ -251,7 +251,7 @@ class Decider:
         self.offered.tick()
 
     def _tell(self) -> None:
-        """Send replicas the decided ends of their slots, by which they read."""
+        """Send replicas the last decided row of each slot, up to which they serve reads."""
         news: dict[str, list[tuple[int, int, int]]] = {}
         for slot in self.core.logs.newly_decided:
             log = self.core.logs[slot]

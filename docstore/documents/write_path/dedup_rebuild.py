@@ -34,7 +34,7 @@ def is_known(  # Tests replace this.
     if log.operations.since <= log.kept + 1 or known.is_all:
         return True
     if is_older:
-        return False  # Times prove nothing: a clock that is far behind may have stamped a row.
+        return False  # A time proves nothing: a clock far behind may have stamped the row.
     return not operation.key or known.oldest_us + KEY_LIFE_US <= now_us
 
 

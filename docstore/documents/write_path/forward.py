@@ -67,12 +67,12 @@ class Gateway:
         self.outbox = core.outbox
         self.serve = serve
         self.executor = executor
-        self.pending: OrderedDict[int, Pending] = OrderedDict()  # Finds its first in O(1).
+        self.pending: OrderedDict[int, Pending] = OrderedDict()  # Yields its first in O(1).
         self._unsent: dict[int, Pending] = {}
         self._outgoing: dict[str, list[Forwarded]] = {}
         self._seq = 0
         self._bytes = 0
-        # Lower bounds of all deadlines and times of sending: most ticks look no further.
+        # Lower bounds of all deadlines and times of sending, so that most ticks need no scan.
         self._soonest = self._longest = inf
 
     # In
@@ -170,7 +170,7 @@ class Gateway:
             self.answered(seq, attempt, answer, proposed=proposed)
 
     def answered(self, seq: int, attempt: int, answer: Answer | None, *, proposed: bool) -> None:
-        """Take the owner's answer to one attempt."""
+        """Handle the owner's answer to one attempt."""
         pending = self.pending.get(seq)
         if pending is None:
             return
@@ -216,7 +216,7 @@ class Gateway:
                 self._route(pending)
 
     def link_lost(self, peer: str) -> None:
-        """Mark the operations that a lost peer had as unsent; their attempts stay in doubt."""
+        """Mark the operations sent to a lost peer as unsent; their attempts stay in doubt."""
         for pending in self.pending.values():
             if pending.sent_to == peer:
                 pending.sent_to = None
@@ -224,7 +224,7 @@ class Gateway:
         self._outgoing.pop(peer, None)
 
     def expire(self, tick_s: float) -> None:
-        """Answer operations past their deadline, and all at level 3 if no majority is heard."""
+        """Answer operations past their deadline; without a majority, also all others of level 3."""
         core = self.core
         if core.lacks_quorum():
             owned = [each for each in self.pending.values() if each.operation.level == 3]

@@ -2,7 +2,7 @@
 
 The checks run in this order:
 
-1. The fence: is the client still in charge?
+1. The fence: does the client's token still count?
 2. Preconditions (RFC 9110). A header that fails is 412, a `documentVersion` in the body that fails
    is 409. An update without the version that its factory requires is 428.
 3. May the document be created or deleted?
@@ -278,7 +278,7 @@ def _expiring(operation: Operation, after_s: int, now_us: Callable[[], int]) -> 
 
 
 def _of_author(call: Callable[..., T], *arguments: Any) -> T:
-    """Call an author's code; turn its exception into a refusal, so that the owner survives it."""
+    """Call an author's code; turn its exception into a refusal, so that the node goes on."""
     try:
         return call(*arguments)
     except (Refusal, BadRequest, Conflict, TooLarge):
@@ -315,7 +315,7 @@ def _unread(live: Row, operation: Operation, options: ServiceOptions) -> Refused
     `If-Match: *` names no version. A POST that creates has no version to name.
     """
     if operation.verb == "POST" and not options.idempotent_post:
-        return None  # It never changes an existing document.
+        return None  # Such a POST never changes an existing document.
     said = operation.conditions
     if said is not None and (said.version is not None or said.match not in (None, "*")):
         return None

@@ -16,7 +16,7 @@ from docstore.documents.term import Term
 from docstore.wire.messages import Offer, Propose
 
 REMEMBERED_S = 1.0
-"""Minimum time in seconds; the maximum is twice that. The owner has probed a replica by then."""
+"""Least seconds that a message is kept; at most twice that. By then the owner has probed."""
 
 ProposedUpTo = tuple[SlotLog, Term, int]
 """A log, the term that offered its rows, and the n of the last of them."""
@@ -31,7 +31,7 @@ class InFlightProposals:
         self._since = core.now
         self._newer: dict[tuple[str, int], Sequence[ProposedUpTo]] = {}
         self._older: dict[tuple[str, int], Sequence[ProposedUpTo]] = {}
-        """(Replica, number) -> rows that its acknowledgement covers; those from before `_since`."""
+        """(Replica, number) -> rows that its acknowledgement covers; messages before `_since`."""
 
     def message(
         self, offers: Sequence[Offer], peers: Iterable[str]

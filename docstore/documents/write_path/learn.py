@@ -37,7 +37,7 @@ from docstore.wire.messages import (
 )
 
 GATHERED_PAGES = 4
-"""Buffered rows of a copy that are stored at once, in pages of the largest size."""
+"""Buffered rows of a copy after which they are stored, in pages of the largest size."""
 
 
 class Acceptor:
@@ -83,7 +83,7 @@ class Acceptor:
         return Promised(epoch, evidence, [max(log.updated_us, now_us) for log in logs])
 
     def _promise(self, log: SlotLog, ballot: Ballot) -> bool:
-        """Raise the promise to `ballot`; return False if it is fenced off."""
+        """Raise the promise to `ballot`; return False if the ballot is fenced."""
         if self.is_fenced(log, ballot):
             self.core.counters["refused"] += 1
             return False
@@ -187,7 +187,7 @@ class Acceptor:
         self.outbox.accept(sender, log, message.epoch)
 
     def is_late(self, log: SlotLog, ballot: Ballot) -> bool:  # Tests replace this.
-        """Say whether the log has adopted this term: a late duplicate never truncates it."""
+        """Say whether the log has adopted this ballot: then the message is a late duplicate."""
         return log.adopted == ballot
 
     def _fits(self, log: SlotLog, ballot: Ballot, message: Adopt) -> bool:
@@ -220,7 +220,7 @@ class Acceptor:
         self.outbox.emit(Alarm(why))
 
     def copy(self, sender: str, message: Copy) -> None:
-        """Replace the log page by page; it proves nothing until the last page is in.
+        """Replace the log page by page; the log does not count before the last page.
 
         So a page need not be on the disk before the next one is requested: pages are buffered and
         stored many at a time, with one commit.
@@ -260,7 +260,7 @@ class Acceptor:
             self._store_gathered(log)
         self._gap(
             sender, log, message.epoch
-        )  # Requests the next page; the owner does not count it.
+        )  # This Gap requests the next page; the owner does not count it.
 
     def _lay(self, log: SlotLog, message: Copy) -> None:
         """Add a page of a copy: first the rows below `kept`, then the log itself."""
@@ -323,10 +323,10 @@ class Acceptor:
 
 
 def _is_of(log: SlotLog, page: Copy) -> bool:
-    """Say whether a page continues the pages before it; if not, make the copy start again.
+    """Say whether a page continues the pages before it; if not, the copy starts again.
 
-    If the owner has compacted rows between two pages, neither page has them, and this replica would
-    miss their floor.
+    If the owner compacts rows between two pages, neither page has these rows, and this replica
+    would miss the floor that replaced them.
     """
     if (page.kept, page.floor) != (log.kept, log.floor):
         log.copying = None

@@ -30,7 +30,7 @@ def instant_of(operation: Operation) -> int:
 
 
 def yet_to_come(at_us: int, now_us: int) -> Answer:
-    """Return the refusal of an instant later than the clock: its answer would change."""
+    """Return the refusal of a read at an instant in the future, whose answer would still change."""
     detail = f"at: {at_us} is yet to come; the clock here shows {now_us} microseconds since 1970"
     return Answer(400, "malformed", detail)
 
@@ -43,13 +43,13 @@ def first_shown(service: Service | None, newest: Row | None) -> int:
 
 
 def past_answer(select: Select, rows: list[Row], first: int) -> Answer:
-    """Return the answer to a read of the past; a deleted state at an instant is a 404.
+    """Return the answer to a read of the past; 404 if the document was deleted at the instant.
 
-    first: the first version that is shown; older ones may still be kept.
+    first: the first version that is shown; older versions may still be kept.
     """
     if select[0] == "history":
         shown = [row for row in rows if row.version >= first]
-        # A page after the last version is empty: compaction has overtaken its reader.
+        # An empty page: compaction has removed the versions that its reader wanted.
         return Answer(200 if rows else 404, "" if rows else "not-found", rows=shown)
     if not rows:
         return Answer(404, "not-found")

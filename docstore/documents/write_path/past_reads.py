@@ -30,7 +30,7 @@ from docstore.storage.store import Corrupt, History, OfLog, Result
 
 
 def is_past(at_us: int, log: SlotLog, core: Core) -> bool:
-    """Say whether an instant is not later than the owner's clock, or a row of the slot."""
+    """Say whether an instant is not later than the owner's clock or the slot's last row."""
     return at_us <= max(core.wall_now_us(), log.updated_us)
 
 
@@ -72,11 +72,11 @@ class PastReads:
     def _read_past(self, log: SlotLog, term: Term) -> None:
         """Read older versions once all rows that they include are decided and on this disk.
 
-        Other replicas may have decided a row before this disk has it: a read now would miss it.
+        Other replicas may decide a row before it is on this disk: an earlier read would miss it.
         """
         waiting, term.clients.past_reads = term.clients.past_reads, []
         for read in waiting:
-            # Rows retracted meanwhile are not waited for.
+            # Do not wait for rows that were retracted meanwhile.
             until = min(read.until, log.end)
             if until <= log.decided and self.holds(log, until):
                 self._read_disk(log, read)

@@ -55,7 +55,7 @@ class Proposer:
         self.outbox = core.outbox
         self.offered = offered
         self.stored = stored
-        """Callback for a turn's rows once they are on this node's disk, which then counts."""
+        """Callback for a turn's rows once they are on this disk, which counts as a replica's."""
 
     def propose_all(self) -> None:
         """Store and offer the rows of this turn (rule O2)."""
@@ -116,7 +116,7 @@ class Proposer:
                     self.outbox.send(peer, message)
 
     def _bounded(self, offers: list[Offer]) -> Iterator[list[Offer]]:
-        """Yield the offers of each message, so that no frame grows without limit.
+        """Yield the offers of each message, so that no message is too large.
 
         Each message has its own number: one may arrive and the next be lost (rule SL8).
         """

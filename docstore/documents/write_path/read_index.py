@@ -1,9 +1,8 @@
 """The read index: how far slots are decided, for reads of many documents at once (R1).
 
-A listing, a count and a cut ask for hundreds of slots which rows were decided when the question
-came. All their slots wait for the confirm round that a GET would wait for. The answer leaves out
-slots that this node does not own, or whose term ends meanwhile: the caller must ask another node
-for them.
+A listing, a count or a cut asks hundreds of slots for the rows decided when it began. All these
+slots wait for one confirm round, as a GET does. The answer leaves out slots that this node does not
+own, or whose term ends meanwhile: the caller must ask another node for them.
 
 Source: the read index of Raft (Ongaro, 2014, section 6.4).
 """

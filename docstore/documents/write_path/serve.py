@@ -87,7 +87,7 @@ class Owner:
         else:
             self._load(log, term, inflight)
 
-    # Once, and only once
+    # Deduplication
 
     def _is_new(self, inflight: Inflight) -> bool:
         """Say whether no node can have made a row of an operation yet.
@@ -164,7 +164,7 @@ class Owner:
         def answered(result: Result) -> None:
             waiting = term.clients.loading.pop(link, [])
             if log.term is not term:
-                return  # The end of the term has handed them back.
+                return  # The end of the term has handed the waiting operations back.
             if isinstance(result, Corrupt):
                 self.core.corrupt(log)
                 for each in waiting:
