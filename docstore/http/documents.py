@@ -40,7 +40,7 @@ NOTHING: Mapping[str, Any] = {}
 
 
 class Submitted(NamedTuple):
-    """A submitted operation. media: the media type that the client accepts."""
+    """A submitted operation: the future of its answer, and the media type for the reply."""
 
     answer: "asyncio.Future[Answer]"
     media: str
@@ -68,7 +68,7 @@ class DocumentPages:
     def serve(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Awaitable[Reply]:
-        """Answer a request about the document at `link`; its parameters have been looked at."""
+        """Answer a request about the document at `link`. The caller has checked its parameters."""
         method = request.method
         handler = self._handlers.get(method)
         if handler is None or (method in METHODS and method not in service.options.methods):
@@ -76,9 +76,9 @@ class DocumentPages:
         return handler(request, link, service, body)
 
     def service_of(self, path: str) -> Service | None:
-        """Return the service of the document at a canonical path, None if something else is there.
+        """Return the service of the document at a canonical path; None if no document can be there.
 
-        Or if this node has not heard of its factory yet.
+        Also None if this node does not know the factory yet.
         """
         parent, _, last = path.rpartition("/")
         service = self._backend.registry.service_at(parent)
@@ -191,7 +191,7 @@ class DocumentPages:
         if service.options.path == FACTORIES:
             if media == "json":
                 raise UnsupportedMedia("a factory is patched with JSON or a merge patch")
-            media = "handler"  # It knows what may change.
+            media = "handler"  # The handler of the service decides which members may change.
         operation = Operation(
             verb="PATCH",
             link=link,
@@ -237,7 +237,7 @@ class DocumentPages:
         return found
 
     def _replicas(self, request: RequestHead, link: str, level: int) -> int:
-        """Return the copies that are asked for, if they may be: the quorum is never lowered."""
+        """Return the number of copies that the client requires: never fewer than the quorum."""
         wanted = headers.replicas(request)
         if wanted > 0:
             copies = self._backend.copies_of(link)
@@ -256,7 +256,7 @@ class DocumentPages:
         *,
         waited_s: float = 0.0,
     ) -> Reply:
-        """Have the owner carry out a write. theirs: the document* fields of the body."""
+        """Forward a write to its owner. theirs: the document* fields of the body."""
         submitted = self._submit_write(request, operation, service, theirs, waited_s)
         return await self._replied(request, submitted, service)
 
@@ -273,7 +273,7 @@ class DocumentPages:
         left_s = headers.timeout_s(request) - waited_s
         lease = lease_of(request, asked, theirs)
         if lease:
-            authority_of(request).insist("PATCH", lease)  # The lease records the document.
+            authority_of(request).insist("PATCH", lease)  # The lease will list the document.
             work = attached_first(self._backend, lease, asked, left_s)
             return Submitted(asyncio.ensure_future(work), media)
         return Submitted(self._backend.submit(asked, left_s), media)
@@ -282,8 +282,6 @@ class DocumentPages:
         self, request: web.BaseRequest, submitted: Submitted, service: Service
     ) -> Reply:
         return self.reply(request, await submitted.answer, service, submitted.media)
-
-    # Reading
 
     async def _get(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
@@ -311,11 +309,11 @@ class DocumentPages:
         return Submitted(self._backend.submit(operation, headers.timeout_s(request)), media)
 
     def reply(self, request: RequestHead, answer: Answer, service: Service, media: str) -> Reply:
-        """Return the reply that an answer of the cluster is."""
+        """Return the reply for an answer of the cluster."""
         row, kind = answer.row, service.options.kind
         if row is None or answer.status >= 300:
             head = owner_lines(answer) + (version_lines(row) if row is not None else b"")
-            if answer.status == 405:  # Its owner knows a later revision of the service.
+            if answer.status == 405:  # The owner knows a later revision of the service.
                 head += header_lines({"Allow": document_methods(service.options)})
             return problem_of_answer(answer, asked=request.raw_path, kind=kind, head=head)
         tag = entity_tag(row, media, service.options.level)
@@ -348,13 +346,13 @@ class PreconditionRequired(Conflict):
 
 
 def check_no_factory(backend: Backend, link: str) -> None:
-    """Refuse to make a document where a factory hides it. Raises Conflict."""
+    """Refuse to create a document at the path of a factory. Raises Conflict."""
     if backend.registry.service_at(link) is not None:
         raise Conflict(f"{link} is a factory: a document there would never be found")
 
 
 def at_level(operation: Operation, service: Service) -> Operation:
-    """Return the operation as one on a document of this service's level."""
+    """Return the operation at the level of the document's service."""
     level = service.options.level
     return operation if level == LINEARIZABLE else replace(operation, level=level)
 

@@ -1,4 +1,4 @@
-"""Elections and locks over HTTP; what they are is in `services/lock_queue.py`.
+"""Elections and locks over HTTP; `services/lock_queue.py` defines them.
 
     /core/elections, /core/locks                        POST, GET
     /core/elections/<name>, /core/locks/<name>          GET, PATCH (a request), DELETE
@@ -58,7 +58,7 @@ PATCHES = {"application/json": "", "application/msgpack": ""}
 
 
 class Held(Conflict):
-    """A candidate holds it or waits for it, so it is not deleted."""
+    """The election or lock has a candidate, so it must not be deleted."""
 
     code = "held"
 
@@ -72,7 +72,7 @@ class ElectionPages(FactoryPages):
         self._documents = documents
 
     async def create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Make a queue with a grace of its own; a campaign makes one without."""
+        """Create an election or a lock with options; a campaign creates one with defaults."""
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         fields = Fields(json.parse_object(raw))
         name = fields.text("name")
@@ -97,7 +97,7 @@ class ElectionPages(FactoryPages):
         return self._service(link.rpartition("/")[0])
 
     async def get(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
-        """Answer with the document; at once, or when it is no longer what the client holds."""
+        """Answer with the document: at once, or when its version differs from the client's."""
         check_selection(request)
         service = self._service_of(link)
         reply = await self._documents.serve(request, link, service, b"")
@@ -106,7 +106,7 @@ class ElectionPages(FactoryPages):
         return reply
 
     async def delete(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
-        """Delete a queue, which must be empty."""
+        """Delete an election or a lock, whose queue must be empty."""
 
         async def deletion(row: Row) -> Operation:
             turns = turns_of(json.load(row.state))
@@ -117,8 +117,6 @@ class ElectionPages(FactoryPages):
         answer = await updated(self._backend, request, link, deletion)
         service, media = self._service_of(link), headers.accepted_media(request)
         return self._documents.reply(request, answer, service, media)
-
-    # Requests
 
     async def patch(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
         """Answer a request to a queue."""
@@ -140,7 +138,7 @@ class ElectionPages(FactoryPages):
         if kind == CAMPAIGNS[path]:
             return await self._campaign(request, operation, service, asked)
         lease = asked.get("lease")
-        if isinstance(lease, str):  # It withdraws what stands under that lease.
+        if isinstance(lease, str):  # The request withdraws the candidates of that lease.
             authority_of(request).insist("PATCH", lease_link(lease))
         answer = await self._backend.submit(operation, timeout_s)
         return self._documents.reply(request, answer, service, media)
@@ -152,7 +150,7 @@ class ElectionPages(FactoryPages):
         wait = headers.preference(request, "wait")
         wait_s = _wait_s(wait) if wait else 0
         candidate = _candidate_in(asked)
-        authority_of(request).insist("PATCH", candidate.lease)  # The lease records the campaign.
+        authority_of(request).insist("PATCH", candidate.lease)  # The lease will list the election.
         answer = await self._campaigns.run(operation, candidate.lease, timeout_s)
         row = answer.row
         if not answer.is_success or row is None:
@@ -168,7 +166,7 @@ class ElectionPages(FactoryPages):
     async def _turn(
         self, request: web.BaseRequest, row: Row, candidate: Candidate, *, wait_s: float
     ) -> tuple[Row, int | None]:
-        """Return the document in which the candidate's turn has come, or as it is in the end.
+        """Wait for the candidate's turn; return the document and the place, None if withdrawn.
 
         Raises Unavailable where no request can wait.
         """
@@ -183,7 +181,7 @@ class ElectionPages(FactoryPages):
                 )
             if told.code in NOT_HERE:
                 raise Unavailable(told.detail)
-            if told.result is not None:  # Otherwise no change came in time.
+            if told.result is not None:  # Without a result the wait ended before any change.
                 if not told.result:
                     return row, None
                 row = max(row, Row(*told.result), key=lambda each: each.version)
@@ -194,7 +192,7 @@ class ElectionPages(FactoryPages):
     async def _lost(
         self, request: web.BaseRequest, campaign: Operation, candidate: Candidate
     ) -> Reply:
-        """Say why a candidate is not in the queue any more."""
+        """Answer why a candidate is not in the queue any more."""
         timeout_s = headers.timeout_s(request)
         answer, _ = await attach(self._backend, candidate.lease, campaign, timeout_s)
         if answer.status in (404, 410):
@@ -206,7 +204,10 @@ class ElectionPages(FactoryPages):
 
 
 def _candidate_in(asked: Any) -> Candidate:
-    """Return the candidate. Raises Refusal: nothing is attached for what will be refused."""
+    """Return the candidate of a campaign.
+
+    Raises Refusal before the lease lists the election, so that an invalid campaign leaves no trace.
+    """
     fields = Fields({name: each for name, each in asked.items() if name not in ("kind", "value")})
     candidate = candidate_of(fields, asked.get("value"))
     fields.end()
@@ -218,7 +219,7 @@ def _wait_s(raw: str) -> int:
 
 
 def _standing(row: Row, place: int, media: str, kind: str) -> Reply:
-    """Return the state of a candidate: 200 once it holds, 202 while it waits."""
+    """Return the reply about a candidate: 200 if it is first in the queue, 202 while it waits."""
     page = orjson.loads(document_json(row, kind)) | {"won": place == 0, "position": place}
     head = header_lines({"Content-Type": media, "Docstore-Version": str(row.version)})
     head += b"ETag: %b\r\n" % entity_tag(row, media, 3)

@@ -1,7 +1,7 @@
-"""Compressed bodies, unfolded piece by piece, so that a small one cannot become anything.
+"""Compressed bodies, decompressed piece by piece, so that no small body can fill the memory.
 
-Ours rather than the listener's: a broken or unknown encoding is then an answer about the body,
-not an error of the connection.
+This module replaces aiohttp's decompression: an unknown or broken encoding gets an answer about the
+body, where aiohttp would fail the connection.
 """
 
 import zlib
@@ -21,7 +21,7 @@ class Inflater:
         self._stream: zlib._Decompress | None = None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield what the next bytes unfold to. Raises BadRequest."""
+        """Yield the decompressed content of the next bytes. Raises BadRequest."""
         while data:
             stream = self._stream or self._started(data)
             try:
@@ -52,6 +52,6 @@ class Inflater:
 
 
 def inflater(encoding: str | None) -> Inflater | None:
-    """Return what unfolds a body with this Content-Encoding, None if it is not encoded."""
+    """Return the decompressor for a Content-Encoding, None if the body is not encoded."""
     name = (encoding or "identity").strip().lower()
     return None if name == "identity" else Inflater(name)

@@ -1,10 +1,10 @@
-"""A plain PUT or GET of one document: submitted as soon as it is parsed, answered when called back.
+"""A plain PUT or GET of one document: submitted when it is parsed, answered by a callback.
 
-Most requests are plain: a document whose factory is known here, a small body that came together
-with its head, and headers that ask for nothing that takes more than one step. A task of its own
-would cost such a request as much as all else that is done for it here. An unusual one has a task,
-in `server.py`. Either way the same guard judges it, the same functions read it and write the
-answer, and it ends in the same `Completion`; only the wait for the owner is different.
+Most requests are plain: the factory of the document is known here, a small body arrived together
+with its head, and no header asks for more than one step. A task would double the cost of such a
+request. All other requests run in tasks (`server.py`). On both ways the same checks apply, the same
+functions read the request and write the answer, and `Completion` ends it; only the wait for the
+owner differs.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ _NAMES = (
     " Idempotency-Key If-Match If-None-Match User-Agent"
 ).split()
 PLAIN = frozenset([*_NAMES, *map(str.lower, _NAMES)])
-"""Headers of plain requests, as clients write them; with any other one a request is not plain."""
+"""Headers of plain requests, as clients spell them. Any other header makes a request not plain."""
 TOKENS = frozenset({"Authorization", "authorization"})
-"""One more, where tokens are looked at."""
+"""Further headers of plain requests, on a node with an access file."""
 METHODS = frozenset({"GET", "PUT"})
 VERSIONS = (HttpVersion11, HttpVersion10)
 SPECIAL = ("/core/", "/health/", "/metrics")
-"""Below these nothing is a plain document."""
+"""Prefixes of paths that are never plain."""
 
 
 class PlainConnection(Protocol):
@@ -53,11 +53,11 @@ class PlainConnection(Protocol):
         """Write the answer, and go on to the next request."""
 
     def go_on(self, *, stays: bool) -> None:
-        """Be idle again, without an answer. stays: whether the connection stays open."""
+        """Become idle without an answer. stays: whether the connection stays open."""
 
 
 class FastRequest:
-    """A request on the fast path. It has the interface `headers.RequestHead`."""
+    """A request on the fast path. It has the interface of `headers.RequestHead`."""
 
     __slots__ = (
         "authority", "body_exists", "client", "headers", "keep_alive", "link", "media", "method",
@@ -85,16 +85,16 @@ class FastRequest:
         self.client = client
         self.authority: Authority = EVERYBODY
         self.media = ""
-        """In which the answer is taken, once that is known."""
+        """Media type of the answer; "" until it is known."""
 
     def __getitem__(self, key: str | RequestKey[Any]) -> Any:
-        """Return what is noted with it."""
+        """Return the authority that was stored with the request."""
         assert key is AUTHORITY
         return self.authority
 
 
 class FastPath:
-    """Serves them."""
+    """Serves plain requests."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class FastPath:
         *,
         body_bytes_max: int,
     ) -> None:
-        """authority: returns that of a request; None on a node without an access file."""
+        """authority: returns the authority of a request; None on a node without an access file."""
         self._documents = documents
         self._origin_check = origin_check
         self._authority = authority
@@ -116,13 +116,13 @@ class FastPath:
     def found_in(
         self, message: RawRequestMessage, payload: StreamReader, size: int, client: PlainConnection
     ) -> FastRequest | None:
-        """Return the request if it is a plain one. size: of the bytes that it came in, together."""
+        """Return the request if it is plain. size: of the bytes that arrived with its head."""
         if (
             message.method not in METHODS
             or message.version not in VERSIONS
             or size > LARGE_BYTES
             or not payload.is_eof()
-            or len(names := [*message.headers]) < len(message.headers)  # One comes twice.
+            or len(names := [*message.headers]) < len(message.headers)  # A header is repeated.
             or not self._headers.issuperset(names)
             or "?" in message.path
             or message.path.startswith(SPECIAL)
@@ -138,7 +138,7 @@ class FastPath:
         return FastRequest(message, payload, service, link, client)
 
     def serve(self, request: FastRequest) -> None:
-        """Submit it, and answer it as soon as there is an answer."""
+        """Submit a request, and answer it when its answer arrives."""
         try:
             answer, request.media = self._submitted(request)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is answered

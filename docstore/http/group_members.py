@@ -1,7 +1,7 @@
-"""Members of groups and roles over HTTP: what a member says, and what its coordinator answers.
+"""Members of groups and roles over HTTP: requests of members, answered by the coordinator.
 
-Everything may be repeated, and none of it is a write of the client's own: what is not answered has
-proven nothing, so a 503 is enough.
+A client may repeat each of these requests, and none of them writes a document of the client. So a
+request without an answer needs no `unknown` outcome: a 503 is enough.
 """
 
 from typing import Any
@@ -49,27 +49,27 @@ from docstore.wire import sessions_messages as messages
 PATCHES = {"application/json": "", "application/merge-patch+json": "", "application/msgpack": ""}
 WAIT_S, WAIT_S_MAX = 20, 60
 ANSWER_S = 1.0
-"""Time for the answer to a wait to come back from the coordinator."""
+"""Seconds for the coordinator's answer to arrive after a wait."""
 
 
 class NoSuchGroup(NotFound):
-    """There is no group, or no set of roles, under this name."""
+    """There is no group, or no set of roles, with this name."""
 
     code = "no-such-group"
 
 
 def link_of(path: str) -> str:
-    """Return the link of the group that a path is at, or below."""
+    """Return the link of the group at a path or above it."""
     return "/".join(path.split("/", 4)[:4])
 
 
 def asked_in(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
-    """Return what a body asks of a group. Raises BadRequest, UnsupportedMedia."""
+    """Return the members of a body about a group. Raises BadRequest, UnsupportedMedia."""
     return json.parse_object(bodies.json_bytes(body, headers.content_media(request, PATCHES)))
 
 
 async def group_at(backend: Backend, link: str, timeout_s: float) -> tuple[Row, GroupState]:
-    """Return a group's document, and the group. Raises NoSuchGroup, Unavailable."""
+    """Return a group's document and its parsed state. Raises NoSuchGroup, Unavailable."""
     answer = await backend.submit(Operation(verb="GET", link=link), timeout_s)
     if answer.status == 404:
         raise NoSuchGroup(f"there is nothing at {link}")
@@ -81,13 +81,13 @@ async def group_at(backend: Backend, link: str, timeout_s: float) -> tuple[Row, 
 
 
 def insist_on_topics(request: web.BaseRequest, link: str, group: GroupState) -> None:
-    """Hide the pages of a group from callers that may not read all of its topics."""
+    """Hide a group from callers that may not read all of its topics. Raises NotFound."""
     if not may_see_topics(authority_of(request), group.parts):
         raise refusal("GET", link)
 
 
 async def insist_on_group(backend: Backend, request: web.BaseRequest, link: str) -> None:
-    """Hide what is below a group from callers that may not see the group."""
+    """Hide the pages below a group from callers that may not see the group. Raises NotFound."""
     if not authority_of(request).reads_all:
         _, group = await group_at(backend, link, headers.timeout_s(request))
         insist_on_topics(request, link, group)
@@ -106,12 +106,12 @@ class MemberPages:
         return await self._call(request, link, "show", None)
 
     async def join(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer a process that joins a group."""
+        """Add a process to a group."""
         said = _join(asked_in(request, body))
         return await self._ask(request, link_of(path), said, headers.timeout_s(request))
 
     async def leave(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer a member that leaves, or an operator that fences it."""
+        """Remove a member that leaves, or that an operator fences."""
         link, member = link_of(path), path.rpartition("/")[2]
         query = request.rel_url.query
         if flag(query, "force"):
@@ -120,7 +120,7 @@ class MemberPages:
         return await self._ask(request, link, leave, headers.timeout_s(request))
 
     async def hear(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer a heartbeat of a member at once, and its wait when there is news."""
+        """Answer a member's heartbeat at once, and its wait when the assignment changed."""
         link, timeout_s = link_of(path), headers.timeout_s(request)
         said = _said(path.rpartition("/")[2], asked_in(request, body))
         if not isinstance(said, Wait):
@@ -133,7 +133,7 @@ class MemberPages:
     async def _ask(
         self, request: web.BaseRequest, link: str, said: Request, timeout_s: float, *more: int
     ) -> Reply:
-        """Pass on what a member says."""
+        """Forward a member's request to its coordinator."""
         told = await self._tell(link, type(said).__name__.lower(), [*said, *more], timeout_s)
         if told.code:
             return _refused(request, told)

@@ -1,4 +1,4 @@
-"""Offsets of a group over HTTP: a member claims them by its tenure, and commits by its token."""
+"""Offsets of a group over HTTP: the holder of a partition commits offsets with a token."""
 
 import asyncio
 from typing import Any
@@ -41,7 +41,7 @@ from docstore.streams.requests import ReadRequest
 
 AT_ONCE = 64
 END_S = 1.0
-"""How long a commit waits for a leader to say where its partition ends, to be checked by it."""
+"""Seconds for which a commit waits for a leader's end of partition, which bounds the offset."""
 _ABSENT = json.dump(nothing_read())
 
 
@@ -52,7 +52,7 @@ class GroupNotEmpty(Conflict):
 
 
 class OutOfRange(DocstoreError):
-    """A group cannot go on there: its partition has no such offset."""
+    """A group's offset is outside of its partition."""
 
     status = 416
     code = OUT_OF_RANGE
@@ -60,7 +60,7 @@ class OutOfRange(DocstoreError):
 
 
 class OtherToken(Conflict):
-    """The group has not granted it: the token is another group's, or another partition's."""
+    """The token was not granted by this group for this partition."""
 
     code = "other-token"
 
@@ -88,7 +88,7 @@ class OffsetPages:
         return self._documents.reply(request, answer, self._service, media)
 
     async def commit(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer a member that notes its offsets: 409 if none of several is taken."""
+        """Commit offsets for a member: 409 if none of several is accepted."""
         asked = asked_in(request, body)
         media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
         results = await self._commit(link_of(path), asked, timeout_s)
@@ -98,14 +98,14 @@ class OffsetPages:
         return page_reply(page, media)
 
     async def patch(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer a claim, or a reset."""
+        """Answer a claim of a partition, or a reset of an offset."""
         asked = asked_in(request, body)
         media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
         answer = await self._patch(link_of(path), path, asked, timeout_s)
         return self._documents.reply(request, answer, self._service, media)
 
     async def _commit(self, link: str, asked: State, timeout_s: float) -> list[dict[str, Any]]:
-        """Return a result for each offset, in their order."""
+        """Commit each offset; return a result for each, in their order."""
         fields = Fields(asked)
         said = {
             "kind": "CommitRequest",
@@ -143,7 +143,7 @@ class OffsetPages:
         return list(await asyncio.gather(*map(commit, offsets)))
 
     async def _patch(self, link: str, path: str, asked: State, timeout_s: float) -> Answer:
-        """Claim, or reset: that only while the group has no member."""
+        """Claim a partition, or reset an offset; a reset needs a group without members."""
         if INCARNATION in asked:
             raise BadRequest(f"the answer names the {INCARNATION}, the request does not")
         topic, _, number = path.removeprefix(offset_link(link, "")).partition("/")
@@ -165,7 +165,7 @@ class OffsetPages:
         return await self._change(link, path, {**asked, INCARNATION: named}, timeout_s)
 
     async def _position(self, topic: str, number: int, timeout_s: float) -> Records | Problem:
-        """Return where a partition ends: `offset` is its high watermark, `start` its first one."""
+        """Return the bounds of a partition: `start`, and the high watermark as `offset`."""
         end = ReadRequest(("end", 0), bytes_max=1)
         link = partition_link(topic, number)
         return await self._backend.inside().stream_backend.fetch(
@@ -175,7 +175,10 @@ class OffsetPages:
     async def _insist_on_range(
         self, topic: str, number: int, asked: State, timeout_s: float
     ) -> str:
-        """Return the incarnation of which an offset is. Raises OutOfRange, Unavailable."""
+        """Check an offset against its partition. Raises OutOfRange, Unavailable.
+
+        Returns the incarnation of the partition's topic.
+        """
         found = await self._position(topic, number, timeout_s)
         if isinstance(found, Problem):
             raise Unavailable(f"where {topic}/{number} ends is not known: {found.detail}")
@@ -185,9 +188,9 @@ class OffsetPages:
         return found.incarnation
 
     async def _check_granted(self, link: str, offset: str, token: object, timeout_s: float) -> None:
-        """Raise OtherToken for one that is too great: it would shut out the holder.
+        """Raise OtherToken for a token above the newest one: it would lock out the holder.
 
-        A member claims after a majority has decided its tenure.
+        A member claims after a majority has decided that it holds the partition.
         """
         row, group = await group_at(self._backend, link, timeout_s)
         held = group.tenure.get(offset.removeprefix(offset_link(link, "")))
@@ -196,7 +199,7 @@ class OffsetPages:
             raise OtherToken(f"no token above {newest} has been granted here")
 
     async def _change(self, link: str, offset: str, change: State, timeout_s: float) -> Answer:
-        """Change an offset; create it if its group has the partition."""
+        """Change an offset; create its document if the group has the partition."""
         operation = Operation(verb="PATCH", link=offset, body=json.dump(change), media="handler")
         answer = await self._backend.submit(operation, timeout_s)
         if answer.status != 404:
@@ -214,9 +217,9 @@ class OffsetPages:
     async def _rows(
         self, link: str, group: GroupState, timeout_s: float
     ) -> list[tuple[str, Row | None]]:
-        """Return (partition, its offset) of all partitions that the group has.
+        """Return (partition, row of its offset) for all partitions of a group.
 
-        Raises Unavailable if one cannot be read, which does not mean that nothing was.
+        Raises Unavailable if an offset cannot be read, since that does not mean that there is none.
         """
         room = asyncio.Semaphore(AT_ONCE)
 
@@ -240,9 +243,9 @@ class OffsetPages:
         return found
 
     async def forget(self, link: str, group: GroupState, timeout_s: float) -> None:
-        """Delete the offsets of a group that is gone. Raises Undecided if one may still be there.
+        """Delete the offsets of a deleted group. Raises Undecided if one may be left.
 
-        A group that is made again would continue from it.
+        A new group of the same name would continue from an offset that is left.
         """
         try:
             rows = [row for _, row in await self._rows(link, group, timeout_s) if row is not None]
@@ -256,7 +259,7 @@ class OffsetPages:
 
 _NAMED = ("topic", "partition")
 _END = "end"
-"""In a commit on its way to the owner: the high watermark, beyond which no offset is taken."""
+"""Member of a commit on its way to the owner: the high watermark, which bounds the offset."""
 
 
 def _is_named(each: object) -> bool:

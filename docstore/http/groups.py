@@ -1,4 +1,4 @@
-"""Groups and roles over HTTP; what they are is in `services/group_document.py`.
+"""Groups and roles over HTTP; `services/group_document.py` defines them.
 
     /core/groups, /core/roles                           POST, GET
     /core/groups/<name>, /core/roles/<name>             GET (?role=7), PATCH (settings), DELETE
@@ -7,7 +7,7 @@
     /core/groups/<name>/offsets                         GET, POST (commit)
     /core/groups/<name>/offsets/<topic>/<partition>     GET, PATCH (claim, reset)
 
-A group's page shows live figures of its coordinator beside the document.
+The page of a group shows its document and live figures from its coordinator.
 """
 
 import asyncio
@@ -48,11 +48,11 @@ from docstore.sessions.group_messages import kind_of
 from docstore.streams.replica_set import STREAMS
 
 LIVE_S = 2.0
-"""Timeout for live figures from the coordinator; without them the document alone is shown."""
+"""Timeout for live figures from the coordinator; without them a page shows the document alone."""
 
 
 class GroupPages(FactoryPages):
-    """Answers /core/groups, /core/roles, and what is one segment below."""
+    """Answers /core/groups, /core/roles, and the path of each group or set of roles."""
 
     def __init__(self, backend: Backend, documents: DocumentPages, offsets: OffsetPages) -> None:
         super().__init__(backend)
@@ -60,7 +60,7 @@ class GroupPages(FactoryPages):
         self._offsets = offsets
 
     async def create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Make a group, or a set of roles."""
+        """Create a group, or a set of roles."""
         fields = Fields(asked_in(request, body))
         name = fields.text("name")
         if not name or "/" in name or "%" in name or name in SUFFIXES:
@@ -88,7 +88,7 @@ class GroupPages(FactoryPages):
         return reply
 
     async def _parts(self, request: web.BaseRequest, topics: tuple[str, ...]) -> dict[str, int]:
-        """Return how many partitions each topic has. Raises NoSuchTopic."""
+        """Return topic -> number of its partitions. Raises NoSuchTopic."""
         streams, timeout_s = self._backend.inside().stream_backend, headers.timeout_s(request)
         for each in topics:
             authority_of(request).insist("GET", f"{STREAMS}/{each}")
@@ -96,7 +96,7 @@ class GroupPages(FactoryPages):
         return {topic.name: topic.partitions for topic in found}
 
     async def get(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
-        """Answer with the document, and what its coordinator says of its members."""
+        """Answer with the document, and the coordinator's live figures of its members."""
         timeout_s, media = headers.timeout_s(request), headers.accepted_media(request)
         row, group = await group_at(self._backend, link, timeout_s)
         insist_on_topics(request, link, group)
@@ -167,7 +167,7 @@ class GroupPages(FactoryPages):
 
 
 def _entry(group: GroupState, partition: str) -> dict[str, Any]:
-    """Return what pages show of one partition."""
+    """Return the page entry of a partition."""
     held = group.tenure.get(partition)
     return {
         "partition": partition,
@@ -178,7 +178,7 @@ def _entry(group: GroupState, partition: str) -> dict[str, Any]:
 
 
 def _led(group: GroupState, role: str) -> dict[str, Any]:
-    """Return the member that may lead one role."""
+    """Return the page entry of a role: the member that may lead it."""
     if "" not in group.parts:
         raise BadRequest("a group of consumers has no roles")
     number = headers.whole_number(role, "role", 0, 1 << 62)

@@ -1,7 +1,7 @@
-"""Read the headers of a request as checked values; refuse the rest.
+"""Parse the headers of a request into checked values; refuse invalid ones.
 
 Every error of a request that can be found without its document is found here and in `bodies.py`.
-Values that clients repeat (media types, header names) are judged once.
+Values that clients repeat (media types, header names) are checked once and remembered.
 """
 
 import re
@@ -47,13 +47,13 @@ _ONCE = frozenset(
     " expect fence host idempotency-key last-event-id origin pragma sec-fetch-site traceparent"
     " transfer-encoding".split()
 )
-"""Headers of one value: a second one would be overlooked, and its sender relies on it."""
+"""Headers that may have one value only: the sender relies on each value, so none is dropped."""
 _NAMES_REMEMBERED_MAX = 1000
 _harmless: set[str] = set()
 
 
 class RequestHead(Protocol):
-    """All that is read here of a request: of aiohttp's, or of a plain one (`fast_path.py`)."""
+    """The head of a request: aiohttp's, or that of a plain request (`fast_path.py`)."""
 
     @property
     def method(self) -> str:
@@ -61,25 +61,22 @@ class RequestHead(Protocol):
 
     @property
     def raw_path(self) -> str:
-        """Return the target, as the request line has it."""
+        """Return the target as the request line spells it."""
 
     @property
     def headers(self) -> CIMultiDictProxy[str]:
-        """Return the headers, whatever their capitals."""
+        """Return the headers; names are compared without case."""
 
     @property
     def body_exists(self) -> bool:
         """Say whether a body was announced."""
 
     def __getitem__(self, key: str | RequestKey[Any]) -> Any:
-        """Return what was noted with the request (`authority.py`). Raises KeyError."""
+        """Return a value that was stored with the request (`authority.py`). Raises KeyError."""
 
 
 def refuse_oddities(request: RequestHead) -> None:
-    """Refuse what no client of ours sends: internal headers, odd expectations and encodings.
-
-    And a second header where one is meant.
-    """
+    """Refuse internal headers, unknown expectations and encodings, and repeated single headers."""
     for name in request.headers:
         if name not in _harmless:
             _judge_header(name, request.headers[name])
@@ -95,7 +92,7 @@ def has_doubles(found: CIMultiDictProxy[str]) -> bool:
 
 
 def listed(request: RequestHead, name: str) -> str | None:
-    """Return what a header of a list says, however many lines it has (RFC 9110, 5.3); or None."""
+    """Return the joined values of a list header (RFC 9110, 5.3); None if it is absent."""
     if name not in request.headers:
         return None
     return ", ".join(request.headers.getall(name))
@@ -125,7 +122,7 @@ def accepted_media(request: RequestHead) -> str:
 
 @lru_cache(maxsize=1024)
 def _accepted(accept: str) -> str:
-    """Return the better of ours by quality, JSON when they are equal (RFC 9110, 12.5.1)."""
+    """Return JSON or msgpack by the client's quality, JSON if equal (RFC 9110, 12.5.1)."""
     ranges: dict[str, float] = {}
     for part in accept.lower().split(","):
         media, *parameters = [piece.strip() for piece in part.split(";")]
@@ -171,7 +168,7 @@ def _content_type(raw: str) -> tuple[str, str]:
 
 
 def timeout_s(request: RequestHead) -> float:
-    """Return how long the client is ready to wait, in seconds."""
+    """Return the time limit of the request in seconds."""
     raw = request.headers.get(TIMEOUT)
     if raw is None:
         return TIMEOUT_MS_DEFAULT / 1000
@@ -215,8 +212,8 @@ def conditions(request: RequestHead, version: int | None) -> Conditions | None:
 def tags(raw: str, name: str, *, strong: bool) -> str | list[list[int]]:
     """Return "*" or the [epoch, version] pairs of a list of entity tags. Raises BadRequest.
 
-    strong: weak tags match nothing (RFC 9110, section 8.8.3.2). A well-formed tag that is none
-    of ours matches nothing either; both are left out.
+    strong: leave out weak tags, which match nothing (RFC 9110, section 8.8.3.2). Well-formed tags
+    of another form are left out too, since they match nothing either.
     """
     if raw.strip() == "*":
         return "*"
@@ -235,7 +232,7 @@ def tags(raw: str, name: str, *, strong: bool) -> str | list[list[int]]:
 
 
 def is_current(held: str | Sequence[Sequence[int]], tag: tuple[int, int]) -> bool:
-    """Say whether a client's tags name the version with this one."""
+    """Say whether the client's tags contain the tag of the current version."""
     return held == "*" or any(tuple(each) == tag for each in held)
 
 
@@ -245,13 +242,14 @@ def idempotency_key(request: RequestHead) -> str:
     if key is None:
         return ""
     is_short = 0 < len(key.encode("utf-8", "replace")) <= KEY_BYTES_MAX
-    if not key.isprintable() or "," in key or not is_short:  # Proxies join two by a comma.
+    # A proxy may join two Idempotency-Key headers with a comma.
+    if not key.isprintable() or "," in key or not is_short:
         raise BadRequest(f"an Idempotency-Key has 1 to {KEY_BYTES_MAX} printable bytes, no comma")
     return key
 
 
 def fence(request: RequestHead, level: int) -> Sequence[str | int]:
-    """Return the (scope, token) that an update goes under, () for none."""
+    """Return the (scope, token) of an update's fence, () for none."""
     raw = request.headers.get(FENCE)
     if raw is None:
         return ()
@@ -272,7 +270,7 @@ def _fence(raw: str) -> tuple[str, int]:
 
 
 def replicas(request: RequestHead) -> int:
-    """Return the durable copies that the client wants: 0 for the quorum, -1 for all."""
+    """Return the durable copies that the client requires: 0 for the quorum, -1 for all."""
     raw = request.headers.get(QUORUM)
     if raw is None:
         return 0
@@ -280,7 +278,7 @@ def replicas(request: RequestHead) -> int:
 
 
 def consistency(request: RequestHead) -> str:
-    """Return how fresh a read must be."""
+    """Return the consistency of a read."""
     value = request.headers.get(CONSISTENCY)
     if value is None:
         return "linearizable"
@@ -290,19 +288,19 @@ def consistency(request: RequestHead) -> str:
 
 
 def min_version(request: RequestHead) -> int | None:
-    """Return the version that a read must have reached, None for any."""
+    """Return the version that a replica must have reached before a read, None for any."""
     raw = request.headers.get(MIN_VERSION)
     return None if raw is None else whole_number(raw, "Docstore-Min-Version", 0, 1 << 62)
 
 
 def trace(request: RequestHead) -> str:
-    """Return the trace context to pass back, "" for none or one that is malformed."""
+    """Return the trace context to pass back; "" if absent or malformed."""
     value = request.headers.get(TRACEPARENT)
     return value if value is not None and _TRACE.match(value) else ""
 
 
 def preference(request: RequestHead, name: str) -> str | None:
-    """Return the value of a preference ("" if it has none), None if not there (RFC 7240)."""
+    """Return the value of a preference, "" without a value; None if it is absent (RFC 7240)."""
     for part in (listed(request, PREFER) or "").lower().split(","):
         key, _, value = part.partition(";")[0].partition("=")
         if key.strip() == name:

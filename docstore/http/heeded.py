@@ -1,7 +1,7 @@
 """Headers that the sender of an update relies on: refused wherever they would have no effect.
 
-Which operation heeds which stands in the route table (`routes/`). Documents
-heed all but a producer's number, and judge them by their level (`documents.py`).
+The route table says which operation uses which of them (`routes/`). Documents use all but a
+producer's number, and check them by the level of the document (`documents.py`).
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from docstore.http.headers import FENCE, IDEMPOTENCY_KEY, QUORUM, RequestHead
 PRODUCER = "Docstore-Producer"
 RELIED_ON = (IF_MATCH, IF_NONE_MATCH, FENCE, LEASE, QUORUM, IDEMPOTENCY_KEY, PRODUCER)
 OF_DOCUMENTS = frozenset(RELIED_ON) - {PRODUCER}
-"""Those that an update of a document heeds."""
+"""Headers that an update of a document uses."""
 _LINES: Mapping[str, str] = {
     IDEMPOTENCY_KEY: "a line has its key",
     IF_MATCH: "a line has ifVersion and mustExist",
@@ -31,11 +31,11 @@ INSTEAD: Mapping[str, Mapping[str, str]] = {
         FENCE: "producers of records have epochs",
     },
 }
-"""Where a path begins so -> what there is in place of a header."""
+"""Prefix of a path -> header -> hint for the error: what to use in place of the header."""
 
 
 def refuse_all(request: RequestHead, what: str, *, heeded: frozenset[str] = frozenset()) -> None:
-    """Refuse each header of `RELIED_ON` that is not heeded. what: the request, for the error."""
+    """Refuse each header of `RELIED_ON` outside of `heeded`. what: the request, for the error."""
     for name in RELIED_ON:
         if name in request.headers and name not in heeded:
             path = request.raw_path

@@ -1,4 +1,4 @@
-"""The history of a document: its versions, and the branches that lost."""
+"""The history of a document: its versions, and its conflicting branches."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ HISTORY_LIMIT, HISTORY_LIMIT_MAX = 100, 1000
 
 
 class HistoryPages:
-    """The pages below a document that tell of its past."""
+    """Pages below a document that show its past."""
 
     def __init__(self, backend: Backend, documents: DocumentPages) -> None:
         self._backend = backend
@@ -55,13 +55,13 @@ class HistoryPages:
         return Reply(200, stitched(page, media), head)
 
     async def resolve(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
-        """Answer DELETE <link>/conflicts: declare the branches that lost seen."""
+        """Answer DELETE <link>/conflicts: mark the lost branches as seen."""
         principal = authority_of(request).principal
         operation = Operation(verb="RESOLVE", link=of.link, principal=principal)
         return await self._documents.submit(request, operation, of.service)
 
     async def conflicts(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
-        """Answer GET <link>/conflicts: the branches that lost."""
+        """Answer GET <link>/conflicts: the branches that lost a merge."""
         link, service = of.link, of.service
         media = headers.accepted_media(request)
         operation = at_level(Operation(verb="GET", link=link, select=CONFLICTS), service)

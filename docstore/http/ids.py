@@ -1,7 +1,7 @@
-"""Ids for documents whose client gave none: UUID version 7, which sorts by time (RFC 9562).
+"""Ids for documents of clients that send none: UUID version 7, which sorts by time (RFC 9562).
 
-With an Idempotency-Key the id must be the same when the request is sent again, to any node: it
-is then made from the key (version 8).
+With an Idempotency-Key a retry at any node must yield the same id, so the id is derived from the
+key (UUID version 8).
 """
 
 import hashlib
@@ -18,7 +18,7 @@ def new_id() -> str:
 
 
 def id_of_key(factory: str, key: str) -> str:
-    """Return the id that a key always gives under a factory."""
+    """Return the id that a key always yields for a factory."""
     content = f"{factory}\0{key}".encode("utf-8", "surrogateescape")
     digest = hashlib.blake2b(content, digest_size=16, person=b"docstore-id").digest()
     return _uuid(int.from_bytes(digest, "big"), version=8)

@@ -1,10 +1,10 @@
-"""Large bodies are read beside the event loop, one at a time.
+"""Large bodies are parsed in a thread, one at a time.
 
-A megabyte of JSON takes ten milliseconds to be read, and a hundred if it is spelled strangely.
-No other request, client or node is served meanwhile: forty that came at once stopped a node
-for two seconds, and it took its own silence for the loss of its majority. In a thread the loop has
-its turn between the steps; and one after the other, the loop has it between two bodies. Two threads
-would not be faster, since both would wait for the interpreter's lock.
+Parsing a megabyte of JSON takes ten milliseconds, or a hundred for unusual spellings. The event
+loop would serve nothing else meanwhile: forty large bodies at once stopped a node for two seconds,
+and it took its own silence for the loss of its majority. With a thread, the event loop gets turns
+during each body and between bodies. Two threads would be no faster, since both need the
+interpreter's lock.
 """
 
 import asyncio
@@ -16,25 +16,25 @@ from docstore.errors import Unavailable
 T = TypeVar("T")
 
 LARGE_BYTES = 1 << 16
-"""From here on a thread is worth its tenth of a millisecond."""
+"""Size from which parsing in a thread is worth its tenth of a millisecond."""
 WAITING_BYTES_MAX = 64 << 20
-"""As much as the protocol lets wait at a node; some two seconds of reading."""
+"""Maximum bytes of waiting bodies, as in a node's protocol queue: some two seconds of parsing."""
 
 TOO_LATE = "large bodies are read one after the other, and this one was not in time"
 
 
 class LargeBodies:
-    """The one place of a node where they are read."""
+    """Parses the large bodies of a node, one at a time."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._waiting_bytes = 0
 
     async def read(self, size: int, patience_s: float, work: Callable[[], T]) -> tuple[T, float]:
-        """Return what `work` makes of a body of `size` bytes, and the seconds that it waited.
+        """Run `work`, which parses `size` bytes, in a thread; return its result and the seconds.
 
-        Raises Unavailable when too many bytes wait, or it is not done within `patience_s`; and
-        whatever `work` raises.
+        Raises Unavailable if too many bytes wait, or `work` does not end within `patience_s`.
+        Errors of `work` pass through.
         """
         if self._waiting_bytes + size > WAITING_BYTES_MAX:
             raise Unavailable("too many large bodies wait to be read")

@@ -1,12 +1,12 @@
-"""Leases over HTTP; what they are is in `services/leases.py`.
+"""Leases over HTTP; `services/leases.py` defines them.
 
     /core/leases                        POST, GET
     /core/leases/keep-alive             POST: many at once
     /core/leases/<id>                   GET, PATCH (a request), DELETE: its holder has stopped
 
-A keep-alive writes nothing: it is answered by the owner of the lease's document, once a majority
-has confirmed that it still is. A lease whose owner does not answer is not proven, and never said
-to be gone.
+A keep-alive writes nothing. The owner of the lease's document answers it after a majority has
+confirmed its ownership. If the owner does not answer, the state of the lease is unknown: the answer
+never says that the lease has ended.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ KEEP_ALIVE = "keep-alive"
 BATCH_MAX = 10_000
 PATCHES = {"application/json": "", "application/msgpack": ""}
 CLIENTS = frozenset({"AttachRequest", "DetachRequest", "ExpireRequest"})
-"""Requests that clients may send to a lease. Its holder ends it with DELETE."""
+"""Requests that clients may send to a lease. A holder ends its lease with DELETE."""
 
 
 class LeasePages(FactoryPages):
@@ -60,7 +60,7 @@ class LeasePages(FactoryPages):
         self._state_bytes_max = state_bytes_max
 
     async def create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Make a lease; the same one again is no other one, whatever became of the first answer."""
+        """Create a lease; a repeated request is answered with the same lease."""
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         _, asked, theirs = bodies.author_state(raw, self._state_bytes_max)
         lease, key = asked_lease(asked), headers.idempotency_key(request)
@@ -78,11 +78,11 @@ class LeasePages(FactoryPages):
         return self._reply(request, answer)
 
     async def get(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
-        """Answer with the document and how long it has left, or wait until it is another one."""
+        """Answer with the document and the time left; wait for a change if the client asks to."""
         check_selection(request)
         service = self._service(LEASES)
         if "?" in request.raw_path or headers.consistency(request) != "linearizable":
-            return await self._documents.serve(request, link, service, b"")  # A past state.
+            return await self._documents.serve(request, link, service, b"")  # A past version.
         timeout_s, media = headers.timeout_s(request), headers.accepted_media(request)
         answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
         reply = self._reply(request, answer)
@@ -102,7 +102,7 @@ class LeasePages(FactoryPages):
         return reply
 
     async def end(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
-        """End the lease at once: its holder has stopped."""
+        """End a lease at once: its holder has stopped."""
         ended = {
             "kind": "EndRequest", "why": "revoked", "endedMicros": time.time_ns() // 1000
         }  # fmt: skip
@@ -140,8 +140,6 @@ class LeasePages(FactoryPages):
         media = headers.accepted_media(request)
         return self._documents.reply(request, answer, self._service(LEASES), media)
 
-    # Keep-alive
-
     async def _keep_alive(self, request: web.BaseRequest, link: str) -> Reply:
         name, timeout_s = link.rpartition("/")[2], headers.timeout_s(request)
         loop = asyncio.get_running_loop()
@@ -159,7 +157,7 @@ class LeasePages(FactoryPages):
         return problem(503, kept.why.code, detail, instance=instance)
 
     async def _why_lost(self, link: str, timeout_s: float) -> str:
-        """Return whether a lease has ended, or is about to: its document says so."""
+        """Return the reason why a keep-alive failed, as the lease's document shows it."""
         answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
         found = read_lease(answer.row.state) if answer.is_success and answer.row else None
         if found is not None and found.phase is not LeasePhase.ALIVE:
@@ -184,7 +182,7 @@ class LeasePages(FactoryPages):
 
 
 def _again(lease: LeaseState, answer: Answer) -> Answer:
-    """Return what a POST under an id that is used already means."""
+    """Return the answer to a POST whose id is already in use."""
     row = answer.row
     found = read_lease(row.state) if row is not None and not row.deleted else None
     if answer.code == "marked-deleted" or (
@@ -203,7 +201,7 @@ def _again(lease: LeaseState, answer: Answer) -> Answer:
 
 
 def _ids(asked: dict[str, object]) -> list[str]:
-    """Return the leases of a batch, each once. Raises BadRequest."""
+    """Return the distinct leases of a batch. Raises BadRequest."""
     ids = asked.pop("leases", None)
     if asked or not isinstance(ids, list) or not 0 < len(ids) <= BATCH_MAX:
         raise BadRequest(f"the body has one member, leases: an array of 1 to {BATCH_MAX} ids")
@@ -211,7 +209,7 @@ def _ids(asked: dict[str, object]) -> list[str]:
 
 
 def _id(named: object) -> str:
-    """Return the id of a lease that is named by it, or by its link. Raises BadRequest."""
+    """Return the id of a lease from the id itself or a link. Raises BadRequest."""
     parent, _, name = lease_link(named).rpartition("/") if isinstance(named, str) else ("", "", "")
     if parent != LEASES:
         raise BadRequest("leases are named by their ids, or by their links")

@@ -1,7 +1,7 @@
-"""A body as a stream of values: lines of JSON, or msgpack objects one after the other.
+"""A body as a stream of values: lines of JSON, or consecutive msgpack objects.
 
-`feed` takes bytes as they come and returns the values that are complete. When the stream cannot be
-parsed any more, the error is the last value, and the stream is over.
+`feed` takes bytes as they arrive and returns the complete values. After bytes that cannot be
+parsed, the error is the last value, and the stream is over.
 """
 
 import asyncio
@@ -19,36 +19,36 @@ from docstore.streams.records import why_not_msgpack
 
 LINE_BYTES_MAX = 2 << 20
 LINE_DEPTH_MAX = json.DEPTH_MAX + 1
-"""A line is an object around a document, which may be nested as deeply as any other."""
+"""A line is an object around a document, so it may be one level deeper."""
 BATCH_LINES = 256
 """Lines submitted in one turn of the loop, which serves no other request for some ten milliseconds.
-They go to the disk and to the replicas together: smaller batches load a fifth slower."""
+They reach the disk and the replicas together: smaller batches load a fifth slower."""
 BROKEN_LINES_MAX = 10
-"""Lines in a row that are no operations and end a request, since its body is something else. Any
-bytes are msgpack, a value each, so that a misdirected megabyte would be a million lines."""
+"""Consecutive lines without an operation that end a request, since its body is something else. Any
+byte is a msgpack value, so that a megabyte of another format would be a million lines."""
 
 
 class BodyLines(Protocol):
-    """The part that both kinds share."""
+    """A body that is split into values as it arrives."""
 
     is_over: bool
 
     def feed(self, chunk: bytes) -> Sequence[Any]:
-        """Return the values that are complete with this chunk."""
+        """Return the values that this chunk completes."""
 
     def end(self) -> Sequence[Any]:
-        """Return what is left at the end of the body."""
+        """Return the values that the end of the body completes."""
 
 
 class JsonLines:
-    """Lines, each as bytes; empty ones are left out."""
+    """Lines of JSON as bytes; empty lines are left out."""
 
     def __init__(self) -> None:
         self.is_over = False
         self._rest = b""
 
     def feed(self, chunk: bytes) -> Sequence[Any]:
-        """Return the lines that are complete."""
+        """Return the lines that this chunk completes."""
         if self._rest:
             chunk = self._rest + chunk
         *lines, self._rest = chunk.split(b"\n")
@@ -59,13 +59,13 @@ class JsonLines:
         return found
 
     def end(self) -> Sequence[Any]:
-        """Return the last line, if nothing ended it."""
+        """Return the last line if no line feed ended it."""
         self.is_over = True
         return [self._rest] if self._rest.strip() else []
 
 
 class MsgpackLines:
-    """Objects, checked as strictly as JSON is."""
+    """Consecutive msgpack objects, checked as strictly as JSON."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -78,7 +78,7 @@ class MsgpackLines:
         )  # fmt: skip
 
     def feed(self, chunk: bytes) -> Sequence[Any]:
-        """Return the objects that are complete; what is none ends the stream if it goes on so."""
+        """Return the objects that this chunk completes. Too many other values end the stream."""
         found: list[Any] = []
         try:
             self._unpacker.feed(chunk)
@@ -94,7 +94,7 @@ class MsgpackLines:
             self.is_over = True
             found.append(BadRequest(f"not a stream of msgpack objects: {why_not_msgpack(error)}"))
         if not self.is_over and self._fed - self._complete > LINE_BYTES_MAX:
-            # The unpacker's own bound is on what it has not looked at yet, not on what it makes.
+            # The unpacker limits its unread input, not the decoded objects.
             self.is_over = True
             found.append(TooLarge(f"an object has at most {LINE_BYTES_MAX} bytes"))
         return found
@@ -107,7 +107,7 @@ class MsgpackLines:
 
 
 class InflatedLines:
-    """Lines or objects that come compressed."""
+    """Compressed lines or objects."""
 
     def __init__(self, lines: BodyLines, inflate: Inflater) -> None:
         self.is_over = False
@@ -115,7 +115,7 @@ class InflatedLines:
         self._inflate = inflate
 
     def feed(self, chunk: bytes) -> Sequence[Any]:
-        """Return what is complete with the next compressed bytes."""
+        """Return the values that the next compressed bytes complete."""
         found: list[Any] = []
         try:
             for piece in self._inflate.feed(chunk):
@@ -129,7 +129,7 @@ class InflatedLines:
         return found
 
     def end(self) -> Sequence[Any]:
-        """Return what is left, and an error if the compressed stream was cut off."""
+        """Return the last values, and an error if the compressed stream was cut off."""
         self.is_over = True
         found = list(self._lines.end())
         try:
@@ -140,14 +140,14 @@ class InflatedLines:
 
 
 class Source(Protocol):
-    """Source of lines."""
+    """A source of a bulk request's lines."""
 
     async def read(self) -> Sequence[Any]:
         """Return the next lines, none at the end."""
 
 
 class RequestLines:
-    """The lines of a request, in batches of a bounded size: what waits is not submitted yet."""
+    """The lines of a request, in batches of a bounded size; later lines wait unsubmitted."""
 
     def __init__(self, request: web.BaseRequest, lines: BodyLines, timeout_s: float) -> None:
         self._request = request
@@ -157,9 +157,9 @@ class RequestLines:
         self._has_begun = False
 
     async def read(self) -> Sequence[Any]:
-        """Return the next lines, none at the end. An error of the whole is the last line.
+        """Return the next lines, none at the end. An error of the body is the last line.
 
-        Raises it if it is the first as well: then it can be the request's status.
+        Raises that error if it is the first line as well, so that it can be the request's status.
         """
         if not self._waiting:
             self._waiting = found = await self._more()

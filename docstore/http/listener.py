@@ -1,6 +1,6 @@
-"""Connections: those that are open, and for how long one may be silent: at first, and in reading.
+"""The open connections, with limits for idle, silent and unread ones.
 
-aiohttp's low-level server keeps them. The protocol of one of them is in `connection.py`.
+aiohttp's low-level server keeps them. `connection.py` has the protocol of one connection.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from docstore.runtime.tls.accepting import Entrance, Strangers
 SAY_HTTPS = "this port speaks TLS: its URLs begin with https://"
 POLL_S = 0.01
 LAST_BYTES_S = 0.5
-"""After that, for answers that were made in the last moment."""
+"""Further seconds at the end, in which clients read the last answers."""
 
 
 class Listener(web.Server):
@@ -38,7 +38,7 @@ class Listener(web.Server):
         metrics: HttpMetrics,
         token_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
-        """token_bytes: how long a header must be able to be, as long as that is more."""
+        """token_bytes: returns the length of a position's token, a minimum for the header limit."""
         super().__init__(handle)
         self._fast_path = fast_path
         self._limits = limits
@@ -53,19 +53,19 @@ class Listener(web.Server):
         self._look()
 
     def leave(self) -> None:
-        """Close each connection after its next answer: its client should go elsewhere."""
+        """Close each connection after its next answer, so that its client uses another node."""
         self._is_leaving = True
         for each in self._open:
             each.leave()
 
     async def close(self, grace_s: float) -> None:
-        """Let requests finish within `grace_s` > 0, then close all connections; take no more."""
+        """Let requests finish within `grace_s` > 0, then close all connections; accept no more."""
         self._is_closing = self._is_leaving = True
-        # A connection whose task has not run yet would not hear that it is to close, and would
-        # wait for its first request.
+        # A connection whose task has not run yet would miss the close and wait for its first
+        # request.
         await asyncio.sleep(0)
         for each in tuple(self._open):
-            each.close()  # Idle ones need not be waited for.
+            each.close()  # Idle connections close at once.
         await self._emptied(grace_s)
         for each in tuple(self._open):
             each.give_up_body()
@@ -78,7 +78,7 @@ class Listener(web.Server):
         self._looking.cancel()
 
     async def _emptied(self, patience_s: float) -> None:
-        """Return once all connections are closed, or time is over."""
+        """Wait until all connections are closed, or the time is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience_s):
                 while self._open:  # noqa: ASYNC110 - once
@@ -136,7 +136,7 @@ class Listener(web.Server):
         self._open[handler] = address
         self._metrics.connections = len(self._open)
         why_not = ""
-        if transport.get_extra_info("ssl_object"):  # It was let in before its handshake.
+        if transport.get_extra_info("ssl_object"):  # The entrance admitted it before its handshake.
             self._admission.count(address)
         else:
             why_not = self._enter(address)
@@ -146,13 +146,13 @@ class Listener(web.Server):
             return
         if self._is_leaving:
             handler.leave()
-        if self._is_closing:  # It was accepted before we stopped listening.
+        if self._is_closing:  # The connection was accepted before the listener closed.
             handler.close()
             return
         self._wait_for(handler, LOOKS)
 
     def _wait_for(self, handler: Connection, looks: int) -> None:
-        """Look later, `looks` times, whether a first request has come; a busy node looks late."""
+        """Check up to `looks` times whether a first request has arrived: a busy node reads late."""
         after_s = self._limits.first_request_timeout_s / LOOKS
         loop = asyncio.get_running_loop()
         self._silent[handler] = loop.call_later(after_s, self._hang_up, handler, looks - 1)
@@ -180,7 +180,7 @@ class Listener(web.Server):
                 timer.cancel()
 
     def _hang_up(self, handler: Connection, looks: int) -> None:
-        """Close a connection that had sent nothing at any look."""
+        """Close a silent connection after the last check."""
         del self._silent[handler]
         if looks or handler.is_sending():
             self._wait_for(handler, max(1, looks))

@@ -31,19 +31,18 @@ MISSPELT = {
     "filter": "$filter", "where": "$filter", "orderby": "$orderby", "orderBy": "$orderby",
     "select": "$select", "limit": "$limit", "top": "$top", "count": "$count",
 }  # fmt: skip
-"""As a body of a query, or another page, has it -> as it is said here: not to be passed over."""
+"""Parameter of other stores, or of a query's body -> the name here, for the error."""
 
 Entry = tuple[str, int, Row | None]
 Source = Callable[[str, int, float], Awaitable[tuple[list[Entry], str]]]
-"""(after which link, how many, within how many seconds) -> entries, and after which to go on.
-
-There may be fewer, or more."""
+"""Function of (after which link, how many, timeout in seconds) -> entries, and where to continue.
+It may return fewer entries than asked for, or more."""
 
 
 async def listing(
     backend: Backend, request: web.BaseRequest, factory: str, service: Service
 ) -> Reply:
-    """Answer GET of a factory: as `listed`, without what the caller may not read."""
+    """Answer GET of a factory with the documents that the caller may read (`listed`)."""
     authority = authority_of(request)
     sees_all = authority.may("GET", factory)
     if sees_all or factory == FACTORIES:
@@ -61,7 +60,7 @@ async def listing(
 
 
 class FactoryPages:
-    """Pages of a built-in factory, which has a list like any other one."""
+    """Pages of a built-in factory, which has a list like any other factory."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -83,9 +82,10 @@ async def listed(
     source: Source,
     count: Callable[[float], Awaitable[int]],
 ) -> Reply:
-    """Answer GET of a list: `documentLinks`, and what the query asks for beside them.
+    """Answer GET of a list: `documentLinks`, and further members that the query asks for.
 
-    at: its path. kind: of its documents. count: returns how many there are, within some seconds.
+    at: the path of the list. kind: the kind of its documents. count: returns the number of
+    documents within some seconds.
     """
     media = headers.accepted_media(request)
     query = request.rel_url.query
@@ -115,9 +115,9 @@ async def listed(
 
 
 def _expands(request: web.BaseRequest) -> bool:
-    """Say whether the documents are asked for, and not only their links.
+    """Say whether the query asks for documents, not only for links.
 
-    Raises BadRequest, first of all for a parameter that a list does not have.
+    Raises BadRequest, also for a parameter that a list does not have.
     """
     query = request.rel_url.query
     for name in query:
@@ -128,7 +128,7 @@ def _expands(request: web.BaseRequest) -> bool:
 
 
 def _sizes(query: Mapping[str, str]) -> tuple[int, int | None]:
-    """Return how many documents a page has, and all pages have. Raises BadRequest."""
+    """Return the maximum number of documents of a page, and of all pages. Raises BadRequest."""
     limit, top = (
         headers.whole_number(query[name], name, 1, PAGE_MAX) if name in query else None
         for name in ("$limit", "$top")
@@ -146,7 +146,7 @@ async def _of_all(
     limit: int,
     timeout_s: float,
 ) -> tuple[list[Entry], str]:
-    """Return the next entries of a factory, those that may be read, and where to go on."""
+    """Return the next readable entries of a factory, and the link after which to continue."""
     at_once = limit if may_read is None and not expand else min(limit, EXPANDED_AT_ONCE)
     entries, following = await backend.listing(
         factory, after=after, limit=at_once, expand=expand, timeout_s=timeout_s
@@ -164,7 +164,7 @@ async def _of_few(
     limit: int,
     timeout_s: float,
 ) -> tuple[list[Entry], str]:
-    """Return those of the next of these documents that are there, and where to go on."""
+    """Read the next of some documents; return the existing ones, and where to continue."""
     left, at_once = [link for link in links if link > after], min(limit, EXPANDED_AT_ONCE)
     asked = [at_level(Operation(verb="GET", link=link), service) for link in left[:at_once]]
     found: list[Entry] = []
@@ -179,7 +179,7 @@ async def _of_few(
 async def _page(
     source: Source, after: str, limit: int, patience_s: float
 ) -> tuple[list[Entry], bool]:
-    """Return up to `limit` entries, fewer if they get too large, and if there are more."""
+    """Return up to `limit` entries, fewer if they are large, and whether there are more."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + patience_s
     found: list[Entry] = []

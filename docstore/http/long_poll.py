@@ -1,6 +1,6 @@
-"""Bound the number of requests that wait, and end them with their clients.
+"""Bound the number of waiting requests, and end them when their clients disconnect.
 
-`Prefer: wait=n` on a GET with If-None-Match is held until there is another version.
+A GET with `Prefer: wait=n` and If-None-Match waits until the version changes.
 """
 
 import asyncio
@@ -15,25 +15,25 @@ from docstore.http.backend import Backend
 from docstore.http.connection import Connection
 
 WAITING_MAX = 4_096
-"""Requests that wait at a node, those that are sent events among them."""
+"""Maximum number of waiting requests on a node, streams of events included."""
 WAIT_S_MAX = 300
 WAIT_AT_ONCE_S = 20.0
-"""How long an owner holds a question: its sender may have gone meanwhile."""
+"""Maximum seconds for which an owner holds a question: the asking node may have crashed."""
 ANSWER_S = 1.0
-"""Time for the owner's answer to come back after the wait."""
+"""Seconds for the owner's answer to arrive after the wait."""
 
 NOT_HERE = frozenset({"stopping", "too-many-waiting"})
 
 
 class TooManyWait(Unavailable):
-    """As many requests wait at this node as may."""
+    """The maximum number of requests waits at this node."""
 
     code = "too-many-waiting"
 
 
 @contextmanager
 def waiting(request: web.BaseRequest) -> Iterator[None]:
-    """Let a request wait; it is cancelled when its client goes, or has gone. Raises TooManyWait."""
+    """Count a waiting request, and cancel it if its client disconnects. Raises TooManyWait."""
     connection = request.protocol
     assert isinstance(connection, Connection)
     if connection.transport is None:
@@ -51,9 +51,9 @@ def waiting(request: web.BaseRequest) -> Iterator[None]:
 
 
 async def is_changed(backend: Backend, request: web.BaseRequest, link: str) -> bool:
-    """Hold a client that has the present version; say whether there is another one in time.
+    """Wait until the client's version is outdated; return whether that happened in time.
 
-    False at once for a client that does not want to wait. Raises BadRequest, Unavailable.
+    Returns False at once if the client does not want to wait. Raises BadRequest, Unavailable.
     """
     wait = headers.preference(request, "wait")
     if wait is None:

@@ -1,4 +1,4 @@
-"""Methods that a resource takes: what OPTIONS says, and what is refused."""
+"""Methods of a resource: the answer to OPTIONS, and refusals of other methods."""
 
 from docstore.errors import MethodNotAllowed
 from docstore.http.reply import Reply, header_lines
@@ -9,13 +9,13 @@ READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def document_methods(options: ServiceOptions) -> str:
-    """Return the methods that documents of a service take, as `Allow` names them."""
+    """Return the methods of a service's documents, in the form of the header `Allow`."""
     changes = [each for each in options.methods if each != "POST"]
     return ", ".join(sorted([*changes, *READ_METHODS.split(", ")]))
 
 
 def factory_methods(options: ServiceOptions) -> str:
-    """Return the methods that a factory takes, as `Allow` names them."""
+    """Return the methods of a factory, in the form of the header `Allow`."""
     return f"{READ_METHODS}, POST" if "POST" in options.methods else READ_METHODS
 
 
@@ -25,7 +25,7 @@ def allowed(methods: str) -> Reply:
 
 
 def not_allowed(method: str, allow: str) -> MethodNotAllowed:
-    """Return the error for a method that this resource does not take."""
+    """Return the error for a method that a resource does not have."""
     error = MethodNotAllowed(f"{method[:20]} is not for this resource")
     error.allow = allow
     return error

@@ -1,7 +1,7 @@
-"""Count requests, and write all counters of a node as Prometheus reads them.
+"""Count requests, and write all counters of a node in Prometheus' text format.
 
-Plain dicts and a bisection per request: the client library's locked objects would cost more than
-routing does. The text format is simple enough to be written here.
+Plain dicts and one bisection per request: the locked objects of the client library would cost more
+than routing.
 """
 
 from bisect import bisect_left
@@ -33,9 +33,10 @@ class HttpMetrics:
         self.handshakes_failed += 1
 
     def note(self, method: str, status: int, took_s: float) -> None:
-        """Count one request that has its answer."""
+        """Count an answered request."""
         if method not in KNOWN_METHODS:
-            method = "other"  # Names from clients must not become labels without end.
+            # Clients invent method names, and the number of labels must be bounded.
+            method = "other"
         self._requests[method, status] += 1
         buckets = self._buckets.get(method)
         if buckets is None:

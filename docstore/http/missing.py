@@ -1,4 +1,4 @@
-"""Why a partition is not there: its topic is gone, has fewer of them, or is still being made."""
+"""The reason for a missing partition: no such topic, too few partitions, or not created yet."""
 
 from docstore.errors import DocstoreError
 from docstore.runtime.streams_backend import StreamBackend
@@ -7,9 +7,9 @@ from docstore.streams.requests import NoSuchPartition, NotProvisioned
 
 
 async def missing(streams: StreamBackend, link: str, timeout_s: float) -> DocstoreError:
-    """Return the error for a partition that has no document.
+    """Return the error for a partition without a document.
 
-    Raises NoSuchTopic, and Unavailable if it is not known whether there is a topic.
+    Raises NoSuchTopic, or Unavailable if the topic cannot be read.
     """
     name, number = topic_link_of(link).rpartition("/")[2], link.rpartition("/")[2]
     topic = await streams.topic(name, timeout_s)

@@ -33,7 +33,7 @@ LOCALHOST = "localhost"
 HOSTS_REMEMBERED_MAX = 256
 SITE, MODE, DEST = istr("Sec-Fetch-Site"), istr("Sec-Fetch-Mode"), istr("Sec-Fetch-Dest")
 OWN_SITES = ("same-origin", "none")
-"""The page is the node's own, or there is no page: a user has typed the address."""
+"""The node's own page, or no page: a user has typed the address."""
 
 _HOST = re.compile(r"(?:\[([^]]*)\]|([^]:[]*))(?::[0-9]*)?\Z")
 
@@ -42,13 +42,14 @@ class OriginCheck:
     """Checks each request before any other part of the server."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """names: what the node may be called, beside `localhost`; `*`: anything."""
+        """names: further names of the node beside `localhost`; `*` allows any."""
         self._names = frozenset({LOCALHOST, *(name.lower().rstrip(".") for name in names)})
         self._known: set[str | None] = {None}
-        """Values of Host that are ours. No browser leaves it out, as HTTP/1.0 allows."""
+        """Values of Host that name this node. None: HTTP/1.0 allows no Host, and browsers send
+        one."""
 
     def check(self, request: RequestHead) -> None:
-        """Raise ForeignHost, CrossSite or UnsupportedMedia if a page could be behind a request."""
+        """Raise ForeignHost, CrossSite or UnsupportedMedia if another page may be the sender."""
         headers = request.headers
         host = headers.get(HOST)
         if host not in self._known:
@@ -74,7 +75,7 @@ class OriginCheck:
 
 
 def machine_names() -> set[str]:
-    """Return what this machine calls itself, with its domain and without."""
+    """Return this machine's own names, with and without the domain."""
     name = socket.gethostname()
     return {name, name.partition(".")[0]}
 
@@ -101,7 +102,7 @@ def _refuse_other_sites(request: RequestHead, host: str | None) -> None:
 
 
 def _follows_a_link(request: RequestHead) -> bool:
-    """Return whether the answer opens as a page of its own, which the other cannot read."""
+    """Return whether the answer opens as a page of its own, which the linking page cannot read."""
     headers = request.headers
     goes = (headers.get(MODE), headers.get(DEST)) == ("navigate", "document")
     return goes and request.method in ("GET", "HEAD")

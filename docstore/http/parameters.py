@@ -1,6 +1,6 @@
-"""Parameters of URLs, and members of commands: what there is not is refused, never passed over.
+"""Parameters of URLs, and members of commands: an unknown one is refused, never ignored.
 
-Passed over, `?documentversion=3` would be answered with the newest version, as if it were the past.
+If it were ignored, `?documentversion=3` would return the newest version as if it were version 3.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,13 +11,13 @@ from aiohttp import web
 from docstore.errors import BadRequest
 
 SELECTING = ("documentVersion", "at")
-"""Parameters of a GET of a document: which version is wanted."""
+"""Parameters of a GET of a document that select a version."""
 WORDS = {"": True, "true": True, "false": False}
-"""`?expand` alone says yes."""
+"""Value of a flag -> its meaning; `?expand` alone means true."""
 
 
 def check_parameters(request: web.BaseRequest, known: Collection[str] = ()) -> None:
-    """Refuse a parameter that is none of `known`, and one that is there twice: BadRequest."""
+    """Refuse a parameter outside of `known`, and a repeated one: BadRequest."""
     if "?" not in request.raw_path:
         return
     query = request.rel_url.query
@@ -30,18 +30,18 @@ def check_parameters(request: web.BaseRequest, known: Collection[str] = ()) -> N
 
 
 def check_selection(request: web.BaseRequest) -> None:
-    """Refuse parameters that a request for a document does not have: BadRequest."""
+    """Refuse parameters that a GET of a document does not have: BadRequest."""
     check_parameters(request, SELECTING if request.method in ("GET", "HEAD") else ())
 
 
 def check_members(asked: Mapping[str, Any], known: Collection[str]) -> None:
-    """Refuse a member of a command that is neither its kind nor one of `known`: BadRequest."""
+    """Refuse a member of a command other than its kind and those in `known`: BadRequest."""
     if unknown := sorted(asked.keys() - {"kind", *known}):
         raise BadRequest(f"a {asked['kind']} has no member {unknown[0][:40]!r}")
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """Return what is said by a parameter that is true or false. Raises BadRequest."""
+    """Return the value of a parameter that is true or false. Raises BadRequest."""
     if name not in query:
         return False
     if query[name] not in WORDS:

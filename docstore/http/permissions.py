@@ -1,7 +1,7 @@
-"""The permission that each request needs: a level at a path, or less. Pure.
+"""The permission that each request needs: a level at a path, or a weaker kind. Pure.
 
-The route table says which permissions hold at a path and below it; the longest path counts. A path
-of the store that the table lacks needs `admin`, so that a forgotten route is closed. A line of
+The route table defines the permissions at a path and below it; the longest matching path applies. A
+path of the store that the table lacks needs `admin`, so that a forgotten route is closed. A line of
 `/core/bulk` needs the permission of a request for its own link.
 """
 
@@ -27,7 +27,7 @@ from docstore.services.subscriptions import SUBSCRIPTIONS
 
 
 class Permission(NamedTuple):
-    """A level at a path, or a kind of permission that is no level there."""
+    """A level at a path, or a kind of permission without a level."""
 
     what: AccessLevel | RouteKind
     path: str
@@ -37,7 +37,7 @@ _DOCUMENTS = Permissions(READ, WRITE)
 _OTHERS = Permissions(ADMIN, ADMIN)
 _INSIDE = Permissions(INSIDE, INSIDE)
 NAMING = ("/core/groups", "/core/leases", "/core/spark/dead", "/core/spark/jobs")
-"""Factories whose documents name documents of others: see `shown.py`."""
+"""Factories whose documents contain links of other documents: see `shown.py`."""
 ENTRY = "/"
 ADMINISTERED = frozenset({"config", "synchronization"})
 """Utilities that change a declaration, or start work on nodes."""
@@ -60,7 +60,7 @@ def permission_for(method: str, path: str) -> Permission:
 
 
 def permission_for_all(path: str) -> Permission:
-    """Return the permission to read all at a path and below. Raises BadRequest if it is no path."""
+    """Return the permission to read everything at a path and below. Raises BadRequest."""
     if path.startswith(NAMING):
         return Permission(READ, ROOT)
     if path in ("", ROOT):
@@ -70,16 +70,17 @@ def permission_for_all(path: str) -> Permission:
 
 
 def permissions_at(path: str) -> tuple[str, Permissions]:
-    """Return the path of the table that holds for `path`, and its permissions; "" for documents.
+    """Return the longest path of the table above `path`, and its permissions; "" for documents.
 
-    The subscriptions of a path are its utility, and need what those in the table need.
+    The subscriptions of a path are its utility; their handlers check permissions themselves.
     """
     last = path.rpartition("/")[2]
     if last == OF_A_PATH:
         return path, _INSIDE
     while path:
         if path in PERMISSIONS:
-            # The handlers of a subscription check it; those of its utilities do not.
+            # The handlers of a subscription check permissions themselves; those of its utilities do
+            # not.
             is_utility = last in SUFFIXES and path == SUBSCRIPTIONS
             return path, _OTHERS if is_utility else PERMISSIONS[path]
         path = path.rpartition("/")[0]
@@ -95,6 +96,6 @@ def _to_change(method: str, table: Permissions, *, is_here: bool) -> AccessLevel
 
 
 def declared_at(link: str) -> str:
-    """Return the path of the factory that is declared at a link."""
+    """Return the path of the factory whose declaration or utility is at a link."""
     name = link.removeprefix(FACTORIES).partition("/")[2].partition("/")[0]
     return declared_path(name) if name else link

@@ -1,6 +1,6 @@
-"""Problem details (RFC 9457) for everything that goes wrong, with Xenon's members beside them.
+"""Problem details (RFC 9457) for all errors, with Xenon's members beside them.
 
-`outcome` says what may be concluded: `not_applied` (a retry is safe) or `unknown` (read first,
+`outcome` says what a client may conclude: `not_applied` (a retry is safe) or `unknown` (read first,
 or retry with the same Idempotency-Key). No body shows a traceback, SQL or a path of this host.
 """
 
@@ -34,7 +34,7 @@ def problem(
     closes: bool = False,
     more: Mapping[str, object] = NOTHING_MORE,
 ) -> Reply:
-    """Return a problem as a reply. `instance` is the raw path that was asked for.
+    """Return a problem as a reply. instance: the raw path of the request.
 
     more: members beside those of every problem.
     """
@@ -60,7 +60,7 @@ def problem(
 
 
 def problem_of_answer(answer: Answer, *, asked: str, kind: str, head: bytes) -> Reply:
-    """Return the problem that an answer of the cluster is. asked: a path, and maybe its query."""
+    """Return the problem for an answer of the cluster. asked: a path, with or without a query."""
     missing = f"there is nothing at {asked}" if answer.status == 404 else ""
     return problem(
         answer.status,
@@ -74,7 +74,7 @@ def problem_of_answer(answer: Answer, *, asked: str, kind: str, head: bytes) -> 
 
 
 def problem_of_error(error: DocstoreError, *, instance: str) -> Reply:
-    """Return the problem that an exception at the edge is."""
+    """Return the problem for an exception."""
     allow = getattr(error, "allow", "")
     head = header_lines({"Allow": allow}) if allow else b""
     if error.status == 401:
@@ -91,5 +91,5 @@ def problem_of_error(error: DocstoreError, *, instance: str) -> Reply:
 
 
 def _printable(text: str) -> str:
-    """Return the text without what could not be written, or would surprise a terminal."""
+    """Replace characters that cannot be encoded or would confuse a terminal."""
     return "".join([each if each.isprintable() else "\ufffd" for each in text])

@@ -1,6 +1,6 @@
 """Records in: JSON, lines of JSON or msgpack, each routed to a partition, and appended.
 
-    POST /core/streams/<topic>/records                  by its `partition`, by its key, or anywhere
+    POST /core/streams/<topic>/records                  routed by `partition`, by key, or to any
     POST /core/streams/<topic>/partitions/<n>/records
 
 A request's records for one partition are packed once and stay bytes from here on. An idempotent
@@ -36,9 +36,9 @@ from docstore.streams.topic import Topic
 from docstore.wire.streams_messages import Produced
 
 BODY_BYTES_MAX = 8 << 20
-"""Bytes of a request for all partitions; the topic limits the batch of one partition."""
+"""Maximum bytes of a request to a topic; the topic limits the batch of one partition."""
 MSGPACK_LARGE_BYTES = 4 * LARGE_BYTES
-"""Checking msgpack costs a fifth of what reading JSON does."""
+"""Size from which msgpack is checked in a thread: it costs a fifth of parsing JSON."""
 TYPES = {"application/json": "", NDJSON_TYPE: "", "application/ndjson": "", MSGPACK_TYPE: ""}
 ACKS = ("committed", "leader")
 JSON_HEAD = b"Content-Type: application/json\r\n"
@@ -49,20 +49,20 @@ _PRODUCER = re.compile(
 
 
 class NeedsPartition(BadRequest):
-    """A numbered request goes to the path of one partition, and this one names none."""
+    """A request with a producer's number must use the path of one partition."""
 
     code = "producer-needs-a-partition"
 
 
 @dataclass(slots=True)
 class _Part:
-    """The records of a request that belong to one partition."""
+    """The records of a request for one partition."""
 
     partition: int
     flags: int
     body: list[bytes] = field(default_factory=list)
     indexes: list[int] = field(default_factory=list)
-    """Positions of its records among those of the request."""
+    """Positions of the records in the request."""
     size: int = 0
 
     def add(self, index: int, packed: bytes) -> None:
@@ -81,7 +81,7 @@ class ProducePages:
         self._turn = 0
 
     async def serve(self, request: web.BaseRequest, name: str, partition: int | None) -> Reply:
-        """Append the records of a request to one partition, or to those they belong to."""
+        """Append the records of a request to one partition, or to a partition for each record."""
         media = headers.content_media(request, TYPES)
         patience_s = headers.timeout_s(request)
         query = request.rel_url.query if "?" in request.raw_path else {}
@@ -98,7 +98,8 @@ class ProducePages:
         topic = streams.known_topic(name)
         topic = topic or await streams.topic_or_last(name, partition, patience_s)
         if partition is not None and partition >= topic.partitions:
-            topic = await streams.topic(name, patience_s)  # It may have got more meanwhile.
+            # The topic may have got more partitions meanwhile.
+            topic = await streams.topic(name, patience_s)
             if partition >= topic.partitions:
                 raise NoSuchPartition(f"{name} has {topic.partitions} partitions")
         body = await bodies.receive(
@@ -122,8 +123,6 @@ class ProducePages:
             raise await missing(streams, links[0], patience_s)
         return _reply_of_several(request, parts, outcomes)
 
-    # Partitions of records
-
     async def _parts(
         self, body: bytes, media: str, topic: Topic, partition: int | None, patience_s: float
     ) -> Sequence[_Part]:
@@ -144,17 +143,17 @@ class ProducePages:
 
 
 class _Router:
-    """Finds the partition of each record, and gathers records by partition."""
+    """Chooses the partition of each record, and gathers records by partition."""
 
     def __init__(self, topic: Topic, partition: int | None, anywhere: int) -> None:
-        """partition: the one that the path names, if it does. anywhere: for who does not care."""
+        """partition: the one in the path, if any. anywhere: the one for records without a key."""
         self._topic = topic
         self._fixed = partition
         self._anywhere = anywhere
         self.parts: dict[int, _Part] = {}
 
     def find(self, posted: int | None, key: bytes | None) -> int:
-        """Return the partition of a record that names one, or has a key, or neither."""
+        """Return the partition of a record: the named one, by its key, or any."""
         if posted is not None:
             if self._fixed not in (None, posted):
                 raise BadRequest(f"partition {posted} is not the one of the path")
@@ -166,7 +165,7 @@ class _Router:
         return self._anywhere
 
     def add(self, number: int, index: int, packed: bytes, flags: int) -> None:
-        """Put a record into its partition. Raises TooLarge."""
+        """Add a record to its partition. Raises TooLarge."""
         part = self.parts.get(number)
         if part is None:
             part = self.parts[number] = _Part(number, flags)
@@ -178,7 +177,7 @@ class _Router:
             raise TooLarge(f"a batch for one partition of this topic has at most {most} bytes")
 
     def add_all(self, body: bytes, records: int) -> None:
-        """Put a whole body into one partition. Raises TooLarge."""
+        """Add a whole body to one partition. Raises TooLarge."""
         most = self._topic.batch_bytes_max
         if len(body) > most:
             raise TooLarge(f"a batch for one partition of this topic has at most {most} bytes")
@@ -188,7 +187,7 @@ class _Router:
 
     @property
     def is_single(self) -> bool:
-        """Say whether there is only one partition that records can go to."""
+        """Whether all records must go to the same partition."""
         return self._fixed is not None or self._topic.partitions == 1
 
 
@@ -256,7 +255,7 @@ def _reply(request: web.BaseRequest, part: _Part, outcome: Produced | Problem) -
 def _reply_of_several(
     request: web.BaseRequest, parts: Sequence[_Part], outcomes: Sequence[Produced | Problem]
 ) -> Reply:
-    """Return what became of each partition's records; of all together only if it is the same."""
+    """Return the result of each partition; the status is a common one only if all are equal."""
     shown = []
     for part, outcome in zip(parts, outcomes, strict=True):
         each: dict[str, object] = {"partition": part.partition, "records": part.indexes}

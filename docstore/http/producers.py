@@ -1,7 +1,7 @@
-"""`POST /core/producers`: the next epoch of an id, by which a writer fences its older self.
+"""`POST /core/producers`: the next epoch of an id, by which a producer fences its predecessor.
 
-The epoch is in a document of level 3, changed by conditional updates alone; an update of unknown
-fate only skips an epoch.
+The epoch is in a document of level 3 that is changed by conditional updates only. An update of
+unknown outcome only skips an epoch.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@-]{0,127}\Z")
 
 
 async def next_epoch(backend: Backend, request: web.BaseRequest, body: bytes) -> Reply:
-    """Answer with the id and an epoch that no other writer has. Raises BadRequest, Unavailable."""
+    """Answer with the id and an epoch of its own. Raises BadRequest, Unavailable."""
     media = headers.accepted_media(request)
     asked = json.parse_object(
         bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
@@ -43,7 +43,7 @@ async def next_epoch(backend: Backend, request: web.BaseRequest, body: bytes) ->
         found = await backend.submit(Operation(verb="GET", link=link), left_s)
         epoch = _next_epoch(found)
         answer = await backend.submit(_raise(link, found, epoch), left_s)
-        # The versions of a document that is made again go on, so its epochs do.
+        # A recreated document continues its versions, and the epoch is above the version.
         if answer.is_success and answer.row is not None and answer.row.version < epoch:
             return page_reply({"id": name, "epoch": epoch}, media)
         if answer.status in (400, 422):

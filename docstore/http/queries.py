@@ -4,9 +4,9 @@
     POST /core/query-tasks {"path": "/films", "filter": "rating gt 7", "orderBy": "year desc"}
     POST /core/query-tasks {"path": "/films", "aggregates": "count(*)", "groupBy": "year"}
 
-A page comes with `nextPageLink` while there are more rows, and no node keeps anything for it: the
-cursor in it is the whole query. Versions that were acknowledged before the request for the first
-page are in its result, and later ones are not.
+A page has `nextPageLink` while there are more rows. No node keeps state for it, since its cursor
+contains the whole query. The result contains the versions that were acknowledged before the request
+for the first page, and none that were acknowledged later.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""The HTTP interface as OpenAPI 3.1 describes it: what each path takes, and what it answers."""
+"""The HTTP interface in OpenAPI 3.1: the requests and the answers of each path."""

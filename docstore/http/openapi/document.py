@@ -1,4 +1,4 @@
-"""The whole description: what every node answers, and the factories that are known here."""
+"""The whole OpenAPI description: the paths of every node, and those of the known factories."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from docstore.services.schemas import DIALECT
 
 Json = dict[str, Any]
 FACTORIES_MAX = 200
-"""Factories that are described at most."""
+"""Maximum number of factories in the description."""
 DESCRIPTION = """\
 Versioned JSON documents, streams of records, leases: any node answers for all of its group.
 
@@ -73,7 +73,7 @@ def described(services: Sequence[Service], may_read: Callable[[str], bool]) -> J
 
 @lru_cache(maxsize=1)
 def _pages() -> tuple[Mapping[str, Json], list[Json]]:
-    """Return the paths that every node has, and how they are put together."""
+    """Return the paths that every node has, and their components."""
     paths: dict[str, Json] = {}
     for part in PARTS:
         _add(paths, {route.path: route.ops for route in part.routes}, part.tag)
@@ -81,14 +81,14 @@ def _pages() -> tuple[Mapping[str, Json], list[Json]]:
 
 
 def _add(paths: dict[str, Json], more: Mapping[str, Ops], tag: str) -> None:
-    """Add what is not described yet: pages say more than that something is a document."""
+    """Add paths that are not described yet: the pages' own descriptions say more."""
     for path, operations in more.items():
         if path not in paths:
             paths[path] = path_item(path, operations, tag)
 
 
 def _one_of(factory: str, pages: Mapping[str, Json]) -> str:
-    """Return how the pages call a document of a factory."""
+    """Return the path of a factory's document, as the pages spell it."""
     within = (path for path in pages if path.startswith(f"{factory}/{{"))
     return next((path for path in within if path.count("/") == factory.count("/") + 1),
                 f"{factory}/{{id}}")  # fmt: skip
@@ -100,7 +100,7 @@ def _tag(pages: Mapping[str, Json], options: ServiceOptions) -> str:
 
 
 def _named(shown: Sequence[ServiceOptions]) -> Iterator[tuple[ServiceOptions, str]]:
-    """Yield factories with names of their own, which no other one and no schema of ours has."""
+    """Yield factories, each with a schema name that is not used elsewhere."""
     taken = set(SCHEMAS)
     for options in shown:
         name = plain = re.sub(r"\W", "_", options.path[1:], flags=re.ASCII)

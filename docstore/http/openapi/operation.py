@@ -1,4 +1,4 @@
-"""How OpenAPI spells one method at one path of the route table."""
+"""The OpenAPI form of one method at one path of the route table."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,12 +13,12 @@ Json = dict[str, Any]
 OF_DOCUMENTS = (
     "ETag", "Docstore-Version", "Docstore-Owner", "Docstore-Epoch", "Docstore-Replicas",
 )  # fmt: skip
-"""Headers of an answer that is a document."""
+"""Headers of an answer with a document."""
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
 def path_item(path: str, operations: Ops, tag: str, called: str = "") -> Json:
-    """Return OpenAPI's form of everything at a path. called: in names of operations."""
+    """Return the OpenAPI form of all operations at a path. called: prefix of their names."""
     item: Json = {}
     if places := [_in_path(name) for name in _PLACE.findall(path)]:
         item["parameters"] = places
@@ -70,7 +70,7 @@ def _contents(takes: str | Sequence[str]) -> Iterator[tuple[str, Json]]:
 
 
 def schema_of(name: str) -> Json:
-    """Return the reference to a schema of ours."""
+    """Return a reference to a named schema."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -103,5 +103,5 @@ def _in_path(name: str) -> Json:
 
 
 def _key(name: str) -> str:
-    """Return the name of a parameter as a name of a component: `$filter` is none."""
+    """Return a component name for a parameter: `$` is not allowed there."""
     return name.replace("$", "_").replace("@", ".")

@@ -1,6 +1,6 @@
 """Parameters of requests, in the query, in headers, in paths; and headers of answers.
 
-A word behind `@` tells two apart that have one name.
+A suffix after `@` distinguishes parameters of the same name.
 """
 
 from collections.abc import Mapping
@@ -106,14 +106,14 @@ IN_ANSWERS: Mapping[str, tuple[Json, str]] = {
 
 
 def headers() -> dict[str, Json]:
-    """Return the headers of answers, by the names that operations refer to them by."""
+    """Return the headers of answers, by component name."""
     return {
         name: {"description": told, "schema": schema} for name, (schema, told) in IN_ANSWERS.items()
     }
 
 
 def parameters() -> dict[str, Json]:
-    """Return those of requests, by the names that operations refer to them by."""
+    """Return the parameters of requests, by component name."""
     found = {}
     for place, table in (("query", IN_QUERIES), ("header", IN_HEADERS)):
         for key, (schema, told) in table.items():

@@ -1,6 +1,6 @@
 """Schemas of bodies, by name: requests in full, answers as far as clients need them.
 
-Members are added to answers over time, so none of them is closed.
+Answers may get further members later, so their schemas allow any.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ THING: Json = {"type": "object"}
 
 
 def of(told: str = "", needs: str = "", /, **members: Any) -> Json:
-    """Return an object. needs: the members that must be there, with blanks between."""
+    """Return the schema of an object. needs: its required members, separated by blanks."""
     schema: Json = {"type": "object"}
     if told:
         schema["description"] = told
@@ -29,17 +29,17 @@ def of(told: str = "", needs: str = "", /, **members: Any) -> Json:
 
 
 def many(items: Json) -> Json:
-    """Return an array."""
+    """Return the schema of an array."""
     return {"type": "array", "items": items}
 
 
 def one(*values: str) -> Json:
-    """Return one of some texts."""
+    """Return the schema of a choice of strings."""
     return {"enum": list(values)}
 
 
 def asked(kind: str, needs: str = "", /, **members: Any) -> Json:
-    """Return a request of a kind."""
+    """Return the schema of a request of a kind."""
     return of("", f"kind {needs}".strip(), kind={"const": kind}, **members)
 
 
