@@ -14,7 +14,7 @@ GZIP_WBITS, ZLIB_WBITS, RAW_WBITS = 31, 15, -15
 
 
 class Inflater:
-    """One body in gzip (of any number of members) or deflate (with or without zlib's frame)."""
+    """Decompresses one body: gzip with any number of members, or deflate with any frame."""
 
     def __init__(self, encoding: str) -> None:
         self._encoding = encoding

@@ -1,19 +1,20 @@
 """Refuse requests of pages in a browser, unless the node itself has served the page (CSRF).
 
-Every browser that can reach a node lets any page that is open in it send requests there, and a node
-without an access file asks for no token. Four rules, which no client outside a browser meets:
+A browser that can reach a node lets any open page send requests to it, and a node without an access
+file requires no token. Four rules refuse such requests; other clients do not break them:
 
     Host is no name of this node     421   a page whose own name leads here (DNS rebinding)
-    Origin is not Host               403   what a page's script or form sends
-    Sec-Fetch-Site is another site   403   that, and what a page embeds; to follow a link is allowed
-    a body without Content-Type      415   which a browser sends without asking the node first
+    Origin is not Host               403   a request of another page's script or form
+    Sec-Fetch-Site is another site   403   that, or content embedded in a page; links are allowed
+    a body without Content-Type      415   sent by browsers without a preflight request
 
-No header of CORS is ever given, so that a browser refuses to send whatever it asks about first, and
-hides what it got. Any address is accepted as Host: the owner of a name can point it here, but not
-an address. Browsers send Sec-Fetch-Site over TLS and to this very machine only, Origin everywhere.
+The node sends no CORS headers, so that a browser sends no request that needs a preflight, and hides
+the answers to other requests. Any IP address is accepted as Host: an attacker can point a name to a
+node, but not an address. Browsers send Origin to all hosts, but Sec-Fetch-Site only over TLS or to
+the local machine.
 
 Source: the Fetch standard; W3C Fetch Metadata; Go's http.CrossOriginProtection, which is milder.
-Left out: pages of other sites that may (CORS).
+Left out: allowing pages of other sites (CORS).
 """
 
 import re

@@ -40,7 +40,7 @@ from docstore.reads.positions import Positions
 
 QUERY_TASKS = "/core/query-tasks"
 FIRST_ROWS, ROWS_AT_ONCE, BYTES_AT_ONCE = 16, 1_000, 4 << 20
-"""Documents that are read in one go: few at first, then judged by those."""
+"""Documents read in one call: few at first, then as many as their size allows."""
 
 
 class QueryPages:
@@ -51,7 +51,7 @@ class QueryPages:
         self._positions = positions
 
     async def of_factory(self, request: web.BaseRequest, path: str, service: Service) -> Reply:
-        """Answer GET of a factory with a condition, an order, a selection, or a cursor."""
+        """Answer GET of a factory with a filter, an order, a selection or a cursor."""
         query = request.rel_url.query
         if "cursor" in query:
             asked = self._continued(_only(query, "cursor"))
@@ -88,7 +88,7 @@ class QueryPages:
     async def _serve(
         self, request: web.BaseRequest, asked: QueryRequest, service: Service, at: str
     ) -> Reply:
-        """Answer one page. at: where its next one is found."""
+        """Answer one page. at: the path of its next page."""
         media = headers.accepted_media(request)
         level = service.options.level
         if level < 3:
@@ -153,7 +153,7 @@ class QueryPages:
         *,
         pack: Callable[[Cut], str],
     ) -> dict[str, Any]:
-        """Return the members of a page."""
+        """Return the members of one page."""
         if asked.count and asked.counted is None:
             said = {"aggregates": "count(*)", "groupBy": ""}
             totals = await self._totals(asked, said, cut, deadline)
@@ -171,7 +171,7 @@ class QueryPages:
             rows = await self._rows(found, cut, deadline)
             if len(rows) < len(found):
                 found, until = found[: len(rows)], place_of(found[len(rows) - 1])
-            # In a thread: members are selected one by one, in up to ten thousand documents.
+            # In a thread: up to ten thousand documents are parsed to select their members.
             page["documents"] = await asyncio.to_thread(_documents, asked, rows, kind)
         page["documentLinks"] = [_name(asked, *each[-3:-1]) for each in found]
         if asked.count:
@@ -183,11 +183,12 @@ class QueryPages:
             cursor = pack_cursor(self._backend.inside().queries.group, following.packed())
             page["nextPageLink"] = f"{encoded(at)}?cursor={cursor}"
             if at == QUERY_TASKS:
-                page["cursor"] = cursor  # It may be longer than a URL.
+                # The cursor is also a member of its own, since it may be too long for a URL.
+                page["cursor"] = cursor
         return page
 
     async def _rows(self, found: Sequence[Found], cut: Cut, deadline: float) -> list[Row]:
-        """Return the rows that were found, as many as a page has room for."""
+        """Read the found documents; return as many rows as fit a page."""
         loop = asyncio.get_running_loop()
         rows: list[Row] = []
         at_once, size = FIRST_ROWS, 0
@@ -206,12 +207,12 @@ class QueryPages:
 
 
 def is_query(query: Mapping[str, str]) -> bool:
-    """Say whether the parameters of a factory's URL ask for more than a listing has."""
+    """Say whether a factory's URL has parameters that a list does not have."""
     return not query_request.MEANT.isdisjoint(query)
 
 
 def _only(given: Mapping[str, Any], name: str) -> str:
-    """Return the only parameter. Raises BadRequest."""
+    """Return the only parameter of a cursor's request. Raises BadRequest."""
     if set(given) != {name} or not isinstance(given[name], str):
         raise BadRequest(f"{name} is a text, and beside it there is nothing to say")
     text: str = given[name]
@@ -219,7 +220,7 @@ def _only(given: Mapping[str, Any], name: str) -> str:
 
 
 def _documents(asked: QueryRequest, rows: Sequence[Row], kind: str) -> bytes:
-    """Return documents by their names, as JSON."""
+    """Return the documents of a page by link, as JSON."""
     selection = parse_selection(asked.select)
     shown = {_name(asked, row.link, row.version): document_json(row, kind) for row in rows}
     if selection:
@@ -231,5 +232,5 @@ def _documents(asked: QueryRequest, rows: Sequence[Row], kind: str) -> bytes:
 
 
 def _name(asked: QueryRequest, link: str, version: int) -> str:
-    """Return the link of a document, or of one of its versions where all are wanted."""
+    """Return the link of a document, with its version if the query asks for all versions."""
     return link if asked.versions == "latest" else f"{link}?documentVersion={version}"

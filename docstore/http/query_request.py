@@ -1,4 +1,4 @@
-"""The request of a query: read from a URL, from a body, or from the cursor of the page before."""
+"""The request of a query: parsed from a URL, a body, or the cursor of the previous page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,9 +21,9 @@ IN_URL = {
     "$top": "top", "$count": "count", "$expand": "expand", "expand": "expand", "asOf": "asOf",
     "deleted": "deleted", "versions": "versions",
 }  # fmt: skip
-"""Parameter -> the member of a body that says the same."""
+"""Parameter -> the member of a body with the same meaning."""
 MEANT = frozenset({"$filter", "$orderby", "$select", "asOf", "deleted", "versions", "cursor"})
-"""Parameters that make a query of the listing of a factory."""
+"""Parameters by which a GET of a factory is a query, not a list."""
 TEXTS = ("path", "filter", "where", "orderBy", "select", "asOf", "aggregates", "groupBy")
 FLAGS = ("count", "expand", "deleted")
 MEMBERS = frozenset({*TEXTS, *FLAGS, "limit", "top", "versions"})
@@ -31,11 +31,11 @@ MEMBERS = frozenset({*TEXTS, *FLAGS, "limit", "top", "versions"})
 
 @dataclass(frozen=True, slots=True)
 class QueryRequest:
-    """A query, checked: all of it that its next page needs.
+    """A checked query, with everything that its next page needs.
 
-    limit: rows of a page. left: rows of all pages that are still to come, None for all there are.
-    as_of: a word, a time, a name; of a later page the token of the cut. counted: how many documents
-    there are in all, once that is known. after: the place behind which the page begins.
+    limit: rows of a page. left: rows of all pages that are still to come, None for no limit. as_of:
+    on the first page a word, a time or a name; on later pages the token of the cut. counted: number
+    of matching documents, once known. after: the place after which the page begins.
     """
 
     path: str
@@ -57,38 +57,38 @@ class QueryRequest:
 
     @property
     def shows_documents(self) -> bool:
-        """Say whether more than links are wanted."""
+        """Whether the query asks for more than links."""
         return self.expand or bool(self.select)
 
     @property
     def looks_at_all(self) -> bool:
-        """Say whether each page takes a look at every document."""
+        """Whether each page must look at every document."""
         return not parse_order(self.order_by).is_by_link
 
     @property
     def grouping(self) -> Grouping | None:
-        """Return what aggregates are wanted. Raises BadRequest."""
+        """The aggregates that the query asks for. Raises BadRequest."""
         return grouping_of(self.aggregates, self.group_by)
 
     @property
     def wanted(self) -> dict[str, Any]:
-        """Return which documents are wanted, as members of a scan."""
+        """Return the condition on documents, as members of a scan."""
         return {
             "prefix": self.path + "/", "filter": self.filter, "where": self.where,
             "versions": self.versions, "deleted": self.deleted,
         }  # fmt: skip
 
     def at(self, cut: str, counted: int | None) -> "QueryRequest":
-        """Return the same of a certain cut, with the number of its documents."""
+        """Return the query at a fixed cut, with the number of its documents."""
         return replace(self, as_of=cut, counted=counted)
 
     def behind(self, after: Place, shown: int) -> "QueryRequest | None":
-        """Return the rest of the query after `shown` rows; None if there is none."""
+        """Return the query for the next page, after `shown` rows of this one; None at its limit."""
         left = None if self.left is None else self.left - shown
         return replace(self, after=after, left=left) if left != 0 else None
 
     def packed(self) -> dict[str, Any]:
-        """Return it as JSON, for a cursor: as a body says it, and where it goes on."""
+        """Return the content of a cursor: the members of a body, and where to continue."""
         said = {
             "path": self.path, "filter": self.filter, "where": self.where,
             "orderBy": self.order_by, "select": self.select, "expand": self.expand,
@@ -99,7 +99,7 @@ class QueryRequest:
 
 
 def of_url(path: str, query: Mapping[str, str]) -> QueryRequest:
-    """Return what the parameters of a URL ask for. Raises BadRequest."""
+    """Parse the parameters of a URL. Raises BadRequest."""
     empty = next(
         (name for name, text in query.items() if IN_URL[name] in TEXTS and not text.strip()), ""
     )
@@ -116,7 +116,7 @@ def of_url(path: str, query: Mapping[str, str]) -> QueryRequest:
 
 
 def of_body(given: Mapping[str, Any]) -> QueryRequest:
-    """Return what the members of a body ask for. Raises BadRequest."""
+    """Parse the members of a body. Raises BadRequest."""
     unknown = sorted(set(given) - MEMBERS)
     if unknown:
         raise BadRequest(f"a query has no member {unknown[0][:40]!r}")
@@ -147,7 +147,7 @@ def of_body(given: Mapping[str, Any]) -> QueryRequest:
 
 
 def of_cursor(packed: Mapping[str, Any]) -> QueryRequest:
-    """Return what the page before has left. Raises BadRequest."""
+    """Parse the content of a cursor. Raises BadRequest."""
     if packed.keys() != {"said", "counted", "after"} or not isinstance(packed["said"], dict):
         raise BadRequest("this cursor is of a node of another version")
     asked = of_body(packed["said"])
@@ -158,9 +158,9 @@ def of_cursor(packed: Mapping[str, Any]) -> QueryRequest:
 
 
 def check(asked: QueryRequest, known: Members = None) -> None:
-    """Refuse what is not understood, and what does not go together. Raises BadRequest.
+    """Refuse unknown expressions and contradictory members. Raises BadRequest.
 
-    known: which members may be named.
+    known: the members that the query may name.
     """
     condition_of({"where": asked.where, "filter": asked.filter}, known)
     parse_order(asked.order_by, known)
@@ -174,7 +174,7 @@ def check(asked: QueryRequest, known: Members = None) -> None:
 
 
 def members_of(schema: Mapping[str, Any] | None) -> Members:
-    """Return the members that the schema of a factory names, None where there may be others."""
+    """Return the members that a factory's schema names, None if it allows others."""
     if schema is None or schema.get("additionalProperties") is not False:
         return None
     if "patternProperties" in schema:

@@ -1,8 +1,9 @@
 """Limit bulk work on this node: rows read and documents written a second, by job.
 
-A job asks for a rate itself, or an operator sets one: `/core/spark/quotas/<job>` holds for a job,
-`/core/spark/quotas/default` for each that has none of its own, both on every node for itself. The
-lower one counts. They are documents, so all nodes learn of them; each looks again after a while.
+A job names a rate itself, or an operator sets one: `/core/spark/quotas/<job>` holds for one job,
+`/core/spark/quotas/default` for each job without a quota of its own. The lower rate applies, on
+each node separately. Quotas are documents, so all nodes learn of them; each node reads them again
+after `KNOWN_S`.
 """
 
 import asyncio
@@ -18,21 +19,21 @@ from docstore.services.registry import QUOTAS
 
 READS, WRITES = "rowsPerSecond", "writesPerSecond"
 KNOWN_S = 5.0
-"""Seconds for which a quota that was read is used."""
+"""Seconds for which a node uses a quota before it reads it again."""
 TIMEOUT_S = 2.0
 JOBS_MAX = 1000
 BURST_S = 0.2
-"""Seconds of its rate that a job may take at once."""
+"""Burst of a job, in seconds of its rate."""
 
 
 class RateLimiter:
-    """A bucket for each job that asks for a rate (a leaky bucket as a meter, ITU-T I.371)."""
+    """Delays jobs that exceed a rate (a leaky bucket as a meter, ITU-T I.371)."""
 
     def __init__(self) -> None:
         self._free_at: OrderedDict[str, float] = OrderedDict()
 
     async def wait(self, job: str, rate: float, amount: float) -> None:
-        """Wait until `amount` more may pass at `rate` a second; 0 is no bound."""
+        """Wait until the job may have `amount` more at `rate` a second; 0 is no limit."""
         if rate <= 0:
             return
         now = asyncio.get_running_loop().time()
@@ -44,7 +45,7 @@ class RateLimiter:
 
 
 class Quotas:
-    """Rates by job, and the meters that they are held to."""
+    """Rates of jobs, from requests and from quotas."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -52,7 +53,7 @@ class Quotas:
         self._known: OrderedDict[str, tuple[float, dict[str, Any] | None]] = OrderedDict()
 
     async def rate(self, job: str, kind: str, asked: float = 0.0) -> float:
-        """Return how much of a kind a job may take in a second; 0 is no bound."""
+        """Return the units of a kind that a job may have a second; 0 is no limit."""
         quota = (await self._read(job)) if job else None
         if quota is None:
             quota = await self._read("default")
@@ -62,11 +63,11 @@ class Quotas:
         return min(rates, default=0.0)
 
     async def wait(self, job: str, kind: str, rate: float, amount: float) -> None:
-        """Wait until a job may take that much more."""
+        """Wait until a job may have `amount` more units of a kind."""
         await self._limiter.wait(f"{kind} {job}", rate, amount)
 
     async def _read(self, name: str) -> dict[str, Any] | None:
-        """Return a quota, None if there is none; the last known one while its owner is away."""
+        """Return a quota, None if there is none; the last known one if its owner is away."""
         now = asyncio.get_running_loop().time()
         read_at, known = self._known.get(name, (-KNOWN_S, None))
         if now - read_at < KNOWN_S:

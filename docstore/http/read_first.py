@@ -1,7 +1,7 @@
-"""Updates that follow from what this node has read, for clients that need not have read it.
+"""Updates that depend on the stored version, for clients that need not read it first.
 
-Such an update goes on from the version that was read, and is made anew from a later one: a client
-that has sent no condition never sees the node's own fail.
+The node reads a version and sends an update on the condition that the version is unchanged. After a
+conflict it reads again, so that a client without conditions never sees this condition fail.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ async def updated(
     link: str,
     update_of: Callable[[Row], Awaitable[Operation]],
 ) -> Answer:
-    """Read a document of level 3 and update it; read again when another version came in between.
+    """Read a document of level 3 and update it; repeat if another update came in between.
 
-    update_of: returns the update that follows from a version, or raises its refusal. The conditions
-    of the client are checked against each version read. Returns the read where it refuses. Raises
-    Unavailable: other updates came in between until the time was over.
+    update_of: returns the update for a version, or raises its refusal. The client's conditions are
+    checked against each version read. Returns the answer to a failed read. Raises Unavailable if
+    other updates came in between until the time was over.
     """
     said = headers.conditions(request, None) or Conditions()
     key = headers.idempotency_key(request)

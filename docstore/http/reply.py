@@ -1,8 +1,8 @@
 """A whole answer, written in one piece: status line, a few headers, body.
 
 aiohttp's own responses are made for frameworks: a header map, cookies, compression, hooks. A
-request costs about 15 us less without them, more than everything else that we do with it. This
-is the one place that knows what the listener wants of a response: `prepare`, `write_eof` and
+request costs about 15 us less without them, more than everything else that the node does with it.
+Only this module knows which methods the listener calls on a response: `prepare`, `write_eof` and
 `keep_alive`.
 """
 
@@ -37,7 +37,7 @@ def header_lines(headers: Mapping[str, str]) -> bytes:
 
 
 class AnsweredRequest(Protocol):
-    """All that an answer depends on of its request."""
+    """The parts of a request on which the form of an answer depends."""
 
     @property
     def method(self) -> str:
@@ -49,11 +49,11 @@ class AnsweredRequest(Protocol):
 
     @property
     def keep_alive(self) -> bool:
-        """Say whether the client wants to go on after this answer."""
+        """Say whether the client wants to keep the connection open after this answer."""
 
 
 class Reply(web.StreamResponse):
-    """An answer that is ready. The base class is for the types: none of its state is made."""
+    """A complete answer. aiohttp's base class is for types only: its `__init__` is not called."""
 
     def __init__(
         self, status: int, body: bytes = b"", head: bytes = b"", *, closes: bool = False
@@ -61,7 +61,7 @@ class Reply(web.StreamResponse):
         self.code = status
         self.body = body
         self.head = head
-        """Header lines beside those of the connection, each with its line end."""
+        """Header lines apart from those of the connection, each with its line end."""
         self._alive = not closes
 
     def close_after(self) -> None:
@@ -75,11 +75,11 @@ class Reply(web.StreamResponse):
 
     @property
     def keep_alive(self) -> bool:
-        """Say whether the connection goes on; known once the answer is written."""
+        """Whether the connection stays open; valid after the answer is written."""
         return self._alive
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
-        """Write everything; wait only for a client that does not read."""
+        """Write everything; wait only for a client that reads too slowly."""
         transport = request.transport
         if transport is None:
             raise ConnectionResetError("the client has gone")
@@ -88,7 +88,7 @@ class Reply(web.StreamResponse):
         return None
 
     def send(self, transport: asyncio.WriteTransport, request: AnsweredRequest) -> bool:
-        """Write everything; say whether so much is unread that no more should be written."""
+        """Write everything; return whether the unread bytes exceed the transport's limit."""
         head = self.head
         self._alive = self._alive and request.keep_alive
         if not self._alive:
@@ -108,21 +108,21 @@ class Reply(web.StreamResponse):
 
 
 def closing_bytes(reply: Reply) -> bytes:
-    """Return an answer to what never became a request, after which the connection is closed."""
+    """Return an answer that closes the connection, for bytes that are not a request."""
     return b"%b%bConnection: close\r\nContent-Length: %d\r\n%b\r\n%b" % (
         _STATUS_LINES[reply.code], _common(), len(reply.body), reply.head, reply.body,
     )  # fmt: skip
 
 
 def streamed(media: str) -> web.StreamResponse:
-    """Return an answer that is written piece by piece, of a media type."""
+    """Return an answer of a media type that is written piece by piece."""
     return web.StreamResponse(headers={"Content-Type": media, "Server": SERVER})
 
 
 def _common() -> bytes:
-    """Return the headers of all answers, made once a second.
+    """Return the headers of all answers, rebuilt when the second changes.
 
-    A clock that is set back is followed at once.
+    They also follow a clock that is set back.
     """
     global _common_lines, _common_second  # noqa: PLW0603 - one clock for the process
     second = int(time.time())

@@ -1,7 +1,7 @@
-"""A row as a client sees it: the author's object with the store's fields stitched to its end.
+"""A row as a client sees it: the author's object with the store's fields appended.
 
-The author's bytes are not parsed for JSON. The entity tag is `"<epoch>.<version>"`, with a
-suffix for the msgpack form, since it is another representation (RFC 9110, section 8.8.3).
+For JSON, the author's bytes are not parsed. The entity tag is `"<epoch>.<version>"`, with a suffix
+for msgpack, which is another representation (RFC 9110, section 8.8.3).
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def entity_tag(row: Row, media: str, level: int) -> bytes:
 
 
 def version_lines(row: Row) -> bytes:
-    """Return header lines that say which version this is, and each fence that it remembers."""
+    """Return header lines with the version of a document and the fences that it remembers."""
     lines = b"Docstore-Version: %d\r\n" % row.version
     fences = fences_of(row)
     if fences:
@@ -47,7 +47,7 @@ def version_lines(row: Row) -> bytes:
 
 
 def encode(value: Any, media: str) -> bytes:
-    """Return any value in the media type that the client accepts."""
+    """Return a value in the media type that the client accepts."""
     if media == MSGPACK_TYPE:
         packed: bytes = msgpack.packb(value)
         return packed
@@ -55,12 +55,12 @@ def encode(value: Any, media: str) -> bytes:
 
 
 def decode(body: bytes, media: str) -> Any:
-    """Return the value that `encode` has made bytes of."""
+    """Return the value that `encode` has encoded."""
     return msgpack.unpackb(body) if media == MSGPACK_TYPE else orjson.loads(body)
 
 
 def stitched(page: Mapping[str, Any], media: str = JSON_TYPE) -> bytes:
-    """Return a page whose members are values, or JSON bytes that are taken as they are."""
+    """Return a page whose members are values, or JSON bytes, which are copied unparsed."""
     members = [
         b"%b:%b" % (orjson.dumps(name), value if isinstance(value, bytes) else orjson.dumps(value))
         for name, value in page.items()
@@ -72,6 +72,6 @@ def stitched(page: Mapping[str, Any], media: str = JSON_TYPE) -> bytes:
 def page_reply(
     page: Any, media: str, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Reply:
-    """Return a reply with any value for its body."""
+    """Return a reply with a value as its body."""
     head = header_lines({"Content-Type": media, **(headers or {})})
     return Reply(status, encode(page, media), head)

@@ -1,4 +1,4 @@
-"""The answer of a bulk request: a line for each of its lines, as soon as it is known."""
+"""The answer of a bulk request: a result line for each line, sent as soon as it is known."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ UNREAD_BYTES_MAX = 16 << 20
 
 
 class Together(NamedTuple):
-    """Lines that were submitted together, by the links of their documents."""
+    """Lines that were submitted together: the links of their documents, and the pending answers."""
 
     links: Sequence[str]
     answers: "asyncio.Future[list[Answer]]"
@@ -31,23 +31,23 @@ class RefusedLine(NamedTuple):
 
 
 Submitted = Together | RefusedLine
-"""The results of some lines, in their order."""
+"""Consecutive lines of a request, submitted or refused."""
 
 
 class Results:
-    """The answer's stream. Waits for the client only when very much is unread."""
+    """The answer's stream. Waits for the client only if too many bytes are unread."""
 
     def __init__(self, request: web.BaseRequest) -> None:
         self._request = request
         self._response = streamed(NDJSON_TYPE)
 
     async def begin(self) -> None:
-        """Say that results follow, unless that was said."""
+        """Send the head of the answer, unless it is sent."""
         if not self._response.prepared:
             await self._response.prepare(self._request)
 
     async def end(self) -> web.StreamResponse:
-        """Say that there are no more."""
+        """End the answer."""
         await self.begin()
         await self._response.write_eof()
         return self._response
@@ -63,7 +63,7 @@ class Results:
 
 
 async def answers(submitted: Sequence[Submitted]) -> bytes:
-    """Return the result lines of a batch, when all are there."""
+    """Wait for the answers of a batch, and return its result lines."""
     results: list[bytes] = []
     for lines in submitted:
         if isinstance(lines, Together):

@@ -1,14 +1,14 @@
-"""Bulk reads: where everything stands, snapshots and stretches of the logs, page after page.
+"""Bulk reads: positions of slots, snapshots and ranges of the logs, page after page.
 
     GET  /core/spark/plan?asOf=&path=   a cut, and the holders of slots; prefix= for any path
-    GET  /core/spark/layout          who holds which slots, without the cut
-    GET  /core/spark/high?prefix=    how far each slot has come, and from where it is kept
+    GET  /core/spark/layout          the holders of slots, without the cut
+    GET  /core/spark/high?prefix=    the first and the last position of each slot's log
     POST /core/spark/scan            a snapshot at a cut
-    POST /core/spark/changes         a stretch of the logs
+    POST /core/spark/changes         a range of the logs
 
-The answer of a scan is a stream: Arrow's format where this node can and the client accepts it, else
-NDJSON. One line of JSON follows its end: `{"complete": true, "rows": n}`, or the reason why it is
-not complete. An answer without that line was cut off.
+The answer of a scan is a stream: in Arrow's format if this node has it and the client accepts it,
+else NDJSON. A line of JSON follows the rows: `{"complete": true, "rows": n}`, or the reason why
+rows are missing. An answer without that line was cut off.
 """
 
 import asyncio
@@ -48,21 +48,21 @@ NDJSON_TYPE = "application/x-ndjson"
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 FIRST_ROWS = 64
-"""A small first page, and each twice the one before: a reader of a few rows costs little."""
+"""Rows of the first page. Each further page doubles: a reader of a few rows costs little."""
 ROWS_AT_ONCE, BYTES_AT_ONCE = 16_384, 4 << 20
-"""Limits of a page: rows, and bytes as estimated from the page before."""
+"""Limits of a page: rows, and bytes as estimated from the previous page."""
 PAGE_S = 0.05
-"""Size of a page of a job with a rate, in seconds of the rate: small, so that clients share it."""
+"""Size of a page of a job with a rate, in seconds of that rate: small, so that clients share it."""
 SLOTS_AT_ONCE = 128
-"""Bounds what one page may have to look through when few rows fulfil the condition."""
+"""Maximum slots of a page, to bound its time when few rows match the condition."""
 CATCH_UP_S, CATCH_UP_S_MAX = 2.0, 60.0
 OURS = frozenset({"compression", "rowsPerSecond", "catchUpMs", "job"})
-"""Members of the request that say how, not what."""
+"""Members of the request for the HTTP server: they change the speed or form, not the rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """One question to a scanning process."""
+    """One request to a scanning process."""
 
     after: list[Any]
     rows: int
@@ -71,7 +71,7 @@ class _Page:
 
 
 class ScanPages:
-    """Answers what lives under /core/spark."""
+    """Answers everything under /core/spark."""
 
     def __init__(self, backend: Backend, quotas: Quotas, positions: Positions) -> None:
         self._backend = backend
@@ -140,11 +140,12 @@ class ScanPages:
         if compression not in ("", "zstd", "lz4"):
             raise BadRequest("compression is zstd or lz4")
         async with aclosing(self._pages(asked, scan, form, compression, rate)) as pages:
-            first = await anext(pages)  # An error at the start is a status, not a line.
+            # Until the first page is sent, an error is answered with a status, not a line.
+            first = await anext(pages)
             return await self._stream(request, form, first, pages, (job, rate))
 
     async def _insist_on_factory(self, prefix: str) -> None:
-        """Refuse what is no factory, or one whose documents stand in no log."""
+        """Refuse a path without a factory, or a factory whose documents no log records."""
         service = await self._backend.find_service(prefix[:-1], CATCH_UP_S)
         if service is None:
             raise NotFound(f"there is no factory {prefix[:-1]}")
@@ -215,16 +216,16 @@ class ScanPages:
                     yield found, payload
 
     async def _ask(self, question: dict[str, Any], page: "_Page") -> tuple[dict[str, Any], bytes]:
-        """Return a page. Rows to be skipped are read without their columns."""
+        """Return a page. Rows that are skipped are read without their columns."""
         asked = {**question, "after": page.after, "rows": page.rows, "schema": page.schema,
                  "skipped": page.is_skipped}  # fmt: skip
         return await self._backend.inside().scans.page(asked)
 
 
 def _insist_on_all(request: web.BaseRequest) -> str:
-    """Return the path that a request names; refuse a user who may not read all of it.
+    """Return the path that a request names, if the caller may read all of it.
 
-    Positions count all rows of a slot.
+    A partial permission is not enough, because positions count all rows of a slot.
     """
     query = request.rel_url.query
     path = query.get("path", query.get("prefix", "")).rstrip("/")
@@ -245,7 +246,7 @@ def _question(
 
 
 async def insist_here(backend: Backend, scan: Scan, catch_up_s: float) -> None:
-    """Wait until this copy has what a scan asks for. Raises Misdirected, TooEarly."""
+    """Wait until this replica has reached the cut of a scan. Raises Misdirected, TooEarly."""
     elsewhere, late = await backend.inside().scans.arrived(scan, catch_up_s)
     if elsewhere:
         raise Misdirected(f"{len(elsewhere)} slots are not here, {elsewhere[0]} for one")
@@ -254,7 +255,7 @@ async def insist_here(backend: Backend, scan: Scan, catch_up_s: float) -> None:
 
 
 async def quota_of(quotas: Quotas, how: dict[str, Any]) -> tuple[str, float]:
-    """Take out of a request whose job it is, and the rows that may be read in a second; 0: any."""
+    """Remove the job and its rate from a request and return them; rate 0 is no limit."""
     job = str(how.pop("job", ""))[:256]
     asked = _number(how, "rowsPerSecond", 0.0, 1e12)
     how.pop("rowsPerSecond", None)

@@ -1,8 +1,8 @@
-"""/core/node-selectors: how documents are spread over nodes, and a way to have a node asked.
+"""/core/node-selectors: the spread of documents over nodes, and requests to chosen nodes.
 
-`<selector>/forwarding?target=&path=` reads a page that a node shows of itself, through whichever
-node the client reaches: of one member (PEER_ID), of who owns a key or a link (KEY_HASH), or of all
-of them (ALL). Only members are asked, each by its id and over the nodes' own links: no request
+`<selector>/forwarding?target=&path=` reads a page that a node shows of itself, from any node that
+the client reaches. The target is one member (PEER_ID), the owner of a key or a link (KEY_HASH), or
+all members (ALL). Only members are asked, by id and over the nodes' own connections: no request
 names an address. Documents need no forwarding, since every node serves all of them.
 """
 
@@ -28,9 +28,9 @@ FORWARDED = frozenset(
         "/core/management", "/core/node-groups/default", *(SELECTORS + name for name in NAMES)
     }
 )  # fmt: skip
-"""Pages that a node has about itself, apart from the stats of factories and documents."""
+"""Pages of a node about itself. The stats of factories and documents are forwarded too."""
 BYTES_MAX = 16 << 20
-"""Bytes of one answer at most."""
+"""Maximum bytes of one answer."""
 
 
 class NoOwner(Unavailable):
@@ -40,7 +40,7 @@ class NoOwner(Unavailable):
 
 
 class SelectorPages:
-    """Answers what lives under /core/node-selectors."""
+    """Answers everything under /core/node-selectors."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -56,7 +56,7 @@ class SelectorPages:
         return page
 
     async def forwarded(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer GET of a page through a selector."""
+        """Forward a GET of a page to the selected nodes."""
         self._selector(path.removesuffix(FORWARDING))
         query, patience_s = request.rel_url.query, headers.timeout_s(request)
         path, target = _path(query), query.get("target", "")
@@ -107,7 +107,7 @@ class SelectorPages:
 
 
 def _path(query: Mapping[str, str]) -> str:
-    """Return the path that a node is to be asked for. Raises BadRequest."""
+    """Return the path to forward. Raises BadRequest."""
     path = canonical(query.get("path", ""))
     if path not in FORWARDED and not path.endswith("/stats"):
         raise BadRequest(f"path is one of {', '.join(sorted(FORWARDED))}, or ends with /stats")

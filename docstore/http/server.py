@@ -1,8 +1,8 @@
-"""The HTTP face: one handler for every request, routed by a look-up, and an answer to each.
+"""The HTTP server: one handler for every request, routed by a look-up.
 
-There is no application, no middleware and no router between the listener and us, because a
-request costs tens of microseconds here and every layer would be felt. Errors of the edge become
-problems in one place.
+There is no application, middleware or router between the listener and this handler, because a
+request costs tens of microseconds here and each layer would add to them. Errors become problems in
+one place.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ ALL_METHODS = ", ".join(sorted(KNOWN_METHODS))
 
 
 class HttpServer:
-    """Serves one backend."""
+    """Serves one backend over HTTP."""
 
     def __init__(
         self,
@@ -76,10 +76,10 @@ class HttpServer:
         access: Access | None = None,
         tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
-        """staging: where parts of jobs may wait. names: of this node, beside its addresses.
+        """staging: the parts of bulk jobs on this disk. names: of this node, beside its addresses.
 
-        access: checks tokens and grants; None: every caller may do everything.
-        tls: what https is spoken with, asked for each connection; None: it is not.
+        access: checks tokens and grants; None: every caller may do everything. tls: returns the TLS
+        context, called for each connection; None: plain HTTP.
         """
         self._backend = backend
         self._origin_check = OriginCheck(names)
@@ -97,7 +97,7 @@ class HttpServer:
         self._changes = ChangePages(backend, positions, self._is_over)
         pages = self._made_pages(backend, large, positions, staging)
         self._pages = {type(each): each for each in pages}
-        """Class of pages -> those that the handlers of the route table are called with."""
+        """Class of pages -> the instance with which handlers of the route table are called."""
         self._listener: Listener | None = None
         self._tls = tls
         self._socket: asyncio.Server | TlsServer | None = None
@@ -135,9 +135,9 @@ class HttpServer:
         return bound
 
     async def share(self, host: str, port: int) -> None:
-        """Bind a port together with other processes of this machine, and do not listen yet.
+        """Bind a port together with other processes of this machine, without listening yet.
 
-        Raises OSError when a process that does not share has it.
+        Raises OSError when a process that does not share the port has bound it.
         """
         assert self._listener is not None
         self._shared = await self._listen(self._listener, host, port, is_shared=True)
@@ -154,13 +154,13 @@ class HttpServer:
         )  # fmt: skip
 
     async def serve_shared(self) -> None:
-        """Listen there as well, until clients are sent away; the system deals them out."""
+        """Listen at the shared port as well; the kernel spreads clients over the processes."""
         if self._shared is not None:
             await self._shared.start_serving()
 
     async def stop(self, grace_s: float) -> None:
         """Stop listening, let requests finish within `grace_s`, close the connections."""
-        for _ in range(2):  # Serve the connections that the kernel has accepted.
+        for _ in range(2):  # Serve the connections that the kernel has already accepted.
             await asyncio.sleep(0)
         for socket in (self._socket, self._shared):
             if socket is not None:
@@ -169,8 +169,8 @@ class HttpServer:
             await self._listener.close(grace_s)
 
     def send_away(self) -> None:
-        """Close each connection after its next answer: its client should go elsewhere."""
-        if self._shared is not None:  # Others listen there, to whom clients come now.
+        """Close each connection after its next answer, so that its client uses another node."""
+        if self._shared is not None:  # The other processes at the shared port accept new clients.
             self._shared.close()
             self._shared = None
         if self._listener is not None:
@@ -178,22 +178,23 @@ class HttpServer:
         self._completion.send_away()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer any request, whatever happens on the way."""
+        """Answer any request, also after an error."""
         began = time.perf_counter()
         trace = headers.trace(request)
-        if trace:  # It ends with the task, which is this request's alone.
+        if trace:  # The context ends with the task, which serves this request alone.
             TRACEPARENT.set(trace[:LENGTH])
         try:
             reply = await self._route(request)
         except (asyncio.CancelledError, ConnectionError):
-            raise  # The client has gone, or this node stops.
+            raise  # The client has disconnected, or this node stops.
         except Exception as error:
-            if request.writer.output_size:  # The status is sent: only the connection can be closed.
+            # The status is sent, so only closing the connection can report the error.
+            if request.writer.output_size:
                 self._completion.note_error(request, error)
                 raise ConnectionResetError("the answer cannot be finished") from error
             reply = self._completion.refused(request, error)
         else:
-            if reply.status == 500:  # Its owner, or the author of a service, has failed.
+            if reply.status == 500:  # The owner, or a service's own code, has failed.
                 self._completion.note_error(request, None)
         if trace and isinstance(reply, Reply):
             reply.head += header_lines({"traceparent": trace})
@@ -241,7 +242,7 @@ class HttpServer:
         at: str | Of,
         body: bytes | None = None,
     ) -> Reply | web.StreamResponse:
-        """Call the handler of a method. at: the path of a route, or what a utility is of."""
+        """Call the handler of a method. at: the path of a route, or the subject of a utility."""
         op = op_for(ops, request.method)
         if op is None:
             allow = allow_of(ops)
@@ -264,7 +265,7 @@ class HttpServer:
         )
 
     async def _list_below(self, request: web.BaseRequest, path: str) -> Reply:
-        """Answer who may read only some of what is below a path: what of it a factory has."""
+        """List the entries of a factory for a caller that may read only some of them."""
         service = await self._find(request, path)
         query = request.rel_url.query
         is_more = request.method == "OPTIONS" or is_query(query) or is_watched(request)
@@ -273,7 +274,7 @@ class HttpServer:
         return await listing(self._backend, request, path, service)
 
     def _is_over(self, request: web.BaseRequest) -> bool:
-        """Say whether a request that waits, or is sent news, is to end."""
+        """Say whether to end a request that waits or receives events."""
         return self._completion.sends_away() or not authority_of(request).holds()
 
     async def _route_rarer(
@@ -297,7 +298,7 @@ class HttpServer:
         return await self._documents.serve(request, link, service, body)
 
     async def _find(self, request: web.BaseRequest, path: str) -> Service | None:
-        """Return the service at a path, asking the cluster if this node does not know it."""
+        """Return the service at a path; ask the cluster if this node does not know it."""
         known = self._backend.registry.service_at(path)
         if known is not None or not path or path.startswith(("/core", "/health", "/metrics")):
             return known
@@ -338,7 +339,7 @@ class HttpServer:
 
 
 def _own_path(request: web.BaseRequest, target: str) -> str:
-    """Return the path of an absolute-form target, if it is for this host."""
+    """Return the path of an absolute-form target, if it names this host."""
     scheme, separator, rest = target.partition("://")
     if not separator:
         raise BadRequest("the request's target is a path")

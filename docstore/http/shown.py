@@ -1,9 +1,9 @@
-"""Reduce rows that name documents of others to what their reader may read.
+"""Remove links that a reader may not see from rows that contain links of other documents.
 
-A lease names what is attached to it, a queue the leases of its candidates, a dead letter the
-document that a job could not write, a job what it works on, a group its topics. Queries, feeds and
-scans show rows as they are: over these they need `read` of everything (`permissions.py`), except
-over queues.
+A lease names the documents attached to it, a queue the leases of its candidates, a dead letter the
+document that a job could not write, a job its documents, a group its topics. Queries, feeds and
+scans show rows unchanged: on these factories, except queues, they need `read` of everything
+(`permissions.py`).
 """
 
 from collections.abc import Callable, Mapping
@@ -25,8 +25,8 @@ OF_GROUP = frozenset({"format", "state", "generation", "settings"})
 
 
 def shown_to(authority: Authority, row: Row) -> Row:
-    """Return a row without the documents of others that its reader may not read."""
-    if not row.link.startswith(CORE):  # As nearly all are.
+    """Return a row without the links that its reader may not see."""
+    if not row.link.startswith(CORE):  # Nearly all rows are outside of /core.
         return row
     reduced = REDUCED.get(row.link.rpartition("/")[0])
     if reduced is None or authority.reads_all:
@@ -50,7 +50,7 @@ def _letter(state: State, may_read: Readable) -> State:
 
 
 def _job(state: State, may_read: Readable) -> State:
-    """Show a job whole if its path is readable; jobs of other kinds have theirs in arguments."""
+    """Show a whole job if its path is readable, and part of the other kinds of jobs."""
     return state if _is_readable(state.get("path"), may_read) else _part(state, OF_JOB)
 
 
@@ -87,4 +87,4 @@ REDUCED: Mapping[str, Callable[[State, Readable], State]] = {
     LEASES: _lease, DEAD_LETTERS: _letter, JOBS: _job, GROUPS: _group,
     **dict.fromkeys(TURNS, _turns),
 }  # fmt: skip
-"""Path of a factory -> reduces the state of its documents to the links that may be read."""
+"""Path of a factory -> function that removes unreadable links from a document's state."""

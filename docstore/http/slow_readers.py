@@ -1,12 +1,11 @@
 """Abort connections whose clients make no progress, and drain sockets after a close.
 
-An answer that its client does not read stays in this process, also one of megabytes, and a close in
-order waits until it has been read. So a connection is aborted once its client has read no byte of
-the answer, and sent none of the request, for `send_timeout_s`. A slow client that reads stays.
-nginx does the same (`send_timeout`). A feed that ends like this goes on from its reader's token.
-
-All connections are looked at four times in that span, since most answers are read at once: a timer
-for each would cost more.
+An unread answer, even one of megabytes, stays in this process, and an orderly close waits until the
+client has read it. So a connection is aborted if its client has neither read a byte of the answer
+nor sent a byte of the request for `send_timeout_s`. A slow client that still reads stays connected.
+nginx does the same (`send_timeout`). An aborted feed continues from its reader's token. All
+connections are checked four times in that span: most answers are read at once, so a timer for each
+would cost more.
 """
 
 import asyncio
@@ -16,9 +15,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 LOOKS = 4
-"""In the span after which a connection is given up on."""
+"""Checks in the span after which a connection is aborted."""
 LINGER_S = 2.0
-"""How long a socket is read after its connection was closed."""
+"""Seconds for which a socket is read after its connection was closed."""
 LINGERING_MAX = 256
 
 Mark = tuple[int, ...]
@@ -26,31 +25,34 @@ Mark = tuple[int, ...]
 
 
 class WatchedConnection(Protocol):
-    """A connection, as it is looked at."""
+    """The part of a connection that the checks need."""
 
     def mark(self) -> Mark | None:
-        """Return how far its client has come; None while everything is taken."""
+        """Return the client's progress; None if no bytes wait to be read."""
 
     def abort(self) -> None:
-        """Hang up at once, whatever is unread."""
+        """Close at once, even with unread answers."""
 
 
 @dataclass(slots=True)
 class _Stuck:
-    """A connection whose client has not moved on."""
+    """A connection without progress since the last check."""
 
     mark: Mark
     looks: int = 0
 
 
 class SlowReaders:
-    """Connections without progress since the last look."""
+    """Aborts connections without progress."""
 
     def __init__(self) -> None:
         self._stuck: dict[WatchedConnection, _Stuck] = {}
 
     def look(self, clients: Iterable[WatchedConnection]) -> int:
-        """Abort connections without progress for `LOOKS` looks; return their number."""
+        """Check connections; abort those without progress for `LOOKS` checks.
+
+        Returns the number of aborted connections.
+        """
         waited, self._stuck = self._stuck, {}
         given_up = 0
         for client in tuple(clients):
@@ -71,17 +73,17 @@ class SlowReaders:
 
 
 class Lingering:
-    """Sockets of connections that are closed in order: what their clients still send is dropped.
+    """Drains the sockets of orderly closed connections: drops the bytes that clients still send.
 
-    A system that closes a socket with something unread resets the connection, and a reset takes
-    from its client the answer that lies there unread (RFC 9112, section 9.6).
+    If a socket is closed with unread input, the system resets the connection, and the reset takes
+    the unread answer from the client (RFC 9112, section 9.6).
     """
 
     def __init__(self) -> None:
         self._open: dict[socket.socket, asyncio.TimerHandle] = {}
 
     def take(self, held: socket.socket) -> None:
-        """Send the end of a connection, and read on until its client closes as well."""
+        """Shut down the sending side, and read until the client closes as well."""
         try:
             held.shutdown(socket.SHUT_WR)
         except OSError:
@@ -96,7 +98,7 @@ class Lingering:
         self._open[held] = loop.call_later(LINGER_S, self._end, held)
 
     def close(self) -> None:
-        """Read no more."""
+        """Close all sockets."""
         for held in tuple(self._open):
             self._end(held)
 

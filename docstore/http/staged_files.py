@@ -1,8 +1,8 @@
-"""Operations that wait on this disk for their job's commit: a file for each part.
+"""Operations that wait on this disk for their job's commit: one file for each part.
 
-They lie outside the database, since only the node itself reads them: neither versioned nor
-replicated (the client sends a part to two nodes). A part without a request for a day is deleted.
-Everything here blocks, and runs in threads.
+They are outside of the database, since only this node reads them: neither versioned nor replicated
+(the client sends a part to two nodes). A part is deleted after a day without a request. All
+functions here block, and run in threads.
 """
 
 import contextlib
@@ -23,9 +23,10 @@ from docstore.errors import BadRequest, DiskFull, NotFound
 
 KEPT_S = 86_400.0
 ROOM_BYTES = 256 << 20
-"""Left free for documents: what waits here must never be why one cannot be stored."""
+"""Bytes left free for documents: parts must never be the reason that a document cannot be
+stored."""
 KEPT = ".ndjson"
-"""Ends the name of a part that is here."""
+"""Suffix of a complete part's file."""
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 JOB_CHARS_MAX = 200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}\Z")
@@ -37,38 +38,40 @@ class Staging:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._directories = threading.Lock()
-        """Held while a job's directory comes or goes: nothing can be put into one that went."""
+        """Lock for creating and removing job directories: a new file needs a directory that
+        stays."""
 
     def receive(self, job: str, part: str) -> "Arriving":
-        """Return the file of a part that begins to arrive. Raises BadRequest, DiskFull."""
+        """Return a file for a part that begins to arrive. Raises BadRequest, DiskFull."""
         self._sweep()
         path = self._path(job, part)
         with self._directories:
             return Arriving(path)
 
     def open(self, job: str, part: str) -> BinaryIO:
-        """Open the file of a part that is here. Raises NotFound."""
+        """Open the file of a complete part. Raises NotFound."""
         path = self._path(job, part)
         try:
-            os.utime(path)  # It is asked for: its day begins anew.
+            os.utime(path)  # A request restarts the part's day.
             return path.open("rb")
         except FileNotFoundError:
             raise NotFound("this part is not on this node") from None
 
     def remove(self, job: str, part: str) -> bool:
-        """Take a part away; False when there was none."""
+        """Delete a part; return False if there was none."""
         path = self._path(job, part)
         with self._directories:
             try:
                 path.unlink()
             except FileNotFoundError:
                 return False
-            with contextlib.suppress(OSError):  # It is not empty: the job has other parts.
+            # The directory is not empty: the job has other parts.
+            with contextlib.suppress(OSError):
                 path.parent.rmdir()
         return True
 
     def describe(self) -> list[dict[str, Any]]:
-        """Return the parts that wait: their job, bytes and age in seconds."""
+        """Return the job, bytes and age in seconds of each part."""
         parts = []
         for path, found in self._files():
             if path.suffix == KEPT:
@@ -80,7 +83,7 @@ class Staging:
         return parts
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Yield all files, also of parts that arrive; those that go meanwhile are left out."""
+        """Yield all files, also of arriving parts; skip files that are deleted meanwhile."""
         for directory in _inside(self._directory):
             for path in _inside(directory):
                 with contextlib.suppress(FileNotFoundError):
@@ -98,13 +101,14 @@ class Staging:
         """Delete parts without a request for a day."""
         for path, found in self._files():
             if found.st_mtime < time.time() - KEPT_S:
-                path.unlink(missing_ok=True)  # Its job may have taken it away by now.
+                path.unlink(missing_ok=True)  # The job may have deleted the part meanwhile.
 
 
 class Arriving:
-    """A part on its way: nothing is there under its name before all of it is on the disk.
+    """A part that arrives: its name does not exist before all of it is on the disk.
 
-    Each has a file of its own until then. If several arrive under one name, the last one stays.
+    Each arriving part has a file of its own. If several parts have the same name, the last one
+    stays.
     """
 
     def __init__(self, path: Path) -> None:
@@ -118,7 +122,6 @@ class Arriving:
         self.size = 0
 
     def __enter__(self) -> Self:
-        """Begin."""
         return self
 
     def __exit__(
@@ -127,13 +130,13 @@ class Arriving:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave nothing of a part that did not arrive."""
-        with contextlib.suppress(OSError):  # The rest of the buffer may find no room.
+        """Delete the file if the part did not arrive completely."""
+        with contextlib.suppress(OSError):  # The disk may have no room for the buffered bytes.
             self._file.close()
         self._new.unlink(missing_ok=True)
 
     def write(self, piece: bytes) -> None:
-        """Add to it. Raises DiskFull."""
+        """Append bytes. Raises DiskFull."""
         if shutil.disk_usage(self._path.parent).free < ROOM_BYTES:
             raise DiskFull("there is no room for parts: what is left is for documents")
         with _room():
@@ -141,11 +144,11 @@ class Arriving:
         self.size += len(piece)
 
     def finish(self) -> None:
-        """Have it survive a cut of power. Raises DiskFull."""
+        """Make the part durable (fsync) under its name. Raises DiskFull."""
         with _room():
             self._file.flush()
             os.fsync(self._file.fileno())
-            # Opened before the name is given, since another request may delete it from then on.
+            # Opened before the rename, since another request may delete the directory after it.
             directory = os.open(self._path.parent, os.O_RDONLY)
             try:
                 self._new.rename(self._path)
@@ -155,7 +158,7 @@ class Arriving:
 
 
 def _inside(directory: Path) -> list[Path]:
-    """Return what is in a directory, nothing if it is none, or none any more."""
+    """Return the entries of a directory; none if it does not exist."""
     try:
         return sorted(directory.iterdir())
     except (FileNotFoundError, NotADirectoryError):

@@ -1,12 +1,12 @@
 """Parts of a bulk job that wait for its commit, on this node alone.
 
-    GET    /core/spark/staging               what waits here
-    PUT    /core/spark/staging/<job>/<part>  keep lines of /core/bulk, and do nothing with them yet
-    POST   /core/spark/staging/<job>/<part>  do them now; answers as /core/bulk does, a line each
+    GET    /core/spark/staging               the waiting parts
+    PUT    /core/spark/staging/<job>/<part>  store lines of /core/bulk for later
+    POST   /core/spark/staging/<job>/<part>  carry them out; answers a line each, as /core/bulk
     DELETE /core/spark/staging/<job>/<part>
 
-The job chooses when: it has all of its parts kept on two nodes each before the first one is done,
-so that a job that fails has done nothing.
+A job stores each of its parts on two nodes before it carries out the first one. So a job that fails
+before its commit has changed nothing.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ class StagedParts:
         return page_reply({"removed": removed}, JSON_TYPE)
 
     async def _pieces(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
-        """Yield the body in pieces worth a call of a thread."""
+        """Yield the body in pieces that are large enough for a call of a thread."""
         waiting = bytearray()
         while True:
             try:
@@ -95,7 +95,7 @@ def named(path: str) -> tuple[str, str]:
 
 
 def route_of(raw: str) -> str:
-    """Return the path that the route table has for a raw path. Raises NotFound."""
+    """Return the route table's path for a raw path. Raises NotFound."""
     if raw == STAGING:
         return STAGING
     named(raw)

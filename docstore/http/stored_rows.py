@@ -3,7 +3,7 @@
     {"ranges": [[slot, after, until], ...], "of": "log" or "branches", "after": cursor or null}
 
 The answer is msgpack: {"rows": n, "next": cursor or null, "block": bytes} (`reads/blocks.py`). Any
-replica that has come to the ranges can answer, each page for itself.
+replica that has reached the ranges can answer any page.
 """
 
 import msgpack

@@ -9,7 +9,7 @@
     /core/streams/<topic>/partitions/<n>/records/<o>    GET
     /core/producers                                     POST
 
-Topics and partitions are documents; what a page shows beside them is live, from the leaders.
+Topics and partitions are documents; their pages also show live figures from the leaders.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class StreamPages(FactoryPages):
         limits: Limits,
         is_over: Callable[[web.BaseRequest], bool],
     ) -> None:
-        """is_over: whether a response that sends records must end."""
+        """is_over: whether to end a request that receives records."""
         super().__init__(backend)
         self._documents = documents
         self._producing = ProducePages(backend, large, timeout_s=limits.body_timeout_s)
@@ -74,14 +74,12 @@ class StreamPages(FactoryPages):
         """Answer with the next epoch of a producer."""
         return await next_epoch(self._backend, request, body)
 
-    # Topics
-
     async def create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer once the topic is provisioned, or the time is over."""
+        """Create a topic; answer after its partitions exist, or the time is over."""
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         state = json.parse_object(raw)
         key = headers.idempotency_key(request)
-        # A retry under the same key must ask for the same topic.
+        # A retry with the same key must request the same topic.
         incarnation = id_of_key(STREAMS, key) if key else new_id()
         topic = asked_topic(
             state, incarnation=incarnation, members=self._backend.inside().stream_backend.members
@@ -90,7 +88,7 @@ class StreamPages(FactoryPages):
         timeout_s = headers.timeout_s(request)
         wait = headers.preference(request, "wait")
         wait_s = headers.whole_number(wait, "Prefer: wait", 0, 300) if wait else timeout_s
-        # The name of a topic that was deleted may be used again: it is another one.
+        # A deleted topic's name may be used again, for another topic.
         operation = Operation(
             verb="POST",
             link=topic.link,
@@ -111,7 +109,7 @@ class StreamPages(FactoryPages):
         return reply
 
     async def _provisioned(self, answer: Answer, wait_s: float) -> Answer:
-        """Return the topic as it is once its partitions are there; 202 if they are not in time."""
+        """Wait for the partitions of a topic; return its document, 202 if the time ends first."""
         deadline = asyncio.get_running_loop().time() + wait_s
         while answer.row is not None:
             resolution = json.load(answer.row.state)["resolution"]
@@ -128,7 +126,7 @@ class StreamPages(FactoryPages):
         return answer._replace(status=202)
 
     async def change_topic(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
-        """Answer a change of a topic, or its deletion."""
+        """Change a topic, or delete it."""
         timeout_s, media = headers.timeout_s(request), headers.accepted_media(request)
         answer = await self._backend.submit(_change(request, link, body), timeout_s)
         if answer.status == 404:
@@ -136,7 +134,7 @@ class StreamPages(FactoryPages):
         return self._documents.reply(request, answer, self._service(STREAMS), media)
 
     async def topic(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
-        """Answer with a topic, and what the leaders of its partitions say."""
+        """Answer with a topic, and live figures from the leaders of its partitions."""
         [name], timeout_s = _names(link), headers.timeout_s(request)
         service, media = self._service(STREAMS), headers.accepted_media(request)
         answer = await self._backend.submit(Operation(verb="GET", link=link), timeout_s)
@@ -159,12 +157,10 @@ class StreamPages(FactoryPages):
         reply.head += head + b"ETag: %b\r\n" % entity_tag(answer.row, media, 3)
         return reply
 
-    # Partitions
-
     async def _live(
         self, name: str, numbers: Sequence[int], timeout_s: float
     ) -> Sequence[tuple[int, Row | None, Mapping[str, object]]]:
-        """Return the documents of partitions, and what their leaders say."""
+        """Return (number, document, live figures of the leader) of partitions."""
         links = [partition_link(name, number) for number in numbers]
         room = asyncio.Semaphore(READS_AT_ONCE)
 
@@ -185,7 +181,7 @@ class StreamPages(FactoryPages):
         ]
 
     async def partitions(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer with the partitions of a topic, and what their leaders say."""
+        """Answer with the partitions of a topic, and live figures from their leaders."""
         name = _names(path)[0]
         media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
         topic = await self._backend.inside().stream_backend.topic(name, timeout_s)
@@ -198,7 +194,7 @@ class StreamPages(FactoryPages):
         return page_reply(page, media, headers={"Cache-Control": "no-store"})
 
     async def partition(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer with a partition and what its leader says; pass a command to its controller."""
+        """Answer with a partition and its leader's figures; forward a command to its controller."""
         name, _, segment = _names(path)
         number = _number(segment)
         media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
@@ -217,7 +213,7 @@ class StreamPages(FactoryPages):
     async def _command(
         self, request: web.BaseRequest, link: str, body: bytes, timeout_s: float
     ) -> Reply:
-        """Have the controller begin what an operator wants; it is seen on the partition's page."""
+        """Start an operator's command at the controller; the partition's page shows progress."""
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         outcome = await self._backend.inside().stream_backend.command(
             link, _command_of(raw), timeout_s
@@ -225,8 +221,6 @@ class StreamPages(FactoryPages):
         if isinstance(outcome, Problem):
             return problem_of(outcome, request)
         return page_reply({"documentSelfLink": link}, headers.accepted_media(request), status=202)
-
-    # Records
 
     async def produce(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Append records to a topic, or to one of its partitions."""
@@ -237,7 +231,7 @@ class StreamPages(FactoryPages):
     async def records(
         self, request: web.BaseRequest, path: str, body: bytes
     ) -> Reply | web.StreamResponse:
-        """Answer a reader of a partition."""
+        """Answer with the records of a partition."""
         name, _, segment, _ = _names(path)
         return await self._consuming.serve(request, partition_link(name, _number(segment)))
 
@@ -265,13 +259,13 @@ def _number(segment: str) -> int:
 
 
 def _is_number(segment: str, digits: int) -> bool:
-    """Say whether it is a number of fewer digits, in the one way of writing it."""
+    """Say whether a segment is a number with fewer than `digits` digits and no leading zero."""
     is_number = segment.isascii() and segment.isdecimal() and len(segment) < digits
     return is_number and str(int(segment)) == segment
 
 
 def _change(request: web.BaseRequest, link: str, body: bytes) -> Operation:
-    """Return a client's change of a topic. Raises BadRequest, Refusal."""
+    """Return the operation of a client's change of a topic. Raises BadRequest, Refusal."""
     verb: Verb = "DELETE"
     raw = b""
     if request.method == "PATCH":
@@ -309,7 +303,7 @@ def _command_of(raw: bytes) -> tuple[str, object]:
 
 
 def _entry(number: int, row: Row | None, figures: Mapping[str, object]) -> dict[str, Any]:
-    """Return what pages show of one partition."""
+    """Return the page entry of one partition."""
     if row is None:
         return {"partition": number, "leader": "", "resolution": None, **UNKNOWN}
     state = json.load(row.state)

@@ -1,12 +1,12 @@
-"""Subscriptions over HTTP; what they are is in `services/subscriptions.py`.
+"""Subscriptions over HTTP; `services/subscriptions.py` defines them.
 
     <path>/subscriptions            POST: call a receiver of changes; GET; DELETE ?id=
     /core/subscriptions             GET: all of them
     /core/subscriptions/<id>        GET, PATCH (PauseRequest, ResumeRequest), DELETE
 
-A receiver proves first that it wants to be called (`maintenance/webhooks/calling.py`); only then
-there is a document. A user that may read all of the path may create one, and sees their own; an
-`admin` of the path sees all.
+The document is created after the receiver has proven that it wants to be called
+(`maintenance/webhooks/calling.py`). A user who may read everything at the path may create a
+subscription, and sees only their own subscriptions; an `admin` of the path sees all.
 """
 
 import secrets
@@ -44,22 +44,22 @@ from docstore.subscriptions.signing import MADE_BYTES, key_of, secret_of
 
 PATCHES = {"application/json": "", "application/msgpack": ""}
 CLIENTS = ("PauseRequest", "ResumeRequest")
-"""Requests that clients may send to a subscription. Its position is set by nodes only."""
+"""Requests that clients may send to a subscription. Only nodes set its position."""
 SUBSCRIPTIONS_MAX, OF_A_USER_MAX = 1_000, 100
-"""Limits for a group, and for one user where users are known."""
+"""Limits of subscriptions: of the group, and of one user on a node with an access file."""
 WHY_CHARACTERS_MAX = 200
 ASKED = ("path", "callback", "where", "user")
-"""Members that a repeated request must have unchanged, and its secret."""
+"""Members that a repeated request must have unchanged, as well as its secret."""
 
 
 class TooManySubscriptions(TooManyRequests):
-    """The group, or the caller, has as many subscriptions as it may have."""
+    """The group or the caller has the maximum number of subscriptions."""
 
     code = "too-many-subscriptions"
 
 
 class SubscriptionPages:
-    """Answers everything under /core/subscriptions, and behind a path."""
+    """Answers everything under /core/subscriptions, and `<path>/subscriptions`."""
 
     def __init__(self, backend: Backend, documents: DocumentPages, changes: ChangePages) -> None:
         self._backend = backend
@@ -91,10 +91,8 @@ class SubscriptionPages:
         link = f"{SUBSCRIPTIONS}/{query['id'].rpartition('/')[2]}"
         return await self._delete(request, link, of.link)
 
-    # Making one
-
     async def create(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
-        """Have a receiver called of the changes of a document, or at a factory and below."""
+        """Create a subscription: a receiver is called with the changes at a path and below."""
         path = of.link
         authority, timeout_s = authority_of(request), headers.timeout_s(request)
         authority.insist_on_all(path)
@@ -133,7 +131,7 @@ class SubscriptionPages:
             principal=authority_of(request).principal,
         )  # fmt: skip
         answer = await self._backend.submit(operation, timeout_s)
-        if key and answer.status == 409:  # The same request may have come at the same time.
+        if key and answer.status == 409:  # The same request may have arrived twice.
             made = await self._made(request, link, about, secret)
         reply = made or self._reply(request, answer)
         if answer.status == 201 and answer.row is not None and not given:
@@ -158,7 +156,7 @@ class SubscriptionPages:
         return self._reply(request, answer)
 
     async def _insist_on_room(self, user: str, timeout_s: float) -> None:
-        """Raise TooManySubscriptions unless there may be one more."""
+        """Raise TooManySubscriptions unless one more is allowed."""
         if await self._backend.counting(SUBSCRIPTIONS, timeout_s) >= SUBSCRIPTIONS_MAX:
             raise TooManySubscriptions(f"a group has at most {SUBSCRIPTIONS_MAX} subscriptions")
         if not user:
@@ -167,10 +165,8 @@ class SubscriptionPages:
         if len(own) >= OF_A_USER_MAX:
             raise TooManySubscriptions(f"a user has at most {OF_A_USER_MAX} subscriptions")
 
-    # Those that there are
-
     async def _all(self, timeout_s: float) -> list[tuple[Row, SubscriptionState]]:
-        """Return all of the group, by link."""
+        """Return all subscriptions of the group, by link."""
         found: list[tuple[Row, SubscriptionState]] = []
         after = ""
         while True:
@@ -208,7 +204,7 @@ class SubscriptionPages:
         return await listed(request, at, KIND, source, count)
 
     async def _found(self, request: web.BaseRequest, link: str) -> Answer:
-        """Return what a read of one has come to. Raises NotFound, also for those of others."""
+        """Return the answer of a read. Raises NotFound, also if the caller may not see it."""
         answer, about = await self._there(request, link)
         if about is None or not authority_of(request).runs(about.user, about.path):
             raise refusal("GET", link)
@@ -217,7 +213,7 @@ class SubscriptionPages:
     async def _there(
         self, request: web.BaseRequest, link: str
     ) -> tuple[Answer, SubscriptionState | None]:
-        """Return what a read of one has come to, and what it says; None: there is none."""
+        """Return the answer of a read, and the parsed subscription; None if there is none."""
         operation = Operation(verb="GET", link=link)
         answer = await self._backend.submit(operation, headers.timeout_s(request))
         if answer.status >= 500:
@@ -245,7 +241,7 @@ class SubscriptionPages:
         return self._reply(request, answer)
 
     async def _delete(self, request: web.BaseRequest, link: str, path: str = "") -> Reply:
-        """End one. path: only if it is of this path; "" for any."""
+        """End a subscription. path: only if it is for this path; "" for any."""
         found = await self._found(request, link)
         about = read_subscription(found.row.state) if found.row is not None else None
         if path and (about is None or about.path != path):
@@ -269,5 +265,5 @@ class SubscriptionPages:
 
 
 def _id_of(user: str, key: str) -> str:
-    """Return the id that a user's key always gives."""
+    """Return the id that a user's key always yields."""
     return id_of_key(SUBSCRIPTIONS, f"{user}\0{key}")

@@ -1,4 +1,4 @@
-"""GET /core/management/trace: what this node did, of late."""
+"""GET /core/management/trace: the last steps of this node."""
 
 from collections.abc import Mapping
 from typing import Any

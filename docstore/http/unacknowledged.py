@@ -1,9 +1,8 @@
-"""Ask the kernel for bytes that a client has not acknowledged, or that were not read (Linux).
+"""Ask the kernel for bytes that a client has not acknowledged, or that are not read (Linux).
 
-With TLS a transport knows of what it has yet to encrypt, and of no more: the rest lies in another
-one below it that asyncio and uvloop do not show.
-
-Source: tcp(7) for TCP_INFO and SIOCOUTQ; linux/tcp.h for where `tcpi_bytes_acked` stands.
+With TLS, a transport counts only the bytes that it has yet to encrypt. The encrypted bytes wait in
+the transport below it, which asyncio and uvloop do not show. Source: tcp(7) for TCP_INFO and
+SIOCOUTQ; linux/tcp.h for the offset of `tcpi_bytes_acked`.
 """
 
 import fcntl
@@ -18,32 +17,32 @@ _WAITING = struct.Struct("=i")
 
 
 class Socket(Protocol):
-    """The part of a socket that a transport shows."""
+    """The methods of a socket that a transport shows."""
 
     def fileno(self) -> int:
-        """Return its descriptor."""
+        """Return the descriptor."""
 
     def getsockopt(self, level: int, option: int, size: int, /) -> bytes:
-        """Return what the system says of it."""
+        """Return the value of a socket option."""
 
 
 def acknowledged(connection: Socket) -> int | None:
-    """Return how many bytes were acknowledged in all; None while none waits for it."""
+    """Return the count of acknowledged bytes; None if no byte waits for acknowledgement."""
     if sys.platform != "linux":
         return None
     try:
         waiting = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(_WAITING.size))
         said = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ACKED.size)
-    except (OSError, ValueError):  # It has been closed.
+    except (OSError, ValueError):  # The socket is closed.
         return None
     (acked,) = _ACKED.unpack(said)
     return int(acked) if any(_WAITING.unpack(waiting)) else None
 
 
 def has_unread(connection: Socket) -> bool:
-    """Say whether a client has sent what was not read yet."""
+    """Say whether bytes from the client are in the socket, not read yet."""
     try:
         waiting = fcntl.ioctl(connection.fileno(), termios.FIONREAD, bytes(_WAITING.size))
-    except (OSError, ValueError):  # It has been closed.
+    except (OSError, ValueError):  # The socket is closed.
         return False
     return any(waiting)

@@ -1,8 +1,8 @@
 """/core/access: the caller and its permissions; /core/access/users/<name>: those of a user.
 
-A version of a document names its maker by such a link. Users see their own page; an admin of `/`
-sees all users of this node's access file. Bearers of signed tokens have no page but `/core/access`:
-what they may do stands in their tokens.
+A version of a document names its author by such a link. A user sees its own page; an admin of `/`
+sees all users of this node's access file. The bearer of a signed token has no page but
+`/core/access`: the token contains its permissions.
 """
 
 from aiohttp import web
@@ -16,7 +16,7 @@ from docstore.model.principals import user_link
 
 
 class UserPages:
-    """Answers them."""
+    """Answers /core/access and the pages of users."""
 
     async def oneself(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer GET of the caller's own page."""

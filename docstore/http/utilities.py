@@ -1,6 +1,6 @@
 """Utilities at fixed names below factories and documents: `<link>/available` and so on.
 
-For a document that does not exist all of them answer 404, except `explain`, which says where it
+All answer 404 for a document that does not exist, except `explain`, which shows where the document
 would be. These names cannot be ids of documents (`model/paths.py`).
 """
 
@@ -30,7 +30,7 @@ from docstore.services.unsupported_options import WARNINGS
 
 
 class UtilityPages:
-    """Answers most of them; `routes/documents.py` names all."""
+    """Answers most utilities; `routes/documents.py` lists all."""
 
     def __init__(
         self, backend: Backend, documents: DocumentPages, core: CorePages, *, state_bytes_max: int
@@ -41,9 +41,9 @@ class UtilityPages:
         self._state_bytes_max = state_bytes_max
 
     async def _insist(self, request: web.BaseRequest, of: Of) -> None:
-        """Raise NotFound unless a document is there, as its owner says; Unavailable.
+        """Raise NotFound unless the document exists, or Unavailable if its owner cannot be asked.
 
-        By a read that is not counted among those of the document.
+        The document's statistics do not count this read.
         """
         if of.is_factory:
             return
@@ -56,7 +56,7 @@ class UtilityPages:
             raise Unavailable(answer.detail)
 
     async def _why_not(self, request: web.BaseRequest, of: Of) -> str:
-        """Return why it cannot be served now, "" if it can. Raises NotFound."""
+        """Return why the document or factory cannot be served, "" if it can. Raises NotFound."""
         try:
             if of.is_factory:
                 level = of.service.options.level
@@ -67,16 +67,14 @@ class UtilityPages:
             return str(error)
         return ""
 
-    # Handlers
-
     async def available(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
-        """Say whether it can be served now: 200, or 503 with the reason."""
+        """Answer 200 if the document or factory can be served now, else 503 with the reason."""
         if why_not := await self._why_not(request, of):
             return not_yet(request, "not-available", why_not)
         return _page(request, {"available": True})
 
     async def config(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
-        """Show, or change, the declaration, with defaults for omitted members."""
+        """Show or change the declaration, with defaults for omitted members."""
         check_selection(request)
         factories = self._backend.registry.service_at(FACTORIES)
         assert factories is not None, "it is built in"
@@ -84,7 +82,7 @@ class UtilityPages:
         authority_of(request).insist(request.method, link)
         await self._insist(request, of)
         reply = await self._documents.serve(request, link, factories, body)
-        if reply.status == 404:  # It is built in, not declared.
+        if reply.status == 404:  # The factory is built in, not declared.
             if request.method == "PATCH":
                 raise not_allowed(request.method, READ_METHODS)
             return _page(request, in_force(of.service.options))
@@ -93,7 +91,7 @@ class UtilityPages:
         return reply
 
     async def synchronization(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
-        """Answer with the progress of its last resynchronisation."""
+        """Answer with the progress of the last resynchronisation."""
         link = of.link
         why_not = await self._why_not(request, of)
         found = await self._backend.node_pages.of_all(
@@ -117,7 +115,7 @@ class UtilityPages:
         return _page(request, page)
 
     async def synchronize(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
-        """Begin a resynchronisation of it, or join the one that runs."""
+        """Begin a resynchronisation, or join the running one."""
         said = asked_in(request, body) if body else {}
         wanted = {"kind": "SynchronizeRequest"} | said
         if wanted["kind"] != "SynchronizeRequest":
@@ -128,7 +126,7 @@ class UtilityPages:
         return await self._core.synchronize(request, {**wanted, "documentSelfLink": of.link})
 
     async def stats(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
-        """Show what was measured of it, on all nodes since their starts."""
+        """Show the statistics of all nodes since they started."""
         why_not = await self._why_not(request, of)
         patience_s = headers.timeout_s(request)
         found = await self._backend.node_pages.of_all(f"{of.link}/stats", patience_s)
@@ -143,7 +141,7 @@ class UtilityPages:
         return _page(request, page)
 
     async def template(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
-        """Show an empty state, and what its members are."""
+        """Show an empty state, and a description of its members."""
         authority_of(request).insist("GET", declaration_link(of.service.options.path))
         await self._insist(request, of)
         page = template_of(of.service.options, state_bytes_max=self._state_bytes_max)
@@ -155,11 +153,11 @@ def _page(request: web.BaseRequest, page: Any) -> Reply:
 
 
 def _with_defaults(body: bytes, media: str) -> bytes:
-    """Return a declaration with what is in force where it says nothing."""
+    """Return a declaration with the values in force for omitted members."""
     said = decode(body, media)
     own = {name: value for name, value in said.items() if name != WARNINGS}
     try:
         options = options_of(own)
-    except Refusal:  # A later version has written it, which allows more.
+    except Refusal:  # A later version of the program, which allows more, has written it.
         return body
     return encode({**in_force(options), **said}, media)

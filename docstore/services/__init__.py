@@ -1,1 +1,1 @@
-"""Services: what authors (and declarations) say of their documents."""
+"""Services: the rules that authors' classes and declarations set for documents."""

@@ -1,16 +1,19 @@
-"""The assignor: which member should have which partition. Sticky, balanced, the same everywhere.
+"""The assignor: gives each partition to a member. Sticky, balanced, the same on every node.
 
-1. Each member's quota is its share of the partitions by capacity, rounded down; what is left over
-   goes by largest remainder, and where remainders are equal to the member that keeps most by it.
-2. Each member keeps its partitions up to its quota. Above it, those that score worst are free.
-3. The free go, in their order, to the member with room for whom they score best.
+1. Each member's quota is its share of the partitions by capacity, rounded down. Partitions left over
+   raise the quotas with the largest remainders; among equal remainders, the quota of the member
+   that can keep the most partitions by it.
+2. Each member keeps its partitions up to its quota. If it has more, those with the worst scores
+   become free.
+3. Each free partition, in order, goes to the member with the best score that is below its quota.
 
-The score is a SHA-256 of group, partition and member (rendezvous hashing): two groups over the
-same members put their partitions differently, so one crash does not take the same out of both.
+The score is a SHA-256 of group, partition and member (rendezvous hashing). Two groups with the same
+members assign their partitions differently, so a crash does not hit the same partitions of both.
 
-So with equal capacities loads differ by one at most; a join moves no more than its quota, a leave
-only what the leaver had. Source: Thaler and Ravishankar (1996) for the score; Kafka's sticky
-assignor (KIP-54) for keeping. Left out: racks; affinity of a member to a partition.
+With equal capacities, loads differ by one at most. A join moves no more partitions than the new
+member's quota, and a leave only those of the leaving member. Source: Thaler and Ravishankar (1996)
+for the score; Kafka's sticky assignor (KIP-54) for keeping. Left out: racks; affinity of a member
+to a partition.
 """
 
 import hashlib
@@ -57,7 +60,7 @@ def _quotas(
     capacities: Mapping[str, int],
     keeps: Mapping[str, Sequence[str]],
 ) -> dict[str, int]:
-    """Return member -> how many partitions it should have; they sum up to `count`."""
+    """Return member -> number of partitions that it should have; the numbers add up to `count`."""
     whole = sum(capacities.values())
     assert min(capacities.values()) >= 1
     quotas = {member: count * capacities[member] // whole for member in keeps}

@@ -1,6 +1,6 @@
 """Requests about the list of a lease, and a short-lived cache of the answers.
 
-For why that is safe, and its use, see `docstore/http/campaigns.py`.
+`docstore/http/campaigns.py` uses the cache, and says why that is safe.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from docstore.services.leases import LeasePhase, read_lease
 REMEMBERED_S = 5.0
 REMEMBERED_MAX = 10_000
 LATE_S_MAX = 60.0
-"""How long after a lease was seen alive a candidate may enter a queue under it."""
+"""Seconds after a lease was seen alive in which a candidate may enter a queue under it."""
 
 
 def attach_request(lease: str, link: str) -> Operation:
@@ -22,13 +22,13 @@ def attach_request(lease: str, link: str) -> Operation:
 
 
 def has_ended(found: Answer) -> bool:
-    """Say whether a refusal means that the lease has ended, and is not just about to."""
+    """Say whether a refusal means that the lease has ended, rather than that it expires."""
     lease = None if found.row is None or found.row.deleted else read_lease(found.row.state)
     return found.status == 404 or (lease is not None and lease.phase is LeasePhase.ENDED)
 
 
 class Attached:
-    """A cache of the lists of leases, as they were a moment ago."""
+    """A cache: which leases were alive and had which links on their lists a few seconds ago."""
 
     def __init__(
         self,
@@ -41,25 +41,26 @@ class Attached:
         self._remembered_s = remembered_s
         self._late_s_max = late_s_max
         self._since: dict[tuple[str, str], float] = {}
-        """(lease, link) -> when the lease was asked that said so, the longest ago first."""
+        """(lease, link) -> time of the request whose answer confirmed the link, oldest first."""
 
     def __len__(self) -> int:
         return len(self._since)
 
     def note(self, lease: str, link: str, since: float) -> None:
-        """Remember that a lease lived, and had a link on its list, after it was asked."""
+        """Remember that a lease was alive and had a link on its list after time `since`."""
         self._since.pop((lease, link), None)
         self._since[lease, link] = since
         oldest = next(iter(self._since))
         if len(self._since) > REMEMBERED_MAX or self._age_s(oldest) > self._remembered_s:
-            del self._since[oldest]  # One for each that comes: as many as there are in a moment.
+            # One eviction for each addition keeps the cache as small as its recent entries.
+            del self._since[oldest]
 
     def forget(self, lease: str, link: str) -> None:
-        """Drop what is remembered of a lease and a document."""
+        """Drop the entry of a lease and a link."""
         self._since.pop((lease, link), None)
 
     def allows(self, lease: str, link: str, timeout_s: float) -> bool:
-        """Say whether a campaign with so much time may go beside its lease."""
+        """Say whether a campaign with this time limit may run while its lease is asked."""
         age_s = self._age_s((lease, link))
         return age_s <= self._remembered_s and age_s + timeout_s <= self._late_s_max
 

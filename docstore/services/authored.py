@@ -1,9 +1,9 @@
-"""Services whose states are made by an author's class: the layer between it and the owner.
+"""Services whose states are made by an author's class: the layer between class and owner.
 
-The class is inspected once, when its factory becomes known, and is called only for the methods that
-it has handlers for. Each handler is given values of its own, and its result or exception is
-checked: it can spoil nothing but its own answer. The function that calls it is handed in: a node
-measures it, and logs its failures.
+The class is inspected once, when its factory becomes known, and is called only for methods that it
+handles. Each handler gets copies of the values, and its result or exception is checked, so that a
+faulty handler spoils only its own answer. The caller passes in the function that calls handlers: a
+node measures them and logs their failures.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,13 +34,14 @@ HANDLERS: Mapping[Method, Sequence[str]] = {
     "PATCH": ("on_patch",),
     "DELETE": ("on_delete",),
 }
-"""Method -> what may be called for it: both may create, and replace."""
+"""Method -> handlers that it may call: POST and PUT may create or replace."""
 
 REASON_LENGTH_MAX = 512
 """Longest reason of an author for a refusal, in characters."""
 
 Call = Callable[[str, Callable[[], Any]], Any]
-"""(path of the factory, what calls a handler) -> what that returns. Raises Refusal."""
+"""Function of (path of the factory, function that calls a handler). Returns the handler's result.
+Raises Refusal."""
 
 
 def called_plainly(path: str, handler: Callable[[], Any]) -> Any:
@@ -48,12 +49,12 @@ def called_plainly(path: str, handler: Callable[[], Any]) -> Any:
 
 
 def name_of(service: Service) -> str:
-    """Return how a class is named on the command line."""
+    """Return the class of a service as the command line names it."""
     return f"{type(service).__module__}:{type(service).__qualname__}"
 
 
 def declaration_of(service: Service) -> State:
-    """Return what a node declares of a service that it has."""
+    """Return the declaration that a node makes for a service's class that it has."""
     said: State = {
         "path": service.path,
         "options": list(service.options),
@@ -83,7 +84,8 @@ def overridden(service: Service) -> Iterator[str]:
 def methods_of(service: Service) -> Sequence[Method]:
     """Return the methods that clients may use: those that a class names, else those it handles.
 
-    A class without a handler takes all. A PUT creates by `on_create`, and replaces by `on_put`.
+    A class without a handler has all methods. A PUT creates by `on_create`, and replaces by
+    `on_put`.
     """
     own = set(overridden(service)) - {"check"}
     if _names_methods(service) or not own:
@@ -98,14 +100,15 @@ def _names_methods(service: Service) -> bool:
 
 
 class AuthoredService(WithAuthor):
-    """One kind of document, as its class says."""
+    """A kind of document whose states an author's class makes."""
 
     def __init__(
         self, options: ServiceOptions, author: Service, call: Call = called_plainly
     ) -> None:
-        """options: that are in force, as declared."""
+        """options: the options in force, as declared. call: calls the handlers."""
         is_closed = not _names_methods(author) and not set(overridden(author)) <= {"check"}
-        if is_closed and options.revision <= author.revision:  # A declaration opens no method.
+        # A declaration cannot allow a method that the class does not have.
+        if is_closed and options.revision <= author.revision:
             own_methods = methods_of(author)
             kept = tuple(each for each in options.methods if each in own_methods)
             options = replace(options, methods=kept)
@@ -152,7 +155,7 @@ class AuthoredService(WithAuthor):
         return leased(after)
 
     def _ask(self, handler: Callable[[], T]) -> T:
-        """Return what a handler makes. A refusal that is none is a failure like any other."""
+        """Return the result of a handler. A malformed Refusal counts as a handler's failure."""
 
         def asked() -> T:
             try:
@@ -164,7 +167,7 @@ class AuthoredService(WithAuthor):
         return made
 
     def _made(self, asked: UpdateRequest, before: State | None, body: State) -> State | None:
-        """Return what a handler makes, if that is a state. Raises whatever the handler raises."""
+        """Return the result of a handler, if that is a state. Raises the handler's exceptions."""
         author, method = self._author, asked.method
         now_us = asked.now_us()
         request = Request(method=method, link=asked.link, version=asked.version, now_us=now_us)
@@ -181,15 +184,15 @@ class AuthoredService(WithAuthor):
 def _leased(
     method: str, before: State | None, body: State
 ) -> Callable[[State | None], State | None]:
-    """Remove the lease from the values of a handler; return what puts it into the result.
+    """Remove the lease from the values of a handler; return the function that puts it back.
 
-    It is the store's affair: the document was attached to it before, which no handler can do.
+    Leases are handled by the store, which attached the document before; a handler cannot do that.
     """
     had = None if before is None else before.pop(LEASE, None)
     is_named = LEASE in body
     named = body.pop(LEASE, None)
     lease = named if is_named or method != "PATCH" else had
-    # A handler may say that nothing changed, and spoil what it was given all the same.
+    # A handler may say that nothing changed, although it modified its argument.
     spare = json.dump(before) if before is not None and is_named and named != had else b""
 
     def put_back(after: State | None) -> State | None:
@@ -201,7 +204,7 @@ def _leased(
 
 
 def _handler(method: str, before: State | None) -> str:
-    """Return the name of what makes the next state."""
+    """Return the name of the handler that makes the next state."""
     if before is None:
         return "on_create"
     return {"PATCH": "on_patch", "DELETE": "on_delete"}.get(method, "on_put")
@@ -212,10 +215,10 @@ def _not_taken(detail: str) -> Refusal:
 
 
 def _refusal(raised: Refusal) -> Refusal:
-    """Return a refusal as an author may make it, of values that the store itself has made.
+    """Return an author's refusal with values that the store itself has made.
 
-    A class of the author's may be one and lack a status, and what it says may be anything; it goes
-    into frames between nodes. Raises whatever looking at it raises, ValueError for another status.
+    An author's subclass may lack a status or contain any values, and a refusal is sent between
+    nodes. Raises any error of reading the refusal, ValueError for another status.
     """
     status = STATUSES[STATUSES.index(raised.status)]
     reason = str(raised.detail)[:REASON_LENGTH_MAX]
@@ -223,7 +226,7 @@ def _refusal(raised: Refusal) -> Refusal:
 
 
 def _state(handler: str, value: Any) -> State:
-    """Return the result of a handler. Raises TypeError, ValueError for what is no state."""
+    """Return the result of a handler. Raises TypeError or ValueError if it is not a state."""
     if not isinstance(value, dict):
         raise TypeError(f"{handler} returns the next state, a dict, and not {type(value).__name__}")
     try:
@@ -238,7 +241,7 @@ def _state(handler: str, value: Any) -> State:
 
 
 def _way_to_wrong(value: Any, room: int = json.DEPTH_MAX) -> Iterator[str]:
-    """Yield the steps to what is no JSON in a value, such as `['a']`, `[1]`."""
+    """Yield the steps to the first member of a value that is not JSON, such as `['a']`, `[1]`."""
     inside = value.items() if isinstance(value, dict) else enumerate(value)
     for step, member in inside if isinstance(value, dict | list) else ():
         try:
@@ -251,7 +254,7 @@ def _way_to_wrong(value: Any, room: int = json.DEPTH_MAX) -> Iterator[str]:
 
 
 class MissingService(WithAuthor):
-    """A service whose class this node does not have: it refuses updates (rule O9), and reads."""
+    """A service whose class this node lacks: it refuses updates (rule O9), and serves reads."""
 
     handled = frozenset(METHODS)
 
@@ -259,7 +262,7 @@ class MissingService(WithAuthor):
         self.options = options
 
     def make(self, asked: UpdateRequest, before: State | None, body: Any) -> State:
-        """Refuse it: what another handler would make of it is not known here."""
+        """Refuse any update: only the missing class can make the next state."""
         raise self._refusal()
 
     def patch(self, state: State, change: State) -> State:

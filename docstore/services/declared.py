@@ -35,7 +35,8 @@ OPTIONS = frozenset(
     }
 )  # fmt: skip
 SERVICE = "service"
-"""Which class makes the states of a factory's documents; nodes that have the class say so."""
+"""Member with the class that makes the states of documents; written by nodes that have the
+class."""
 MEMBERS = frozenset(
     {
         "path", "kind", "options", "schema", "putCreates", "requiresPrecondition", "requiresFence",
@@ -45,11 +46,11 @@ MEMBERS = frozenset(
 
 REVISION_MAX = 1 << 53
 VERSIONS_MAX = 1_000_000
-"""That a document may be asked to keep."""
+"""Maximum number of versions that a declaration may keep of a document."""
 
 
 class DeclaredService:
-    """One kind of document, as its declaration says."""
+    """A kind of document whose rules are in a declaration."""
 
     def __init__(self, options: ServiceOptions) -> None:
         self.options = options
@@ -66,7 +67,7 @@ class DeclaredService:
 
 
 def options_of(declaration: State) -> ServiceOptions:
-    """Return the options of a declaration. Raises Refusal when it is not valid."""
+    """Return the options of a declaration. Raises Refusal if it is invalid."""
     unknown = sorted(
         key for key in declaration if key not in MEMBERS and not key.startswith("document")
     )
@@ -99,9 +100,9 @@ def options_of(declaration: State) -> ServiceOptions:
 
 
 def in_force(options: ServiceOptions) -> State:
-    """Return a declaration that says all of it: what its author has left out as well.
+    """Return a full declaration, with the defaults of members that the author left out.
 
-    But for what changes nothing (`unsupported_options.py`).
+    Members without effect are left out (`unsupported_options.py`).
     """
     said: State = {
         "path": options.path,
@@ -118,9 +119,9 @@ def in_force(options: ServiceOptions) -> State:
 
 
 def _check_wishes(declaration: State) -> None:
-    """Refuse wishes that would change results but are not kept.
+    """Refuse members that would change results but are not implemented.
 
-    Wishes about space or time alone get a warning: see `unsupported_options.py`.
+    Those that concern space or time alone are accepted with a warning: see `unsupported_options.py`.
     """
     if declaration.get("nodeSelector", "default") != "default":
         raise Refusal("the only node selector for factories is default")
@@ -130,7 +131,7 @@ def _check_wishes(declaration: State) -> None:
 
 
 def path_of(declaration: State) -> str:
-    """Return the path that a declaration is for. Raises Refusal."""
+    """Return the path that a declaration declares. Raises Refusal."""
     value = declaration.get("path")
     if not isinstance(value, str):
         raise Refusal("path is required: the factory's path, such as /orders", status=400)
@@ -143,7 +144,7 @@ def path_of(declaration: State) -> str:
 
 
 def _author(said: Any) -> tuple[str, int, tuple[Method, ...]]:
-    """Return the class that is named, its revision, and the methods that it takes."""
+    """Return the name of a class, its revision, and its methods."""
     if said is None:
         return "", 0, METHODS
     fields = Fields({SERVICE: said}).inner(SERVICE)
@@ -199,7 +200,7 @@ def _seconds(value: Any) -> int:
 
 
 def _versions(retention: Any, level: int) -> int:
-    """Return how many versions of a document stay, 0 for all; they are counted at level 3 only."""
+    """Return the number of versions that a document keeps, 0 for all or below level 3."""
     versions = retention.get("versions", 0) if isinstance(retention, dict) else None
     if isinstance(versions, bool) or not isinstance(versions, int) or set(retention) - {"versions"}:
         raise Refusal('retention is an object such as {"versions": 100}', status=400)
@@ -217,15 +218,15 @@ def _kind(value: Any) -> str:
 class FactoryService(WithAuthor):
     """The service of declarations themselves, at /core/factories.
 
-    A node declares the classes that it has past this service, as an action of the store itself.
-    Clients may only delete such a declaration: a change would not change the class.
+    A node declares the classes that it has by an action of the store itself, not by this service.
+    Clients may only delete such a declaration, since changing it would not change the class.
     """
 
     options = ServiceOptions(path="/core/factories", kind="docstore:Factory", put_creates=False)
     handled = ("PUT",)
 
     def make(self, asked: UpdateRequest, before: State | None, body: State) -> State:
-        """Take another declaration in the place of one."""
+        """Replace a declaration by another one."""
         _check_plain(before)
         return body
 
@@ -235,7 +236,7 @@ class FactoryService(WithAuthor):
             raise Refusal("only a node that has a service declares one: --service", status=400)
 
     def patch(self, state: State, change: State) -> State | None:
-        """Merge the change; a factory does not move."""
+        """Merge a change into a declaration; its path must stay."""
         _check_plain(state)
         own = {name: value for name, value in change.items() if name != WARNINGS}
         after: State = patch.merge(state, own)

@@ -1,4 +1,4 @@
-"""The sample service at /core/examples, as users of Xenon know it: a name is required."""
+"""The sample service at /core/examples, which Xenon's users know: a name is required."""
 
 from docstore.service import Refused, Service, State
 
@@ -11,7 +11,7 @@ DESCRIPTION = {
         "keyValues": {"type": "object", "description": "texts by texts"},
     },
 }
-"""Description of its documents, as a schema; `check` is what refuses them."""
+"""Description of the documents, as a schema; it refuses nothing, since `check` does that."""
 
 
 class ExampleService(Service):

@@ -1,12 +1,13 @@
-"""A group's document: its members, which partition each should have, and who may still lead it.
+"""A group's document: its members, the target of each partition, and the members that lead it.
 
 It lies at `/core/groups/<name>` (consumers of topics) or `/core/roles/<name>` (roles by induction),
-at level 3. Only its coordinator, the owner of its slot, writes it: each update brings the whole
-next state, names the version that it goes on from and the term that decided it.
+at level 3. Only its coordinator, the owner of its slot, writes it. Each update contains the whole
+next state, the version on which it is based and the term that decided it.
 
-`target` says where a partition should be. `tenure` says which member may believe that it leads, and
-its token: the version of the row that granted it, so tokens grow even over a group that was deleted
-and made again. The list of a member is not stored: it is sent again with each pulse.
+`target` is the member that each partition should have. `tenure` is the member that may believe that
+it leads the partition, with its token: the version of the row that granted it. So tokens also grow
+over a group that was deleted and created again. A member's list of partitions is not stored, since
+each pulse sends it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,13 +52,14 @@ PHASES: Mapping[tuple[GroupPhase, GroupPhase], str] = {
     (STABLE, EMPTY): "the last member is gone",
     (RECONCILING, EMPTY): "the last member is gone",
 }
-"""(before, after) -> when. Dead is a document that is deleted, which only an empty one may be."""
+"""(before, after) -> when. A deleted document means a dead group; only an empty group can be
+deleted."""
 
 
 class MemberDetails(NamedTuple):
-    """A member. instance: a name that outlives its process, or "". since: a generation.
+    """A member. instance: a name that survives restarts, or "". since: generation of its join.
 
-    capacity: its weight; 0 for one that is leaving and gives away what it has.
+    capacity: weight of the member; 0 for a leaving one, which releases its partitions.
     """
 
     instance: str = ""
@@ -75,9 +77,9 @@ class Tenure(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The times of a group, in milliseconds: see `ownership/by_induction.py`.
+    """The times of a group in milliseconds: see `ownership/by_induction.py`.
 
-    revoke_ms: for how long a member may take to give a partition back.
+    revoke_ms: the time that a member may take to release a partition.
     """
 
     mode: Mode = Mode.EXCLUSIVE
@@ -87,7 +89,7 @@ class Settings:
     revoke_ms: int = 6_000
 
     def windows(self) -> Windows:
-        """Return the times as a member uses them. Raises ValueError if they do not fit."""
+        """Return the times in the form that members use. Raises ValueError for invalid ones."""
         return Windows(
             mode=self.mode,
             session_s=self.session_ms / 1000,
@@ -96,7 +98,7 @@ class Settings:
         )
 
     def state(self) -> State:
-        """Return the settings as they stand in the document."""
+        """Return the settings as the document has them."""
         return {
             "mode": str(self.mode),
             "sessionMs": self.session_ms,
@@ -119,7 +121,7 @@ class GroupState:
 
     @property
     def partitions(self) -> list[str]:
-        """Return the names of all partitions, in their order: `7`, or `<topic>/7`."""
+        """Return the sorted names of all partitions: `7`, or `<topic>/7`."""
         return [
             f"{topic}/{number}" if topic else str(number)
             for topic in sorted(self.parts)
@@ -128,7 +130,7 @@ class GroupState:
 
     @property
     def is_exclusive(self) -> bool:
-        """Say whether at most one may lead a partition at any moment."""
+        """Whether at most one member may lead a partition at any moment."""
         return self.settings.mode is Mode.EXCLUSIVE
 
     @property
@@ -139,7 +141,7 @@ class GroupState:
         return STABLE if has == self.target else RECONCILING
 
     def state(self) -> State:
-        """Return the document's state. Members are named once; others point to their place."""
+        """Return the document's state. Members are named once; other parts refer to their index."""
         places = {member: place for place, member in enumerate(self.members)}
         parts = {"partitions": self.parts[""]} if "" in self.parts else {"topics": self.parts}
         names = self.partitions
@@ -163,7 +165,7 @@ class GroupState:
 
 
 def new_group(asked: State, *, parts: Mapping[str, int]) -> GroupState:
-    """Return the group that a client asks for: its times, all optional. Raises Refusal."""
+    """Return a new group as a client requests it; its times are optional. Raises Refusal."""
     fields = Fields(asked)
     found = GroupState(parts=_checked(parts), settings=settings_of(fields))
     fields.end()
@@ -171,7 +173,7 @@ def new_group(asked: State, *, parts: Mapping[str, int]) -> GroupState:
 
 
 def settings_of(fields: Fields) -> Settings:
-    """Take the settings out of an object. Raises Refusal; 422 for times that do not fit."""
+    """Take the settings out of an object. Raises Refusal; 422 for invalid combinations of times."""
     mode = fields.text("mode", default=str(Mode.EXCLUSIVE))
     if mode not in set(Mode):
         raise Refusal(f"mode is one of {', '.join(Mode)}", status=400)
@@ -192,7 +194,7 @@ def settings_of(fields: Fields) -> Settings:
 
 
 def group_of(state: State) -> GroupState:
-    """Return what a document says. Raises Refusal when it cannot be a group's."""
+    """Return the group in a document's state. Raises Refusal if it is not a group."""
     fields = Fields(state)
     fields.whole("format", FORMAT, FORMAT)
     phase, generation = fields.text("state"), fields.whole("generation", 0, NUMBER_MAX)
@@ -255,7 +257,7 @@ def _members(listed: Sequence[Any]) -> dict[str, MemberDetails]:
 
 
 def checked_member(member: MemberDetails) -> MemberDetails:
-    """Return a member whose fields are of their kinds. Raises Refusal."""
+    """Return a member whose fields have the right types. Raises Refusal."""
     texts: tuple[object, ...] = (member.instance, member.host)
     if not all(isinstance(each, str) and len(each) <= TEXT_MAX for each in texts):
         raise Refusal(f"instance and host are texts of at most {TEXT_MAX}", status=400)

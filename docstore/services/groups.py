@@ -1,7 +1,8 @@
-"""The service of groups and of roles: a second line behind the coordinator's conditional updates.
+"""The service of groups and roles: a second check after the coordinator's conditional update.
 
-Each update brings the whole next state. It names the version that it is based on and the term that
-decided it, which keeps two writers apart. This service refuses changes that no term may decide.
+Each update contains the whole next state. It names the version on which it is based and the term
+that decided it, so that of two writers one fails. This service refuses changes that are wrong in
+any term.
 """
 
 from dataclasses import replace
@@ -11,7 +12,7 @@ from docstore.services.group_document import PHASES, GroupState, group_of
 
 
 class GroupService:
-    """Groups below one path."""
+    """The service of groups, or of roles."""
 
     checks = True
 
@@ -24,7 +25,7 @@ class GroupService:
         group_of(state)
 
     def patch(self, state: State, change: State) -> State | None:
-        """Take the next state, if it may follow; None if it says the same."""
+        """Return the next state if it may follow; None if it is equal. Raises Refusal."""
         before = dict(state)
         version = before.pop("documentVersion")
         why = why_not(group_of(before), group_of(change), version)
@@ -33,10 +34,11 @@ class GroupService:
         return None if change == before else change
 
 
-def why_not(before: GroupState, after: GroupState, version: int) -> str:  # Tests replace this.
+# Tests replace this function.
+def why_not(before: GroupState, after: GroupState, version: int) -> str:
     """Return why one state of a group may not follow another, "" if it may.
 
-    version: of the row that the later one will be; it is the token of what it grants.
+    version: of the row with the later state, which is also the token of its new grants.
     """
     if (before.phase, after.phase) not in PHASES:
         return f"a group that is {before.phase} does not become {after.phase}"

@@ -1,8 +1,8 @@
-"""A lease: what lives while its holder is heard, and takes with it what is attached to it.
+"""A lease: lives while its holder renews it; at its end the attached documents are released.
 
-Its document lies at `/core/leases/<id>`, at level 3. Until when it lives is in the memory of its
-owner (`docstore/sessions/leasing.py`); the document says only what all must agree on: that it is
-alive, that it may not be renewed any more, or that it has ended, and what is attached.
+Its document lies at `/core/leases/<id>`, at level 3. The time of its end is in the memory of the
+document's owner (`docstore/sessions/leasing.py`). The document has only what all nodes must agree
+on: its phase (alive, expiring, ended) and the attached links.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from docstore.model.service import Refusal, ServiceOptions, State
 
 LEASES = "/core/leases"
 TURNS = ("/core/elections", "/core/locks")
-"""Paths where an attached document is a queue with a place of the holder, not its own."""
+"""Paths of elections and locks, which the holders of many leases share."""
 TTL_MS = (500, 3_600_000)
 TTL_MS_DEFAULT = 10_000
 ATTACHED_MAX = 1_000
@@ -26,23 +26,23 @@ HOLDER_BYTES_MAX = 1024
 WHY_BYTES_MAX = 1024
 INSTANT_MAX = (1 << 62) - 1
 SHARED_BYTES_MAX = 512
-"""A document of a lease with a few links; larger ones are as different as they are few."""
+"""Maximum size of a lease's document that is shared in memory: larger ones are rarely equal."""
 
 
 class Behavior(StrEnum):
-    """Fate of the documents that are attached to a lease that has ended."""
+    """Fate of the attached documents when a lease ends."""
 
     DELETE = "delete"
     RELEASE = "release"
-    """The documents stay, and name no lease any more."""
+    """The documents stay, and no longer name a lease."""
 
 
 class LeasePhase(StrEnum):
-    """How far a lease is."""
+    """Phase of a lease."""
 
     ALIVE = "alive"
     EXPIRING = "expiring"
-    """The lease is renewed no more: its holder stops, and it ends once its time is over."""
+    """The lease cannot be renewed any more: its holder stops, and it ends when its time is over."""
     ENDED = "ended"
 
 
@@ -52,9 +52,9 @@ PHASES: Mapping[str, LeasePhase] = {str(each): each for each in LeasePhase}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseState:
-    """State of the document. holder: for people. why: it ended. ended_us: since 1970, for people.
+    """State of the document. holder: for people. why: reason of the end. ended_us: since 1970.
 
-    attached: links, in the order in which they came.
+    attached: links, in the order of their attachment.
     """
 
     ttl_ms: int
@@ -77,7 +77,7 @@ class LeaseState:
         }
 
     def differences(self, asked: "LeaseState") -> list[str]:
-        """Return in which settings another lease differs that a client asks for."""
+        """Return the settings that differ between this lease and one that a client requests."""
         ours, theirs = self.state(), asked.state()
         return [
             f"{name} is {ours[name]!r}, asked for was {theirs[name]!r}"
@@ -87,12 +87,12 @@ class LeaseState:
 
 
 def lease_link(name: str) -> str:
-    """Return the link of a lease that is named by its link, or by its id alone."""
+    """Return the link of a lease from its link or its id."""
     return name if "/" in name else f"{LEASES}/{name}"
 
 
 def lost(lease: LeaseState) -> str:
-    """Return why a lease that is not alive takes no request of its holder."""
+    """Return the reason why an expiring or ended lease refuses requests."""
     if lease.phase is LeasePhase.ENDED:
         return "the lease has ended, and what was attached to it goes with it"
     return (
@@ -103,7 +103,7 @@ def lost(lease: LeaseState) -> str:
 
 
 def asked_lease(asked: State) -> LeaseState:
-    """Return the lease that a client asks for. Raises Refusal."""
+    """Return a new lease as a client requests it. Raises Refusal."""
     fields = Fields(asked)
     found = LeaseState(
         ttl_ms=_ttl_ms(fields),
@@ -115,7 +115,7 @@ def asked_lease(asked: State) -> LeaseState:
 
 
 def lease_of(state: State) -> LeaseState:
-    """Return what a document says. Raises Refusal when it cannot be a lease's."""
+    """Return the lease in a document's state. Raises Refusal if it is not a lease."""
     fields = Fields(state)
     phase = PHASES.get(fields.text("state"))
     if phase is None:
@@ -137,9 +137,9 @@ def lease_of(state: State) -> LeaseState:
 
 
 def read_lease(state: bytes) -> LeaseState | None:
-    """Return what a document says, None if it is not one of ours.
+    """Return the lease in a document's state, None if it is not a lease.
 
-    Leases are kept by thousands, and most say the same: those that are equal are one.
+    Thousands of leases are in memory, and most have equal states: equal small ones are one object.
     """
     return _shared(state) if len(state) <= SHARED_BYTES_MAX else _read(state)
 
@@ -172,9 +172,6 @@ def _text(fields: Fields, name: str, bytes_max: int) -> str:
     return value
 
 
-# --- changes ---------------------------------------------------------------------------------
-
-
 def _attach(lease: LeaseState, request: Fields) -> LeaseState:
     link = _link(request)
     if lease.phase is not LeasePhase.ALIVE:
@@ -190,7 +187,7 @@ def _attach(lease: LeaseState, request: Fields) -> LeaseState:
 def _detach(lease: LeaseState, request: Fields) -> LeaseState:
     link = _link(request)
     if link.rpartition("/")[0] in TURNS:
-        # A candidate may be entering its queue, and has to be found when the lease ends.
+        # A candidate may be entering the queue, and must be found when the lease ends.
         detail = "an election or a lock stays attached for as long as the lease lives"
         raise Refusal(detail, status=409, code="stays-attached")
     return replace(lease, attached=tuple(each for each in lease.attached if each != link))
@@ -223,11 +220,12 @@ CHANGES: Mapping[str, Callable[[LeaseState, Fields], LeaseState]] = {
     "ExpireRequest": _expire,
     "EndRequest": _end,
 }
-"""kind of a PATCH -> what it makes of a lease. A lease that has ended never changes again."""
+"""Kind of a PATCH -> function that returns the changed lease. An ended lease never changes
+again."""
 
 
 class LeaseService:
-    """The service of leases' documents. Requests of clients are checked before they reach it."""
+    """The service of leases' documents. Callers check requests of clients first."""
 
     options = ServiceOptions(path=LEASES, kind="docstore:Lease", put_creates=False, methods=())
     checks = True
@@ -236,7 +234,7 @@ class LeaseService:
         lease_of(state)
 
     def patch(self, state: State, change: State) -> State | None:
-        """Make the change of its kind; one that is made already changes nothing."""
+        """Change a lease by the kind of the request; return None if nothing changes."""
         request = Fields(change)
         kind = request.text("kind")
         make = CHANGES.get(kind)

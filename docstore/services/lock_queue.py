@@ -1,6 +1,6 @@
 """Elections and locks: documents with a holder and a queue. One service, two paths.
 
-The transitions are in `ownership/by_store.py`; here are the format of the document and of the
+The transitions are in `ownership/by_store.py`. This module has the format of the document and of
 requests. Clients write by requests (PATCH) only; `http/elections.py` has them.
 """
 
@@ -21,19 +21,19 @@ ELECTIONS, LOCKS = TURNS
 CAMPAIGNS: Mapping[str, str] = {ELECTIONS: "CampaignRequest", LOCKS: "AcquireRequest"}
 RESIGNS: Mapping[str, str] = {ELECTIONS: "ResignRequest", LOCKS: "ReleaseRequest"}
 MACHINES = frozenset({"GoneRequest", "PromoteRequest"})
-"""Kinds of requests that only the machine of leases sends: it knows which have ended."""
+"""Kinds of requests that only the machine of leases sends, when a lease ends."""
 NAME_BYTES_MAX = 200
 VALUE_BYTES_MAX = 4_096
 GRACE_MS_MAX = 3_600_000
 ENTRY = frozenset({"candidate", "lease", "value"})
 NUMBERED_ENTRY = ENTRY | {"number"}
-"""JSON members of a holder or candidate; one that counts its requests has `number` as well."""
+"""JSON members of a holder or candidate, with the `number` of one that counts its requests."""
 VACANT: Mapping[str, Vacant] = {str(each): each for each in Vacant}
 TOKEN_MAX = NUMBER_MAX = 1 << 62
 
 
 def turns_of(state: State) -> Turns:
-    """Return what a document says. Raises Refusal (400) when it cannot be one of ours."""
+    """Return the queue in a document's state. Raises Refusal (400) if it is not one."""
     fields = Fields(state)
     fields.value("documentVersion")
     vacant = VACANT.get(fields.text("vacant", default=""))
@@ -58,7 +58,7 @@ def turns_of(state: State) -> Turns:
 
 
 def state_of(turns: Turns) -> State:
-    """Return the document of an election or a lock."""
+    """Return the document's state of an election or a lock."""
     past = {"past": [list(each) for each in turns.past]} if turns.past else {}
     return {
         "holder": None if turns.holder is None else _shown(turns.holder),
@@ -108,7 +108,7 @@ def number_of(fields: Fields) -> int:
 
 
 def check_value(value: Any) -> None:
-    """Raise Refusal (400) unless a candidate may say this of itself."""
+    """Raise Refusal (400) unless a candidate may have this value."""
     if len(json.dump(value)) > VALUE_BYTES_MAX:
         raise Refusal(f"value has at most {VALUE_BYTES_MAX} bytes as JSON", status=400)
 
@@ -123,9 +123,9 @@ def name_of(fields: Fields, member: str) -> str:
 
 
 def changed(turns: Turns, asked: State, path: str, version: int) -> Turns:
-    """Return what a request at an election or a lock makes of it. Raises Refusal.
+    """Return an election or a lock after a request. Raises Refusal.
 
-    path: of elections or of locks. version: of the row that this makes.
+    path: of elections or of locks. version: of the row with the result.
     """
     fields = Fields({name: each for name, each in asked.items() if name != "value"})
     kind, value = fields.text("kind"), asked.get("value")
@@ -163,7 +163,7 @@ def _holder_in(fields: Fields) -> tuple[str, int]:
 
 
 def _resigned(turns: Turns, fields: Fields, version: int) -> Turns:
-    """End a holding that is named by its token, or a holding or waiting by its lease."""
+    """Remove a holder by its token, or a holder or candidate by its lease."""
     if fields.has("token") == fields.has("lease"):
         raise Refusal(
             "name either the token of the holder, or the lease of the candidate", status=400
@@ -179,7 +179,7 @@ def _resigned(turns: Turns, fields: Fields, version: int) -> Turns:
 
 
 def gone_request(link: str, lease: str) -> Operation:
-    """Return the request that removes a queue's candidates under a lease that has ended."""
+    """Return the request that removes an ended lease's candidates from a queue."""
     return Operation(
         verb="PATCH",
         link=link,
@@ -189,7 +189,7 @@ def gone_request(link: str, lease: str) -> Operation:
 
 
 class TurnService:
-    """The service of elections, or of locks. Requests of clients are checked before."""
+    """The service of elections, or of locks. Callers check requests of clients first."""
 
     checks = True
 

@@ -1,14 +1,15 @@
-"""How far a group has read a partition of a topic: claimed first, then read on from there.
+"""Offsets of groups: the position up to which a group has read a partition of a topic.
 
-`/core/groups/<group>/offsets/<topic>/<partition>`. A member with a new tenure claims it with its
-token, and the answer says where to begin (GO1). From then on no other token commits anything
-(GO2): neither a smaller one, nor one that claimed the offset of a group that was deleted since. So
-the last commit of the one before is either in what the claim returns, or refused: nothing lies
-between. Under one token offsets only grow: a late repetition does not take them back.
+An offset is the document `/core/groups/<group>/offsets/<topic>/<partition>`. A member with a new
+tenure claims the offset with its token, and the answer contains the position from which to read
+(GO1). From then on no other token can commit (GO2): neither a smaller token, nor one that claimed
+the offset of a group that was deleted since. So the previous member's last commit is either
+contained in the answer to the claim, or refused. With one token an offset only grows, so a delayed
+repetition of a commit does not set it back.
 
-An offset is of one incarnation of its topic (GO3). A claim names the one that is there: if the
-group has read another one, it begins at offset 0 of this one, whose records are all younger. A
-commit that names another incarnation than the claim did is refused.
+An offset belongs to one incarnation of its topic (GO3). A claim names the present incarnation. If
+the group has read an earlier one, it begins at offset 0 of the present one, whose records are all
+newer. A commit that names another incarnation than the claim is refused.
 """
 
 import re
@@ -19,7 +20,7 @@ from docstore.services.group_document import GROUPS, NUMBER_MAX
 
 OFFSETS = "offsets"
 NOTHING = -1
-"""Offset of a partition of which nothing was committed yet."""
+"""Offset of a partition without a commit."""
 METADATA_MAX = 4_096
 OUT_OF_RANGE, RECREATED = "offset-out-of-range", "topic-recreated"
 INCARNATION = "incarnation"
@@ -30,7 +31,7 @@ _FACTORY = re.compile(rf"{GROUPS}/[^/]+/{OFFSETS}/[^/]+\Z")
 
 
 def is_of_offsets(path: str) -> bool:
-    """Say whether documents below this path are offsets: those of one group and topic."""
+    """Say whether documents below this path are offsets of a group and a topic."""
     return path.startswith(GROUPS) and _FACTORY.match(path) is not None
 
 
@@ -65,7 +66,7 @@ class OffsetService:
             raise Refusal(f"an offset has {', '.join(sorted(MEMBERS))}", status=400)
 
     def patch(self, state: State, change: State) -> State | None:
-        """Claim, commit, or reset; None when it is as it was."""
+        """Return the state after a claim, a commit or a reset; None if nothing changes."""
         fields = Fields(change)
         kind, named = fields.text("kind"), fields.text(INCARNATION, default="")
         if kind == "ResetRequest":
@@ -97,12 +98,12 @@ class OffsetService:
 
 
 def out_of_range(offset: int, start: int, end: int) -> str:
-    """Return the reason why a group cannot read on at an offset."""
+    """Return the refusal's text for an offset outside of a partition."""
     return f"a group goes on at one of the offsets {start} to {end}, not at {offset}"
 
 
 def _of_incarnation(state: State, named: str, *, is_claim: bool) -> State:
-    """Return the state as it is of the incarnation that a request names, if it names one."""
+    """Return the offset's state for the incarnation that a request names, if it names one."""
     known = state[INCARNATION]
     if named in ("", known):
         return state
@@ -115,7 +116,7 @@ def _of_incarnation(state: State, named: str, *, is_claim: bool) -> State:
     return state | {"offset": begins, "recordEpoch": 0, "metadata": "", INCARNATION: named}
 
 
-def _after(state: State, said: State) -> State | None:  # Tests replace this.
+def _after(state: State, said: State) -> State | None:  # Tests replace this function.
     if said["token"] < state["token"]:
         detail = f"token {state['token']} has claimed it: your tenure has ended"
         raise Refusal(detail, status=409, code="fenced")

@@ -1,7 +1,7 @@
-"""Which service is at which path, on this node: built in, or declared in a decided row.
+"""The services of this node by path: built in, or declared in a decided row.
 
-A declaration may name a class that makes its states. The classes of this node are handed in; where
-one is missing, or is of another kind, the node applies no updates.
+A declaration may name a class that makes the states. The caller passes in the classes of this node.
+If a class is missing, or of another kind, the node applies no updates of its factory.
 """
 
 from collections.abc import Sequence
@@ -37,9 +37,10 @@ from docstore.streams.topic import TopicService
 
 FACTORIES = "/core/factories"
 SNAPSHOTS = "/core/snapshots"
-"""Cuts with a name, in the member `cut`; what they need is kept until they are deleted."""
+"""Cuts with a name, in the member `cut`; nodes keep the rows of a cut until the document is
+deleted."""
 FEED_KEYS = "/core/feed-keys"
-"""The key of a group's sealed tokens, made by the first node that needs it."""
+"""The key of a group's sealed tokens, created by the first node that needs it."""
 JOBS, DEAD_LETTERS = "/core/spark/jobs", "/core/spark/dead"
 """Documents of bulk jobs: one for each job, and one for each row that was refused."""
 _RATE = {"type": "number", "minimum": 0}
@@ -50,10 +51,10 @@ QUOTAS = ServiceOptions(
         "additionalProperties": False,
     },
 )  # fmt: skip
-"""Quota of a bulk job at each node; see `docstore/http/quotas.py`."""
+"""Quota of a bulk job on each node; see `docstore/http/quotas.py`."""
 
 PRODUCERS = ServiceOptions(path="/core/producers", kind="docstore:Producer", methods=("DELETE",))
-"""Epochs of the producers that write to streams under an id; see `docstore/http/producers.py`."""
+"""Epochs of idempotent producers by id; see `docstore/http/producers.py`."""
 
 EXAMPLES = ServiceOptions(
     path=ExampleService.path, kind=ExampleService.kind, put_creates=ExampleService.put_creates,
@@ -62,13 +63,14 @@ EXAMPLES = ServiceOptions(
 
 
 def declaration_id(path: str) -> str:
-    """Return the id under which the factory at `path` is declared."""
+    """Return the id of the declaration of the factory at `path`."""
     return path[1:].replace("/", ":")
 
 
 def declared_path(name: str) -> str:
-    """Return the path of the factory that is declared under an id."""
-    return "/" + name[:-1].replace(":", "/") + name[-1:]  # A colon at its end is the path's own.
+    """Return the path of the factory whose declaration has this id."""
+    # A colon at the end belongs to the path itself.
+    return "/" + name[:-1].replace(":", "/") + name[-1:]
 
 
 def declaration_link(path: str) -> str:
@@ -77,14 +79,14 @@ def declaration_link(path: str) -> str:
 
 
 def check_declaration(link: str, state: State) -> None:
-    """Raise Refusal unless the state declares the factory that `link` stands for."""
+    """Raise Refusal unless the state declares the factory that belongs to `link`."""
     path = path_of(state)
     if declaration_link(path) != link:
         raise Refusal(f"{path} is declared at {declaration_link(path)}", status=400)
 
 
 def declared_in(row: Row) -> ServiceOptions | None:
-    """Return what a row declares; None if a version has written it that allowed more."""
+    """Return the declared options; None if a later program with more options wrote the row."""
     try:
         state = json.load(row.state)
         check_declaration(row.link, state)
@@ -94,12 +96,12 @@ def declared_in(row: Row) -> ServiceOptions | None:
 
 
 class Registry:
-    """Path -> service."""
+    """Services by path."""
 
     def __init__(self, authors: Sequence[Author] = (), call: Call = called_plainly) -> None:
-        """authors: that this node has, no two with one path. call: how their handlers are called.
+        """authors: the classes of this node, with distinct paths. call: calls their handlers.
 
-        Raises Refusal for one that cannot be declared.
+        Raises Refusal for a class that cannot be declared.
         """
         self.authors = {each.path: each for each in authors}
         self._call = call
@@ -125,21 +127,21 @@ class Registry:
         )
         self._services: dict[str, Service] = {each.options.path: each for each in built_in}
         self._partitions = PartitionService()
-        """Service of the partitions of every topic, at as many paths."""
+        """Service of the partitions of all topics, one path for each topic."""
         self._offsets = OffsetService()
-        """Service of the offsets of every group and topic."""
+        """Service of the offsets of all groups and topics."""
         self.built_in: Sequence[Service] = (*built_in, self._partitions, self._offsets)
         self._declared: dict[str, tuple[int, str]] = {}
-        """Link of the declaration -> (its version, the path that it declares, "" once deleted)."""
+        """Link of a declaration -> (its version, the declared path, "" if deleted)."""
         self.measured = {
             each.options.path for each in built_in if INSTRUMENTATION in each.options.options
         }
         """Paths of the factories with INSTRUMENTATION; kept up to date, in place."""
 
     def publish(self, row: Row) -> None:
-        """Take the declaration of a factory, or drop it if deleted; ignore an older version.
+        """Add the factory of a declaration, or drop it if deleted; ignore an older version.
 
-        So is a row of another kind that nodes act on.
+        Ignores other rows too.
         """
         if not row.link.startswith(f"{FACTORIES}/"):
             return
@@ -149,11 +151,11 @@ class Registry:
             self._declare(row)
 
     def version_of(self, link: str) -> int:
-        """Return the version of a declaration, or of its deletion, that is known; -1 for none."""
+        """Return the known version of a declaration or of its deletion; -1 for none."""
         return self._declared.get(link, (-1, ""))[0]
 
     def forget(self, link: str, version: int) -> None:
-        """Drop a declaration, unless another version became known meanwhile."""
+        """Drop a declaration, unless a later version became known meanwhile."""
         if self.version_of(link) == version:
             _, path = self._declared.pop(link, (-1, ""))
             self._remove(path)
@@ -161,7 +163,7 @@ class Registry:
     def _declare(self, row: Row) -> None:
         known = self._declared.get(row.link)
         if known is not None and known[0] > row.version:
-            return  # The same version may differ: it was read from a disk, undecided.
+            return  # The same version may differ, because it was read undecided from a disk.
         options = declared_in(row)
         if options is None:
             return
@@ -196,13 +198,13 @@ class Registry:
         return self._offsets if found is None and is_of_offsets(path) else found
 
     def service_for(self, link: str) -> Service | None:
-        """Return the service of the document at `link`: that of the path above it."""
+        """Return the service of the document at `link`, which is at the parent path."""
         return self.service_at(link.rpartition("/")[0])
 
     def declared(self) -> list[str]:
-        """Return the paths of the factories that are declared, and not built in."""
+        """Return the paths of declared factories, without built-in ones."""
         return [path for _, path in self._declared.values() if path]
 
     def services(self) -> list[Service]:
-        """Return all services that have a path of their own, by it."""
+        """Return all services with a path of their own, sorted by path."""
         return [self._services[path] for path in sorted(self._services)]

@@ -1,11 +1,10 @@
-"""JSON Schemas from clients, made safe for the owner's one thread.
+"""JSON Schemas from clients, made safe for the owner's only thread.
 
-A schema is applied to every update by the owner of the document, so none may take for ever. Slow
-or dangerous features of the library are refused when the factory is declared, or done
-differently: references stay inside the schema, regular expressions are bounded by the length of
-the text that they meet, and uniqueness is decided by canonical forms.
-
-Left out: linear-time regular expressions, which the standard library does not have.
+The owner of a document applies its schema to every update, so the time must be bounded. Slow or
+dangerous features of the library are refused at the declaration, or implemented differently:
+references stay inside the schema, the length of a text bounds the matching of a regular expression,
+and uniqueness is checked by canonical forms. Left out: linear-time regular expressions, which the
+standard library does not have.
 """
 
 import re
@@ -28,12 +27,12 @@ SILENT = frozenset(
     "$schema $comment $anchor $dynamicAnchor $vocabulary $defs definitions title description"
     " examples deprecated then else minContains maxContains".split()
 )
-"""Keywords that only describe, or are read together with another one."""
+"""Keywords that only describe, or that another keyword reads."""
 REFERENCES = ("$ref", "$dynamicRef")
 STEPS_MAX = 1 << 24
-"""About a tenth of a second of matching."""
+"""Maximum steps of matching a pattern: about a tenth of a second."""
 KEYWORDS_MAX, KEYWORDS_A_BYTE = 10_000, 4
-"""How many keywords may be applied to a document, and how many more for each of its bytes."""
+"""Keywords that may be applied to a document: a base, and more for each of its bytes."""
 IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
 """Keywords whose schemas are applied to the same value."""
 
@@ -46,10 +45,10 @@ _DEGREE_MAX = 3
 
 @lru_cache(maxsize=1024)
 def degree(pattern: str) -> int:
-    """Return the power of the text's length that matching may take, at most.
+    """Return the exponent of a pattern: matching takes at most the text's length to this power.
 
-    Each repetition without a bound adds one, and so does a search that may begin anywhere.
-    Raises Refusal for what backtracks without such a bound.
+    Each unbounded repetition adds one, and so does a search that is not anchored at the start.
+    Raises Refusal for a pattern without such a bound.
     """
     try:
         re.compile(pattern)
@@ -67,7 +66,7 @@ def degree(pattern: str) -> int:
 
 
 def length_max(pattern: str) -> int:
-    """Return how long a text may be for the pattern to be tried on it."""
+    """Return the maximum length of a text on which the pattern may be tried."""
     return STEPS_MAX if (power := degree(pattern)) == 0 else int(STEPS_MAX ** (1 / power))
 
 
@@ -95,7 +94,7 @@ def check_schema(schema: Mapping[str, Any]) -> None:
 
 
 def _check_references(schema: Mapping[str, Any]) -> None:
-    """Raise Refusal for a reference to what is not there, or back without going into the value."""
+    """Raise Refusal for a reference that leads nowhere, or back to the same value."""
     resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
     done: set[int] = set()
 
@@ -141,9 +140,9 @@ def _members(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def unapplied(schema: Mapping[str, Any]) -> list[str]:
-    """Return the keywords that `Schema` does not apply: unknown ones, and mere annotations.
+    """Return the keywords that `Schema` does not apply: unknown ones and annotations.
 
-    `format` is one of them: whether it refuses anything is left open by JSON Schema.
+    `format` is an annotation: JSON Schema does not say whether it refuses values.
     """
     found: set[str] = set()
     todo: list[Any] = [schema]
@@ -156,7 +155,7 @@ def unapplied(schema: Mapping[str, Any]) -> list[str]:
 
 
 class _Budget:
-    """Counts down the work for one document; documents are checked in one thread."""
+    """Counts down the work for one document. Documents are checked in one thread."""
 
     keywords = 0
     steps = 0
@@ -167,7 +166,7 @@ class _Budget:
         self.steps = 4 * STEPS_MAX
 
     def counted(self, keyword: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a keyword that counts how often it is applied."""
+        """Return a keyword's function that counts its applications."""
 
         def applied(*arguments: Any) -> Any:
             self.keywords -= 1
@@ -214,7 +213,7 @@ class Schema:
         self._validator = _Validator(schema, registry=Registry())
 
     def check(self, state: Any) -> None:
-        """Raise Refusal, with the place and the reason, when the state does not fit."""
+        """Raise Refusal with the place and the reason if the state does not fit."""
         _BUDGET.begin(len(json.dump(state)))
         try:
             error = best_match(self._validator.iter_errors(state))

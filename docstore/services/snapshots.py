@@ -1,4 +1,4 @@
-"""Named snapshots: documents that say which cut they are of, so that what it needs is kept."""
+"""Named snapshots: documents with a cut, whose rows nodes keep."""
 
 from docstore.errors import BadRequest
 from docstore.model.service import Refusal, ServiceOptions, State
@@ -7,7 +7,7 @@ from docstore.services.declared import DeclaredService
 
 
 class SnapshotService(DeclaredService):
-    """The service of snapshots. It refuses a cut that is not readable: it would keep nothing."""
+    """The service of snapshots. It refuses a malformed cut, since no rows would be kept for it."""
 
     def __init__(self, path: str) -> None:
         super().__init__(ServiceOptions(path=path, kind="docstore:Snapshot"))

@@ -36,9 +36,9 @@ PHASES: Mapping[str, SubscriptionPhase] = {str(each): each for each in Subscript
 
 
 class Replay(NamedTuple):
-    """How far the documents that were there at first have been told: behind which one.
+    """Progress of sending the documents that existed at first: the last one that was sent.
 
-    factory: of which it is; "" and "" before the first one.
+    factory: of that document. Both are "" before the first one.
     """
 
     factory: str = ""
@@ -47,9 +47,9 @@ class Replay(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Position up to which all changes have been taken. position: token of a feed.
+    """Position up to which the receiver has taken all changes. position: token of a feed.
 
-    replay: set while the documents as of that position are sent; None: later changes are.
+    replay: progress of sending the documents as of that position; None once all are sent.
     """
 
     position: str
@@ -60,10 +60,10 @@ class Mark(NamedTuple):
 class SubscriptionState:
     """State of the document.
 
-    user: its creator, "" where nodes do not ask for users. sealed: its secret. why: it is paused
-    or has ended. earliest: from where there is a feed, if it has ended since there is none
-    from its mark on. delivered: changes that the receiver has taken, doubles as well. expires_us:
-    since 1970, 0 for never.
+    user: its creator, "" on nodes without an access file. sealed: the encrypted secret. why: reason
+    of a pause or an end. earliest: first position of the feed, if the subscription has ended
+    because the history after its mark is gone. delivered: changes that the receiver has taken,
+    repetitions included. expires_us: since 1970, 0 for never.
     """
 
     path: str
@@ -97,7 +97,7 @@ class SubscriptionState:
 
 
 def subscription_of(state: State) -> SubscriptionState:
-    """Return what a document says. Raises Refusal when it cannot be a subscription's."""
+    """Return the subscription in a document's state. Raises Refusal if it is not one."""
     fields = Fields(state)
     phase = PHASES.get(fields.text("state"))
     if phase is None:
@@ -140,21 +140,18 @@ def _mark(fields: Fields) -> Mark:
     return Mark(position, Replay(factory, link, version))
 
 
-# --- changes ---------------------------------------------------------------------------------
-
-
 def advance_request(mark: Mark, delivered: int) -> State:
     """Return the PATCH that stores the progress of a subscription."""
     return {"kind": "AdvanceRequest", **_progress(mark, delivered)}
 
 
 def pause_request(mark: Mark, delivered: int, why: str) -> State:
-    """Return the PATCH that pauses it there."""
+    """Return the PATCH that pauses a subscription at a mark."""
     return {"kind": "PauseRequest", **_progress(mark, delivered), "why": why[:WHY_CHARACTERS_MAX]}
 
 
 def end_request(mark: Mark, delivered: int, why: str, earliest: str) -> State:
-    """Return the PATCH that ends it there. earliest: from where there is a feed, or ""."""
+    """Return the PATCH that ends a subscription at a mark. earliest: start of the feed, or ""."""
     progress = _progress(mark, delivered)
     why = why[:WHY_CHARACTERS_MAX]
     return {"kind": "EndRequest", **progress, "why": why, "earliest": earliest}
@@ -195,7 +192,7 @@ CHANGES: Mapping[str, Callable[[SubscriptionState, Fields], SubscriptionState]] 
     "EndRequest": _end,
     "ResumeRequest": _resume,
 }
-"""kind of a PATCH -> what it makes of a subscription. One that has ended never changes again."""
+"""Kind of a PATCH -> function that returns the changed subscription. An ended one never changes."""
 
 
 class SubscriptionService:
@@ -208,7 +205,7 @@ class SubscriptionService:
         subscription_of(state)
 
     def patch(self, state: State, change: State) -> State | None:
-        """Make the change of its kind; one that is made already changes nothing."""
+        """Change a subscription by the kind of the request; return None if nothing changes."""
         request = Fields(change)
         make = CHANGES.get(request.text("kind"))
         if make is None:

@@ -1,8 +1,8 @@
 """Templates of a service's documents: an empty one, and a description of its members. Pure.
 
-They are made of the service's JSON Schema, in the words of Xenon's `documentDescription`. Shown are
-the descriptive parts: types, members, required ones, texts, examples, defaults. References are
-followed within the schema, up to a depth, and as long as the page does not become a large one.
+They are made from the service's JSON Schema, in the form of Xenon's `documentDescription`. They
+show the descriptive parts: types, members, required members, texts, examples, defaults. References
+within the schema are followed to a limited depth, as long as the page stays small.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ Schema = Mapping[str, Any]
 
 DEPTH_MAX = 8
 FOLLOWED_BYTES_MAX = 1 << 20
-"""Bytes of what is referred to, if each reference is to all of the schema."""
+"""Maximum bytes of followed references, if each one refers to the whole schema."""
 TYPE_NAMES = {
     "string": "STRING", "integer": "LONG", "number": "DOUBLE", "boolean": "BOOLEAN",
     "array": "ARRAY", "object": "MAP",
@@ -43,7 +43,7 @@ def template_of(options: ServiceOptions, *, state_bytes_max: int) -> dict[str, A
 
 
 class _Described:
-    """One schema, whose parts may refer to others of it."""
+    """Describes one schema, whose parts may refer to other parts."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -54,7 +54,7 @@ class _Described:
         return {name: self._empty(part, depth - 1) for name, part in self._parts(schema, depth)}
 
     def properties(self, schema: Schema, depth: int) -> dict[str, Any]:
-        """Return name -> description, of an object's members."""
+        """Return name -> description of an object's members."""
         required = schema.get("required", ())
         return {
             name: self._description(part, depth - 1, is_required=name in required)
@@ -68,7 +68,7 @@ class _Described:
         return [(name, self._followed(part)) for name, part in parts.items()]
 
     def _followed(self, part: Any) -> Schema:
-        """Return what a part refers to, if it does; `true` and `false` describe nothing."""
+        """Return a part, or the part to which it refers; `true` and `false` describe nothing."""
         for _ in range(DEPTH_MAX):
             if not isinstance(part, Mapping):
                 return {}
@@ -120,7 +120,7 @@ class _Described:
 
 
 def _type_of(part: Schema) -> str:
-    """Return the type that a schema allows, the first but null if it allows several."""
+    """Return the first type that a schema allows, other than null."""
     said = part.get("type", "object" if "properties" in part else "")
     kinds = [said] if isinstance(said, str) else [each for each in said if each != "null"]
     return kinds[0] if kinds else "null"

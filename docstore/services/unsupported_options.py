@@ -1,8 +1,8 @@
-"""Warnings about wishes of a declaration that the store does not implement yet.
+"""Warnings about members of a declaration that the store does not implement yet.
 
-Such members are not refused, since nothing but space or time depends on them, and a declaration
-written for a later version may say them already. The warnings go with the declaration and are no
-part of it: they are made anew from what is stored each time that it is shown.
+Such members are accepted, since they concern space or time only, and a declaration for a later
+version may have them already. The warnings are not part of the stored declaration: they are
+computed each time that it is shown.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from docstore.model.service import LEVEL_3, State, level_of
 from docstore.services.schemas import DIALECT, unapplied
 
 WARNINGS = "warnings"
-"""The member that they are shown in; ignored when a client sends it back."""
+"""The member with the warnings; ignored when a client sends it back."""
 
 
 def unkept(declaration: State) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""The routes of documents: of their factories, one by one, many at a time, and their utilities."""
+"""The routes of documents: factories, single documents, bulk requests, and utilities."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -47,7 +47,7 @@ LIST = ("$filter", "$orderby", "$select", "$limit", "$top", "$count", "expand", 
         "cursor")  # fmt: skip
 LISTED: Sequence[str] = ("expand", "$limit", "$top", "$count", "after")
 CONFLICTS = "conflicts"
-"""The utility that only documents of weak levels have."""
+"""Name of a utility that only documents of levels 1 and 2 have."""
 QUERYING = ("Docstore-Timeout-Ms",)
 CHANGING: Sequence[str] = ("If-Match", "If-None-Match", "Idempotency-Key", *QUERYING)
 
@@ -62,7 +62,7 @@ FACTORIES_OF_THE_STORE = (
     Route(QUOTAS.path, {}, permissions=Permissions(READ, ADMIN)),
     Route(EXAMPLES.path, {}, permissions=DOCUMENTS),
 )
-"""Factories whose documents are served as those of any other factory are."""
+"""The store's own factories whose documents are served as those of any other factory."""
 
 MANY = About(
     "many documents", "Queries, bulk requests, past versions, by pages of their own.",
@@ -160,13 +160,13 @@ UTILITIES: Mapping[str, Utility] = {
                      headers=QUERYING),
     }),
 }  # fmt: skip
-"""Name -> what is answered at that name below each factory and each document."""
+"""Name -> operations at that name below each factory and each document."""
 
 
 def factory_paths(options: ServiceOptions, one: str, schema: str) -> Mapping[str, Ops]:
-    """Return what is answered at a factory and below it.
+    """Return path -> operations of a factory, its documents and their utilities.
 
-    one: the path of a document of it. schema: of what its author writes.
+    one: the path of its documents. schema: name of the schema that authors write.
     """
     return {
         options.path: _factory(options, schema),
@@ -186,7 +186,7 @@ def utilities(factory: str, one: str, level: int = 3) -> Mapping[str, Ops]:
 
 
 def described_utilities(factory: str, one: str) -> Sequence[Route]:
-    """Return the utilities of documents of the store, as routes that are described only."""
+    """Return the utilities of the store's own documents as routes without handlers."""
     return [Route(path, ops) for path, ops in utilities(factory, one).items()]
 
 
@@ -216,9 +216,9 @@ def _document(options: ServiceOptions, schema: str) -> Ops:
 
 
 def written_schema(options: ServiceOptions, name: str) -> Json:
-    """Return the schema of what an author writes into documents of a factory.
+    """Return the schema of the author's members in a factory's documents.
 
-    name: under which it stands in the description, where its references within itself lead now.
+    name: of the schema in the OpenAPI description, to which its internal references are moved.
     """
     if options.schema is None:
         return {"type": "object"}
@@ -227,7 +227,7 @@ def written_schema(options: ServiceOptions, name: str) -> Json:
 
 
 def _moved(schema: Any, root: str) -> Any:
-    """Return a schema whose references begin at another root. `VALUES` hold no schemas."""
+    """Return a schema with its references moved to another root. `VALUES` hold no schemas."""
     if isinstance(schema, list):
         return [_moved(each, root) for each in schema]
     if not isinstance(schema, Mapping) or "$id" in schema:

@@ -31,7 +31,7 @@ AREAS = (
     Route("/core/node-groups", {}, permissions=Permissions(ANYBODY)),
     Route("/core/node-selectors", {}, permissions=Permissions(ANYBODY)),
 )
-"""Permissions at paths without a route, so that a forgotten route is closed."""
+"""Permissions at paths without a route of their own, so that a forgotten route is closed."""
 
 NODES = About(
     "nodes",

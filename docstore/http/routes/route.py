@@ -1,4 +1,4 @@
-"""The form of an entry of the route table: a path, its permissions, and what its methods do."""
+"""The form of an entry of the route table: a path, its permissions, and its operations."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from docstore.http.reply import Reply
 
 
 class RouteKind(Enum):
-    """Permissions that are not a level at the request's own path.
+    """Permissions other than a level at the request's own path.
 
-    OPEN needs no token. ANYBODY needs any token. INSIDE: the handler checks what the query, the
-    body or the lines name. DECLARED: a level at the path of the factory that is declared there.
+    OPEN needs no token. ANYBODY needs any token. INSIDE: the handler checks the links in the query,
+    the body or the lines. DECLARED: a level at the path of the declared factory.
     """
 
     OPEN = auto()
@@ -32,7 +32,7 @@ READ, WRITE, ADMIN = AccessLevel
 class Permissions:
     """Permissions at a path and below it.
 
-    reads: of GET, HEAD and OPTIONS. changes: of all other methods, but for those named here.
+    reads: for GET, HEAD and OPTIONS. changes: for all other methods, except as stated below.
     """
 
     reads: AccessLevel | RouteKind
@@ -46,7 +46,7 @@ class Permissions:
 
 
 Handler = Callable[..., Awaitable[Reply | web.StreamResponse]]
-"""A method of a class of pages, not bound: (pages, request, path, body)."""
+"""A method of a class of pages, unbound: called with (pages, request, path, body)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,30 +59,30 @@ class Op:
     takes: str | Sequence[str] = ""
     """Schema of the body, "" for none; or media types of bodies that no schema describes."""
     handler: Handler | None = None
-    """None where documents of any factory are served."""
+    """The handler; None where documents of any factory are served."""
     query: Sequence[str] = ()
     headers: Sequence[str] = ()
     tells: str = ""
-    """More than one line can say, in Markdown."""
+    """Further description, in Markdown."""
     has_head: bool = True
-    """Whether HEAD is answered as this GET."""
+    """Whether the path answers HEAD as this GET."""
     checks_query: bool = True
-    """Whether parameters that `query` does not have are refused before the handler is called."""
+    """Whether a parameter outside of `query` is refused before the handler is called."""
     receives: bool = True
-    """Whether the handler is called with the whole body; otherwise it reads the body itself."""
+    """Whether the handler gets the whole body; otherwise it reads the body itself."""
 
     @property
     def parameters(self) -> Sequence[str]:
-        """The names of the parameters in a URL."""
+        """Return the names of the parameters in the URL."""
         return [each.partition("@")[0] for each in self.query]
 
 
 Ops = Mapping[str, Op]
-"""Method -> what it does."""
+"""Method -> its operation."""
 
 
 def op_for(ops: Ops, method: str) -> Op | None:
-    """Return the operation of a method, that of GET for HEAD; None for a method that has none."""
+    """Return the operation of a method, for HEAD that of GET; None if there is none."""
     op = ops.get(method)
     if op is None and method == "HEAD" and "GET" in ops and ops["GET"].has_head:
         return ops["GET"]
@@ -90,7 +90,7 @@ def op_for(ops: Ops, method: str) -> Op | None:
 
 
 def allow_of(ops: Ops) -> str:
-    """Return the methods that `Allow` names."""
+    """Return the methods of operations, in the form of the header `Allow`."""
     has_head = "GET" in ops and ops["GET"].has_head
     return ", ".join(sorted([*ops, "OPTIONS", *(["HEAD"] if has_head else [])]))
 
@@ -99,8 +99,8 @@ def allow_of(ops: Ops) -> str:
 class Route:
     """A path with its permissions and its operations.
 
-    pages: the class that the handlers are methods of; None where documents of any factory are
-    served. permissions: None for those of the nearest path above.
+    pages: the class of the handlers; None where documents of any factory are served. permissions:
+    None for those of the nearest path above.
     """
 
     path: str
@@ -108,12 +108,12 @@ class Route:
     pages: type[Any] | None = None
     permissions: Permissions | None = None
     is_literal: bool = False
-    """Whether a request must spell the path as it is here, without percent-encoding."""
+    """Whether a request must spell the path exactly, without percent-encoding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Utility:
-    """Operations at a fixed name below each factory, and below each document; {} for none."""
+    """Operations at a fixed name below each factory, and below each document; {} if none."""
 
     pages: type[Any]
     of_factory: Ops
@@ -122,7 +122,7 @@ class Utility:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Routes that belong together. tag: their name in the description of the interface."""
+    """Related routes. tag: their name in the OpenAPI description."""
 
     tag: str
     tells: str

@@ -1,4 +1,4 @@
-"""All routes of a node, and the one at a path."""
+"""All routes of a node, and the search for the route of a path."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -26,12 +26,12 @@ ROUTES: Sequence[Route] = (
     *(route for part in PARTS for route in part.routes),
 )
 PLACES: Mapping[str, Sequence[str]] = {"file": CONSOLE_FILES, "selector": SELECTORS}
-"""Placeholders that stand for a few values only."""
+"""Placeholders that stand for a fixed set of values only."""
 _OWN = ("/core/", *(f"/{name}" for name in RESERVED if name != "core"))
 
 
 def _paths_of(path: str) -> Sequence[str]:
-    """Return a path with each value of placeholders that have few."""
+    """Return a path with each value of a placeholder that has a fixed set of values."""
     for name, values in PLACES.items():
         if f"{{{name}}}" in path:
             return [path.replace(f"{{{name}}}", value) for value in values]
@@ -47,7 +47,7 @@ PERMISSIONS: Mapping[str, Permissions] = {
     if route.permissions
     for path in _paths_of(route.path)
 }
-"""Path -> what is needed there and below it."""
+"""Path -> permissions at that path and below it."""
 _WITH_PLACES: Sequence[tuple[Sequence[str], Route]] = [
     (path.split("/"), BY_PATH[path])
     for path in sorted(BY_PATH, key=lambda path: path.count("{"))
@@ -58,7 +58,7 @@ _WITH_PLACES: Sequence[tuple[Sequence[str], Route]] = [
 def find(path: str) -> Route | None:
     """Return the route at a canonical path; None where documents of any factory are served.
 
-    Raises BadRequest, NotFound for what can be nothing below the topics.
+    Raises BadRequest or NotFound for a path below the topics that cannot exist.
     """
     return _find(path) if path.startswith(_OWN) else BY_PATH.get(path)
 
@@ -85,14 +85,14 @@ def _find(path: str) -> Route | None:
 
 
 def refuse_what_has_no_effect(request: RequestHead, path: str) -> None:
-    """Refuse a header of an update that has no effect at its path. Raises BadRequest."""
+    """Refuse a header that an update relies on and that has no effect at its path: BadRequest."""
     if any(name in request.headers for name in RELIED_ON):
         method = request.method
         refuse_all(request, f"{method} of {path[:100]}", heeded=_heeded(method, path))
 
 
 def _heeded(method: str, path: str) -> frozenset[str]:
-    if path.startswith(f"{STAGING}/"):  # Names of parts may have slashes.
+    if path.startswith(f"{STAGING}/"):  # Names of parts may contain slashes.
         return frozenset()
     last = path.rpartition("/")[2]
     ops: Sequence[Ops] = ()
