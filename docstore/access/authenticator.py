@@ -12,12 +12,12 @@ from docstore.access.rules import Principal, Rules
 from docstore.access.web_tokens import claims_of
 
 KNOWN_MAX = 4096
-"""Headers that are remembered; with one more all are forgotten, and proven anew."""
+"""Maximum number of remembered headers; one more empties the cache, and all are checked again."""
 SCHEME = "bearer"
 
 
 class Authenticator:
-    """Finds the user who sent an Authorization header, by the present rules."""
+    """Finds the user who sent an Authorization header, by the present access file."""
 
     def __init__(self, rules: Rules) -> None:
         self.use(rules)
@@ -26,7 +26,7 @@ class Authenticator:
         """Replace the rules, and forget the users that were authenticated by the old ones."""
         self._rules = rules
         self.is_outdated = False
-        """Whether the access file has changed since, to rules that were rejected."""
+        """Whether the access file became invalid later, so that these rules still apply."""
         self._known: dict[str, Principal] = {}
         self._of_users = {each.name: each.grants for each in rules.users.values()}
 

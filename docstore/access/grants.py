@@ -1,10 +1,10 @@
-"""Grants of a user: a level at each of some paths. It holds there and below.
+"""Grants of a user: levels at paths. A level holds at its path and below it.
 
     read    read documents, their history and their feed
-    write   read, and make, change and delete
-    admin   write, and declare factories and topics there, or run what lives there
+    write   read, and create, change and delete documents
+    admin   write, and declare factories and topics, and operate them
 
-Paths are matched segment by segment: `/a/b` is above `/a/b/c`, and has nothing to do with `/a/bc`.
+Paths are matched segment by segment: `/a/b` is above `/a/b/c`, but not above `/a/bc`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ ROOT = "/"
 
 
 class AccessLevel(IntEnum):
-    """Level of a grant. Each includes those before it: an update's answer shows a document."""
+    """Level of a grant. Each includes the lower ones: WRITE must, as its answers show documents."""
 
     READ = 1
     WRITE = 2
@@ -37,7 +37,7 @@ class Grants:
         return True
 
     def is_any_below(self, path: str) -> bool:
-        """Say whether anything below a path may be read, though the path itself may not."""
+        """Say whether a grant is below a path, so that some documents there may be read."""
         below = path.rstrip("/") + "/"
         return any(granted.startswith(below) for granted in self.levels)
 

@@ -8,18 +8,17 @@ from collections import OrderedDict
 BURST_S = 1.0
 """Size of a burst, in seconds of the rate."""
 NAMES_MAX = 10_000
-"""Buckets kept at most. The user that was silent for the longest is evicted: that bucket is
-full."""
+"""Maximum number of buckets. The user silent for the longest is evicted: that bucket is full."""
 
 
 class Rates:
-    """The buckets, on this node alone."""
+    """The buckets of all users, on this node alone."""
 
     def __init__(self) -> None:
         self._free_at: OrderedDict[str, float] = OrderedDict()
 
     def allow(self, name: str, rate: float, now_s: float) -> bool:
-        """Count one request, unless it is one too many. rate: a second, 0 for no bound."""
+        """Count a request; return False if it exceeds the rate. rate: a second, 0 for no limit."""
         if rate <= 0:
             return True
         free_at = max(self._free_at.pop(name, now_s), now_s)
@@ -30,6 +29,6 @@ class Rates:
         return is_allowed
 
     def charge(self, name: str, rate: float, count: int, now_s: float) -> None:
-        """Count requests that were admitted already: their user waits longer for the next."""
+        """Count requests that are already admitted, which delays the user's next request."""
         if rate > 0:
             self._free_at[name] = max(self._free_at.pop(name, now_s), now_s) + count / rate

@@ -66,7 +66,7 @@ class Rules:
 
     @property
     def administrators(self) -> list[str]:
-        """Return the administrators: users, and keys whose tokens may give such a role."""
+        """Return the administrators: users, and keys whose tokens may have such a role."""
         users = {
             each.name for each in self.users.values() if each.grants.allow(AccessLevel.ADMIN, ROOT)
         }
@@ -78,7 +78,7 @@ class Rules:
 
 
 def refuse_lockout(before: Rules, after: Rules) -> None:
-    """Refuse rules that would shut out every user, or every administrator. Raises BadConfig."""
+    """Refuse rules without any user, or without an administrator if there was one: BadConfig."""
     if not after.users and not after.keys:
         raise BadConfig("it has no user and no key: all requests would be refused")
     if before.administrators and not after.administrators:
@@ -179,7 +179,7 @@ def _tables(said: Mapping[str, Any], member: str) -> list[tuple[str, Mapping[str
 
 
 def _insist_on_members(where: str, table: Mapping[str, Any], known: set[str]) -> None:
-    """Refuse a misspelt member: it would grant or keep away what its author does not mean."""
+    """Refuse a misspelt member: it would change grants in a way that the author does not intend."""
     for member in table:
         if member not in known:
             before = f"{where}: " if where else ""

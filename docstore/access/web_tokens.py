@@ -1,7 +1,7 @@
-"""JSON Web Tokens that a key of the access file has signed, by EdDSA or ES256 and nothing else.
+"""JSON Web Tokens that a key of the access file has signed, with EdDSA or ES256 only.
 
-Which algorithm a token is proven by, the key says, and never the token: what says another one, or
-none, is no token. A `kid` is looked up in a table and used for nothing else.
+The key determines the algorithm, never the token: a token that names another algorithm, or none, is
+invalid. A `kid` is only looked up in a table.
 
 Source: RFC 7519, RFC 7515, RFC 8725 (best current practices), RFC 8037 (EdDSA).
 Left out: encrypted tokens, critical extensions, keys by URL, other algorithms.
@@ -30,9 +30,9 @@ from docstore.model import json
 
 BYTES_MAX = 4096
 LIFE_S_MAX = 3600.0
-"""How far ahead a token may end: one that is stolen is of use for no longer."""
+"""Maximum time until a token's end, in seconds: it bounds the use of a stolen token."""
 LEEWAY_S = 30.0
-"""Clocks differ by so much at the most."""
+"""Maximum difference of clocks, in seconds."""
 TEXT_MAX = 256
 SIGNATURE_BYTES = 64
 """Length of a signature, for both algorithms."""
@@ -42,17 +42,17 @@ _TOKEN = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\Z", r
 
 @dataclass(frozen=True, slots=True)
 class VerificationKey:
-    """One that proves tokens of an issuer. roles: those that its tokens may give."""
+    """A key that verifies tokens of an issuer. roles: those that its tokens may have."""
 
     algorithm: str
     public: Ed25519PublicKey | EllipticCurvePublicKey
     issuer: str
     roles: frozenset[str]
     rate: float = 0.0
-    """Requests a second of each subject."""
+    """Requests per second of each subject."""
 
     def has_signed(self, signature: bytes, signed: bytes) -> bool:
-        """Say whether a signature is this key's."""
+        """Say whether this key made a signature."""
         try:
             if isinstance(self.public, Ed25519PublicKey):
                 self.public.verify(signature, signed)
@@ -69,7 +69,8 @@ class TokenClaims(NamedTuple):
     """Claims that a token has proven. until_s: expiry with leeway, in seconds since 1970."""
 
     name: str
-    """Name made of issuer and subject. It contains a space, as no user name of the file does."""
+    """Name from issuer and subject. It contains a space, so that it differs from all users of the
+    file."""
     roles: frozenset[str]
     until_s: float
     rate: float
@@ -97,14 +98,14 @@ def key_of(pem: str, issuer: str, roles: frozenset[str], rate: float) -> Verific
 
 _ANY_POINT = bytes([0x58, *[0x66] * 31])
 _NOBODY = VerificationKey("", Ed25519PublicKey.from_public_bytes(_ANY_POINT), "", frozenset())
-"""Stands in where a token names no key of ours, so that this takes as long as a wrong signature."""
+"""Verified if a token names an unknown key, so that this takes as long as a wrong signature."""
 _NO_PARTS = _Parts({}, {}, bytes(SIGNATURE_BYTES), b"")
 
 
 def claims_of(
     token: str, keys: Mapping[str, VerificationKey], audience: str, now_s: float
 ) -> TokenClaims | None:
-    """Return what a token proves now, None if it proves nothing: for whatever reason."""
+    """Return the verified claims of a token, None if it is invalid for any reason."""
     parts = _parts_of(token) or _NO_PARTS
     key = _key_for(parts.head, keys)
     is_signed = (key or _NOBODY).has_signed(parts.signature, parts.signed)
@@ -160,7 +161,7 @@ def _claims(
 
 
 def _time(value: Any) -> float:
-    """Return seconds since 1970; what is no time is no number either, and fits nowhere."""
+    """Return seconds since 1970, NaN for other values, which no comparison accepts."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number else nan
 

@@ -1,1 +1,1 @@
-"""Conditions on documents: read from text, said in SQL."""
+"""Conditions on documents: parsed from text, translated to SQL."""

@@ -189,9 +189,6 @@ def _plain(value: Value, found: Any) -> Any:
     return bool(found) if value.type == BOOLEAN and found is not None else found
 
 
-# The grammar
-
-
 def _list(tokens: Tokens, term: Callable[[Tokens], T]) -> Iterator[T]:
     while tokens.peek().kind != "end":
         yield term(tokens)
@@ -250,9 +247,6 @@ def _alias(tokens: Tokens) -> str:
     if token.kind != "name":
         raise tokens.unexpected(token, "a name")
     return token.text.strip("`")
-
-
-# Values in SQL
 
 
 def _value(tokens: Tokens, name: str, operand: Operand, type_: str, default: str) -> Value:

@@ -13,7 +13,7 @@ from docstore.query.condition import Condition, Literal, Unfit
 TEXT, NUMBER, FLAG = "a text", "a number", "true or false"
 TIME = "a time with its zone, such as '2026-11-20T19:00:00Z'"
 WHOLE = frozenset({"body", "before"})
-"""Columns of a scan that are whole documents, not values."""
+"""Columns of a scan that contain whole documents."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -51,7 +51,7 @@ class Column:
         return self.sql, ()
 
     def is_null(self, *, negated: bool) -> Condition:
-        """Return the condition that the column is null, as few columns can be."""
+        """Return the condition that the column is null (or is not, if negated)."""
         if self.nullable:
             return Condition(f"({self.sql} IS {'NOT ' if negated else ''}NULL)", ())
         return Condition(f"({int(negated)})", ())
@@ -75,7 +75,7 @@ COLUMNS = {
     for column in (
         *_of_store(),
         Column(EXPIRY.removesuffix("Micros"), _EXPIRES, TIME, nullable=True),
-        # Adding 0 keeps SQLite from using another index than the scan's.
+        # Adding 0 makes SQLite ignore this column's indexes and use the scan's.
         Column("slot", "(h.slot + 0)"),
         Column("seq", "(h.n + 0)"),
         Column("deleted", "h.deleted", FLAG),

@@ -7,7 +7,7 @@ Literal = str | int | float | bool
 
 
 class Unfit(Exception):
-    """A comparison can never be true: the types do not fit; the message says why."""
+    """A comparison that can never be true, because the types differ; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ SLOTS_MAX = 65_536
 NUMBER_MAX = (1 << 63) - 1
 
 _HEAD = struct.Struct("<III BQ BQ")
-"""Slots of the group; the first slot, and how many; width and middle of epochs, and of ns."""
+"""Number of slots of the group; first slot, and number of positions; width in bytes and median of
+the epochs, then of the row numbers."""
 _CLUSTER_BYTES_MAX = 1024
 _PLAIN_BYTES_MAX = _HEAD.size + SLOTS_MAX * 16 + _CLUSTER_BYTES_MAX
 
@@ -51,7 +52,7 @@ class Cut:
     """Positions by slot, from `first` on."""
     first: int = 0
     of: int = 0
-    """Number of slots of the group; 0: that of the positions."""
+    """Number of slots of the group; 0 if it equals the number of positions."""
 
     @property
     def slots(self) -> int:
@@ -60,7 +61,7 @@ class Cut:
 
     @property
     def is_whole(self) -> bool:
-        """Say whether it has a position for every slot."""
+        """Say whether the cut has a position for every slot."""
         return len(self.positions) == self.slots
 
     def by_slot(self) -> dict[int, Position]:
@@ -76,7 +77,7 @@ class Cut:
         return Cut(self.cluster, reached, self.first, self.of)
 
     def pack(self) -> str:
-        """Return the token: about 80 characters for one slot, one or two a slot for a whole cut."""
+        """Return the token: about 80 characters for one slot, one or two a slot for all slots."""
         epochs, ends = zip(*self.positions, strict=True)
         epoch_middle, epoch_planes = _shuffled(epochs)
         n_middle, n_planes = _shuffled(ends)
@@ -87,7 +88,7 @@ class Cut:
         deflate = zlib.compressobj(9, wbits=-zlib.MAX_WBITS, strategy=zlib.Z_RLE)
         packed = b""
         for part in (head, *epoch_planes, *n_planes, self.cluster.encode()):
-            # Each is a block of its own, as their frequencies of bytes differ.
+            # Each plane is a block of its own, since their byte frequencies differ.
             packed += deflate.compress(part) + deflate.flush(zlib.Z_BLOCK)
         packed += deflate.flush()
         return BEGINS + base64.urlsafe_b64encode(packed).decode().rstrip("=")
@@ -142,9 +143,9 @@ def cut_of(cluster: str, slots: int, positions: Mapping[int, Position]) -> Cut:
 
 
 def _shuffled(values: Sequence[int]) -> tuple[int, list[bytes]]:
-    """Return the median, and the bytes of the differences to it: first all the lowest ones."""
+    """Return the median, and the differences to it in planes: the lowest bytes first."""
     middle = sorted(values)[len(values) // 2]
-    # Odd below the median, even above it: small differences are small numbers.
+    # Numbers below the median become odd, others even, so that small differences stay small.
     folded = [2 * (n - middle) if n >= middle else 2 * (middle - n) - 1 for n in values]
     width = max(1, -(-max(folded).bit_length() // 8))
     whole = struct.pack(f"<{len(folded)}Q", *folded)

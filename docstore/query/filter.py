@@ -27,7 +27,7 @@ CLAUSES_MAX = 64
 DEPTH_MAX = 16
 STARS_MAX = 8
 PATTERN_MAX = 1_000
-"""Most characters of a text with stars."""
+"""Maximum characters of a text with stars."""
 
 SEPARATORS = "/."
 _COMPARISONS = {"eq": "=", "ne": "<>", "gt": ">", "ge": ">=", "lt": "<", "le": "<="}
@@ -39,7 +39,7 @@ _FUNCTIONS: Mapping[str, Callable[[Operand, str], Condition]] = {
 
 
 def parse_filter(text: str, known: Members = None) -> Condition:
-    """Parse a condition. known: see `Tokens`. Raises BadRequest with the position."""
+    """Parse a condition. known: names that it may use. Raises BadRequest with the position."""
     tokens = Tokens(text, "$filter", known)
     condition = _FilterParser(tokens).either(0)
     tokens.expect_end("and, or,")
@@ -107,7 +107,7 @@ class _FilterParser:
         return known(predicates.compared(operand, _COMPARISONS[word], literal))
 
     def _called(self) -> Condition:
-        """Take a function of a text, which may be compared with true or false."""
+        """Take a function of a text, or its comparison with true or false."""
         token = self._tokens.take()
         function = _FUNCTIONS.get(token.text.lower())
         if function is None:

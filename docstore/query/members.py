@@ -15,7 +15,8 @@ from docstore.query.condition import Condition, Literal
 
 STATE = "CAST(h.state AS TEXT)"
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f-\U0010ffff\"\\/<>&']+\Z")
-"""A name that no encoder escapes. Some escape more than they must, for HTML."""
+"""Pattern of names that no JSON encoder escapes. Some encoders escape more than they must, for
+HTML."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class MemberPath:
         return Condition(sql, self.parameters)
 
     def contains(self, literal: Literal, sign: str = "=") -> Condition:
-        """Return the condition that an array has an element that compares so with a literal."""
+        """Return the condition that an array has an element that fulfils a comparison."""
         element = f"EXISTS (SELECT 1 FROM json_each({self.value}) e"  # noqa: S608 - our own words
         element += f" WHERE e.type IN ({_json_types(literal)}) AND e.value {sign} ?)"
         sql = f"(CASE WHEN {self.kind} = 'array' THEN {element} END)"
@@ -55,7 +56,7 @@ def member_at(steps: Sequence[str | int]) -> MemberPath:
     parameters: tuple[str, ...] = ()
     found: MemberPath | None = None
     for step in steps:
-        if found is not None:  # The value of a look-up is the document of the next path.
+        if found is not None:  # A look-up yields the object in which the next path begins.
             inside = f"CASE WHEN {found.kind} IN ('object', 'array') THEN {found.value} END"
             parameters, path, found = found.parameters * 2, "$", None
         if isinstance(step, int):

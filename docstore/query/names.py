@@ -23,7 +23,7 @@ def moment_of(as_of: str) -> int | None:
         return None
     if instant.tzinfo is None:
         raise BadRequest("a time needs its zone, such as Z")
-    return (instant - _EPOCH) // timedelta(microseconds=1)  # A float is not exact enough.
+    return (instant - _EPOCH) // timedelta(microseconds=1)  # A float would be too inexact.
 
 
 def insist_on_past(as_of: str, now_us: int) -> None:

@@ -12,9 +12,9 @@ from docstore.query.tokens import Tokens
 
 RESERVED = frozenset("and or not in is null like between contains true false".split())
 POSITION_MAX = 999_999
-"""Greatest position in an array: SQLite wraps at 32 bits, and would read another element."""
+"""Maximum index in an array: SQLite wraps at 32 bits, and would read another element."""
 ODD_NAMES_MAX = 3
-"""Most odd names in one path: each needs a look-up inside the one before."""
+"""Maximum odd names in one path: each needs a look-up inside the previous one."""
 
 Operand = Column | MemberPath
 

@@ -51,7 +51,7 @@ class Order:
 
     @property
     def is_by_link(self) -> bool:
-        """Say whether it is the order of links, in which a search need not read all documents."""
+        """Whether the order is that of links, in which a search need not read all documents."""
         return not self.keys
 
     @property
@@ -93,7 +93,8 @@ class Order:
 
         Most orders have one or two runs, and sorting rows that are mostly sorted is cheap.
         """
-        end, descending = 2 * len(self.keys) + 2, False  # Link and version are last, ascending.
+        # Link and version are the last keys, ascending.
+        end, descending = 2 * len(self.keys) + 2, False
         for number, key in reversed(list(enumerate(self.keys))):
             if key.descending is not descending:
                 begin = 2 * number + 2
@@ -122,11 +123,11 @@ def link_of(place: Place) -> str:
 
 
 def parse_order(text: str, known: Members = None) -> Order:
-    """Parse an order. known: see `Tokens`. Raises BadRequest with the position."""
+    """Parse an order. known: names that it may use. Raises BadRequest with the position."""
     tokens = Tokens(text, "$orderby", known)
     keys = tokens.listed(_key, KEYS_MAX, "asc, desc, a comma")
     if keys and keys[-1].is_link and not keys[-1].descending:
-        keys.pop()  # Documents with equal keys are in this order anyway.
+        keys.pop()  # Documents with equal keys are in the order of links anyway.
     return Order(tuple(keys))
 
 

@@ -13,11 +13,11 @@ from docstore.query.condition import Condition, Literal, Unfit
 from docstore.query.operands import Operand
 
 SQL_MAX = 1 << 19
-"""Characters of SQL: an odd name inside another one takes a thousand."""
+"""Maximum characters of SQL: an odd name inside another one takes a thousand."""
 NESTING_MAX = 20
-"""Nested brackets in SQL: SQLite's parser has a stack of 100 entries until 3.46."""
+"""Maximum nested brackets in SQL: SQLite's parser has a stack of 100 entries until 3.46."""
 AT_ONCE = 16
-"""Operands of one AND or OR: SQLite's expressions are at most 1,000 deep."""
+"""Maximum operands of one AND or OR: SQLite's expressions are at most 1,000 deep."""
 
 
 def compared(operand: Operand, sign: str, literal: Literal) -> Condition:
@@ -70,7 +70,7 @@ def holds(operand: Operand, part: str) -> Condition:
 
 
 def resembles(operand: Operand, pieces: Sequence[str]) -> Condition:
-    """Return the condition that a text is these pieces with any text between. Raises Unfit."""
+    """Return the condition that a text is these pieces, with any text between. Raises Unfit."""
     first, *between, last = pieces
     if not between and not last:
         return begins(operand, first)

@@ -118,7 +118,7 @@ def scan_of(asked: Mapping[str, Any]) -> Scan:
 
 
 def condition_of(asked: Mapping[str, Any], known: Members = None) -> Condition:
-    """Return the condition of `where` and `filter`. known: see `Tokens`. Raises BadRequest."""
+    """Return the condition of `where` and `filter`. known: names to use. Raises BadRequest."""
     where, filter_ = _text(asked, "where"), _text(asked, "filter")
     said = [parse(where)] if where.strip() else []
     said += [parse_filter(filter_, known)] if filter_.strip() else []

@@ -39,24 +39,24 @@ NEWEST_TIMES = (
     "SELECT k.slot, coalesce((SELECT h.updated_us FROM history h WHERE h.slot = k.slot"
     " AND h.n <= k.until ORDER BY h.n DESC LIMIT 1), 0) FROM temp.spans k"
 )
-"""Time of the last row of each slot that a scan sees."""
+"""Time of the last row that a scan sees in each slot."""
 LINK_AT = (
     "SELECT link FROM current WHERE deleted = 0 AND link >= ? AND link < ?"
     " ORDER BY link LIMIT 1 OFFSET ?"
 )
-"""Live link up to which there are OFFSET + 1 others in a range of links."""
+"""The link of a range of live links that has OFFSET links before it."""
 SHORT = (
     "SELECT k.slot FROM temp.spans k WHERE (SELECT count(*) FROM history h WHERE h.slot = k.slot"
     " AND h.n > k.after AND h.n <= k.until) <> k.until - k.after LIMIT 1"
 )
-"""A slot whose log lacks rows in the requested range."""
+"""Slots whose log lacks rows in the requested range."""
 
 
 SLOT_MAX = 65_535
 
 
 class Cursor(NamedTuple):
-    """The last row of the page before; slot -1 for none."""
+    """The last row of the previous page; slot -1 for none."""
 
     slot: int = -1
     link: str = ""
@@ -124,7 +124,7 @@ def found(
 
 
 def stretch(scan: Scan, after: Place | None) -> tuple[str, str]:
-    """Return the range of links that a search in their order has left, the end excluded."""
+    """Return the range of links that a search in link order has yet to read, the end excluded."""
     first, beyond = bounds(scan)
     if after is None:
         return first, beyond
@@ -145,7 +145,7 @@ def _select(
 def _matching(
     chosen: Statement, scan: Scan, after: Cursor, within: tuple[str, str], last: int = SLOT_MAX
 ) -> Statement:
-    """Return the statement with the chosen columns of each matching row, in no order."""
+    """Return the statement for the chosen columns of each matching row, unsorted."""
     if scan.is_log:
         source, parameters = _log(scan, after, within)
     elif scan.latest:
@@ -164,11 +164,11 @@ def _matching(
 def sweep(
     scan: Scan, after: Cursor, rows: int, columns: Sequence[str], last: int = SLOT_MAX
 ) -> Statement:
-    """Return the statement for the next rows of a snapshot, superseded ones included, by link.
+    """Return the statement for the next rows of a snapshot by link, superseded rows included.
 
     It walks one index, where `page` looks each document up twice: it suits slots in which most
     documents have one version. Its columns are `swept`. The caller must drop tombstones and
-    versions that are not the newest.
+    superseded versions.
     """
     first, beyond = bounds(scan)
     chosen = ", ".join(COLUMNS[name].sql for name in swept(columns))
@@ -183,7 +183,7 @@ def sweep(
 
 
 def swept(columns: Sequence[str]) -> list[str]:
-    """Return the columns of a sweep: those asked for, and what it takes to choose among rows."""
+    """Return the columns of a sweep: the requested ones, and those to find superseded rows."""
     return list(dict.fromkeys([*columns, "slot", "documentSelfLink", "deleted"]))
 
 
@@ -199,7 +199,7 @@ def cursor_at(scan: Scan, columns: Sequence[str]) -> list[int]:
 
 
 def bounds(scan: Scan) -> tuple[str, str]:
-    """Return the first link that a scan can find, and the first one behind all of them."""
+    """Return the first link that a scan can find, and the first link after all that it can find."""
     if scan.where.links is not None:
         inside = [link for link in scan.where.links if link.startswith(scan.prefix)]
         return (min(inside), max(inside) + "\x00") if inside else (scan.prefix, scan.prefix)
@@ -247,7 +247,7 @@ def _log(scan: Scan, after: Cursor, within: tuple[str, str]) -> tuple[str, tuple
             " AND NOT EXISTS (SELECT 1 FROM history y WHERE y.slot = h.slot AND y.link = h.link"
             " AND y.version > h.version AND y.n + 0 <= k.until)"
         )
-    itself = scan.prefix[:-1] if scan.nested else ""  # No link is empty.
+    itself = scan.prefix[:-1] if scan.nested else ""  # No link is empty, so "" matches none.
     return source, (after.slot, after.position, after.slot, first, beyond, itself)
 
 
@@ -256,7 +256,7 @@ def _before(link: str) -> str:
     if not link or link[-1] == "\x00":
         return link[:-1]
     before = ord(link[-1]) - 1
-    # Surrogates are no characters of their own.
+    # Surrogates are not valid characters.
     return link[:-1] + chr(0xD7FF if 0xD800 <= before < 0xE000 else before) + "\U0010ffff"
 
 
@@ -264,6 +264,6 @@ def _behind(prefix: str) -> str:
     for at in range(len(prefix) - 1, -1, -1):
         if prefix[at] < "\U0010ffff":
             following = ord(prefix[at]) + 1
-            # Surrogates are no characters of their own.
+            # Surrogates are not valid characters.
             return prefix[:at] + chr(0xE000 if 0xD800 <= following < 0xE000 else following)
     return "\U0010ffff"

@@ -12,7 +12,7 @@ from docstore.query.condition import Literal
 TEXT_MAX = 16_384
 INT64_END = 1 << 63
 DIGITS_MAX = 100
-"""Most digits of a whole number: Python refuses to parse some thousands."""
+"""Maximum digits of a whole number: Python refuses to parse some thousands."""
 
 T = TypeVar("T")
 Members = Container[str] | None
@@ -39,7 +39,7 @@ class Token:
 
 
 class Tokens:
-    """The tokens that are left of a text. Methods raise BadRequest for an unexpected token."""
+    """The remaining tokens of a text. Methods raise BadRequest for an unexpected token."""
 
     def __init__(self, text: str, subject: str, known: Members = None) -> None:
         """subject: name of the text, for messages. known: members that may be named."""

@@ -58,7 +58,7 @@ class _WhereParser:
         if depth > DEPTH_MAX:
             raise self._tokens.refusal(f"more than {DEPTH_MAX} deep")
         if self._tokens.word("not"):
-            if self._tokens.word("not"):  # Two cancel each other, also for unknown.
+            if self._tokens.word("not"):  # Two negations cancel each other, also for unknown.
                 return self.negation(depth + 1)
             return opposite(self.negation(depth + 1))
         if self._tokens.sign("("):

@@ -8,7 +8,7 @@ from docstore.runtime.links.rpc import Rpc
 from docstore.wire.requests import ConfirmTerms
 
 PATIENCE_S = 1.0
-"""Longest wait for owners, in seconds: enough for the handover of a slot."""
+"""Maximum seconds to wait for owners: enough for the handover of a slot."""
 AGAIN_S = 0.05
 
 
@@ -21,7 +21,7 @@ class Availability:
         self._rpc = rpc
 
     async def insist(self, level: int, timeout_s: float) -> None:
-        """Return if all documents of a level can be served. Raises Unavailable, NoQuorum."""
+        """Return if all documents of a level can be served, else raise Unavailable or NoQuorum."""
         slots = range(self._members.configuration.slots)
         if level < 3:
             lost = sum(self._owners.executes(slot, level) is None for slot in slots)

@@ -13,11 +13,12 @@ import msgpack
 from docstore.model.document import Row
 
 DEFLATED = 1
-"""Fastest level of zlib: a third of the bytes, in a tenth of the time of the slowest level."""
+"""The fastest level of zlib: output of a third of the size, in a tenth of the slowest level's
+time."""
 
 
 class BadBackup(Exception):
-    """Files of a backup are damaged, or do not belong together; the message is one line."""
+    """The files of a backup are damaged or do not belong together; the message is one line."""
 
 
 class LogChunk(NamedTuple):

@@ -26,7 +26,8 @@ from docstore.storage.store import UNBOUNDED, Bounds, Corrupt, Newest, Store
 from docstore.wire.requests import Answered, CountDocuments, ListDocuments
 
 FIRST_ROWS, BYTES_MAX = 32, 4 << 20
-"""Bytes of documents after which an owner ends its answer."""
+"""Rows of the first read, whose size determines the next ones; bytes after which an owner ends its
+answer."""
 ALL_AT_ONCE = 1000
 
 Entry = tuple[str, int, Row | None]
@@ -41,7 +42,7 @@ class Listed(NamedTuple):
 
 
 class Listings:
-    """Both sides of a listing and of a count: the entry node's and the owners'."""
+    """Lists and counts documents, as the entry node and as an owner."""
 
     def __init__(self, driver: Driver, store: Store, rpc: Rpc, owners: Owners) -> None:
         self._driver = driver
@@ -51,12 +52,10 @@ class Listings:
         rpc.serve(ListDocuments, self._list_here)
         rpc.serve(CountDocuments, self._count_here)
 
-    # The entry node
-
     async def all(
         self, factory: str, *, level: int, timeout_s: float, expand: bool = True
     ) -> list[Entry]:
-        """Return every live document under a factory, or its version. Raises Unavailable."""
+        """Return the live documents under a factory, with rows if `expand`. Raises Unavailable."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         listed = Listed([], "")
@@ -88,8 +87,6 @@ class Listings:
         """Count the live documents under a factory. Raises Unavailable, NoQuorum."""
         return sum(await self._owners.ask(partial(CountDocuments, factory), level, timeout_s))
 
-    # The owners
-
     async def _list_here(self, asked: ListDocuments) -> Answered:
         level = asked.level
         until = await self._bounds(asked.slots, level, asked.left_s)
@@ -115,7 +112,7 @@ class Listings:
         return Answered(self._view.bitmap(answered), count)
 
     async def _bounds(self, bitmap: bytes, level: int, timeout_s: float) -> Bounds:
-        """Return slot -> row up to which this node may answer; wait until its disk has that row."""
+        """Return slot -> row up to which this node may answer, when its disk has these rows."""
         slots = list(from_bitmap(bitmap))
         if level < 3:
             behind = self._view.owners.is_behind(level)
@@ -145,7 +142,7 @@ class Listings:
     async def _expanded(
         self, found: Sequence[tuple[int, str, int]], until: Bounds, level: int
     ) -> tuple[list[tuple[int, Any]], set[int], str]:
-        """Return (slot, entry with its row), damaged slots, and the horizon if it stopped early."""
+        """Return (slot, entry with its row), damaged slots, and the horizon if it is incomplete."""
         shown: list[tuple[int, Any]] = []
         damaged: set[int] = set()
         done, at_once, size = 0, FIRST_ROWS, 0
@@ -162,7 +159,7 @@ class Listings:
                     shown.append((slot, (link, row.version, tuple(row))))
                     size += len(row.state)
             done += len(part)
-            # The next documents are expected to have the average size of these.
+            # The next documents are expected to have the average size of those read.
             at_once = max(1, (BYTES_MAX - size) * done // (size + 1))
         self._report(damaged, level)
         return shown, damaged, found[done - 1][1] if done < len(found) else ""

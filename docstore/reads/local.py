@@ -95,7 +95,7 @@ async def _older(
 
 
 def _staleness_ms(view: ReplicaView, slot: int, owner: str) -> int | None:
-    """Return for how many ms the owner may have decided rows that this node does not know."""
+    """Return an upper bound of the time, in ms, in which the owner decided rows unknown here."""
     if view.owners.owns(slot):
         return 0
     return view.members.silent_ms(owner) if owner not in ("", view.members.me) else None

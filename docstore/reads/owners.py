@@ -20,7 +20,7 @@ AGAIN_S = 0.05
 
 
 class Owners:
-    """The entry node's side of such requests."""
+    """Asks the owners of all slots, as the entry node of a request."""
 
     def __init__(self, view: ReplicaView, rpc: Rpc) -> None:
         self._view = view
@@ -34,8 +34,8 @@ class Owners:
     ) -> list[Any]:
         """Return the answers of the owners. request: takes level, bitmap of slots, seconds left.
 
-        Slots without an answer are asked for again, at their new owner if they have one, until the
-        deadline, or until they had none for as long as a GET waits. Raises Unavailable, NoQuorum.
+        Asks again for slots without an answer, at their new owners, until the deadline, or until a
+        slot had no owner for as long as a GET waits. Raises Unavailable, NoQuorum.
         """
         loop = asyncio.get_running_loop()
         began = progress_at = loop.time()
@@ -65,7 +65,10 @@ class Owners:
         return answers
 
     def _known(self, level: int) -> dict[str, list[int]]:
-        """Return the owners of the last tick: a wrong one does not answer, and is asked again."""
+        """Return the owners as of the last tick.
+
+        A wrong owner does not answer, and its slots are asked for again.
+        """
         key = (level, self._view.ticked_at)
         if self._as_of != key:
             self._as_of = key
@@ -85,7 +88,7 @@ class Owners:
     async def _ask(
         self, owner: str, request: ToOwner, level: int, left_s: float
     ) -> Answered | None:
-        """Return the answer of an owner; None as soon as none can come."""
+        """Return the answer of an owner; None as soon as no answer can arrive."""
         is_lost = partial(self._is_lost, owner, level)
         return await self._rpc.call_while(owner, request, left_s, is_lost=is_lost)
 

@@ -1,6 +1,6 @@
-"""Pages in which a member describes itself, by path: one node reads them from the others.
+"""Pages about a member, made by that member and read by other nodes, by path.
 
-A client may also have one member asked (`http/selectors.py`). The member asks no other node, so a
+A client may also choose a member to ask (`http/selectors.py`). That member asks no other node, so a
 request cannot circulate.
 """
 
@@ -14,18 +14,18 @@ from docstore.runtime.links.rpc import Rpc
 from docstore.wire.requests import Page, ReadPage
 
 ANSWER_S = 2.0
-"""Seconds to wait for a page, which a member makes at once from memory."""
+"""Seconds to wait for a page, which a member makes from memory."""
 
 
 class MemberPages(NamedTuple):
-    """Pages of the members of a group. failures: member -> why it has no page."""
+    """Pages of the members of a group. failures: member -> reason why its page is missing."""
 
     pages: Mapping[str, Any]
     failures: Mapping[str, str]
 
 
 class NodePages:
-    """Both sides: the node that asks, and the member."""
+    """Requests pages from members, and answers such requests about this node."""
 
     def __init__(
         self, rpc: Rpc, members: Callable[[], Sequence[str]], own: Callable[[str], Page | None]

@@ -1,10 +1,9 @@
-"""Encrypt the tokens of feeds and cursors for users that may not read everything.
+"""Encryption of feed tokens and cursors for users that may not read everything.
 
-A token says how many rows each slot has, and a slot has documents of others too. Such a user gets
-it encrypted, padded, and with another nonce each time. The key is a document that only an
-administrator can read. The first node that needs it makes it, and all nodes use it.
-
-Source: AES-256-GCM, NIST SP 800-38D, with random nonces.
+A token contains the number of rows of each slot, and so reveals something about documents that the
+user may not read. Such a user gets tokens that are encrypted, padded, and different each time. The
+key is a document that only an administrator can read. The first node that needs it creates it, and
+all nodes use it. Source: AES-256-GCM, NIST SP 800-38D, with random nonces.
 """
 
 import base64

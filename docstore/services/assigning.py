@@ -1,8 +1,8 @@
 """The assignor: gives each partition to a member. Sticky, balanced, the same on every node.
 
-1. Each member's quota is its share of the partitions by capacity, rounded down. Partitions left over
-   raise the quotas with the largest remainders; among equal remainders, the quota of the member
-   that can keep the most partitions by it.
+1. Each member's quota is its share of the partitions by capacity, rounded down. Partitions that are
+   left over raise the quotas with the largest remainders; among equal remainders, the quota of the
+   member that can keep the most partitions by it.
 2. Each member keeps its partitions up to its quota. If it has more, those with the worst scores
    become free.
 3. Each free partition, in order, goes to the member with the best score that is below its quota.

@@ -1,7 +1,7 @@
 """Elections and locks: documents with a holder and a queue. One service, two paths.
 
-The transitions are in `ownership/by_store.py`. This module has the format of the document and of
-requests. Clients write by requests (PATCH) only; `http/elections.py` has them.
+The transitions are in `ownership/by_store.py`; this module has the formats of documents and
+requests. Clients write by requests (PATCH) only; `http/elections.py` answers these.
 """
 
 from collections.abc import Mapping

@@ -14,7 +14,7 @@ from docstore.subscriptions.events import Began, Event
 
 @dataclass(slots=True)
 class DeliveryEvent:
-    """An effect of a subscription (its link) was performed, or the node began to deliver it."""
+    """The result of an effect of the subscription with this link, or the start of its delivery."""
 
     sender: str
     message: Event
@@ -22,7 +22,7 @@ class DeliveryEvent:
 
 @dataclass(slots=True)
 class DeliveryEffect:
-    """An effect of a subscription (its link); answered by DeliveryEvent, Leave by none."""
+    """An effect of the subscription with this link, answered by a DeliveryEvent, except Leave."""
 
     to: str
     message: Effect

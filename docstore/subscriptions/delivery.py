@@ -42,17 +42,17 @@ from docstore.subscriptions.events import (
 )
 
 ROWS_MAX, BYTES_MAX = 100, 512 << 10
-"""Bounds of one call: half of the 1 MiB that common receivers accept by default."""
+"""Maximum rows and bytes of one call: half of the 1 MiB that common receivers accept by default."""
 KEPT_BYTES_MAX = 64 << 10
-"""Bytes that a waiting delivery keeps: 1,000 of them take 64 MiB."""
+"""Bytes that a waiting delivery may keep in memory: 1,000 deliveries take 64 MiB."""
 FAILURES_MAX = 5
-"""Failures in a row after which the subscription is paused."""
+"""Consecutive failures after which the subscription is paused."""
 LATER = 4
-"""Factor by which each pause after a failure is longer than the one before."""
+"""Factor by which each pause after a failure is longer than the previous one."""
 READ_AGAIN_S = 1.0
-"""Pause after changes could not be read, by no fault of the receiver's."""
+"""Seconds until changes are read again after a failed read, which is no failure of the receiver."""
 SAVE_S, SAVE_IDLE_S = 5.0, 60.0
-"""Age at which a mark is saved: after a delivery, and after changes were only passed over."""
+"""Age at which a mark is saved: after a delivery, and after changes without a delivery."""
 GONE = 410
 
 
@@ -60,25 +60,26 @@ class Delivery:
     """State of one subscription while this node delivers it."""
 
     def __init__(self, retry_s: float, rng: Random) -> None:
-        """retry_s: the first pause after a failure. rng: spreads pauses, up to a fifth longer."""
+        """retry_s: the first pause after a failure. rng: makes each pause up to a fifth longer."""
         self._retry_s = retry_s
         self._rng = rng
         self.behind_since: float | None = None
-        """Since when there are, or may be, changes that the receiver has not taken."""
+        """Time since which the receiver may lack changes; None if it has taken all."""
         self._mark = self._saved = Mark("")
         self._saved_at = 0.0
         self._delivered = self._saved_delivered = 0
         self._rows = ROWS_MAX
         self._batch: BatchReceived | None = None
-        """Changes to be delivered next, None while they are to be read."""
+        """Changes of the next call, None until they are read."""
         self._failures = 0
         self._leaves = False
         """Whether to leave once the document is saved."""
         self._stop: State | None = None
-        """The update that pauses or ends it: retried until the document says so."""
+        """The update that pauses or ends the subscription, retried until the document contains
+        it."""
 
     def step(self, event: Event, now: float) -> Effect:
-        """Return the next effect. now: seconds, of a clock that never goes back."""
+        """Return the next effect. now: seconds, of a monotonic clock."""
         match event:
             case Began():
                 return self._begin(event, now)
@@ -185,8 +186,6 @@ class Delivery:
             return self._save_and_leave()
         return Confirm() if self._batch is not None else self._read()
 
-    # Updates of the document
-
     def _save(self, now: float) -> Effect:
         self._saved_at = now
         return self._advance()
@@ -199,7 +198,7 @@ class Delivery:
         return Save(change)
 
     def _unchanged(self, now: float) -> Effect:
-        """Continue from memory: without it all deliveries since the saved mark would repeat."""
+        """Continue from memory: a restart from the saved mark would repeat deliveries."""
         if self._stop is not None:
             return self._wait(now + READ_AGAIN_S)
         return Leave() if self._leaves else self._read()

@@ -1,6 +1,6 @@
-"""Effects of a delivery. Each is answered by an event, Leave by none.
+"""Effects of a delivery. Each is answered by an event, except Leave.
 
-Read, Confirm and Wait are answered by Woken, at once, where this node is to leave the subscription.
+Read, Confirm and Wait are answered by Woken, at once, if this node must leave the subscription.
 """
 
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """Read the document as a majority confirms it; answered by Confirmed, or ReadFailed."""
+    """Read the document with a confirmation by a majority; answered by Confirmed or ReadFailed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Send the receiver these lines; answered by Called. mark, until: before them and behind."""
+    """Send lines to the receiver; answered by Called. mark, until: before and after the lines."""
 
     lines: bytes
     mark: Mark
@@ -36,9 +36,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Change the document, if it is as known; answered by Saved, Unsaved or Unchanged.
+    """Change the document if it is unchanged; answered by Saved, Unsaved or Unchanged.
 
-    since: where only the mark moves, the one that it has to be at; else None.
+    since: the mark that the document must have, if only the mark moves; else None.
     """
 
     change: State
@@ -47,16 +47,16 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Answer with Woken at a time."""
+    """Wait until a time; answered by Woken."""
 
     until: float
     for_news: bool = False
-    """Whether to wake as soon as there may be something new to read."""
+    """Whether to wake earlier if there may be changes to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Stop here: the owner of the document continues from the mark in it."""
+    """End the delivery on this node: the document's owner continues from its mark."""
 
 
 Effect = Read | Confirm | Call | Save | Wait | Leave

@@ -14,9 +14,9 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class BatchReceived:
-    """Changes to deliver: lines of JSON, in their order; none for nothing new.
+    """Changes to deliver: lines of JSON in their order; none if nothing is new.
 
-    until: the mark once they are taken.
+    until: the mark after the receiver has taken them.
     """
 
     lines: bytes
@@ -41,16 +41,16 @@ class HistoryGone:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """The document was read. is_same: it is still as known, and this node its owner."""
+    """The document was read. is_same: it is unchanged, and this node still owns it."""
 
     is_same: bool
     may_read: bool
-    """Whether its creator may still read all of its path."""
+    """Whether the subscription's creator may still read everything at its path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """The receiver was called. status: of its answer, 0 for none. why: the reason for 0."""
+    """The receiver was called. status: of its answer, 0 without one. why: the reason for 0."""
 
     status: int
     why: str = ""
@@ -63,20 +63,20 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Unsaved:
-    """The document may not be updated: another version came first, or no answer did."""
+    """The update failed or got no answer: another version may have come first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The document is unchanged: it cannot be written for now."""
+    """The document is unchanged, because it cannot be written now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Woken:
-    """The time is over, or there may be news."""
+    """The time is over, or there may be changes."""
 
     leaves: bool = False
-    """This node gives its documents away."""
+    """Whether this node must leave its documents to other owners."""
 
 
 Event = (

@@ -1,9 +1,9 @@
-"""Encryption of secrets in documents, with keys that nodes have and documents do not.
+"""Encryption of secrets in documents, with keys that are outside of documents.
 
 A subscription's document is visible in feeds, scans and copies of the disk. Its secret must be
 readable by each node that may deliver, and by no client. So the operator gives all nodes the same
-file of keys. The first key encrypts and all of them decrypt. To rotate it, add the new key as the
-second on all nodes, then make it the first, then delete the old one once no secret uses it.
+file of keys. The first key encrypts, and all keys decrypt. To replace a key, add the new one as the
+second on all nodes, then make it the first, then delete the old key when no secret uses it.
 
 Source: Fernet (AES-128-CBC and HMAC-SHA256), and its rotation, of the `cryptography` package.
 """
@@ -17,11 +17,11 @@ from docstore.errors import BadConfig, DocstoreError
 
 
 class SealedByAnother(DocstoreError):
-    """None of this node's keys opens this secret, or it belongs to another subscription."""
+    """No key of this node decrypts a secret, or the secret belongs to another subscription."""
 
 
 class SecretSeal:
-    """The keys of a node."""
+    """The keys of a node, which encrypt and decrypt secrets."""
 
     def __init__(self, keys: MultiFernet) -> None:
         self._keys = keys

@@ -24,7 +24,7 @@ Network = IPv4Network | IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
-    """Hosts of one scheme. host: a name, an address, `*.` and a name for those below, `*`."""
+    """Hosts of one scheme. host: a name, an address, `*.` and a name for its subdomains, `*`."""
 
     scheme: str
     host: str
@@ -43,9 +43,10 @@ class CallbackSettings:
 
     hosts: tuple[HostPattern, ...] = ()
     networks: tuple[Network, ...] = ()
-    """Networks that may be called though they are not public."""
+    """Networks that may be called although their addresses are not public."""
     key_file: str = ""
-    """Keys in base64, 32 bytes each, one a line: the first seals, all open."""
+    """Path of the file of keys in base64, 32 bytes each, one a line: the first encrypts, all
+    decrypt."""
     retry_s: float = RETRY_S
 
 

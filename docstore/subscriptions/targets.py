@@ -20,7 +20,8 @@ from docstore.subscriptions.settings import CallbackSettings
 
 URL_CHARACTERS_MAX = 2048
 _WRITTEN = re.compile(r"https?://[^\s\\@#/?]+(?:[/?][^\s\\#]*)?\Z", re.ASCII | re.IGNORECASE)
-"""A URL without user and fragment, and without characters that parsers read differently."""
+"""Pattern of a URL without user and fragment, and without characters that parsers read
+differently."""
 _NAT64 = IPv6Network("64:ff9b::/96")
 _UNICAST = tuple(map(ip_network, ("0.0.0.0/0", "2000::/3")))
 _SPECIAL = tuple(
@@ -45,14 +46,14 @@ class CallbackRefused(BadRequest):
 
 
 class Targets:
-    """URLs and addresses that the settings of a node allow."""
+    """The URLs and addresses that the settings of a node allow."""
 
     def __init__(self, settings: CallbackSettings) -> None:
         self._hosts = settings.hosts
         self._networks = settings.networks
 
     def url(self, text: str) -> URL:
-        """Return a URL that may be called, if the address allows it too. Raises CallbackRefused."""
+        """Return a URL that may be called if its addresses are allowed. Raises CallbackRefused."""
         url = _parsed(text)
         host = (url.host or "").rstrip(".")
         if not any(each.fits(url.scheme, host) for each in self._hosts):
@@ -71,7 +72,7 @@ def _parsed(text: str) -> URL:
         raise CallbackRefused("callback must be a URL such as https://host/path without user and #")
     try:
         url = URL(text)
-        host = url.host  # Decoded here: UnicodeError.
+        host = url.host  # The host is decoded here, which may raise UnicodeError.
     except ValueError:
         raise CallbackRefused("callback: this is no URL") from None
     if not host or url.port == 0 or url.user or url.password:
@@ -80,7 +81,7 @@ def _parsed(text: str) -> URL:
 
 
 def _meant(ip: Ip) -> Ip:
-    """Return the IPv4 address that an IPv6 one maps to, or the address."""
+    """Return the IPv4 address in a mapped IPv6 address, or the address itself."""
     if isinstance(ip, IPv4Address):
         return ip
     if ip in _NAT64:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Barrier:
-    """Both sides. confirmed: returns the slots whose owner a quorum confirms after the call."""
+    """Takes cuts, as the entry node and as an owner. confirmed: slots confirmed since its call."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Barrier:
         return [said for answer in answers for said in answer]
 
     async def _stand_still(self, asked: StandStill) -> list[SlotStanding]:
-        """Pause proposals; return the ends of the slots that have none in flight any more."""
+        """Pause proposals; return the ends of the slots that have no proposal in flight."""
         loop = asyncio.get_running_loop()
         self._driver.feed(BarrierAsked(asked.seconds))
         until = loop.time() + asked.seconds

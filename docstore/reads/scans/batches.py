@@ -24,11 +24,11 @@ TYPES = {TEXT: pa.string(), NUMBER: pa.int64(), FLAG: pa.bool_()}
 MAPPED_BYTES = 1 << 30
 BATCH_ROWS = "adbc.sqlite.query.batch_rows"
 SWEPT_VERSIONS = 1.5
-"""Average versions of a document up to which reading all is cheaper than looking the newest up."""
+"""Average versions of a document up to which reading all is cheaper than finding the newest."""
 REST_US = 10_000_000
-"""Age of its newest row from which a slot is cold."""
+"""Microseconds since the newest row after which a slot is cold."""
 PAGES_AT_ONCE = 8
-"""Most pages of a slot that is read as a whole: a larger one would take too much memory."""
+"""Maximum pages of a slot that is read as a whole: a larger slot would take too much memory."""
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
@@ -49,7 +49,7 @@ class ArrowReader:
         self._newest_us: tuple[Any, dict[int, int]] = (None, {})
         self._connection = adbc.connect(f"file:{path}?mode=ro", autocommit=True)
         self._cursor = self._connection.cursor()
-        # A disk error in mapped memory kills this process; the node answers "ask again".
+        # A disk error in mapped memory kills this process; the node then answers "ask again".
         self.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
 
     def close(self) -> None:

@@ -1,8 +1,9 @@
-"""Pages of snapshots cut out of segments: a cold slot is read once, as a whole.
+"""Pages of snapshots taken from segments: a cold slot is read once, as a whole.
 
-A slot is cold when its newest row is some seconds old. The first scan of it that wants bodies reads
-the whole slot and caches it as a segment; all later pages are cut out of that, for any columns. A
-slot with recent writes is read page by page from the file: its segment would soon be out of date.
+A slot is cold when its newest row is some seconds old. The first scan with bodies reads the whole
+slot and caches it as a segment; later pages are taken from the segment, with any columns. A slot
+with recent writes is read page by page from the file, because its segment would soon be out of
+date.
 """
 
 from bisect import bisect_right
@@ -30,7 +31,7 @@ class Slots(Protocol):
     """Reads whole slots from the file."""
 
     def is_at_rest(self, scan: Scan, slot: int) -> bool:
-        """Say whether the newest row of a slot that a scan sees is old."""
+        """Say whether the newest row of a slot that a scan sees is older than `REST_US`."""
 
     def whole(self, scan: Scan, run: Sequence[Span], rows: int) -> dict[int, pa.RecordBatch]:
         """Return slot -> all its rows of a scan, with COLUMNS; {} for far more than `rows`.
@@ -52,14 +53,14 @@ class Cutting(NamedTuple):
 
 
 class ColdSlots:
-    """The cold slots of a file."""
+    """Serves pages of a file's cold slots from segments."""
 
     def __init__(self, segments: Segments, slots: Slots) -> None:
         self._segments = segments
         self._slots = slots
 
     def page(self, scan: Scan, after: Cursor, rows: int, columns: Sequence[str]) -> Cutting | None:
-        """Return the next rows, up to a slot that is not cold; None if that is the first one."""
+        """Return the next rows, up to a slot that is not cold; None if the first slot is not."""
         pieces: list[pa.RecordBatch] = []
         read: dict[int, pa.RecordBatch] = {}
         found, following = 0, after
@@ -103,7 +104,7 @@ class ColdSlots:
     def _read(
         self, scan: Scan, left: Sequence[Span], room: int, rows: int
     ) -> dict[int, pa.RecordBatch]:
-        """Read the next slots and cache them: at least one, and up to `room` rows."""
+        """Read the next slots and cache them: at least one slot, and up to `room` rows."""
         run: list[Span] = []
         for slot, until in left:
             room -= until

@@ -27,12 +27,13 @@ COLUMNS = ("slot", "seq", *document_members.COLUMN_NAMES, "deleted", "body")
 LINK = ("documentSelfLink",)
 SLOTS_AT_ONCE, LINKS_AT_ONCE = 128, 1_000
 FIRST_ROWS, BYTES_MAX = 16, 4 << 20
-"""Rows of the first statement, whose bytes size the next ones; bytes after which a page ends."""
+"""Rows of the first statement, whose size determines the next ones; bytes after which a page
+ends."""
 POLL_S = 0.05
 ELSEWHERE_S = 0.25
-"""Seconds between two requests for news of slots without a replica here."""
+"""Seconds between two requests for changes of slots without a replica here."""
 ANSWER_S = 2.0
-"""Seconds to wait for another node: without an answer its slots come with the next page."""
+"""Seconds to wait for another node; after that its slots come with the next page."""
 
 Pages = Callable[[dict[str, Any]], Awaitable[tuple[dict[str, Any], bytes]]]
 Span = tuple[int, int, int]
@@ -47,9 +48,9 @@ class ChangeFilter(NamedTuple):
 
 
 class ChangePage(NamedTuple):
-    """Changes, one line of JSON each.
+    """Changes, one line of JSON each. until: the cut at which the next page begins.
 
-    until: the cut after which the next page begins. unheard: number of slots without an answer.
+    unheard: number of slots without an answer.
     """
 
     lines: bytes
@@ -97,11 +98,13 @@ class Feed:
         afters = {slot: n for slot, (_, n) in positions.items()}
         asked = self._by_holder(afters)
         unheard = len(asked.pop("", ()))
-        share = max(1, rows // max(1, len(asked)))  # No node's changes may starve another's.
+        # Each node gets a share, so that its changes cannot crowd out those of others.
+        share = max(1, rows // max(1, len(asked)))
         holders = self._rng.sample(list(asked), len(asked))
         lines, count = [], 0
         reached: dict[int, Position] = {}
-        while holders and count < rows:  # All nodes at once, unless they are more than rows.
+        # Ask all nodes concurrently, unless there are more nodes than rows.
+        while holders and count < rows:
             some, holders = holders[: rows - count], holders[rows - count :]
             answers = await asyncio.gather(
                 *(self._ask_until_kept(wanted, holder, asked[holder], share) for holder in some)
@@ -119,7 +122,7 @@ class Feed:
     async def news(self, since: int, timeout_s: float) -> bool:
         """Wait until there may be changes after `seen()` was `since`; False after the timeout.
 
-        There may always be some in slots without a replica here.
+        In slots without a replica here there may always be changes.
         """
         loop = asyncio.get_running_loop()
         is_all_here = (
@@ -161,8 +164,6 @@ class Feed:
             position = fields["next"]
         return links
 
-    # Choice of the nodes to ask
-
     def _by_holder(
         self, afters: Mapping[int, int], but: Collection[str] = ()
     ) -> dict[str, dict[int, int]]:
@@ -184,8 +185,6 @@ class Feed:
             each for each in candidates if each and each not in but and self._rpc.reaches(each)
         )
         return next(linked, "")
-
-    # Both sides
 
     async def _ask_until_kept(
         self,
@@ -256,7 +255,7 @@ class Feed:
         return ChangeLines(b"".join(lines), rows - left, positions)
 
     def _parts(self, spans: Sequence[Span], rows: int) -> list[Sequence[Span]]:
-        """Return the slots in parts; a random one is first if they may have more than `rows`."""
+        """Return the slots in parts; with more than `rows` changes they begin at a random slot."""
         is_much = sum(until - after for _, after, until in spans) > rows
         first = self._rng.randrange(len(spans)) if is_much else 0
         return [

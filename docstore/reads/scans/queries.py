@@ -166,7 +166,7 @@ class GroupQueries:
 
 
 def merged(order: Order, stretches: Sequence[FoundPage], limit: int) -> FoundPage:
-    """Merge the pages of replicas, up to the first place where one of them may have more."""
+    """Merge pages of replicas, up to the first place after which one of them may have more."""
     found = [row for each in stretches for row in each.found]
     ends = [(*each.until, -1) for each in stretches if each.until is not None]
     order.sort(ends)

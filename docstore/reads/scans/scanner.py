@@ -56,8 +56,6 @@ class Scans:
     async def stop(self) -> None:
         await self._pool.stop()
 
-    # Cuts
-
     @property
     def cluster(self) -> str:
         return self._members.configuration.cluster_id
@@ -81,7 +79,7 @@ class Scans:
             return await self._named(as_of, timeout_s)
         positions = await self.positions.of_all(at_us, timeout_s)
         gone = {slot: each.first_us for slot, each in positions.items() if each.n < each.kept}
-        if gone:  # The latest of them is the first time that has a cut.
+        if gone:  # The latest of these times is the first one that has a cut.
             slot = max(gone, key=gone.__getitem__)
             raise _gone(slot, gone[slot])
         found = {slot: (each.epoch, each.n) for slot, each in positions.items()}
@@ -127,8 +125,6 @@ class Scans:
             ],
         }
 
-    # This node's replica
-
     async def arrived(self, scan: Scan, timeout_s: float) -> tuple[list[int], list[int]]:
         """Wait until the rows of a scan are in this node's file, which scanning processes read.
 
@@ -147,8 +143,8 @@ class Scans:
                 return elsewhere, late or await self._not_in_file(scan)
             await asyncio.sleep(POLL_S)
 
-    async def _not_in_file(self, scan: Scan) -> list[int]:  # Tests replace this.
-        """Wait until the file has the rows of a scan; return the slots that still lack some."""
+    async def _not_in_file(self, scan: Scan) -> list[int]:  # Tests replace this method.
+        """Wait until the file has the rows of a scan; return the slots that still lack rows."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + FOLLOW_S
         behind = self._store.behind
@@ -196,10 +192,10 @@ class Scans:
     async def _ask_process(
         self, question: dict[str, Any], slots: Sequence[int]
     ) -> tuple[dict[str, Any], bytes]:
-        """Return the answer of a scanning process, if the slots stay here meanwhile.
+        """Return the answer of a scanning process, if the slots stay on this node meanwhile.
 
-        The process reads only the file: if a slot left this node, or was refilled, the answer
-        would lack rows unnoticed.
+        The process reads only the file: if a slot left this node or was refilled, the answer could
+        lack rows without an error.
         """
         before = self._standing(slots)
         fields, payload = await self._pool.ask(question)

@@ -94,7 +94,7 @@ class Searches:
             return FromCopy(error.code, str(error))
 
     async def _find_by_link(self, asked: FindDocuments) -> FoundPage:
-        """Search more and more links, until there are enough rows or it takes too long."""
+        """Search growing numbers of links until there are enough rows, or the time is over."""
         loop = asyncio.get_running_loop()
         until = loop.time() + min(LOOK_S, asked.left_s / 2)
         found: list[Found] = []
@@ -110,7 +110,7 @@ class Searches:
                 return FoundPage(found, place)
 
     async def _find_in_order(self, asked: FindDocuments, order: Order) -> FoundPage:
-        """Search all documents, and keep the first rows in the order."""
+        """Search all documents, and return the first rows in the order."""
         found: list[Found] = []
         limit, is_all = asked.limit, True
         for part in _parts(asked):

@@ -27,19 +27,19 @@ from docstore.model import json
 MARK = b"docstore segment 1\n"
 CHECKSUM = struct.Struct(">I")
 MAPPED_MAX = 4096
-"""Most files that one process maps at a time: they take addresses, not memory."""
+"""Maximum files that one process maps at a time: they take addresses, not memory."""
 FREE_SHARE, FREE_BYTES_MAX = 0.1, 4 << 30
-"""Share of the disk that segments leave free, and the most bytes of it."""
+"""Share of the disk that segments leave free, and the maximum of it in bytes."""
 COUNT_EVERY = 64
-"""Writes after which the bytes in the directory are counted: other processes write there too."""
+"""Writes after which the directory's bytes are counted, since other processes write there too."""
 IN_USE_S = 600.0
 """Seconds since the last opening during which a segment is not evicted."""
 FULL_S = 30.0
-"""Seconds without writes after there was no room."""
+"""Seconds without writes after a write found no room."""
 
 
 class SegmentKey(NamedTuple):
-    """Documents of one factory, in one slot, as of a row of its log."""
+    """Identity of a segment: a factory, a slot, and the row of its log."""
 
     slot: int
     prefix: str
@@ -47,18 +47,19 @@ class SegmentKey(NamedTuple):
 
 
 class Segments:
-    """Segments of one node, as one of its processes sees them."""
+    """The segments of a node, as one of its processes uses them."""
 
     def __init__(self, directory: Path, bytes_max: int) -> None:
         self.damages = 0
-        """Count of damaged slots found by the node: it invalidates all segments read before."""
+        """Number of damaged slots that the node found; a new one invalidates all earlier
+        segments."""
         self._directory = directory
         self._bytes_max = bytes_max
         self._mapped: OrderedDict[tuple[int, str], tuple[bytes, pa.RecordBatch]] = OrderedDict()
         self._bytes, self._writes = 0, 0
         self._full_until = 0.0
         self._unkept: tuple[bytes, pa.RecordBatch] | None = None
-        """Last segment that found no room on disk: the next pages are cut out of it."""
+        """The last segment that found no room on disk, kept in memory for the next pages."""
 
     def get(self, key: SegmentKey) -> pa.RecordBatch | None:
         """Return a segment; None if there is none, or its file is damaged."""
@@ -77,7 +78,7 @@ class Segments:
         return mapped[1]
 
     def put(self, key: SegmentKey, batch: pa.RecordBatch) -> None:
-        """Cache a segment instead of the one before it, if there is room."""
+        """Cache a segment in place of its predecessor, if there is room."""
         head = self._head(key)
         try:
             if time.monotonic() < self._full_until:
@@ -116,8 +117,8 @@ class Segments:
         try:
             with self._file(key).open("rb") as file:
                 mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            os.utime(self._file(key))  # Eviction takes the oldest first.
-        except (OSError, ValueError):  # ValueError: it is empty.
+            os.utime(self._file(key))  # Eviction takes the least recently used file first.
+        except (OSError, ValueError):  # ValueError: the file is empty.
             return None
         body = mapped[: -CHECKSUM.size]
         if body[: len(head)] != head or mapped[len(body) :] != CHECKSUM.pack(zlib.crc32(body)):
@@ -126,7 +127,7 @@ class Segments:
             return reader.read_next_batch()
 
     def _make_room(self, size: int) -> None:
-        """Evict unused segments while there are too many. Raises OSError if there is no room."""
+        """Evict unused segments if there are too many. Raises OSError if there is no room."""
         if size > self._bytes_max:
             raise OSError("larger than all that may be kept")
         self._directory.mkdir(exist_ok=True)

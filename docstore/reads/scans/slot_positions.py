@@ -1,4 +1,4 @@
-"""Positions of all slots: how many rows their owners have decided, now or at a moment."""
+"""Positions of all slots: the number of rows that their owners have decided, now or at a time."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ AGAIN_S = 0.1
 
 
 class SlotPositions:
-    """Both sides: the node that asks, and the owners."""
+    """Asks owners for the positions of slots, and answers for the slots of this node."""
 
     def __init__(self, driver: Driver, store: Store, rpc: Rpc) -> None:
         self._driver = driver
@@ -26,7 +26,7 @@ class SlotPositions:
         rpc.serve(FindPositions, self._answer)
 
     async def of_all(self, at_us: int | None, timeout_s: float) -> dict[int, SlotPosition]:
-        """Return the positions of all slots, from their owners. at_us: as of that moment.
+        """Return the positions of all slots, from their owners. at_us: as of that time.
 
         Raises Unavailable at the deadline; NoQuorum at once, as no owner could be confirmed.
         """
@@ -77,7 +77,7 @@ class SlotPositions:
         ]
 
     async def _back(self, ends: Mapping[int, int], at_us: int) -> dict[int, int]:
-        """Return the last row of each slot that was written up to a moment."""
+        """Return the last row of each slot that was written at or before a time."""
         await self._driver.stored()
         queries = [LastBefore(slot, at_us + 1, n) for slot, n in ends.items()]
         results = await self._store.read(queries)
@@ -91,7 +91,7 @@ class SlotPositions:
         return found
 
     async def _first_times(self, slots: Sequence[int]) -> dict[int, int]:
-        """Return slot -> time of the first row that is left, for compacted slots."""
+        """Return slot -> time of the first remaining row, for compacted slots."""
         logs = self._view.logs
         slots = [slot for slot in slots if logs[slot].kept]
         asked = [After(slot, logs[slot].kept, logs[slot].end, 1) for slot in slots]

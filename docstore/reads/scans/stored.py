@@ -78,7 +78,7 @@ class RowSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RowPage:
-    """Rows as a block. following: cursor of the next page, None for no more rows."""
+    """Rows as a block. following: cursor of the next page, None at the end."""
 
     block: bytes
     rows: int

@@ -36,7 +36,7 @@ from docstore.reads.scans import stored
 from docstore.reads.scans.pool import has_arrow
 
 NICENESS = 10
-"""The node's own process, which serves clients, has precedence."""
+"""Niceness of the process: the node's own process, which serves clients, goes first."""
 CACHE_KIB = 16 << 10
 
 
