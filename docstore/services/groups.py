@@ -34,7 +34,7 @@ class GroupService:
         return None if change == before else change
 
 
-# Tests replace this function.
+# Tests replace this.
 def why_not(before: GroupState, after: GroupState, version: int) -> str:
     """Return why one state of a group may not follow another, "" if it may.
 

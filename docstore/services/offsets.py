@@ -116,7 +116,7 @@ def _of_incarnation(state: State, named: str, *, is_claim: bool) -> State:
     return state | {"offset": begins, "recordEpoch": 0, "metadata": "", INCARNATION: named}
 
 
-def _after(state: State, said: State) -> State | None:  # Tests replace this function.
+def _after(state: State, said: State) -> State | None:  # Tests replace this.
     if said["token"] < state["token"]:
         detail = f"token {state['token']} has claimed it: your tenure has ended"
         raise Refusal(detail, status=409, code="fenced")

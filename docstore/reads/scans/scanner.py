@@ -143,7 +143,7 @@ class Scans:
                 return elsewhere, late or await self._not_in_file(scan)
             await asyncio.sleep(POLL_S)
 
-    async def _not_in_file(self, scan: Scan) -> list[int]:  # Tests replace this method.
+    async def _not_in_file(self, scan: Scan) -> list[int]:  # Tests replace this.
         """Wait until the file has the rows of a scan; return the slots that still lack rows."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + FOLLOW_S
