@@ -121,7 +121,7 @@ def in_force(options: ServiceOptions) -> State:
 def _check_wishes(declaration: State) -> None:
     """Refuse members that would change results but are not implemented.
 
-    Those that concern space or time alone are accepted with a warning: see `unsupported_options.py`.
+    Those about space or time alone are accepted with a warning: see `unsupported_options.py`.
     """
     if declaration.get("nodeSelector", "default") != "default":
         raise Refusal("the only node selector for factories is default")

@@ -207,7 +207,7 @@ class Scans:
         return fields, payload
 
     def _standing(self, slots: Sequence[int]) -> list[tuple[LogView, int] | None]:
-        """Return for each slot a value that changes when it loses rows; None: it is not here."""
+        """Return for each slot a value that changes when it loses rows; None if it is not here."""
         logs = self._view.logs
         return [(logs[slot], logs[slot].cuts) if self._is_here(slot) else None for slot in slots]
 
