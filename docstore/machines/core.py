@@ -50,7 +50,8 @@ class MachineCore(Outlet[F], Generic[F, M]):
     ) -> None:
         """rng: makes names and numbers that are unique over all starts of this node.
 
-        pause_s: after a longer time without a step the process counts as paused, and as deaf.
+        pause_s: after a longer time without a step the process counts as paused, and may have
+        missed messages.
         """
         super().__init__()
         self.me = me
@@ -74,7 +75,7 @@ class MachineCore(Outlet[F], Generic[F, M]):
         self.out.append(Give(request, outcome))
 
     def send(self, to: str, message: M) -> None:
-        """Send to a connected node, or to this node; drop other messages, which timers repeat."""
+        """Send to a connected node or to this node; else drop the message, as timers repeat it."""
         if to == self.me:
             self.local.append(message)
         elif self.view.is_linked(to):
@@ -95,7 +96,7 @@ class ClientMachine(ABC, Generic[E, F, M]):
 
     core: MachineCore[F, M]
     rounds_max = 100_000
-    """Messages of this node to itself in one step; others wait for the next step."""
+    """Most messages of this node to itself in one step; further ones wait for the next step."""
 
     def step(self, event: E, now: float) -> list[F]:  # Tests replace this.
         """Return the effects of `event` at `now` (monotonic seconds), in order."""
@@ -116,11 +117,11 @@ class ClientMachine(ABC, Generic[E, F, M]):
 
     @abstractmethod
     def _dispatch(self, event: E) -> None:
-        """Pass an event to its part."""
+        """Pass an event to the part that handles it."""
 
     @abstractmethod
     def _receive(self, sender: str, message: M) -> None:
-        """Pass a message to its part."""
+        """Pass a message to the part that handles it."""
 
     @abstractmethod
     def _stood_still(self, passed_s: float) -> None:

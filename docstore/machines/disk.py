@@ -28,11 +28,11 @@ class DiskBatch(Generic[L, A, W]):
     token: int
     writes: list[W] = field(default_factory=list)
     appended: list[A] = field(default_factory=list)
-    """Rows or batches that were appended to logs since the last of `writes`."""
+    """Rows or batches appended to logs and not yet in `writes`."""
     saved: dict[Any, L] = field(default_factory=dict)
     """Key -> log whose record is stored at the end of the turn."""
     ends: dict[Any, tuple[L, int, int]] = field(default_factory=dict)
-    """Key -> (log, its cuts, its end once this is durable)."""
+    """Key -> (log, its number of cuts, its end once this batch is durable)."""
     accepted: dict[Any, Any] = field(default_factory=dict)
     """Acknowledgements, by their receiver."""
     then: list[Callable[[], None]] = field(default_factory=list)

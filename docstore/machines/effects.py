@@ -65,6 +65,6 @@ class Survey:
 
 @dataclass(slots=True)
 class Alarm:
-    """An invariant is violated, and the replica abstains; the operator must look into it."""
+    """An invariant is violated, and the replica takes no part any more; the operator must act."""
 
     what: str

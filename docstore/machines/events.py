@@ -16,7 +16,7 @@ R = TypeVar("R")
 class Received(Generic[M]):
     """A message arrived from another node, decoded and valid.
 
-    configuration: id of the sender's configuration when it sent this; only documents use it.
+    configuration: id of the sender's configuration when it sent the message; only documents use it.
     """
 
     sender: str
@@ -28,7 +28,7 @@ class Received(Generic[M]):
 class LinkMade:
     """A peer is connected: messages lost with the connection before may be sent again.
 
-    protocol: the greatest one that both sides speak.
+    protocol: the greatest protocol that both sides speak.
     """
 
     peer: str
@@ -70,7 +70,7 @@ class QueriesAnswered(Generic[R]):
 
 @dataclass(slots=True)
 class Room:
-    """The disk has room, or is full; then writes may fail."""
+    """The disk has room again, or is full, so that writes may fail."""
 
     has_room: bool
 
@@ -90,7 +90,7 @@ class Told:
 
 @dataclass(slots=True)
 class Surveyed:
-    """The rows that Survey `token` found, which may be old or not decided."""
+    """The rows that Survey `token` found. They may be outdated or undecided."""
 
     token: int
     rows: Sequence[Row]

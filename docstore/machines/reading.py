@@ -13,7 +13,7 @@ AT_ONCE = 64
 
 
 class PagedReads:
-    """The documents of one kind that are left to read."""
+    """Reads documents of one kind, a few at a time."""
 
     def __init__(self, view: MachineView, updates: Updates, learn: Callable[[Row], None]) -> None:
         """learn: called with each row; a document that could not be read is read again."""
@@ -33,7 +33,7 @@ class PagedReads:
         self.go_on()
 
     def go_on(self) -> None:
-        """Start the next reads; the machine must call this again and again."""
+        """Start the next reads; the machine must call this often."""
         while self._left and self._under_way < AT_ONCE:
             link = self._left.popleft()
             if self._view.owns(link):

@@ -1,11 +1,11 @@
 """Conditional updates of a machine's documents: the only way they are changed (rules RF2, G9).
 
 An update names the version that it replaces, so it cannot overwrite a version that its node has not
-seen. If the reason for it is in the node's memory and not in the document, that version may still
-be current after the node was deposed: such an update names the term as well.
+seen. If the reason for the update is only in the node's memory, the named version may still be
+current after the node was deposed. Such an update names the term as well.
 
-An update with an unknown outcome is sent again unchanged: the version makes sure that it is applied
-at most once, and the answer shows the outcome.
+An update with an unknown outcome is sent again unchanged. The version ensures that it is applied at
+most once, and the answer shows the outcome.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from docstore.model.document import Row
 from docstore.model.operation import Answer, Conditions, Operation
 
 Tag = tuple[int, int]
-"""(documentEpoch, documentVersion)."""
+"""Version of a document: (documentEpoch, documentVersion)."""
 Then = Callable[[Row | None, bool], None]
 """(current row of the document, None if unknown; whether the update was applied)."""
 
@@ -43,7 +43,7 @@ class Update:
 
 
 class Updates:
-    """The updates under way."""
+    """Sends updates and repeats those with an unknown outcome."""
 
     def __init__(
         self,
@@ -70,10 +70,10 @@ class Updates:
         is_relevant: Callable[[], bool] = lambda: True,
         only_epoch: int = 0,
     ) -> None:
-        """Change the document from version `tag` to `state`; `then` runs once its fate is known.
+        """Change the document from version `tag` to `state`; `then` runs once the outcome is known.
 
-        is_relevant: asked before an attempt is made again. One that may have been applied is made
-        again in any case.
+        is_relevant: asked before each further attempt. An update that may have been applied is
+        always tried again.
         """
         self._attempt(Update(link, tag, state, then, is_relevant, only_epoch))
 
@@ -140,5 +140,5 @@ def tag_of(row: Row) -> Tag:
 
 @lru_cache(maxsize=1024)
 def _tag(epoch: int, version: int) -> Tag:
-    """Return one shared tuple for equal versions: thousands are kept, most of new documents."""
+    """Return one shared tuple for equal versions: thousands are kept, and most are equal."""
     return (epoch, version)

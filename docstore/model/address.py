@@ -1,7 +1,8 @@
 """Addresses of nodes, HOST:PORT, in settings, requests and pages.
 
 Each of a node's three ports has two addresses: the bound one, and the advertised one, at which
-others reach it. They differ in a container, and for a wildcard, which other computers cannot use.
+others reach it. The two differ in a container, and if the bound one is a wildcard, which others
+cannot reach.
 """
 
 import re
@@ -14,13 +15,13 @@ from docstore.errors import BadConfig
 PORT_MAX = 65_535
 LOOPBACK = ("127.", "localhost", "::1")
 _HOST = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\ud800-\udfff/@?#\[\]]{1,253}\Z")
-"""RFC 1035 bounds what a name may be."""
+"""Pattern of a host; RFC 1035 bounds its length."""
 _SCHEME = re.compile(r"\w+://")
 _URL = re.compile(r"(https?)://(.*)\Z", re.DOTALL)
 
 
 class Address(NamedTuple):
-    """A host, by name or by number and without brackets, and a port."""
+    """A host (name or IP literal without brackets) and a port."""
 
     host: str
     port: int
@@ -56,11 +57,13 @@ class Ports:
     peer_advertise: Address
     gossip_advertise: Address
     shared: Address | None
-    """Address that several processes of this computer share for clients; None for none."""
+    """Address for clients that several processes of this computer share, if any."""
 
 
 def without_user(url: str) -> str:
-    """Return the URL of a node. Raises ValueError, without secrets, if it has a user or password.
+    """Return the URL of a node.
+
+    Raises ValueError if it has a user or password, which the error hides.
 
     Errors, logs and plans show URLs, and a node takes no credentials from its URL.
     """

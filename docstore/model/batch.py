@@ -16,8 +16,11 @@ BYTES_MAX = 512 << 10
 """Most bytes of all states of a batch. A whole batch must fit into a message about a slot
 (`SendingBounds`)."""
 CURRENT_BYTES_MAX = 4 * BYTES_MAX
-"""Most bytes of the current documents. They are read in one step, 20 ms for a megabyte, which
-blocks other requests; a node that is silent for a second is taken for dead."""
+"""Most bytes of the current documents.
+
+Reading them blocks other requests, 20 ms for a megabyte, and a node that is silent for a second
+counts as dead.
+"""
 
 
 def batch_of(

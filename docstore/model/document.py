@@ -65,7 +65,7 @@ class Row(NamedTuple):
 
 def expiry_us(state: bytes) -> int:
     """Return when a document expires, in microseconds since 1970; 0 for never."""
-    if state.find(EXPIRY_NAME) < 0:  # Half the time of `in`, for every row.
+    if state.find(EXPIRY_NAME) < 0:  # Runs for every row; `in` takes twice as long.
         return 0
     found = json.load(state).get(EXPIRY, 0)
     return min(found, EXPIRY_US_MAX) if type(found) is int and found > 0 else 0
@@ -103,7 +103,7 @@ def ballot_at(ballots: Ballots, n: int) -> Ballot:
 
 
 def ballot_added(ballots: Ballots, ballot: Ballot, first: int) -> Ballots:
-    """Return the table in which rows from `first` on stand under `ballot`.
+    """Return the table with `ballot` for the rows from `first` on.
 
     Ballots that would begin at or after `first` wrote nothing below it and are left out.
     """
@@ -112,15 +112,15 @@ def ballot_added(ballots: Ballots, ballot: Ballot, first: int) -> Ballots:
 
 
 def ballots_until(ballots: Ballots, end: int) -> Ballots:
-    """Return the part of the table that speaks of rows up to `end`."""
+    """Return the part of the table for the rows up to `end`."""
     return tuple(entry for entry in ballots if entry[1] <= end)
 
 
 def common_end(mine: Ballots, my_end: int, theirs: Ballots, their_end: int) -> int:
     """Return the greatest n up to which two logs are certainly equal, 0 if no term is shared.
 
-    Two logs whose row n stands under the same ballot are equal up to n (invariant I4), so the
-    newest shared term, up to where the shorter of the two leaves it, is common (rule SL4).
+    Two logs whose row n has the same ballot are equal up to n (invariant I4). So the logs are equal
+    up to the last row that both have under their newest shared ballot (rule SL4).
     """
     ends = _ends_of(theirs, their_end)
     for ballot, end in reversed(_ends_of(mine, my_end).items()):
@@ -130,7 +130,7 @@ def common_end(mine: Ballots, my_end: int, theirs: Ballots, their_end: int) -> i
 
 
 def _ends_of(ballots: Ballots, end: int) -> dict[Ballot, int]:
-    """Return for each term the n of its last row; one less than its first if it has none."""
+    """Return for each ballot the n of its last row; without rows, the n before its first row."""
     firsts = [first for _, first in ballots] + [end + 1]
     return {
         ballot: max(first, min(firsts[index + 1], end + 1)) - 1

@@ -37,7 +37,7 @@ class StoreMember:
 
     @property
     def time_name(self) -> str:
-        """Return the name for the value as a time, not in microseconds."""
+        """Return the name without `Micros`, for the value as a timestamp."""
         assert self.type is Type.TIME
         return self.name.removesuffix("Micros")
 
@@ -53,8 +53,10 @@ MEMBERS = (
     StoreMember("documentSignature", Type.TEXT),
     StoreMember("documentAuthPrincipalLink", Type.TEXT),
 )
-"""Members in the order of a document's JSON. The last exists only where nodes authenticate
-users."""
+"""Members in the order of a document's JSON.
+
+The last member exists only where nodes authenticate users.
+"""
 
 STORE_SET = frozenset(member.name for member in MEMBERS)
 """Names that are ignored when a client sends them back."""
@@ -65,7 +67,7 @@ COLUMN_NAMES = tuple(member.name for member in COLUMNS)
 
 def said_of(row: Row, kind: str) -> dict[str, Any]:
     """Return the metadata of a version. kind: of the documents of its factory."""
-    said = {  # Written out, as a loop over the table takes half as long again for each GET.
+    said = {  # Written out: a loop over the table takes 50 % longer, for each GET.
         "documentSelfLink": row.link,
         "documentKind": kind,
         "documentVersion": row.version,

@@ -32,8 +32,10 @@ class Fence(NamedTuple):
 
 
 OF_THE_STORE = Fence("", 0)
-"""Fence of the store's own updates, which pass and are not remembered. The scope of a request is
-never empty."""
+"""Fence of the store's own updates: it always passes, and documents do not remember it.
+
+The scope of a request is never empty.
+"""
 
 
 def is_of_the_store(fence: Sequence[Any]) -> bool:
@@ -64,7 +66,8 @@ def passed(  # Tests replace this.
 ) -> tuple[Fence, ...] | TooLow | TooMany:
     """Return the fences of a document after a write with this fence, or its refusal.
 
-    fence: (scope, token), () for none. An equal token passes: it is of the same holder.
+    fence: (scope, token), () for none. An equal token passes, because it belongs to the same
+    holder.
     """
     if not fence or is_of_the_store(fence):
         return remembered

@@ -6,9 +6,10 @@ from docstore.model.service import Refusal, State
 
 
 class Fields:
-    """The members of an object that are left to take. Methods raise Refusal (400).
+    """The members of an object that are not taken yet.
 
-    path: of the object in messages; "" for the document itself.
+    Methods raise Refusal (400). path: path of the object in error messages; "" for the document
+    itself.
     """
 
     def __init__(self, state: State, path: str = "") -> None:
@@ -61,7 +62,7 @@ class Fields:
         return value
 
     def rest(self) -> State:
-        """Take all members that are left: the client chooses their names."""
+        """Take all remaining members, whose names the client chooses."""
         rest, self._left = self._left, {}
         return rest
 

@@ -1,4 +1,4 @@
-"""Identity of the operation that made a row: all that the answer to a retry needs.
+"""Identity of the operation that made a row, with all that the answer to a retry needs.
 
 It is stored in the row, as a retry may reach another owner, or come after a restart of all nodes.
 """
@@ -67,5 +67,5 @@ def fingerprint(operation: Operation) -> int:
 
 
 def has_created(row: Row) -> bool:
-    """Say whether a row created its document, for the first time or again."""
+    """Say whether a row created its document, the first time or after a deletion."""
     return row.version == 0 or unpack_identity(row.operation).created

@@ -29,7 +29,7 @@ class SourceRow:
     value: dict[str, Any] = field(default_factory=dict)
     wrong: str = ""
     is_end: bool = False
-    """Whether the rest of the file cannot be parsed: this error must not be skipped."""
+    """Whether the file cannot be parsed from here on, so that this error must not be skipped."""
 
 
 def record_of(line: int, raw: bytes) -> SourceRow:
@@ -47,7 +47,7 @@ def of_lines(lines: Iterable[bytes]) -> Iterator[SourceRow]:
 
 
 def is_array(raw: bytes) -> bool:
-    """Say whether a file with this beginning is an array, not a row a line."""
+    """Say whether a file with this beginning is a JSON array, and not one row per line."""
     return raw.removeprefix(BOM).lstrip()[:1] == b"["
 
 
@@ -78,7 +78,7 @@ def of_array(raw: bytes) -> Iterator[SourceRow]:
 class _Place:
     """A position in an array, with its line."""
 
-    # `record_of` checks numbers strictly; here only their ends matter.
+    # Numbers stay texts here; `record_of` checks them.
     _decoder = standard.JSONDecoder(parse_int=str, parse_float=str)
 
     def __init__(self, text: str) -> None:
@@ -87,7 +87,7 @@ class _Place:
         self._pass(0)
 
     def takes(self, sign: str) -> bool:
-        """Pass a sign if it is next; return whether it was."""
+        """Skip a character if it is next; return whether it was."""
         is_there = self._text.startswith(sign, self.at)
         if is_there:
             self._pass(self.at + 1)
@@ -98,7 +98,7 @@ class _Place:
             raise ValueError(otherwise)
 
     def member(self) -> SourceRow:
-        """Pass and return the next member. Raises ValueError, RecursionError."""
+        """Parse and return the next member. Raises ValueError, RecursionError."""
         line, start = self.line, self.at
         try:
             _, end = self._decoder.raw_decode(self._text, start)

@@ -7,7 +7,7 @@ U+0000 ends a text for SQLite, so that conditions and orders would not see the r
 orjson parses, but silently drops the first of two equal keys. The dropped key's colon is missing in
 orjson's compact form of the value, so the text has as many colons as that form if, and only if, no
 key is duplicate. If this check fails or cannot decide, the standard library parses the text again
-with hooks, ten times as slowly, and reports the error if there is one. The checks are one or two
+with hooks, ten times as slowly, and reports an error that it finds. The checks are one or two
 passes over the bytes at memory speed; a text in orjson's compact form needs one comparison.
 """
 
@@ -34,12 +34,12 @@ Fragment = orjson.Fragment
 """Bytes of JSON in the place of a value for `dump`, which does not check them."""
 
 _POINT, _PLUS, _BACKSLASH = b".+\\"
-"""Codes of characters: the fastest way to search bytes."""
+"""Character codes, because searching bytes for a code is fastest."""
 _FRACTION = b"." + b"0" * 16
-"""Shape of a float with all its digits, with every digit replaced by zero."""
+"""A float of full precision, once each digit is replaced by zero."""
 _DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_RUN = re.compile(rb"(?<![.0-9])[0-9]{19,}")
-"""Digits that may be an integer beyond 64 bits; digits after a point are not."""
+"""A run of digits that may be an integer beyond 64 bits; digits after a point cannot be."""
 _BRACES_AS_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NEITHER_BRACKET_NOR_QUOTE = bytes(set(range(256)) - set(b'{}[]"'))
 _QUOTED = re.compile(rb'"[^"]*"')
@@ -67,7 +67,7 @@ def parse(raw: bytes, depth_max: int = DEPTH_MAX) -> Any:
         if is_sound and _is_within_depth(compact, depth_max):
             return value
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
-        pass  # The slow path reports the error, or finds none.
+        pass  # The slow path finds the error, if there is one.
     return _parse_slowly(raw, depth_max)
 
 
@@ -171,7 +171,7 @@ def _is_within_depth(text: bytes, depth_max: int) -> bool:
 
 
 def _has_whole_float(compact: bytes) -> bool:
-    # Each check is much faster than the next one, and nearly always enough.
+    # In order of cost: the first check nearly always decides.
     if _POINT not in compact and _PLUS not in compact:
         return False
     may_be = b".0," in compact or b".0}" in compact or b".0]" in compact or b"e+1" in compact

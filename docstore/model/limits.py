@@ -18,11 +18,10 @@ class Limits:
     """Bytes of a request's body after decompression, and of a document's state, at most."""
 
     header_line_bytes_max: int = 8190
-    """Bytes of the request line, and of each header, at most; more where a group's tokens need
-    it."""
+    """Most bytes of the request line, and of each header. Raise it if access tokens are longer."""
 
     head_bytes_max: int = 32_768
-    """Bytes of the request line and all headers, at most; as much again for two such tokens."""
+    """Most bytes of the request line and all headers together."""
 
     headers_max: int = 100
 
@@ -31,8 +30,10 @@ class Limits:
     connections_per_address_max: int = 1_000
 
     keepalive_timeout_s: float = 75.0
-    """Seconds of silence between two requests; more than the usual 60 s of proxies, which close
-    first."""
+    """Most seconds between two requests.
+
+    Above the usual 60 s of proxies, so that the proxy closes first.
+    """
 
     first_request_timeout_s: float = 10.0
     """Seconds from the connection to the end of the first request's headers."""
@@ -40,7 +41,7 @@ class Limits:
     body_timeout_s: float = 30.0
 
     send_timeout_s: float = 60.0
-    """Seconds for which a client may read nothing of its answer."""
+    """Most seconds in which a client reads nothing of its answer."""
 
 
 def limits_of(settings: Mapping[str, Any]) -> Limits:

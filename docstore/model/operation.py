@@ -22,11 +22,11 @@ AtVersion = tuple[Literal["version"], int]
 AtInstant = tuple[Literal["at"], int]
 """The version that was current at a time, in microseconds since 1970."""
 History = tuple[Literal["history"], int | None, int]
-"""(before which version, None for the newest; number): a page of versions, newest first."""
+"""Page of older versions: (version to begin before, None for the newest; number), newest first."""
 Conflicts = tuple[Literal["conflicts"]]
 """The losing branches (levels 1 and 2)."""
 Select = Current | AtVersion | AtInstant | History | Conflicts
-"""Kind of a GET; its first member is the name."""
+"""Selection of a GET; its first member names the kind."""
 
 CURRENT: Final[Current] = ("current",)
 CONFLICTS: Final[Conflicts] = ("conflicts",)
@@ -63,9 +63,9 @@ class Operation:
     key: the client's Idempotency-Key, "" for none.
     replicas: durable copies to wait for before success; 0 for the quorum, -1 for all.
     level: of the document's factory.
-    writer: (job, batch, sequence) of a bulk job, see `documents/jobs.py`; () for others.
-    only_epoch: of the only term that may execute it, 0 for any: for an update whose reason is in
-    the memory of its node and not in the document, which a new owner would find unchanged.
+    writer: (job, batch, sequence) of a bulk job's write, see `documents/jobs.py`; () otherwise.
+    only_epoch: epoch of the only term that may execute it, 0 for any. For an update whose reason is
+      only in its node's memory: a later owner would find the document unchanged and apply it.
     fence: (scope, token), see `fences.py`; () for none.
     trace: the `traceparent` of the request, "" for none; only for tracing.
     principal: user that sent it, "" where nodes authenticate no users.
@@ -107,7 +107,7 @@ class Answer(NamedTuple):
 
     status: as in HTTP. code: a stable word for programs; on success "", or "repeated".
     unknown: True if the update may have happened.
-    row: the version read or made; if a condition failed, the current one if any.
+    row: the version read or made; if a condition failed, the current version if there is one.
     rows: a page of history, newest first; or the losing branches; or the versions that a batch
     made, without states.
     replicas: number of durable copies when the update was decided.

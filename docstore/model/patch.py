@@ -170,7 +170,7 @@ def _test(state: Any, path: list[str], value: Any) -> None:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Compare two values as JSON: True is not 1, as in Python, but 1.0 is."""
+    """Compare two values as JSON: 1.0 equals 1, and True does not, unlike in Python."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):

@@ -16,7 +16,7 @@ from docstore.errors import BadRequest
 PATH_BYTES_MAX = 1024
 SEGMENTS_MAX = 32
 ID_BYTES_MAX = 512
-"""Most bytes of an id that is made of texts: half of PATH_BYTES_MAX is left for the factory."""
+"""Most bytes of an id from `id_of`, so that half of PATH_BYTES_MAX is left for the factory."""
 RESERVED = ("core", "mgmt", "health", "metrics")
 _OWN = tuple(f"/{name}/" for name in RESERVED)
 KEY_IN_LINK = rf"(?s)\A(?!/(?:{'|'.join(RESERVED)})/).*:/([^/~]*)[^/]*\z"
@@ -109,7 +109,7 @@ def check_factory_path(path: str) -> None:
         raise BadRequest(f"/{first} is reserved")
     if any(segment in SUFFIXES for segment in (first, *rest)):
         raise BadRequest("a utility's name cannot be part of a factory's path")
-    if ":" in path[:-1]:  # Declarations' ids have it.
+    if ":" in path[:-1]:  # Ids of declarations have colons.
         raise BadRequest("a colon is part of a factory's path only at its end, for one with keys")
     if path.endswith("/:"):
         raise BadRequest("a factory has a name before the colon that says that it has keys")
@@ -135,8 +135,9 @@ def partition_key(link: str) -> str:
 def id_of(parts: Iterable[str | None]) -> str:
     """Return a segment that encodes these texts uniquely, separated by `~`.
 
-    `%`, `~` and characters that a segment cannot hold are percent-encoded. None, an empty text, and
-    the digest of a text that is too long are marked by a percent sign without hexadecimal digits.
+    `%`, `~` and characters that a segment cannot hold are percent-encoded. A percent sign without
+    hexadecimal digits marks None, an empty text, and the digest that replaces a text that is too
+    long.
     """
     name = "~".join(_escaped(part) for part in parts)
     if name in SUFFIXES or name in (".", ".."):
@@ -154,7 +155,7 @@ def _escaped(text: str | None) -> str:
     escaped = _ESCAPED.sub(lambda found: _percent(found[0]), text)
     if escaped.isascii() or unicodedata.normalize("NFC", escaped) == escaped:
         return escaped
-    # Normalizing could make it equal to another text: encode all letters outside ASCII.
+    # Normalizing could make two texts equal: encode all letters outside ASCII.
     return "".join(each if each.isascii() else _percent(each) for each in escaped)
 
 

@@ -12,11 +12,11 @@ PUBLISHED = (
     "/core/roles/",
     "/core/subscriptions/",
 )
-"""Paths of such documents."""
+"""Paths of the documents that nodes act on."""
 
 
 def is_published(link: str) -> bool:
-    """Say whether nodes act on a document; offsets, below a consumer group, are none."""
+    """Say whether nodes act on a document. They do not act on offsets, below a consumer group."""
     if not link.startswith(PUBLISHED):
         return False
     return not link.startswith(GROUPS) or link.count("/") == GROUPS.count("/")

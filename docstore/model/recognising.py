@@ -1,7 +1,7 @@
-"""Recognises answers of nodes: another server may answer at a node's address, often with 200.
+"""Recognises answers of nodes, because another server may answer at a node's address.
 
-A node names itself in the header `Server` of each answer. A proxy may replace that name, so for
-another name a client reads the management page, once for each address.
+A node names itself in the header `Server` of each answer. A proxy may replace that name. So if the
+name differs, a client reads the management page, once for each address.
 
 Source: clients of Elasticsearch (`X-Elastic-Product`).
 """
@@ -14,7 +14,7 @@ from docstore import SERVER
 
 MANAGEMENT = "/core/management"
 BETWEEN = frozenset({502, 503, 504})
-"""Statuses of a proxy whose node does not answer; the node may be running."""
+"""Statuses of a proxy that gets no answer from its node, which may still be running."""
 
 
 class Headers(Protocol):
@@ -29,7 +29,7 @@ def is_named(headers: Headers) -> bool:
 
 
 def is_a_nodes(management: bytes) -> bool:
-    """Say whether a node gave this management page, or this error for it."""
+    """Say whether a node sent this management page, or this error in place of the page."""
     try:
         page = orjson.loads(management)
     except orjson.JSONDecodeError:
@@ -45,7 +45,7 @@ def is_strange(status: int, headers: Headers, *, is_text: bool) -> bool:
 
 
 def told(status: int, headers: Headers) -> str:
-    """Return the status, and where it redirects to or its content type, for a message."""
+    """Return the status and the redirect target or content type, as text for an error message."""
     if where := headers.get("Location"):
         return f"{status}, to {where}"
     return f"{status}, {headers.get('Content-Type') or 'of no type'}"

@@ -70,9 +70,9 @@ class ServiceOptions:
     methods: tuple[Method, ...] = METHODS
     """Methods for clients; () for documents that nodes or other pages change."""
     author: str = ""
-    """Class whose handlers make its states, as its declaration names it; "" for none."""
+    """Name of the class whose handlers make the states, from the declaration; "" for none."""
     revision: int = 0
-    """Revision of the declarations of that class."""
+    """Revision of the declarations of the class `author`."""
     needs_precondition: bool = False
     requires_fence: bool = False
     """Whether every write must carry a fence."""
@@ -135,7 +135,7 @@ class WithAuthor:
         """Return the next state; None for no change. Raises Refusal.
 
         before: None when the document is created; then the result must not be None.
-        body: {} of a DELETE, which makes a tombstone with any result.
+        body: {} for a DELETE, which makes a tombstone whatever the result is.
         The handler may change both.
         """
 
@@ -144,7 +144,7 @@ class WithAuthor:
 
     @abstractmethod
     def patch(self, state: State, change: State) -> State | None:
-        """As `Service` says."""
+        """Return the state after a PATCH that `make` does not handle; None for no change."""
 
 
 class WithoutAuthor:
@@ -173,7 +173,7 @@ WITHOUT_AUTHOR: Mapping[Level, Service] = {
 ServiceFor = Callable[[str, int], Service | None]
 """(link, since) -> the service of a document; None while its declaration is unknown or too old.
 
-since: the declaration must have been read after this process had opened that many terms. A term
-that was open when a declaration changed got the change before it was acknowledged; the owner of a
-later term must read the declaration.
+since: the declaration must have been read after this process had opened that many terms. The owner
+of a term that was open when a declaration changed got the change before its acknowledgement; the
+owner of a later term must read the declaration.
 """

@@ -12,7 +12,7 @@ WEEK_S = 7 * 86_400.0
 TEXT_BYTES_MAX = 4_096
 DIGITS_MAX = 20
 _UNSHOWN = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\ud800-\\udfff]")
-"""Control characters, and surrogates in place of bytes that are not UTF-8."""
+"""Characters not to show in messages: control characters and surrogates (from invalid UTF-8)."""
 
 
 def listed(value: object) -> list[str]:
@@ -23,7 +23,7 @@ def listed(value: object) -> list[str]:
 
 
 def listed_some(value: object, key: str) -> list[str]:
-    """Parse a list as `listed` does. Raises BadConfig for "", which names no node."""
+    """Parse a list as `listed` does. Raises BadConfig for "" (not for an absent list)."""
     if value is None or value == []:
         return []
     found = listed(value)
@@ -33,7 +33,7 @@ def listed_some(value: object, key: str) -> list[str]:
 
 
 def quoted(value: object) -> str:
-    """Return the beginning of a wrong value, on one line, for a message."""
+    """Return the beginning of a wrong value on one line, for an error message."""
     return repr(value[:40]) if isinstance(value, str) else repr(value)[:40]
 
 

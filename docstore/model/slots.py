@@ -15,7 +15,7 @@ from docstore.model.paths import partition_key
 _BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
 
 
-@lru_cache(maxsize=8_192)  # Operations in flight: each computes its slot several times.
+@lru_cache(maxsize=8_192)  # Cached, because each operation computes its slot several times.
 def slot_of(link: str, slots: int) -> int:
     """Return the slot of a link among `slots` (a power of two, at most 65,536)."""
     key = partition_key(link)

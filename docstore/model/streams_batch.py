@@ -1,4 +1,4 @@
-"""Sealed batches: records of one partition as bytes, equal on every replica and on the wire.
+"""Sealed batches: records of one partition as bytes, the same on every replica and on the wire.
 
 The leader seals a batch once; followers, disks and readers copy it. The header names its partition
 and offset, so that a batch in a wrong place fails its check.
@@ -29,7 +29,7 @@ class BatchHeader(NamedTuple):
 
     base, records: offset of its first record, and number of records. epoch: of the leader.
     first_us, last_us: times of appending, by the leader's clock, in microseconds since 1970.
-    producer: id of an idempotent producer, "" for none; with its epoch and the batch's sequence.
+    producer: id of an idempotent producer, "" for none; producer_epoch and sequence are its own.
     size: bytes of the whole batch.
     """
 

@@ -10,7 +10,7 @@
 | `by_induction.py` | the process that proves its assignment | roles, consumer groups | token: a
 row's version |
 
-An owner may act late, after another was picked. The fence keeps data whole, never the choice: a
-number that only grows, and that each receiver compares with the greatest it has seen. `proof.py`
+An owner may act late, after another node was picked. So not the choice but the fence protects data:
+a number that only grows, and that each receiver compares with the greatest it has seen. `proof.py`
 says how long a holder may act without asking.
 """

@@ -1,15 +1,16 @@
 """Policy by induction: a process leads the roles of a partition while it can prove its assignment.
 
 Seed: "Non-Exclusive Leader Induction in Highly Available Systems" (NELI, Koutanov). Its names: a
-ledger assigns each of M *partitions* to one of the processes P; *roles* R are mapped to partitions
-by j mod M; a process keeps a vector V of moments, one for each partition, and leads for as long as
-V[i] is not older than T. R is stored nowhere, so roles come and go without a message. The fence is
-the token of a tenure: it grows from one holder to the next, and a guarded document rejects a
-smaller one (header `Fence`).
+ledger assigns each of M *partitions* to one of the processes P. Role number j belongs to partition
+j mod M. A process keeps a vector V of times, one for each partition, and leads the roles of
+partition i for as long as V[i] is at most T old. Roles are stored nowhere, so a role begins and
+ends without a message. The fence is the token of a tenure: it grows from one holder to the next,
+and a guarded document rejects a smaller one (header `Fence`).
 
 Two repairs of the paper, both of its section on exclusive roles:
 
-1. Receipt of a message proves nothing: a process that was dropped may be fed for ever by others.
+1. Receipt of a message proves nothing: a process that was dropped may still
+   get messages from others.
    V[i] is when the last request had been *sent* that the ledger answered by confirming i for us
    (`proof.py`). The plain form of the paper (`received`) is here for non-exclusive roles only.
 2. Its clocks that agree within e are not needed then, only clocks whose *rates* are right:
@@ -34,17 +35,17 @@ SUCCESSION_S = 0.5
 
 
 class Mode(StrEnum):
-    """How many processes may lead a role at one moment: at most one, or two rather than none."""
+    """Whether a role has at most one leader at any moment, or rather two for a while than none."""
 
     EXCLUSIVE = "exclusive"
     NON_EXCLUSIVE = "nonExclusive"
 
 
-# Which partition carries what
+# Roles and partitions
 
 
 def partition_of(role: int, partitions: int) -> int:
-    """Return the partition that carries a role: any role, whatever M is. Raises ValueError: < 0."""
+    """Return the partition that carries a role. Raises ValueError for a negative role."""
     if role < 0:
         raise ValueError(f"there is no role {role}: roles are numbered from 0")
     return role % partitions
@@ -55,15 +56,15 @@ def hash_slot(key: str, slots: int) -> int:
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") % slots
 
 
-# How long each side waits
+# Times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
     """The times of a group; raises ValueError if they do not fit each other.
 
-    session_s: S, silence after which a member is removed. heartbeat_s: H, between two pulses.
-    window_s: T, for how long a proof is valid. grace_s: G, for how long a new holder waits.
+    session_s: S, silence after which a member is removed. heartbeat_s: H, interval of pulses.
+    window_s: T, validity of a proof. grace_s: G, wait of a new holder before it leads.
     """
 
     mode: Mode
@@ -73,7 +74,7 @@ class Windows:
     grace_s: float = 0.0
     rate_error: float = RATE_ERROR
     keeps_sessions: bool = True
-    """Whether the ledger never gives a live member's partition away before S is over."""
+    """Whether the ledger takes no partition away before its holder was silent for S."""
 
     def __post_init__(self) -> None:
         slower, faster = 1.0 - self.rate_error, 1.0 + self.rate_error
@@ -96,7 +97,7 @@ class Windows:
     def of(cls, mode: Mode, session_s: float = 6.0) -> "Windows":
         """Return the usual times for a session: two pulses may be lost.
 
-        Three sessions for non-exclusive roles: one change of coordinator grants S anew.
+        For non-exclusive roles the window is three sessions: a change of coordinator grants S anew.
         """
         is_exclusive = mode is Mode.EXCLUSIVE
         return cls(
@@ -182,14 +183,14 @@ class Induced:
         return None if entry is None else entry.token
 
     def confirmed(self, partition: int, token: int, stamp: float, now: float) -> list[Event]:
-        """Confirm a partition: the ledger says that it was this process's after `stamp`.
+        """Confirm a partition: the ledger said that it belonged to this process after `stamp`.
 
         Another token is another tenure: its grace begins anew.
         """
         assert 0 <= partition < self.partitions
         revoking = self._revoking.get(partition)
         if revoking is not None:
-            revoking.proof.confirm(stamp)  # Extends the barrier; it does not lead again.
+            revoking.proof.confirm(stamp)  # For `protected`: it does not lead again.
             return []
         entry = self._entries.get(partition)
         events: list[Event] = []
@@ -205,7 +206,7 @@ class Induced:
         return events
 
     def received(self, partition: int, now: float) -> list[Event]:
-        """Take a message of a partition as a sign of its assignment: the paper's plain form.
+        """Count a received message of a partition as proof of assignment: the paper's plain form.
 
         Use it only where two leaders do no harm: see the head of this file.
         """
@@ -255,7 +256,7 @@ class Induced:
     def next_at(self, now: float) -> float:
         """Return the next time at which `lapsed` may return events."""
         ends = [
-            math.nextafter(entry.proof.until, math.inf)  # It holds until then, inclusive.
+            math.nextafter(entry.proof.until, math.inf)  # Valid up to and including `until`.
             if entry.is_told
             else entry.since + self.windows.grace_s
             for entry in self._entries.values()

@@ -18,8 +18,9 @@ has all that was ever committed.
   LRS records are committed without those outside: the ELR is emptied by the same update.
 * *A copy is added* once it has all that is committed, and counts from before the update is sent:
   nothing is committed in between that it lacks.
-* *A copy is removed*, but goes on to be counted until the update is known to be recorded. One
-  of unknown fate is counted both ways, hence the union.
+* *A copy is removed*, but is still counted until the update is known to be recorded. While the
+  outcome of an update is unknown, the copies before it and those after it must all have a record:
+  hence the union.
 * *An election* elects a copy of LRS + ELR. It has promised the new epoch before it told how long
   its log is, and takes nothing from the old leader any more. It is in the set that the old
   leader must count: in the recorded LRS by the union, or in an ELR, and then the leader that had
@@ -41,7 +42,7 @@ from typing import Any, NamedTuple
 from docstore.model.document import Ballot
 
 Copy = tuple[str, str]
-"""(node id, id of the copy of the data that it held): the same node with other data is another."""
+"""(node id, id of its copy of the data). A node whose data was replaced has another copy."""
 
 Copies = tuple[Copy, ...]
 
@@ -72,7 +73,7 @@ def choose(  # Tests replace this.
 
 
 def high_watermark(acks: Mapping[Copy, int], required: Collection[Copy]) -> int | None:
-    """Return the offset below which all of `required` have everything; None if one is silent.
+    """Return the offset below which all of `required` have every record; None if one has not acked.
 
     acks: copy -> end of its durable log, as acknowledged in this epoch.
     """
@@ -98,7 +99,7 @@ def with_added(lrs: Copies, elr: Copies, copy: Copy, least: int) -> tuple[Copies
 def elected(
     lrs: Copies, elr: Copies, answered: Collection[Copy], candidate: Copy, least: int
 ) -> tuple[Copies, Copies]:
-    """Return LRS and ELR of an election: the candidate, and the eligible that answered.
+    """Return LRS and ELR of an election: the candidate, and the eligible copies that answered.
 
     answered: copies that may be elected and have promised the epoch. In the first election of all
     they are copies that never held anything, and each of them has all that was ever committed. The
@@ -124,11 +125,11 @@ def _without_node(copies: Copies, node: str) -> Copies:
     return tuple(each for each in copies if each[0] != node)
 
 
-# Which state may follow which
+# Transitions between states
 
 
 class Transition(NamedTuple):
-    """The condition of a change of resolution, and by how much the epoch grows."""
+    """A rule for a change of resolution: its condition, and how much the epoch must grow."""
 
     when: str
     epochs: int = 0
@@ -167,7 +168,7 @@ RESOLUTIONS: Mapping[tuple[Resolution, Resolution], Transition] = {
     (Resolution.CANDIDATE_FOUND, Resolution.DELETED): Transition(_DELETED),
     (Resolution.OFFLINE, Resolution.DELETED): Transition(_DELETED),
 }
-"""(before, after) -> when. Other transitions are refused."""
+"""(resolution before, resolution after) -> its rule. Other transitions are refused."""
 
 LED = frozenset({Resolution.ONLINE, Resolution.OUT_OF_STORAGE})
 """The resolutions with a leader."""
@@ -176,8 +177,8 @@ LED = frozenset({Resolution.ONLINE, Resolution.OUT_OF_STORAGE})
 def may_follow(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:  # Tests replace this.
     """Return "" if a state of a partition's document may follow another one; else the reason.
 
-    Both are whole, and valid by themselves (`streams/replica_set.py`). This is a second line: two
-    writers are kept apart because each update names the version before it.
+    Both states are complete and valid (`streams/replica_set.py`). This is a second check: two
+    writers cannot collide, because each update names the version that it replaces.
     """
     pair = (Resolution(before["resolution"]), Resolution(after["resolution"]))
     transition = RESOLUTIONS.get(pair)

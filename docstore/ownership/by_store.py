@@ -37,12 +37,15 @@ NOT_HOLDER = "not-holder"
 
 
 class Vacant(StrEnum):
-    """Reason for having no holder; empty with a holder, and before the first."""
+    """Reason why there is no holder; empty while there is one, and before the first."""
 
     NO = ""
     RESIGNED = "resigned"
     EXPIRED = "expired"
-    """The holder's lease ended. The holder may not know yet, so the next may wait for the grace."""
+    """The holder's lease ended.
+
+    It may not know yet, so the next candidate may have to wait a grace.
+    """
 
 
 class Candidate(NamedTuple):
@@ -59,7 +62,7 @@ class Candidate(NamedTuple):
     number: int = 0
 
     def is_same(self, other: "Candidate") -> bool:
-        """Say whether these are the same candidate, whatever their values."""
+        """Say whether name and lease are the same; the values may differ."""
         return (self.name, self.lease) == (other.name, other.lease)
 
 
@@ -86,7 +89,7 @@ class Turns(NamedTuple):
 
     @property
     def is_in_grace(self) -> bool:
-        """Say whether only the machine that measures the grace may promote a candidate."""
+        """Say whether the grace runs: only the machine that measures it may promote then."""
         return self.holder is None and self.vacant is Vacant.EXPIRED and self.grace_ms > 0
 
     def position(self, candidate: Candidate) -> int | None:
@@ -108,7 +111,8 @@ class Turns(NamedTuple):
 def campaigned(turns: Turns, candidate: Candidate, version: int) -> Turns:
     """Return the queue with the candidate at its end; unchanged if it is in already.
 
-    version: of the row that this makes, here and below. All functions raise Refusal (409).
+    version: of the row that the update makes, also in the functions below. They raise Refusal
+    (409).
     """
     _check_number(turns, candidate)
     if turns.position(candidate) is not None:

@@ -1,14 +1,14 @@
 """Policy by vote: the member that a majority voted for in this generation leads.
 
 Seed: Leader and Followers (002). The fence is the generation: a member that has seen a later one
-rejects an earlier leader. Exclusivity in time takes more: elector.py.
+rejects an earlier leader. For at most one leader at any instant see `elector.py`.
 
 A voter hears a leader, or asks the others after a random timeout whether they would vote for it.
-This pre-vote binds no voter and spares a healthy leader the disturbance by a member that was cut
-off. With a majority of such promises the voter begins a new generation, votes for itself and asks
-for votes. A voter votes once per generation, durably (rule V1), and only for a candidate whose copy
-of the log is at least as recent as its own (V2). A voter that hears a leader refuses the pre-vote,
-and a leader that does not hear a majority steps down by itself (V4).
+This pre-vote binds no voter. So a member that was cut off does not disturb a healthy leader. With a
+majority of such promises the voter begins a new generation, votes for itself and asks for votes. A
+voter votes once per generation, durably (rule V1), and only for a candidate whose copy of the log
+is at least as recent as its own (V2). A voter that hears a leader refuses the pre-vote, and a
+leader that does not hear a majority steps down by itself (V4).
 
 Pure: the caller brings the clock, sends the messages, and stores `generation` and `voted_for`
 before it sends an answer that depends on them.
@@ -24,19 +24,19 @@ from random import Random
 from typing import NamedTuple
 
 IsQuorum = Callable[[Collection[str]], bool]
-"""Predicate: these are a majority of the voters, as the voter's own log has them."""
+"""Says whether these members are a majority of the voters, by this member's own copy of the log."""
 
 
 class Role(Enum):
     FOLLOWER = auto()
     ASKING = auto()
-    """In a pre-vote."""
+    """The member holds a pre-vote."""
     CANDIDATE = auto()
     LEADER = auto()
 
 
 class Recency(NamedTuple):
-    """The recency of a copy: compared from left to right, so an older generation never wins."""
+    """The recency of a copy of the log, compared by generation first."""
 
     generation: int
     number: int
@@ -50,7 +50,7 @@ class Times:
     """Interval between two heartbeats of a leader."""
 
     patience_s: float = 1.2
-    """Silence after which a follower may ask; drawn anew each time, up to twice this."""
+    """Least silence after which a follower begins a pre-vote; at random up to twice this."""
 
 
 class Voter:
@@ -86,7 +86,7 @@ class Voter:
         return self.generation + 1
 
     def stand(self, now: float) -> None:
-        """Begin a generation as its candidate; its own vote counts once it is stored."""
+        """Begin a generation as its candidate; this member's own vote counts once it is stored."""
         self._rest(now)
         self.generation += 1
         self.voted_for = self.me
@@ -116,7 +116,7 @@ class Voter:
         return True
 
     def is_recent(self, theirs: Recency, mine: Recency) -> bool:
-        """Say whether a candidate's copy holds all that this copy may hold for a majority."""
+        """Say whether a candidate's copy is at least as recent as this one (V2)."""
         return theirs >= mine
 
     def supported(self, voter: str, generation: int, *, pre: bool, is_quorum: IsQuorum) -> bool:
@@ -161,7 +161,7 @@ class Voter:
         self._followers[voter] = now
 
     def watch(self, now: float, is_quorum: IsQuorum) -> None:
-        """Step down if a majority was silent for as long as it would wait for a leader."""
+        """Step down if a majority was silent for so long that it may elect another leader."""
         since = now - self._times.patience_s
         heard = {voter for voter, at in self._followers.items() if at >= since}
         if self.role is Role.LEADER and not is_quorum(heard | {self.me}):

@@ -59,7 +59,7 @@ class Founder:
 
     @property
     def address(self) -> Address:
-        """Where it is reached over HTTP."""
+        """The founder's HTTP address."""
         return Address(self.host, self.port)
 
 
@@ -75,18 +75,18 @@ class MemberEntry:
     votes: bool = True
     """Whether it votes on configurations."""
     lost: bool = False
-    """Its disk is lost, and a new one under the same id is joining."""
+    """Whether its disk is lost and a new one under the same id is joining."""
     observes: bool = False
-    """It holds no slot and has no vote: an entry node for clients only."""
+    """Whether it is an entry node for clients only, without slots and vote."""
 
     @property
     def address(self) -> Address:
         """HTTP address; the node itself reports its other ports."""
-        return Address(self.host.strip("[]"), self.port)  # Some IPv6 ones have brackets.
+        return Address(self.host.strip("[]"), self.port)  # An IPv6 address may have brackets.
 
     @property
     def name(self) -> str:
-        """Name under which it is counted."""
+        """Name under which the member is counted."""
         return self.id + LOST if self.lost else self.id
 
 
@@ -112,7 +112,7 @@ class Configuration:
     """The protocol up to which all members read what protocols add to stored data (rule M7)."""
 
     def member(self, node_id: str) -> MemberEntry | None:
-        """Return the member of that id, the next one's before the present one's."""
+        """Return the member with this id, as in `next_members` if it is in both lists."""
         every = (*self.next_members, *self.members)
         return next((each for each in every if each.name == node_id), None)
 
@@ -127,12 +127,12 @@ class Configuration:
 
     @property
     def sets(self) -> tuple[tuple[str, ...], ...]:
-        """The members of which each set must give a majority."""
+        """The sets of members of which each must give a majority."""
         return self._sets([each.name for each in self.members if not each.observes])
 
     @property
     def voting(self) -> tuple[tuple[str, ...], ...]:
-        """The voters of which each set must give a majority, for the next configuration."""
+        """The sets of voters of which each must give a majority for the next configuration."""
         return self._sets([each.name for each in self.members if each.votes], voters=True)
 
     def _sets(self, present: list[str], *, voters: bool = False) -> tuple[tuple[str, ...], ...]:
@@ -263,9 +263,9 @@ def found(
     """Return configuration 1, or None while a founder's disk is not known.
 
     stores: founder id -> (store id, zone). origin: see `cluster_id_of`. stored_protocol: of the
-    disks' contents. The result is the same on every founder of every version, because no vote
-    chooses it. So the first founders by id vote, in whatever zones; the register then spreads the
-    votes.
+    disks' contents. No vote chooses the result, so every founder of every version must compute the
+    same. Therefore the first founders by id vote, regardless of zones; the register spreads the
+    votes later.
     """
     if any(founder.id not in stores for founder in founders):
         return None

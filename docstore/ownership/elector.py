@@ -1,15 +1,15 @@
 """The vote for a user's own few processes: one of 3 to 7 leads, and never two at one instant.
 
 Seed: Leader and Followers (002, election within the cluster), without its log. The fence is
-`generation`: it grows with each election, has one leader at the most, and is the token that goes
-with each write to somewhere else. `Voter` (by_vote.py) counts the votes, which is enough where each
-message is fenced by its generation. Here exclusivity rests on time, so there is more:
+`generation`: it grows with each election, has one leader at most, and is the token of the leader's
+writes to other systems. `Voter` (by_vote.py) counts the votes, which is enough where each message
+is fenced by its generation. Here exclusivity rests on time, so there is more:
 
 (a) `leads(now)`: a majority has answered a heartbeat that was *sent* less than
     patience (1 - rho) / (1 + rho) ago, by a clock whose rate is wrong by rho at the most.
 (b) A member that has heard a leader casts no vote for one patience, and no pre-vote either. A
     leader casts none while it leads.
-(c) Nor does a member that has just started: it may have heard a leader before.
+(c) Nor does a member that has just started, for one patience: it may have heard a leader before.
 
 Why two never lead. Let `old` have a proof from a majority, `new` of a later generation votes from
 another; some voter is in both. Had it voted first, it would have refused the heartbeat, whose
@@ -87,7 +87,7 @@ class Elector:
         self._shown: tuple[int, str | None] = (0, None)
         self._call_at = now
         self._is_succeeding = False
-        """As a candidate: whether the leader before has asked for it."""
+        """As a candidate: whether the former leader asked it to stand."""
         self._successor = ""
         """Successor chosen by a leader that has resigned."""
 
@@ -142,7 +142,7 @@ class Elector:
         return self._call(now) if now >= self._call_at else []
 
     def _call(self, now: float) -> list[Effect]:
-        """Send this member's call to all that it concerns; repeated, since datagrams get lost."""
+        """Send the message of this member's role, again and again, since datagrams get lost."""
         generation = self.generation
         self._call_at = now + self._times.heartbeat_s
         match self.role:
@@ -237,7 +237,7 @@ class Elector:
             self._voter.retire(now)
 
     def _transfer(self, to: str, now: float) -> list[Effect]:
-        """Resign, then ask the successor to stand; do nothing without one that is as recent."""
+        """Resign, then ask the successor to stand; do nothing if no follower is as recent."""
         successor = self._following.most_recent(self.recency, now, among=to)
         if not self.leads(now) or successor is None:
             return []

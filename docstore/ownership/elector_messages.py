@@ -5,7 +5,7 @@ A datagram may be lost, late, duplicated or reordered: all of that is harmless.
 
 from typing import NamedTuple
 
-# Messages between electors, by datagrams: flat, so that msgpack carries them.
+# Messages between electors, sent as datagrams; flat tuples for msgpack.
 
 
 class Stand(NamedTuple):
@@ -22,7 +22,7 @@ class Stand(NamedTuple):
 
 
 class Granted(NamedTuple):
-    """Voter to candidate. generation: the one asked for, or the voter's own if it refuses."""
+    """Voter to candidate. generation: the requested one, or the voter's own if it refuses."""
 
     generation: int
     pre: bool
@@ -76,7 +76,7 @@ Event = Tick | Received | Transfer
 
 
 class Keep(NamedTuple):
-    """Store this durably before the later effects, and before the next event."""
+    """Store generation and vote durably before the later effects, and before the next event."""
 
     generation: int
     voted_for: str
@@ -90,7 +90,7 @@ class Send(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """The known leader has changed; None for none."""
+    """The known leader has changed. leader: None if there is none."""
 
     generation: int
     leader: str | None

@@ -1,8 +1,8 @@
 """Followers of a leader: a majority's answers, counted from when the leader *asked*.
 
-A follower votes for no other member until long after it was asked; when it answered, or when the
-answer came, proves nothing. So a leader's belief ends by its own clock, and nothing that others
-send late can lengthen it.
+A follower votes for no other member for some time after it was asked, so only the time of asking
+counts, not the time of the answer. So a late answer cannot lengthen a leader's belief, which ends
+by its own clock.
 
 Source: leases (Gray and Cheriton, 1989), by rates of clocks; Raft's check-quorum (Ongaro, 6.2).
 """
@@ -24,11 +24,11 @@ class Following:
         self._recencies: dict[str, Recency] = {}
 
     def begin(self, now: float) -> None:
-        """Begin without followers; they have one window to answer."""
+        """Begin a lead: no follower has answered yet, and they have one window for it."""
         self._begun_at, self._sent, self._recencies = now, {}, {}
 
     def answered(self, peer: str, sent_s: float, recency: Recency, *, now: float) -> None:
-        """Count an answer to what was sent at `sent_s`; a time that cannot be is left out."""
+        """Count an answer to the message sent at `sent_s`; ignore an impossible time."""
         if self._begun_at <= sent_s <= now:
             self._sent[peer] = max(sent_s, self._sent.get(peer, -math.inf))
             self._recencies[peer] = recency
@@ -42,7 +42,10 @@ class Following:
         return now - max(self._proven_at(), self._begun_at) >= self._window_s
 
     def most_recent(self, at_least: Recency, now: float, *, among: str = "") -> str | None:
-        """Return a follower that is heard and holds everything. among: only this one."""
+        """Return the most recent follower that is heard and as recent as `at_least`.
+
+        among: only this one.
+        """
         able = [
             peer
             for peer, sent_s in self._sent.items()

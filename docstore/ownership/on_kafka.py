@@ -1,4 +1,4 @@
-"""Roles by induction on Kafka: what a member of a consumer group may conclude, and what not.
+"""Roles by induction on Kafka: when a member of a consumer group may count as holder.
 
 The seed's ledger is Kafka itself: a topic of M partitions, and a consumer group to which it
 assigns them. Three of its properties are inconvenient, and each has a rule here.
@@ -38,7 +38,7 @@ def windows_on_kafka(
     window_s: float | None = None,
     rate_error: float = RATE_ERROR,
 ) -> Windows:
-    """Return the usual times of a group on Kafka; T may be chosen, the rest follows from it.
+    """Return the usual times of a group on Kafka; T may be given, the other times follow.
 
     Raises ValueError if T does not fit S.
     """
@@ -97,16 +97,22 @@ class Membership:
 
     @property
     def untitled(self) -> frozenset[int]:
-        """Return the partitions to which an empty record must be written, for its offset."""
+        """Return the partitions that need an empty record, whose offset becomes their token."""
         return self._assigned - self._tokens.keys()
 
     def titled(self, partition: int, token: int, era: int) -> None:
-        """Note the offset of the record begun in `era`; of two records the first counts."""
+        """Note the token of a partition: the offset of a record begun in `era`.
+
+        The first one counts.
+        """
         if era == self.era and partition in self._assigned:
             self._tokens.setdefault(partition, token)
 
     def attempt(self, now: float) -> Attempt:
-        """Return what the next commit will prove. now: read before it is sent."""
+        """Return the tokens that the next commit will prove.
+
+        now: read before the commit is sent.
+        """
         return Attempt(self.era, now, dict(self._tokens))
 
     def accepted(self, attempt: Attempt, now: float) -> list[Event]:
@@ -131,7 +137,7 @@ class Membership:
         return self.induced.dropped() if self._is_exclusive else []
 
     def leaving(self) -> list[Event]:
-        """End all roles before this member leaves, whatever becomes of its last message."""
+        """End all roles before this member leaves, even if its last message gets lost."""
         self._end_era()
         return self._revoke()
 

@@ -1,4 +1,4 @@
-"""The proof of a holder: for how long it may act without asking, counted from its requests.
+"""The proof of a holder: how long it may act without asking, counted from sending a request.
 
 The holder stamps each request with its own clock just before it gives the bytes to the socket. When
 the answer to *that* request says OK, the stamp is a proof (rule H1), and `holds(now)` says whether
@@ -28,7 +28,7 @@ etcd (`concurrency.Session`) waits for an event instead, and that is not enough.
 """
 
 RATE_ERROR = 1e-3
-"""rho: the maximum relative error of a clock's rate. A quartz is a hundred times better."""
+"""rho: the maximum relative error of a clock's rate. A quartz clock is a hundred times better."""
 
 
 def check_disjoint(  # Tests replace this.
@@ -36,7 +36,7 @@ def check_disjoint(  # Tests replace this.
 ) -> None:
     """Raise ValueError if a holder may still believe after its grant has expired (H2).
 
-    window_s: T, of a proof. granted_s: the TTL of a lease, or the length of a session.
+    window_s: T, the validity of a proof. granted_s: the TTL of a lease, or the length of a session.
     """
     if not 0.0 < window_s * (1.0 + rate_error) < granted_s * (1.0 - rate_error):
         raise ValueError(
@@ -51,11 +51,11 @@ class Proof:
     __slots__ = ("_is_dropped", "stamp", "window_s")
 
     def __init__(self, window_s: float, stamp: float = float("-inf")) -> None:
-        """window_s: T. stamp: when the granted request was sent, if one was."""
+        """window_s: T. stamp: time when a granted request was sent, if there was one."""
         assert window_s > 0.0
         self.window_s = window_s
         self.stamp = stamp
-        """Time when the newest granted request was sent; also after `drop`."""
+        """Time when the newest granted request was sent; `drop` does not change it."""
         self._is_dropped = False
 
     def confirm(self, stamp: float) -> None:
@@ -65,8 +65,8 @@ class Proof:
     def drop(self) -> None:
         """Drop the proof for ever: an answer that is still under way does not restore it.
 
-        Call it before the holder sends its release (rule H4): otherwise a lost answer leaves a
-        holder that believes.
+        Call it before the holder sends its release (rule H4): otherwise a holder whose release has
+        no answer would still believe that it holds.
         """
         self._is_dropped = True
 

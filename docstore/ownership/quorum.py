@@ -8,7 +8,7 @@ counts once its disk has the rows.
 from collections.abc import Collection, Mapping, Sequence
 
 Sets = Sequence[Sequence[str]]
-"""One replica set, or two, of which both must agree."""
+"""One replica set, or two, each of which must give a majority."""
 
 
 def majority(replicas: Sequence[str]) -> int:
@@ -16,19 +16,19 @@ def majority(replicas: Sequence[str]) -> int:
 
 
 def is_quorum(heard: Collection[str], sets: Sets) -> bool:  # Tests replace this.
-    """Say whether those heard are more than half of each set."""
+    """Say whether the nodes in `heard` are more than half of each set."""
     return all(sum(each in heard for each in replicas) >= majority(replicas) for replicas in sets)
 
 
 def decided_end(ends: Mapping[str, int], sets: Sets) -> int:  # Tests replace this.
-    """Return the greatest n that a quorum has reached; ends that are missing count as -1."""
+    """Return the greatest n that a quorum has reached; a missing end counts as -1."""
     if len(sets) == 1:
         return _reached(ends, sets[0])
     return min(_reached(ends, replicas) for replicas in sets)
 
 
 def _reached(ends: Mapping[str, int], replicas: Sequence[str]) -> int:
-    if len(replicas) == 3:  # The usual case, computed twice for each update.
+    if len(replicas) == 3:  # A fast path for the usual case, since this runs twice for each update.
         first, second, third = replicas
         low, high, other = ends.get(first, -1), ends.get(second, -1), ends.get(third, -1)
         if low > high:

@@ -6,7 +6,7 @@ change of the group when it is lost; even spreading prevents that from three zon
 
 The node that begins a change computes the voters once, and they are part of the decision. No node
 computes the *present* voters with this file (`configuration.py`), so a node of another version,
-which would choose others, counts like all others.
+which would choose other voters, counts by the same voters.
 """
 
 from collections import Counter
@@ -23,9 +23,9 @@ def chosen(
 ) -> frozenset[str]:
     """Return the voters: `most` members or all, spread evenly over zones.
 
-    No zone has two more voters than a zone that could give more. zones: member -> zone, of all
-    members that may vote. voting: the present voters; a voter without an entry in `zones` has left.
-    The choice differs as little as possible from `voting`.
+    No zone has two more voters than another zone with members left to choose. zones: member ->
+    zone, of all members that may vote. voting: the present voters; a voter without an entry in
+    `zones` has left. The choice differs as little as possible from `voting`.
     """
     voters = {each for each in voting if each in zones}
     while True:

@@ -1,4 +1,7 @@
-"""Frames of messages: msgpack behind a length. Reading restores rows and evidence."""
+"""Frames: messages packed by msgpack after a length.
+
+Unpacking restores named tuples such as rows.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import is_
@@ -45,7 +48,7 @@ _TAGS = {kind: tag for tag, kind in enumerate(KINDS)}
 def pack_frame(configuration: int, messages: Iterable[Message | OfLinks]) -> bytes:
     """Return one frame, with its length (4 bytes, big endian) in front.
 
-    configuration: id of the one by which the sender counts quorums.
+    configuration: id of the configuration by which the sender counts quorums.
     """
     packed = [(_TAGS[type(message)], *message) for message in messages]
     body: bytes = msgpack.packb((configuration, packed))
@@ -158,7 +161,7 @@ _RESTORE: dict[type[Any], Callable[..., Message | OfLinks]] = {
     documents.Supply: _restored_supply,
 }
 _READ = [(_RESTORE.get(kind, kind), len(kind._fields)) for kind in KINDS]
-"""By tag: the function that restores a message from its fields, and their number."""
+"""By tag: the function that restores a message from its fields, and the number of fields."""
 
 
 def pack_hello(hello: Hello) -> bytes:

@@ -1,4 +1,4 @@
-"""Messages of a link between two nodes: its opening, and all others; `wire/frames.py` packs them.
+"""Messages of a link between two nodes; `wire/frames.py` packs them.
 
 A link is one ordered TCP connection per direction. A frame is a msgpack array: the id of the
 configuration by which the sender counts quorums, then messages, each `[tag, *fields]`. All messages
@@ -40,7 +40,7 @@ class Told(NamedTuple):
 class Greeting(NamedTuple):
     """Keep-alive, five times a second, and its answer on the same connection.
 
-    reaches: (peer, protocol) of the connections that the sender has dialled and that answer.
+    reaches: (peer, protocol) of the sender's outgoing connections that answer.
     """
 
     reaches: Sequence[tuple[str, int]]
@@ -59,18 +59,18 @@ class Relayed(NamedTuple):
 
 Asking = Ask | Told
 OfLinks = Greeting | Relayed
-"""Messages of the links to each other, each in a frame of its own."""
+"""Messages between the links themselves, each in a frame of its own."""
 
 Message = ReplicaMessage | Asking | Streaming | Calling
 
 
 class Hello(NamedTuple):
-    """First frame of a connection, from the dialler, then from the other side.
+    """First frame of a connection in each direction; the dialling node sends first.
 
     receiver: the node that the sender means to reach, "" if unknown. zone: the sender's, which
-    founders need. configuration: b"" if it has none yet. life: a random number of the process; two
-    lives with one boot betray a copied disk. seen: (store id, boot, life), the latest life of the
-    receiver's disk that the sender has met.
+    founders need. configuration: the one in use, b"" if there is none yet. life: a random number of
+    the process; two lives with one boot reveal a copied disk. seen: (store id, boot, life), the
+    latest life of the receiver's disk that the sender has met.
     """
 
     protocol: int
@@ -88,16 +88,16 @@ class Hello(NamedTuple):
 FIRST_PROTOCOL = 1
 """Protocol of the first release. Every version reads its rows and configurations."""
 PROTOCOL = 1
-"""The greatest protocol that this version speaks; see `Spoken`."""
+"""The greatest protocol that this software version speaks; see `Spoken`."""
 
 
 class Spoken(NamedTuple):
-    """The protocols that a node speaks, both included.
+    """The range of protocols that a node speaks, both ends included.
 
     A connection has one protocol, the greatest that both nodes know. The dialler proposes its
-    greatest. A node that does not know it answers with its own greatest and closes the connection;
-    the dialler dials again and proposes that one. After a connection has broken, the dialler
-    proposes its greatest again, since the peer may have been upgraded.
+    greatest. A node that does not know this protocol answers with its own greatest and closes the
+    connection; the dialler dials again and proposes that one. After a connection has broken, the
+    dialler proposes its greatest again, since the peer may have been upgraded.
     """
 
     least: int = FIRST_PROTOCOL

@@ -1,8 +1,8 @@
 """Messages between replicas of documents, at all levels; `wire/frames.py` packs them.
 
-A message about a slot names the epoch. With the sender, or with the receiver of an answer, that is
-the ballot, so an answer can only be taken for its own attempt. Versions at levels 1 and 2 have no
-ballot: they spread from disk to disk, by arrival number.
+A message about a slot names the epoch. Epoch and sender (in an answer: epoch and receiver) form the
+ballot, so an answer cannot be mistaken for one to another attempt. Versions at levels 1 and 2 have
+no ballot: they spread from disk to disk, by arrival number.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ class Heartbeat(NamedTuple):
     """To every member, every 200 ms: the sender is alive, and owns these slots.
 
     claims: (epoch, bitmap of slots) of the slots that the sender owns with an OPEN term. fit: False
-    while the sender had to yield for want of a quorum or of disk space. faulty: bitmap of the slots
-    whose log it cannot vouch for, b"" for none. ready: (configuration, bitmap), the sender's slots
+    for a while after the sender had to yield without a quorum or disk space. faulty: bitmap of the
+    slots whose log may be damaged, b"" for none. ready: (configuration, bitmap), the sender's slots
     that are ready for the next step of a change. wall_us: its wall clock, so that peers notice a
     wrong one; 0 if not known yet. arrived: number of versions at levels 1 and 2 that ever arrived
-    on its disk. has_room: whether its disk takes rows; a node whose disk was full may be unfit for
-    longer.
+    on its disk. has_room: whether its disk has room for rows; after that a node may be unfit a
+    while longer.
     """
 
     claims: Sequence[tuple[int, bytes]]
@@ -40,7 +40,7 @@ class PreVote(NamedTuple):
 
 
 class PreVoted(NamedTuple):
-    """Answer: the slots for which the replica hears a better or a present owner."""
+    """Answer: the slots for which the replica hears an owner, or a better candidate."""
 
     round: int
     refused: bytes
@@ -77,7 +77,7 @@ class Promised(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Answer to a message with a ballot below the promise: (slot, epoch, promised) of each."""
+    """Answer to a message with a ballot below the promise: (slot, epoch, promised) per slot."""
 
     slots: Sequence[tuple[int, int, Ballot]]
 
@@ -129,7 +129,7 @@ class Propose(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """Answer: durable up to end under (epoch, receiver): (slot, epoch, end) of each."""
+    """Answer to offers: (slot, epoch, end), the log durable up to `end`, for each slot."""
 
     slots: Sequence[tuple[int, int, int]]
 
@@ -173,10 +173,10 @@ class Adopt(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """Owner to a replica whose slot is damaged or too old: all rows left of it, in pages.
+    """Owner to a replica whose slot is damaged or too far behind: its kept rows, in pages.
 
-    A page continues after row `after`. The first page, after 0, erases the slot, and `last` closes
-    the copy. Rows up to `kept` that newer ones supersede are missing.
+    A page has the rows after row `after`. The first page (`after` is 0) erases the slot; `last`
+    closes the copy. Rows up to `kept` that newer rows supersede are missing.
     """
 
     slot: int
@@ -192,7 +192,7 @@ class Copy(NamedTuple):
 
 
 class Decide(NamedTuple):
-    """Owner to replicas, lazily: (slot, epoch, decided) of each."""
+    """Owner to replicas, now and then: (slot, epoch, last decided row) of each slot."""
 
     slots: Sequence[tuple[int, int, int]]
 
@@ -210,13 +210,13 @@ class HandOver(NamedTuple):
 
 
 class Release(NamedTuple):
-    """Owner to replicas: I gave up these (slot, epoch), and hold no lease on them."""
+    """Owner to replicas: I gave up these slots, (slot, epoch) each, and hold no lease on them."""
 
     slots: Sequence[tuple[int, int]]
 
 
 class Confirm(NamedTuple):
-    """Owner to replicas: say which of these (slot, epoch) you have promised away (rule R1).
+    """Owner to replicas: report which of these slots are promised to a higher ballot (R1).
 
     at_us: the latest instant that the owner is about to answer for (rule R5); 0 for none.
     """
@@ -227,14 +227,14 @@ class Confirm(NamedTuple):
 
 
 class Confirmed(NamedTuple):
-    """Answer: none but these (slot, epoch, promised)."""
+    """Answer to Confirm: (slot, epoch, promised) of the slots promised to higher ballots."""
 
     round: int
     refused: Sequence[tuple[int, int, Ballot]]
 
 
 class Forwarded(NamedTuple):
-    """One operation on its way to the owner: its identity, its time left, itself.
+    """An operation on its way to the owner, with its identity and the time that is left for it.
 
     boot, seq: with the sender, the operation's identity. oldest: the sender's oldest unanswered
     operation; smaller ones will never be asked for again. attempt: 1 at first.
@@ -249,7 +249,7 @@ class Forwarded(NamedTuple):
 
 
 class Forward(NamedTuple):
-    """Entry node to the node that it takes for the owner (rule E1)."""
+    """Entry node to the presumed owner: execute these operations (rule E1)."""
 
     operations: Sequence[Forwarded]
 
@@ -278,7 +278,7 @@ class Canvass(NamedTuple):
 
 
 class Vote(NamedTuple):
-    """Answer. asked: the generation of the question; generation: the voter's own."""
+    """Answer to Canvass. asked: the generation of the question; generation: the voter's own."""
 
     asked: int
     generation: int
@@ -289,7 +289,8 @@ class Vote(NamedTuple):
 class Lead(NamedTuple):
     """Leader to voters, as heartbeat and proposal: store this configuration for my generation.
 
-    packed: b"" when the voter has acknowledged that it holds it. decided: id of the one in use.
+    packed: b"" once the voter has acknowledged the configuration. decided: id of the configuration
+    in use.
     """
 
     generation: int
@@ -299,7 +300,7 @@ class Lead(NamedTuple):
 
 
 class Follow(NamedTuple):
-    """Answer: the id that the voter holds durably for your generation, -1 for none; or its own."""
+    """Answer to Lead: the generation, and the id stored under it; -1 if nothing is stored."""
 
     generation: int
     id: int
@@ -325,9 +326,9 @@ class Offering(NamedTuple):
 
 
 class Following(NamedTuple):
-    """Answer: everything of your disk `of` up to n is durable on my own `disk`.
+    """Answer to a peer: all arrivals of its disk `of` up to n are durable on `disk`.
 
-    asks: in an answer to an Offering, to ask whether that is all.
+    asks: whether the receiver must send an Offering.
     """
 
     of: str
@@ -339,8 +340,8 @@ class Following(NamedTuple):
 class Spread(NamedTuple):
     """Versions at levels 1 and 2 that arrived at `disk` after number `after`, up to n.
 
-    rows: those that this disk wrote. names: (link, hand, stamp) of the others. end: the last number
-    that there is.
+    rows: versions that this disk wrote. names: (link, hand, stamp) of the other versions. end: the
+    last number of `disk`.
     """
 
     disk: str
@@ -395,4 +396,4 @@ Electing = Canvass | Vote | Lead | Follow | Succeed | Configured
 Spreading = Offering | Following | Spread | Lack | Supply
 
 ReplicaMessage = Replicating | Electing | Spreading
-"""Messages between replicas. All others are between other machines and services."""
+"""Messages between the replicas of documents."""

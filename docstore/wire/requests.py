@@ -1,8 +1,8 @@
 """Requests between the services of two nodes, and their answers.
 
-Each request is a class; its type argument is the type of its answer. They travel in `Ask` and
-`Told` (`runtime/links/rpc.py`) as plain values, by position. A new member must come last and have a
-default, so that nodes of two versions understand each other.
+Each request is a class; its type argument is the type of its answer. Requests and answers travel in
+`Ask` and `Told` (`runtime/links/rpc.py`) as plain values, by position. A new member must come last
+and have a default, so that nodes of two versions understand each other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ class Request(Generic[R_co]):
 
     @staticmethod
     def restored(answer: Any) -> Any:
-        """Return the answer from its plain values in a frame."""
+        """Restore an answer from the plain values of a frame."""
         return answer
 
     def packed(self) -> Any:
-        """Return the members as plain values; a single member unwrapped."""
+        """Return the list of members as plain values; a single member is not in a list."""
         members: tuple[str, ...] = self.__match_args__
         values = tuple(getattr(self, member) for member in members)
         return values[0] if len(values) == 1 else values
@@ -51,9 +51,10 @@ class Answered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ToOwner(Request[Answered]):
-    """Request to every owner, for its slots. The last three members are common to all.
+    """A request to each owner about its slots.
 
-    level: of the documents, 1 to 3. slots: bitmap of the wanted slots. left_s: time left.
+    All such requests end with three members. level: of the documents, 1 to 3. slots: bitmap of the
+    wanted slots. left_s: seconds left for the answer.
     """
 
     @staticmethod
@@ -63,7 +64,10 @@ class ToOwner(Request[Answered]):
 
 @dataclass(frozen=True, slots=True)
 class ListDocuments(ToOwner):
-    """List live documents under a factory: (horizon, [(link, version, row if expanded)])."""
+    """List live documents under a factory.
+
+    Answer: (horizon, [(link, version, row if expanded)]).
+    """
 
     name: ClassVar[str] = "listing"
     factory: str
@@ -88,7 +92,9 @@ class CountDocuments(ToOwner):
 
 @dataclass(frozen=True, slots=True)
 class FollowDeclaration(ToOwner):
-    """Adopt a changed declaration, then report which slots are still owned: None.
+    """Adopt a changed declaration, then report the slots that are still owned.
+
+    The answer has no value.
 
     row: of the declaration, as plain values.
     """
@@ -104,7 +110,10 @@ class FollowDeclaration(ToOwner):
 
 
 class SlotStanding(NamedTuple):
-    """End of a slot's log. epoch: of its owner's term; last_epoch: of its last row, n."""
+    """End of a slot's log.
+
+    epoch: of its owner's term. n: its last row. last_epoch: epoch of that row.
+    """
 
     slot: int
     epoch: int
@@ -128,9 +137,9 @@ class StandStill(Request[list[SlotStanding]]):
 
 @dataclass(frozen=True, slots=True)
 class ConfirmTerms(Request[Sequence[tuple[int, int]]]):
-    """Return the (slot, epoch) whose ownership a quorum has confirmed since the request arrived.
+    """Return the (slot, epoch) that a quorum has confirmed since the request arrived.
 
-    timeout_s: time for that.
+    timeout_s: longest wait for the confirmation.
     """
 
     name: ClassVar[str] = "reigns"
@@ -139,7 +148,10 @@ class ConfirmTerms(Request[Sequence[tuple[int, int]]]):
 
 
 class SlotPosition(NamedTuple):
-    """Position in a slot. epoch: of row n. first_us: time of the first row left, or 0."""
+    """Position in a slot.
+
+    epoch: of row n. first_us: time of the first row that is kept, 0 if there is none.
+    """
 
     slot: int
     epoch: int
@@ -166,7 +178,7 @@ class FindPositions(Request[list[SlotPosition]]):
 
 
 class ChangeLines(NamedTuple):
-    """Lines of changes, their number, and the (slot, epoch, n) that they reach."""
+    """Lines of changes, their number, and the positions (slot, epoch, n) after them."""
 
     lines: bytes
     rows: int
@@ -175,7 +187,10 @@ class ChangeLines(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadChanges(Request[ChangeLines | str]):
-    """Read about `rows` changes after (slot, n) from a copy. A text: why they are gone."""
+    """Read about `rows` changes after (slot, n) from a copy.
+
+    If they are gone, the answer is a text.
+    """
 
     name: ClassVar[str] = "changes"
     prefix: str
@@ -200,9 +215,10 @@ class FromCopy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ToCopy(Request[FromCopy]):
-    """Request to a copy. The last two members are common to all.
+    """A request to a copy.
 
-    spans: (slot, n) of the wanted slots, up to row n. left_s: time left.
+    All such requests end with two members. spans: (slot, n): the wanted slots, each up to row n.
+    left_s: seconds left for the answer.
     """
 
     @staticmethod
@@ -212,9 +228,10 @@ class ToCopy(Request[FromCopy]):
 
 @dataclass(frozen=True, slots=True)
 class FindDocuments(ToCopy):
-    """Find the next documents in an order: (rows, place up to which they are complete, or None).
+    """Find the next documents of a scan.
 
-    asked: members of a scan. after: the place after which they come, None for the beginning.
+    Answer: (rows, place up to which they are complete, or None). asked: members of a scan. after:
+    place after which to begin, None for the first documents.
     """
 
     name: ClassVar[str] = "find"
@@ -227,7 +244,7 @@ class FindDocuments(ToCopy):
 
 @dataclass(frozen=True, slots=True)
 class TotalDocuments(ToCopy):
-    """Compute aggregates: (number of documents, [(keys, functions of them)])."""
+    """Compute aggregates. Answer: (number of documents, [(keys of a group, its aggregates)])."""
 
     name: ClassVar[str] = "totals"
     asked: Mapping[str, Any]
@@ -251,8 +268,8 @@ class ReadVersions(ToCopy):
 class Share(NamedTuple):
     """Progress of a node in a resynchronisation.
 
-    done: slots. compared: documents. copied: rows. settled: replicas that differed and are
-    refilled.
+    done: number of slots. compared: of documents. copied: of rows. settled: of replicas that
+    differed and are refilled.
     """
 
     done: int
@@ -264,7 +281,7 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResyncShare(Request[Share]):
-    """Bring the replicas of the owned slots to the owner's logs, and compare."""
+    """Bring the replicas of the owned slots up to date with the owner's logs, and compare them."""
 
     name: ClassVar[str] = "resync"
     slots: Sequence[int]
@@ -293,7 +310,7 @@ class ControlResync(Request[Page | None]):
 
 @dataclass(frozen=True, slots=True)
 class DigestSlots(Request[Sequence[tuple[int, int, int, str]]]):
-    """Return (slot, end, links, digest) of the slots that the node holds."""
+    """Return (slot, end, number of links, digest) of the slots that the node holds."""
 
     name: ClassVar[str] = "digests"
     slots: Sequence[int]
@@ -301,7 +318,7 @@ class DigestSlots(Request[Sequence[tuple[int, int, int, str]]]):
 
 @dataclass(frozen=True, slots=True)
 class RefillSlot(Request[None]):
-    """Refill a copy of a slot that differs from a majority's."""
+    """Refill the node's copy of a slot, which differs from the copies of a majority."""
 
     name: ClassVar[str] = "refill"
     slot: int
@@ -326,7 +343,7 @@ class ReadPage(Request[Page | None]):
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup(Request[tuple[int, str, str]]):
-    """Begin a change of the group for a client: (HTTP status, code, detail)."""
+    """Begin a change of the group for a client. Answer: (HTTP status, code, detail)."""
 
     name: ClassVar[str] = "change"
     asked: Mapping[str, Any]
@@ -344,7 +361,7 @@ class ChangeGroup(Request[tuple[int, str, str]]):
 class FetchRecords(Request[Sequence[Any]]):
     """Return records of a partition that the node leads: an outcome, as plain values.
 
-    wait_s: how long to wait for some. `streams/requests.py` explains the others.
+    wait_s: longest wait for records. `streams/requests.py` explains the other members.
     """
 
     name: ClassVar[str] = "fetch"
@@ -368,7 +385,10 @@ class ReadFigures(Request[Mapping[str, Mapping[str, Any]]]):
 
 @dataclass(frozen=True, slots=True)
 class CommandPartition(Request[Sequence[Any]]):
-    """Begin an operator's command on a partition whose document the node owns: an outcome."""
+    """Begin an operator's command on a partition whose document the node owns.
+
+    Answer: an outcome.
+    """
 
     name: ClassVar[str] = "command"
     link: str

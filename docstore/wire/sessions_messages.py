@@ -3,15 +3,15 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeIs  # In typing from Python 3.13 on.
+    from typing_extensions import TypeIs  # Part of typing from Python 3.13 on.
 
 
 class Call(NamedTuple):
     """Entry node to the owner of a document: a question that may be repeated.
 
-    id: assigned by the sender. link: the document. kind: the question, which selects the part that
-    answers. remaining_ms: time for which an answer is of use. argument: plain values, by kind.
-    trace: as in an `Operation`.
+    id: assigned by the sender. link: the document. kind: name of the question, which selects the
+    part that answers. remaining_ms: time for an answer. argument: plain values that depend on
+    `kind`. trace: as in an `Operation`.
     """
 
     id: int
@@ -25,7 +25,8 @@ class Call(NamedTuple):
 class Reply(NamedTuple):
     """Answer. status, code, detail: as in HTTP; code "" for success.
 
-    A code of NOT_OWNER means: ask the present owner of the document. result: plain values, by kind.
+    A code of NOT_OWNER means: ask the present owner of the document. result: plain values that
+    depend on the `kind` of the call.
     """
 
     id: int

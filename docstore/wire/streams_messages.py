@@ -1,9 +1,9 @@
 """Messages between nodes about partitions of streams, on the same links as documents.
 
 A partition's name is `<topic>/<number>@<incarnation>`. A list carries the messages of one turn
-about many partitions. A message about a partition names the epoch; with its sender, or receiver,
-that is the ballot that fences (`ownership/ballot.py`). List elements are plain tuples, since a
-frame restores no types in them: read them by `LogState(*fields)`.
+about many partitions. A message about a partition names the epoch. Epoch and leader form the ballot
+that fences (`ownership/ballot.py`). List elements are plain tuples, since a frame restores no types
+in them: read them by `LogState(*fields)`.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 from docstore.model.document import Ballot, Ballots
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeIs  # In typing from Python 3.13 on.
+    from typing_extensions import TypeIs  # Part of typing from Python 3.13 on.
 
 
 class LogState(NamedTuple):
-    """Log and promise of a replica for a partition: evidence, so durable before it is sent.
+    """Log and promise of a replica for a partition.
 
-    full: False while the replica cannot vouch for its log. ballots: as in a slot, from record 1 on.
+    As it is evidence, it is durable before it is sent. full: False while the replica's log may be
+    incomplete or damaged. ballots: as in a slot, from record 1 on.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Witness(NamedTuple):
 
 
 class Witnessed(NamedTuple):
-    """Answer. A replica that hears the node vetoes an election for a while."""
+    """Answer to Witness. A replica that hears the node vetoes an election for a while."""
 
     round: int
     node: str
@@ -54,7 +55,7 @@ class Fence(NamedTuple):
 
 
 class Fenced(NamedTuple):
-    """Answer, once the promise is durable: a `LogState` for each partition."""
+    """Answer to Fence, once the promise is durable: a `LogState` for each partition."""
 
     partitions: Sequence[LogState]
 
@@ -96,7 +97,7 @@ class Attach(NamedTuple):
 class Adopt(NamedTuple):
     """Leader to follower: our logs are equal up to `common`; truncate there and append these.
 
-    copy: the copy whose log state this answers; other data have nothing in common yet. base: first
+    copy: the copy whose log state this message answers; others ignore it. base: first
     offset of this epoch. A `common` that is the leader's `start` and above the follower's end
     means: drop all and begin there. unclean: epoch of the last unclean election. producers: their
     state after the records below `common`; b"" if the follower has those records itself.
@@ -132,7 +133,7 @@ class Acked(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """Rejection, both ways: (name, rejected epoch, code, promised ballot, leader or "").
+    """Rejection by leader or follower: (name, rejected epoch, code, promised ballot, leader or "").
 
     code: "stale-epoch", "not-leader", "unknown-replica", "not-attached", "no-room".
     """
@@ -159,7 +160,7 @@ class Produce(NamedTuple):
 
 
 class Produced(NamedTuple):
-    """Answer. code: "" for success, "repeated", or a reason; detail: for people.
+    """Answer to Produce. code: "" for success, "repeated", or a reason. detail: text for people.
 
     base: offset of the first record. end, high: the leader's; high is -1 while unknown. epoch: of
     the records. leader: the node to ask instead, if known. appended: whether the records may be in
