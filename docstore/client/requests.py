@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import unquote
 
 import aiohttp
@@ -41,6 +41,15 @@ Answered = tuple[int, Mapping[str, str], bytes]
 """Status, headers and body."""
 
 
+class Asked(NamedTuple):
+    """A request, without the node that it goes to."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    headers: Mapping[str, str] | None = None
+
+
 class Requests:
     """One HTTP session with any of a group's nodes."""
 
@@ -68,17 +77,16 @@ class Requests:
         self._timeout_s = timeout_s
         self._token = token
         self._ssl = ssl
-        self._session: aiohttp.ClientSession | None = None
+        self._exchanges = _Exchanges(token)
         self._first = 0
-        self._nodes: set[str] = set()
-        """URLs of nodes that were asked whether they are."""
 
     def to(self, urls: Sequence[str], *, timeout_s: float = 30.0) -> Self:
         """Return a client of other nodes that believes whom this one does, and shows the same."""
         return type(self)(urls, timeout_s=timeout_s, token=self._token, ssl=self._ssl)
 
     async def __aenter__(self) -> Self:
-        self._session = session(aiohttp.TCPConnector(limit=0, ssl=self._ssl or True))
+        connector = aiohttp.TCPConnector(limit=0, ssl=self._ssl or True)
+        self._exchanges.session = session(connector)
         return self
 
     async def __aexit__(
@@ -87,8 +95,8 @@ class Requests:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._session is not None
-        await self._session.close()
+        assert self._exchanges.session is not None
+        await self._exchanges.session.close()
 
     async def request(
         self,
@@ -106,6 +114,7 @@ class Requests:
         Raises BadAddress, Unreachable, RequestFailed from 400 on, Unanswered. A read whose answer
         is lost is sent again; an update is not.
         """
+        asked = Asked(method, path, body, headers)
         is_read = only_reads or method in READS
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout_s + wait_s
@@ -119,7 +128,7 @@ class Requests:
             timeout = self._patience(left_s if is_read else self._timeout_s, wait_s, is_read)
             pause_s = PAUSE_S if attempt >= nodes - 1 else 0
             try:
-                answered = await self._send(self.urls[place], method, path, body, headers, timeout)
+                answered = await self._exchanges.ask(self.urls[place], asked, timeout)
             except RequestFailed as error:
                 if error.status != 503:
                     raise
@@ -158,48 +167,50 @@ class Requests:
     ) -> Answered:
         """Ask one node, once. Raises BadAddress, Unreachable, RequestFailed, Unanswered."""
         timeout = aiohttp.ClientTimeout(total=timeout_s, connect=CONNECT_S)
-        return await self._send(url, method, path, body, headers, timeout)
+        return await self._exchanges.ask(url, Asked(method, path, body, headers), timeout)
 
-    async def _send(
-        self,
-        url: str,
-        method: str,
-        path: str,
-        body: bytes | None,
-        headers: Mapping[str, str] | None,
-        timeout: aiohttp.ClientTimeout,
-    ) -> Answered:
-        _check_link(path)
-        answered = await self._exchange(url, method, path, body, headers, timeout)
+    async def json(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """Return the parsed answer of any request."""
+        raw = None if body is None else orjson.dumps(body)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        _, _, content = await self.request(method, path, raw, JSON | named)
+        return orjson.loads(content) if content else None
+
+
+class _Exchanges:
+    """Sends single requests, and refuses answers that are not of a node."""
+
+    def __init__(self, token: Token) -> None:
+        self._token = token
+        self.session: aiohttp.ClientSession | None = None
+        self._nodes: set[str] = set()
+        """URLs of nodes that were asked whether they are."""
+
+    async def ask(self, url: str, asked: Asked, timeout: aiohttp.ClientTimeout) -> Answered:
+        _check_link(asked.path)
+        answered = await self._exchange(url, asked, timeout)
         status, said, content = answered
         if not is_named(said) and status not in BETWEEN:
-            met = f"it answers {method} {path.partition('?')[0]} with {told(status, said)}"
-            is_node = await self._is_node(url, _lost(method), timeout)
-            if not is_node or is_strange(status, said, is_text=path == METRICS):
+            page = asked.path.partition("?")[0]
+            met = f"it answers {asked.method} {page} with {told(status, said)}"
+            is_node = await self._is_node(url, _lost(asked.method), timeout)
+            if not is_node or is_strange(status, said, is_text=asked.path == METRICS):
                 raise BadAddress(f"what answers at {url} is no node: {met}")
         if status >= 400:
-            raise RequestFailed(status, _problem(content, is_read=method in READS))
+            raise RequestFailed(status, _problem(content, is_read=asked.method in READS))
         return answered
 
-    async def _exchange(
-        self,
-        url: str,
-        method: str,
-        path: str,
-        body: bytes | None,
-        headers: Mapping[str, str] | None,
-        timeout: aiohttp.ClientTimeout,
-    ) -> Answered:
+    async def _exchange(self, url: str, asked: Asked, timeout: aiohttp.ClientTimeout) -> Answered:
         """Return what a server answers, whatever it is."""
-        if self._session is None or self._session.closed:
+        if self.session is None or self.session.closed:
             raise RuntimeError("this client is not open: use it within `async with Client(...)`")
         try:
-            headers = with_token(headers, self._token)
+            headers = with_token(asked.headers, self._token)
         except ValueError as error:
             raise BadToken(str(error)) from None
         try:
-            async with self._session.request(
-                method, url + path, data=body, headers=headers, timeout=timeout,
+            async with self.session.request(
+                asked.method, url + asked.path, data=asked.body, headers=headers, timeout=timeout,
                 allow_redirects=False,
             ) as answer:  # fmt: skip
                 return answer.status, answer.headers, await answer.read()
@@ -212,7 +223,7 @@ class Requests:
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, _NotSent) as error:
             raise Unreachable(_NO_SSL.sub("", str(error))) from error
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise _lost(method)(f"{url}: {str(error) or 'no answer in time'}") from error
+            raise _lost(asked.method)(f"{url}: {str(error) or 'no answer in time'}") from error
 
     async def _is_node(
         self, url: str, lost: type[ClientError], timeout: aiohttp.ClientTimeout
@@ -223,20 +234,13 @@ class Requests:
         """
         if url not in self._nodes:
             try:
-                _, said, page = await self._exchange(url, "GET", MANAGEMENT, None, None, timeout)
+                _, said, page = await self._exchange(url, Asked("GET", MANAGEMENT), timeout)
             except Unreachable as error:
                 raise lost(error.why) from error
             if not is_named(said) and not is_a_nodes(page):
                 return False
             self._nodes.add(url)
         return True
-
-    async def json(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Return the parsed answer of any request."""
-        raw = None if body is None else orjson.dumps(body)
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        _, _, content = await self.request(method, path, raw, JSON | named)
-        return orjson.loads(content) if content else None
 
 
 def session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
