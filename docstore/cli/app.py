@@ -77,8 +77,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def docstore(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
     token_file: Annotated[
         Path | None,

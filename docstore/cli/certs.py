@@ -39,8 +39,7 @@ def make_node(
     ],
     directory: Directory = HERE,
     host: Annotated[
-        list[str],
-        typer.Option("--host", help="Host name or address of the node; may be repeated."),
+        list[str], typer.Option("--host", help="Host name or address of the node; may be repeated.")
     ] = LOOPBACK,
     group: Annotated[
         str, typer.Option(help="Name of the group, if not the one that make-ca was given.")

@@ -11,12 +11,7 @@ from pathlib import Path
 
 from docstore.config import database_in
 from docstore.errors import Conflict, NotFound
-from docstore.ownership.configuration import (
-    Configuration,
-    Registered,
-    Stage,
-    unpack_registered,
-)
+from docstore.ownership.configuration import Configuration, Registered, Stage, unpack_registered
 from docstore.runtime.logs import silenced
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.starting import Sizes

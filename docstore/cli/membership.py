@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from docstore.cli.terminal import (
-    DEFAULT_URLS,
-    AsJson,
-    CommandFailed,
-    Urls,
-    show,
-    talk,
-)
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, CommandFailed, Urls, show, talk
 
 if TYPE_CHECKING:
     from docstore.client import Client
@@ -107,11 +100,7 @@ def cancel(url: Urls = DEFAULT_URLS, wait: Wait = True, as_json: AsJson = False)
 
 
 def _change(
-    urls: list[str],
-    request: "Callable[[Client], Awaitable[Json]]",
-    *,
-    wait: bool,
-    as_json: bool,
+    urls: list[str], request: "Callable[[Client], Awaitable[Json]]", *, wait: bool, as_json: bool
 ) -> None:
     """Request a change of the group, and print its outcome."""
 

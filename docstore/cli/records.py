@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from docstore.cli.terminal import (
-    DEFAULT_URLS,
-    AsJson,
-    CommandFailed,
-    Urls,
-    show,
-    talk,
-)
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, CommandFailed, Urls, show, talk
 from docstore.cli.topics import PANEL
 from docstore.model.words import count
 

@@ -99,12 +99,7 @@ class DocumentRequests(Requests):
         return await self._document("PATCH", link, value=value, said=said)
 
     async def post(
-        self,
-        factory: str,
-        value: dict[str, Any],
-        *,
-        fence: str = "",
-        lease: Lease | None = None,
+        self, factory: str, value: dict[str, Any], *, fence: str = "", lease: Lease | None = None
     ) -> Document:
         """Create a document with an id of its own."""
         said = _said("", fence, lease)

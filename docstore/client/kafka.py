@@ -48,15 +48,7 @@ from docstore.client.boot_clock import boot_clock, drop_in_child
 from docstore.client.leading import LeadsRoles, checked_roles
 from docstore.client.membership import GroupEnded
 from docstore.client.telling import Callback, Telling
-from docstore.ownership.by_induction import (
-    Acquired,
-    Event,
-    Fenced,
-    Induced,
-    Mode,
-    Revoked,
-    Windows,
-)
+from docstore.ownership.by_induction import Acquired, Event, Fenced, Induced, Mode, Revoked, Windows
 from docstore.ownership.on_kafka import Membership, windows_on_kafka
 
 LASTING = (

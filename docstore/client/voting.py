@@ -28,15 +28,7 @@ from docstore.client.errors import StateUnusable
 from docstore.client.voting_datagrams import NAME_BYTES_MAX, opened, sealed
 from docstore.ownership.by_vote import Recency, Times
 from docstore.ownership.elector import RHO, Elector
-from docstore.ownership.elector_messages import (
-    Changed,
-    Effect,
-    Event,
-    Keep,
-    Send,
-    Tick,
-    Transfer,
-)
+from docstore.ownership.elector_messages import Changed, Effect, Event, Keep, Send, Tick, Transfer
 
 Address = tuple[str, int]
 TICKS_PER_HEARTBEAT = 4

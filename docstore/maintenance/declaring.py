@@ -32,9 +32,7 @@ class Declaring:
     """
 
     def __init__(
-        self,
-        registry: Registry,
-        submit: Callable[[Operation, float], "asyncio.Future[Answer]"],
+        self, registry: Registry, submit: Callable[[Operation, float], "asyncio.Future[Answer]"]
     ) -> None:
         self._registry = registry
         self._submit = submit

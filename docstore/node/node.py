@@ -77,10 +77,7 @@ class Node:
     """Set by `start`."""
 
     def __init__(
-        self,
-        config: Config,
-        store: Store | None = None,
-        streams_store: StreamStore | None = None,
+        self, config: Config, store: Store | None = None, streams_store: StreamStore | None = None
     ) -> None:
         self.config = config
         self.stopping = asyncio.Event()
@@ -174,10 +171,7 @@ class Node:
         return token
 
     def _parts(
-        self,
-        recovered: Recovered,
-        streams_recovered: StreamsRecovered,
-        restored: Restored | None,
+        self, recovered: Recovered, streams_recovered: StreamsRecovered, restored: Restored | None
     ) -> Parts:
         node_id = identity(self.config, recovered)
         founding = Founding(

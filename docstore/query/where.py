@@ -11,15 +11,7 @@ Source: SQL:2016, 8.1 to 8.8, a part of the grammar.
 
 from docstore.query.condition import Condition, Literal, Unfit
 from docstore.query.operands import Operand, operand_of
-from docstore.query.predicates import (
-    among,
-    begins,
-    compared,
-    either,
-    every,
-    excess,
-    opposite,
-)
+from docstore.query.predicates import among, begins, compared, either, every, excess, opposite
 from docstore.query.tokens import Token, Tokens
 
 DEPTH_MAX = 64

@@ -7,12 +7,7 @@ from typing import assert_never
 
 import structlog
 
-from docstore.documents.effects import (
-    ChangeAnswered,
-    Publish,
-    ReadIndexAnswered,
-    Reconfigured,
-)
+from docstore.documents.effects import ChangeAnswered, Publish, ReadIndexAnswered, Reconfigured
 from docstore.documents.events import (
     BatchRequested,
     ChangeAsked,

@@ -87,12 +87,7 @@ class Stepping(Generic[E, F]):
     _documents: DocumentClient
     """Client of documents, which exists only for a machine with Ask and Survey."""
 
-    def __init__(
-        self,
-        machine: Machine[E, Shared | F],
-        links: Links,
-        table: Table,
-    ) -> None:
+    def __init__(self, machine: Machine[E, Shared | F], links: Links, table: Table) -> None:
         """table: the shapes in which the flight recorder keeps the machine's steps."""
         self.loop = asyncio.get_running_loop()
         self.links = links

@@ -29,11 +29,7 @@ from docstore.streams.events import (
 from docstore.streams.replica_set import STREAMS, incarnation_of
 from docstore.streams.requests import NoSuchTopic, ProduceRequest, ReadRequest
 from docstore.streams.topic import Topic, topic_of
-from docstore.wire.requests import (
-    CommandPartition,
-    FetchRecords,
-    ReadFigures,
-)
+from docstore.wire.requests import CommandPartition, FetchRecords, ReadFigures
 from docstore.wire.streams_messages import Produced
 
 TOPIC_KNOWN_S = 5.0

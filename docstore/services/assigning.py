@@ -21,11 +21,7 @@ from collections.abc import Mapping, Sequence
 
 
 def assign(
-    group: str,
-    partitions: Sequence[str],
-    *,
-    capacities: Mapping[str, int],
-    held: Mapping[str, str],
+    group: str, partitions: Sequence[str], *, capacities: Mapping[str, int], held: Mapping[str, str]
 ) -> dict[str, str]:
     """Return partition -> member for every partition; nothing without members.
 
@@ -54,11 +50,7 @@ def assign(
 
 
 def _quotas(
-    group: str,
-    count: int,
-    *,
-    capacities: Mapping[str, int],
-    keeps: Mapping[str, Sequence[str]],
+    group: str, count: int, *, capacities: Mapping[str, int], keeps: Mapping[str, Sequence[str]]
 ) -> dict[str, int]:
     """Return member -> number of partitions that it should have; the numbers add up to `count`."""
     whole = sum(capacities.values())

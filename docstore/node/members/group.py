@@ -24,12 +24,7 @@ from docstore.node.members.founding import Founding
 from docstore.node.members.gossip_keys import GroupKeys
 from docstore.node.members.lookup import Lookup
 from docstore.node.members.membership import GossipMembership
-from docstore.ownership.configuration import (
-    NODE_ID,
-    Configuration,
-    MemberEntry,
-    is_node_id,
-)
+from docstore.ownership.configuration import NODE_ID, Configuration, MemberEntry, is_node_id
 from docstore.ownership.quorum import majority
 from docstore.ownership.voters import decisive_zones
 from docstore.reads.refusals import refusal

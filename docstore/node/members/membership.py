@@ -30,11 +30,7 @@ class GossipMembership:
     """One gossip agent, named as the node."""
 
     def __init__(
-        self,
-        config: Config,
-        me: str,
-        recovered: Recovered,
-        changed: Callable[[], None],
+        self, config: Config, me: str, recovered: Recovered, changed: Callable[[], None]
     ) -> None:
         self._me = me
         self._changed = changed

@@ -177,10 +177,7 @@ class Feed:
         log = self._view.logs.get(slot)
         if log is not None and log.full and self._members.me not in but:
             return self._members.me
-        candidates = [
-            self._view.owners.owner_of(slot),
-            *self._members.placement.replicas(slot),
-        ]
+        candidates = [self._view.owners.owner_of(slot), *self._members.placement.replicas(slot)]
         linked = (
             each for each in candidates if each and each not in but and self._rpc.reaches(each)
         )

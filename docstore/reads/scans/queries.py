@@ -24,13 +24,7 @@ from docstore.query.ordering import Order, Place, parse_order, place_of
 from docstore.query.request import condition_of
 from docstore.reads.scans.searches import Asked, FoundPage, Spans, insist_on_few
 from docstore.runtime.links.rpc import Rpc
-from docstore.wire.requests import (
-    FindDocuments,
-    FromCopy,
-    ReadVersions,
-    ToCopy,
-    TotalDocuments,
-)
+from docstore.wire.requests import FindDocuments, FromCopy, ReadVersions, ToCopy, TotalDocuments
 
 AGAIN_S = 0.1
 

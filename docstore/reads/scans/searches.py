@@ -18,12 +18,7 @@ from docstore.query.request import Scan
 from docstore.reads.scans.scanner import Scans
 from docstore.runtime.links.rpc import Rpc
 from docstore.storage.store import Corrupt, Result, Store, Version
-from docstore.wire.requests import (
-    FindDocuments,
-    FromCopy,
-    ReadVersions,
-    TotalDocuments,
-)
+from docstore.wire.requests import FindDocuments, FromCopy, ReadVersions, TotalDocuments
 
 FIRST_LINKS, LINKS_AT_ONCE = 256, 16_384
 """Links read by one statement, first and at most: a longer one would block other scans."""

@@ -145,9 +145,7 @@ def _write(
 ) -> Path:
     """Write the key and then the certificate, replacing earlier ones atomically."""
     secret = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     cert = directory / f"{name}.pem"
     _replace(directory / f"{name}-key.pem", secret, 0o600)
