@@ -203,12 +203,11 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Create a data directory for a new group from the backups in DIR."""
-    from docstore.cli.restore import restore_now
     from docstore.errors import DocstoreError
     from docstore.reads.blocks import BadBackup
 
     try:
-        page = restore_now(directory, data)
+        page = backup.restore_now(directory, data)
     except (BadBackup, DocstoreError, OSError) as error:
         raise failed(error) from None
     if as_json:

@@ -1,14 +1,17 @@
 """`docstore doctor`: faults and risks of a group, or of a stopped node's data directory."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from docstore.cli.diagnosis.finding import WRONG, Finding
+from docstore.cli.diagnosis.finding import RISK, WRONG, Finding, in_order
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, failed, show, talk
 from docstore.model.words import count
+
+if TYPE_CHECKING:
+    from docstore.cli.diagnosis.seen import Seen
 
 PANEL = "Nodes"
 INDENT = len("wrong  ")
@@ -34,7 +37,6 @@ def doctor(
 
 
 def _of_group(urls: list[str]) -> tuple[str, list[Finding]]:
-    from docstore.cli.diagnosis.examine import examine
     from docstore.cli.looking import look
 
     seen = talk(urls, look)
@@ -42,12 +44,31 @@ def _of_group(urls: list[str]) -> tuple[str, list[Finding]]:
     return f"{nodes}, {count(len(seen.selector['table']), 'slot')}", examine(seen)
 
 
+def examine(seen: "Seen") -> list[Finding]:
+    from docstore.cli.diagnosis import of_members, of_nodes, of_slots, of_streams
+
+    found = [each for part in (of_members, of_slots, of_nodes, of_streams)
+             for each in part.findings(seen)]  # fmt: skip
+    return in_order([*found, *_of_factories(seen)])
+
+
+def _of_factories(seen: "Seen") -> Iterator[Finding]:
+    for declaration in seen.factories:
+        for warning in declaration.get("warnings", ()):
+            yield Finding(
+                RISK, str(declaration["path"]),
+                f"`{warning['member']}` of its declaration changes nothing: {warning['detail']}",
+                "remove it from the declaration, or do not rely on it",
+                "http.md#settings-without-effect",
+            )  # fmt: skip
+
+
 def _of_directory(data: Path) -> tuple[str, list[Finding]]:
-    from docstore.cli.diagnosis.directory import examine
+    from docstore.cli.diagnosis import directory
     from docstore.cli.directory import look
 
     try:
-        return str(data), examine(look(data))
+        return str(data), directory.examine(look(data))
     except OSError as error:
         raise failed(error) from None
 

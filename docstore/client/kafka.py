@@ -19,28 +19,9 @@ from types import TracebackType
 from typing import Any, Self
 
 try:
-    from aiokafka import (
-        AIOKafkaConsumer,
-        AIOKafkaProducer,
-        ConsumerRebalanceListener,
-        TopicPartition,
-    )
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, errors
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-    from aiokafka.errors import (
-        AuthenticationFailedError,
-        AuthenticationMethodNotSupported,
-        ClusterAuthorizationFailedError,
-        CommitFailedError,
-        GroupAuthorizationFailedError,
-        InconsistentGroupProtocolError,
-        InvalidGroupIdError,
-        InvalidSessionTimeoutError,
-        InvalidTopicError,
-        KafkaError,
-        RebalanceInProgressError,
-        SaslAuthenticationFailed,
-        TopicAuthorizationFailedError,
-    )
+    from aiokafka.structs import TopicPartition
 except ImportError as error:
     raise ImportError("roles on Kafka need aiokafka: pip install 'docstore[kafka]'") from error
 
@@ -52,14 +33,16 @@ from docstore.ownership.by_induction import Acquired, Event, Fenced, Induced, Mo
 from docstore.ownership.on_kafka import Membership, windows_on_kafka
 
 LASTING = (
-    *(AuthenticationFailedError, AuthenticationMethodNotSupported, SaslAuthenticationFailed),
-    *(
-        ClusterAuthorizationFailedError,
-        GroupAuthorizationFailedError,
-        TopicAuthorizationFailedError,
-    ),
-    *(InvalidGroupIdError, InvalidSessionTimeoutError, InvalidTopicError),
-    InconsistentGroupProtocolError,
+    errors.AuthenticationFailedError,
+    errors.AuthenticationMethodNotSupported,
+    errors.SaslAuthenticationFailed,
+    errors.ClusterAuthorizationFailedError,
+    errors.GroupAuthorizationFailedError,
+    errors.TopicAuthorizationFailedError,
+    errors.InvalidGroupIdError,
+    errors.InvalidSessionTimeoutError,
+    errors.InvalidTopicError,
+    errors.InconsistentGroupProtocolError,
 )
 """Errors that do not pass by themselves: a role ends with them. All others are met again."""
 
@@ -148,7 +131,7 @@ class KafkaRole(LeadsRoles):
     async def __aenter__(self) -> Self:
         """Join the group, and return once the first rebalance is over.
 
-        Raises KafkaError, and GroupEnded if it has ended before it began.
+        Raises errors.KafkaError, and GroupEnded if it has ended before it began.
         """
         async with AsyncExitStack() as undo:
             undo.push_async_callback(
@@ -226,7 +209,7 @@ class KafkaRole(LeadsRoles):
                 await work()
                 self._troubles.pop(work.__name__, None)
             except Exception as error:  # noqa: BLE001 - A permanent error ends the role, and is reported.
-                passes = isinstance(error, KafkaError | TimeoutError)
+                passes = isinstance(error, errors.KafkaError | TimeoutError)
                 if not passes or isinstance(error, LASTING):
                     self._fail(error)
                 self._troubles[work.__name__] = error
@@ -247,8 +230,8 @@ class KafkaRole(LeadsRoles):
         place = {TopicPartition(self.topic, partition): (token, self._member)}
         try:  # However long it takes, as it may be sent again: the stamp is of before.
             await self._consumer.commit(place)
-        except CommitFailedError as error:
-            if not isinstance(error.__cause__, RebalanceInProgressError):
+        except errors.CommitFailedError as error:
+            if not isinstance(error.__cause__, errors.RebalanceInProgressError):
                 self._tell_of(self._membership.refused(attempt))
             raise
         self._tell_of(self._membership.accepted(attempt, self._clock()))
@@ -257,7 +240,7 @@ class KafkaRole(LeadsRoles):
         """Show the client's watchdog that we live, and ask what befell it."""
         try:
             await self._consumer.getmany(timeout_ms=0)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             if error.__cause__ is None:  # Errors of the client's own task, which continues.
                 raise
             raise RuntimeError("the client of Kafka has ended by itself") from error

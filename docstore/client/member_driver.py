@@ -16,29 +16,9 @@ from docstore.client.errors import ClientError, Differs, RequestFailed, check_sa
 from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Event, Revoked
 from docstore.services.group_document import Settings
-from docstore.sessions.group_messages import (
-    Fenced,
-    Join,
-    Joined,
-    Leave,
-    Pulse,
-    Refused,
-    Reply,
-    Request,
-    Wait,
-    read_shown,
-)
+from docstore.sessions import group_messages as messages
+from docstore.sessions import member_events as events
 from docstore.sessions.member import GroupMember
-from docstore.sessions.member_events import (
-    Answered,
-    Ended,
-    Finished,
-    LeaveAsked,
-    MemberEvent,
-    Say,
-    Tell,
-    Tick,
-)
 
 HEADERS = {"Content-Type": "application/json"}
 LOOK_S = 1.0
@@ -113,7 +93,7 @@ class MemberDriver:
         self.link = link
         self.member = member
         self.clock = boot_clock()
-        self.events = EventQueue(member, lambda partition: self.feed(Finished(partition)))
+        self.events = EventQueue(member, lambda partition: self.feed(events.Finished(partition)))
         self.is_in = asyncio.Event()
         """Set once this process is a member, or never will be."""
         self.ended = asyncio.Event()
@@ -125,14 +105,14 @@ class MemberDriver:
         self._url = 0
         self._woken = asyncio.Event()
 
-    def feed(self, event: MemberEvent) -> None:
+    def feed(self, event: events.MemberEvent) -> None:
         for effect in self.member.step(event, self.clock()):
             match effect:
-                case Say():
+                case events.Say():
                     self.spawn(self._say(effect))
-                case Tell(happening):
+                case events.Tell(happening):
                     self.events.put(happening)
-                case Ended(why):
+                case events.Ended(why):
                     self._end(why)
                 case _:
                     assert_never(effect)
@@ -142,7 +122,7 @@ class MemberDriver:
         """Step the machine whenever a timer of it is due."""
         while not self.ended.is_set():
             self._woken.clear()
-            self.feed(Tick())
+            self.feed(events.Tick())
             self._woken.clear()
             now = self.clock()
             pause_s = min(LOOK_S, max(0.0, self.member.next_at(now) - now))
@@ -174,7 +154,7 @@ class MemberDriver:
             parts = {"": page["partitions"]} if "partitions" in page else page["topics"]
             check_same(self.link, self._asked, _settings(page["settings"], parts))
 
-    async def _say(self, said: Say) -> None:
+    async def _say(self, said: events.Say) -> None:
         """Send a request once; step the machine with its answer and the time of sending."""
         method, path, body, headers, timeout_s = _http(
             self.link, self.member.settings, said.request
@@ -183,57 +163,57 @@ class MemberDriver:
         url = self._url % len(urls)
         headers = {**HEADERS, "Docstore-Timeout-Ms": str(int(timeout_s * 1000)), **headers}
         raw = None if body is None else orjson.dumps(body)
-        reply: Reply | None = None
+        reply: messages.Reply | None = None
         stamp = self.clock()
         try:
             _, _, content = await self._client.once(
                 urls[url], method, path, raw, headers, timeout_s=timeout_s
             )
-            reply = read_shown(orjson.loads(content))
+            reply = messages.read_shown(orjson.loads(content))
         except RequestFailed as error:
             reply = _refusal(error)
-            if isinstance(reply, Refused):
+            if isinstance(reply, messages.Refused):
                 self.refused = self.refused or error
         except ClientError:
             reply = None
         if reply is None and url == self._url % len(urls):
             self._url += 1  # That node does not answer, or cannot: the next one is asked.
-        self.feed(Answered(said.number, reply, stamp))
-        if isinstance(reply, Joined):
+        self.feed(events.Answered(said.number, reply, stamp))
+        if isinstance(reply, messages.Joined):
             self._joined(reply)
 
-    def _joined(self, reply: Joined) -> None:
+    def _joined(self, reply: messages.Joined) -> None:
         """Record the join; or leave a group that was recreated with other settings meanwhile."""
         try:
             check_same(self.link, self._asked, _settings(reply.settings, reply.parts))
         except Differs as error:
             self.refused = error
-            self.feed(LeaveAsked())
+            self.feed(events.LeaveAsked())
         else:
             self.is_in.set()
 
 
 def _http(
-    link: str, settings: Settings | None, request: Request
+    link: str, settings: Settings | None, request: messages.Request
 ) -> tuple[str, str, Any, dict[str, str], float]:
     """Return method, path, body, headers and patience of a request to a group's coordinator."""
     pulse_s = JOIN_S if settings is None else settings.session_ms / 4000
     path = f"{quote(link)}/members"
     one = f"{path}/{quote(request.member, safe='')}"
     match request:
-        case Join(member, about, former):
+        case messages.Join(member, about, former):
             body: dict[str, Any] = {"member": member, "former": former, **about._asdict()}
             del body["since"]
             return "POST", path, body, {}, JOIN_S
-        case Pulse(_, number, generation, listing, owned, answered):
+        case messages.Pulse(_, number, generation, listing, owned, answered):
             body = {"kind": "HeartbeatRequest", "number": number, "answered": answered}
             body |= {"generation": generation, "listing": listing}
             body |= {} if owned is None else {"owned": list(owned)}
             return "PATCH", one, body, {}, pulse_s
-        case Wait(_, generation, listing):
+        case messages.Wait(_, generation, listing):
             body = {"kind": "WaitRequest", "generation": generation, "listing": listing}
             return "PATCH", one, body, {"Prefer": f"wait={WAIT_S}"}, WAIT_S + ANSWER_S
-        case Leave(_, drain):
+        case messages.Leave(_, drain):
             return "DELETE", one + ("?drain" if drain else ""), None, {}, LEAVE_S
         case _:
             assert_never(request)
@@ -245,10 +225,10 @@ def _settings(settings: Mapping[str, Any], parts: Mapping[str, int]) -> dict[str
     return {**settings, **what}
 
 
-def _refusal(error: RequestFailed) -> Reply | None:
+def _refusal(error: RequestFailed) -> messages.Reply | None:
     """Return what a problem says, None if it says nothing about the member."""
     if error.status >= 500 or error.status == 429:
         return None
     if error.code in ("unknown-member", "fenced"):
-        return Fenced("unknown" if error.code == "unknown-member" else "fenced")
-    return Refused(error.status, error.code, str(error))
+        return messages.Fenced("unknown" if error.code == "unknown-member" else "fenced")
+    return messages.Refused(error.status, error.code, str(error))

@@ -8,7 +8,7 @@ from typing import Any
 
 from docstore.machines.view import MachineView
 from docstore.runtime.sessions_driver import SessionsDriver
-from docstore.runtime.stepping import clock
+from docstore.runtime.stepping import clock, unless_ended
 from docstore.services.leases import LEASES
 from docstore.wire.sessions_messages import Reply
 
@@ -46,12 +46,7 @@ class SessionBackend:
     async def call(self, link: str, kind: str, argument: Any, timeout_s: float) -> Reply:
         """Send the owner of a document a call that is safe to repeat, see `messages.Call`."""
         asking = self._driver.call(link, kind, argument, timeout_s)
-        try:
-            # A client must not wait for a node that stops.
-            await asyncio.wait((asking, self._ends), return_when=asyncio.FIRST_COMPLETED)
-            return STOPPING if self._ends.done() or asking.cancelled() else asking.result()
-        finally:
-            asking.cancel()
+        return await unless_ended(self._ends, asking) or STOPPING
 
     async def keep_alive(self, ids: Iterable[str], timeout_s: float) -> KeptAlive:
         """Keep leases alive, with one call to each owner."""

@@ -7,15 +7,8 @@ from typing import assert_never
 
 import structlog
 
+from docstore.documents import events
 from docstore.documents.effects import ChangeAnswered, Publish, ReadIndexAnswered, Reconfigured
-from docstore.documents.events import (
-    BatchRequested,
-    ChangeAsked,
-    DiskFilled,
-    Event,
-    ReadIndexAsked,
-    Requested,
-)
 from docstore.documents.membership.change import Change
 from docstore.documents.replica import Replica
 from docstore.documents.view import ReplicaView
@@ -41,7 +34,7 @@ Own = Publish | Reconfigured | ChangeAnswered | ReadIndexAnswered
 log = structlog.get_logger("docstore.protocol")
 
 
-class Driver(Stepping[Event, Own]):
+class Driver(Stepping[events.Event, Own]):
     """Runs one replica against a real clock, real links and a real disk."""
 
     def __init__(
@@ -93,7 +86,7 @@ class Driver(Stepping[Event, Own]):
         self.recorder.carried += len(operation.body)
         number = self._requests.next_number()
         future = self._requests.wait(number)
-        self.feed(Requested(number, operation, clock() + timeout_s))
+        self.feed(events.Requested(number, operation, clock() + timeout_s))
         return future
 
     def submit_batch(
@@ -106,14 +99,14 @@ class Driver(Stepping[Event, Own]):
         self.recorder.carried += sum([len(operation.body) for operation in operations])
         first = self._requests.next_number(len(operations))
         future = self._requests.wait_batch(first, len(operations))
-        self.feed(BatchRequested(first, operations, clock() + timeout_s))
+        self.feed(events.BatchRequested(first, operations, clock() + timeout_s))
         return future
 
     async def change(self, change: Change) -> tuple[int, str, str]:
         """Ask the register for a change; return HTTP status, code and detail."""
         number = self._changes.next_number()
         future = self._changes.wait(number)
-        self.feed(ChangeAsked(number, change))
+        self.feed(events.ChangeAsked(number, change))
         return await future
 
     async def read_index(
@@ -126,7 +119,7 @@ class Driver(Stepping[Event, Own]):
         """
         number = self._indexes.next_number()
         future = self._indexes.wait(number)
-        self.feed(ReadIndexAsked(number, slots, clock() + timeout_s, at_us))
+        self.feed(events.ReadIndexAsked(number, slots, clock() + timeout_s, at_us))
         return await future
 
     async def stored(self) -> None:
@@ -178,5 +171,5 @@ class Driver(Stepping[Event, Own]):
         recovered = await retry_while_full(self._store.recover)
         # Writes that were queued meanwhile depend on rows that are not stored.
         self._disk.writes = []
-        self.feed(DiskFilled(recovered))
+        self.feed(events.DiskFilled(recovered))
         return False

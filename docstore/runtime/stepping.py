@@ -6,7 +6,7 @@ of the event loop leave together at its end, without a delay.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -40,6 +40,16 @@ def clock() -> float:
     A lease must run out while the computer sleeps, too.
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+async def unless_ended(ends: asyncio.Future[None], answer: Awaitable[T]) -> T | None:
+    """Return an answer; None if `ends` is set first, since the node stops then."""
+    asking = asyncio.ensure_future(answer)
+    try:
+        await asyncio.wait((asking, ends), return_when=asyncio.FIRST_COMPLETED)
+        return asking.result() if asking.done() and not asking.cancelled() else None
+    finally:
+        asking.cancel()
 
 
 class Machine(Protocol[E_contra, F_co]):

@@ -15,17 +15,11 @@ from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.model.streams_batch import is_of, place_of
 from docstore.runtime.links.rpc import Rpc
-from docstore.runtime.stepping import clock
+from docstore.runtime.stepping import clock, unless_ended
 from docstore.runtime.streams_driver import StreamsDriver
 from docstore.runtime.trace.context import TRACEPARENT
+from docstore.streams import events
 from docstore.streams.effects import Begun, Figures, Led, Outcome, Problem, Records
-from docstore.streams.events import (
-    CommandAsked,
-    FetchAsked,
-    FiguresAsked,
-    LeaderAsked,
-    ProduceAsked,
-)
 from docstore.streams.replica_set import STREAMS, incarnation_of
 from docstore.streams.requests import NoSuchTopic, ProduceRequest, ReadRequest
 from docstore.streams.topic import Topic, topic_of
@@ -130,7 +124,7 @@ class StreamBackend:
     async def produce(
         self, link: str, sent: ProduceRequest, timeout_s: float
     ) -> Produced | Problem:
-        asked = ProduceAsked(
+        asked = events.ProduceAsked(
             self._driver.next_request(), link, sent.acks, clock() + timeout_s,
             sent.producer, sent.flags, sent.records, sent.body,
         )  # fmt: skip
@@ -190,14 +184,8 @@ class StreamBackend:
         self, once: Coroutine[Any, Any, Records | Problem]
     ) -> Records | Problem:
         """Wait for an answer, but return 503 at once when this node stops."""
-        asking = asyncio.ensure_future(once)
-        try:
-            await asyncio.wait((asking, self._ends), return_when=asyncio.FIRST_COMPLETED)
-            if asking.done():
-                return asking.result()
-            return Problem(503, "stopping", "this node stops: ask another one")
-        finally:
-            asking.cancel()
+        stopping = Problem(503, "stopping", "this node stops: ask another one")
+        return await unless_ended(self._ends, once) or stopping
 
     def end(self) -> None:
         """Answer the waiting fetches 503, so that their clients go to another node."""
@@ -231,13 +219,13 @@ class StreamBackend:
 
     async def leader(self, link: str, deadline: float, *, refresh: bool) -> Led | Problem:
         """Return the leader of a partition, as far as this node knows."""
-        asked = LeaderAsked(self._driver.next_request(), link, deadline, refresh)
+        asked = events.LeaderAsked(self._driver.next_request(), link, deadline, refresh)
         outcome = await self._driver.request(asked)
         assert isinstance(outcome, Led | Problem)
         return outcome
 
     async def _fetch_here(self, link: str, wanted: ReadRequest, wait_s: float) -> Records | Problem:
-        asked = FetchAsked(
+        asked = events.FetchAsked(
             self._driver.next_request(), link, wanted.origin, wanted.isolation, wanted.bytes_max,
             clock() + wait_s if wait_s > 0 else 0.0, wanted.token, wanted.stale, wanted.trace,
         )  # fmt: skip
@@ -277,7 +265,7 @@ class StreamBackend:
 
     async def _figures_for(self, asked: ReadFigures) -> Mapping[str, Mapping[str, object]]:
         number = self._driver.next_request()
-        outcome = await self._driver.request(FiguresAsked(number, asked.links))
+        outcome = await self._driver.request(events.FiguresAsked(number, asked.links))
         assert isinstance(outcome, Figures)
         return outcome.partitions
 
@@ -302,7 +290,7 @@ class StreamBackend:
 
     async def _command_for(self, asked: CommandPartition) -> tuple[Any, ...]:
         kind, value = asked.command
-        event = CommandAsked(self._driver.next_request(), asked.link, (kind, value))
+        event = events.CommandAsked(self._driver.next_request(), asked.link, (kind, value))
         return _plain(await self._driver.request(event))
 
 

@@ -40,21 +40,9 @@ from docstore.services.subscriptions import (
     read_subscription,
 )
 from docstore.storage.store import Store
+from docstore.subscriptions import events
 from docstore.subscriptions.deliveries import Deliveries, DeliveryEffect, DeliveryEvent
 from docstore.subscriptions.effects import Call, Confirm, Leave, Read, Save, Wait
-from docstore.subscriptions.events import (
-    BatchReceived,
-    Began,
-    Called,
-    Confirmed,
-    Event,
-    HistoryGone,
-    ReadFailed,
-    Saved,
-    Unchanged,
-    Unsaved,
-    Woken,
-)
 
 BELOW = f"{SUBSCRIPTIONS}/"
 LOOK_S = 0.5
@@ -245,7 +233,7 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
             return
         run.about, run.tag = found
         run.is_wanted |= run.about.phase is SubscriptionPhase.ACTIVE
-        self.feed(DeliveryEvent(run.link, Began(run.about)))
+        self.feed(DeliveryEvent(run.link, events.Began(run.about)))
         while run.wanted is not None:
             effect, run.wanted = run.wanted, None
             await self._carry_out(run, run.about, effect)
@@ -273,7 +261,7 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
             run.has_turn = True
         # The next owner delivers the backlog.
         if run.leaves and isinstance(effect, Read | Confirm):
-            event: Event = Woken(leaves=True)
+            event: events.Event = events.Woken(leaves=True)
         else:
             event = await self._answer(run, about, effect)
         if isinstance(effect, Call):
@@ -282,7 +270,7 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
 
     async def _answer(
         self, run: "_Run", about: SubscriptionState, effect: "Read | Confirm | Call | Save | Wait"
-    ) -> Event:
+    ) -> events.Event:
         match effect:
             case Read():
                 run.has_heard = False
@@ -290,7 +278,7 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
                     async with self._reads:
                         return await self._read(about, effect)
                 except DocstoreError as error:
-                    return ReadFailed(str(error))
+                    return events.ReadFailed(str(error))
             case Confirm():
                 return await self._confirmed(run, about)
             case Call():
@@ -302,11 +290,13 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
             case _:
                 assert_never(effect)
 
-    async def _read(self, about: SubscriptionState, effect: Read) -> BatchReceived | HistoryGone:
+    async def _read(
+        self, about: SubscriptionState, effect: Read
+    ) -> events.BatchReceived | events.HistoryGone:
         began = clock()
         found = await self._reading.read(about, effect.mark, effect.rows)
         # Without a pause, reads that find nothing cost a third of a core.
-        if isinstance(found, BatchReceived) and not found.rows:
+        if isinstance(found, events.BatchReceived) and not found.rows:
             await asyncio.sleep(RESTS * (clock() - began))
         return found
 
@@ -324,16 +314,16 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         about = read_subscription(row.state)
         return (about, tag_of(row, LINEARIZABLE)) if about is not None else None
 
-    async def _confirmed(self, run: "_Run", about: SubscriptionState) -> Event:
+    async def _confirmed(self, run: "_Run", about: SubscriptionState) -> events.Event:
         try:
             found = await self._document(run.link)
         except DocstoreError as error:
-            return ReadFailed(str(error))
+            return events.ReadFailed(str(error))
         is_over = 0 < about.expires_us <= self._view.past_us()
         is_same = found is not None and found[1] == run.tag and not is_over
-        return Confirmed(is_same, self._may_read(about.user, about.path))
+        return events.Confirmed(is_same, self._may_read(about.user, about.path))
 
-    async def _called(self, run: "_Run", about: SubscriptionState, effect: Call) -> Called:
+    async def _called(self, run: "_Run", about: SubscriptionState, effect: Call) -> events.Called:
         body = _body(run.link, effect)
         called = await self._caller.deliver(run.link, about.callback, about.sealed, body)
         self.counters["calls"] += 1
@@ -343,21 +333,23 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
             self.counters["failures"] += 1
         return called
 
-    async def _saved(self, run: "_Run", effect: Save) -> Saved | Unsaved | Unchanged:
+    async def _saved(
+        self, run: "_Run", effect: Save
+    ) -> events.Saved | events.Unsaved | events.Unchanged:
         answer = await self._change(run.link, effect.change, run.tag)
         if answer.status == Unavailable.status and not answer.unknown:
-            return Unchanged()
+            return events.Unchanged()
         if not answer.is_success or answer.row is None:
             found = read_subscription(answer.row.state) if answer.row is not None else None
             if answer.row is not None and found is not None and found.mark == effect.since:
                 # A user paused or resumed it: the accepted changes must still be saved.
                 await self._change(run.link, effect.change, tag_of(answer.row, LINEARIZABLE))
-            return Unsaved()
+            return events.Unsaved()
         run.tag = tag_of(answer.row, LINEARIZABLE)
         if effect.change["kind"] != "AdvanceRequest":
             log.warning("a subscription was paused or ended", subscription=run.link,
                         why=effect.change["why"])  # fmt: skip
-        return Saved()
+        return events.Saved()
 
     async def _change(self, link: str, change: State, tag: Tag) -> Answer:
         operation = Operation(
@@ -366,14 +358,14 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         )  # fmt: skip
         return await self._submit(operation, TIMEOUT_S)
 
-    async def _woken(self, run: "_Run", effect: Wait) -> Woken:
+    async def _woken(self, run: "_Run", effect: Wait) -> events.Woken:
         run.bell.clear()
         run.wants_news = effect.for_news
         if not run.leaves and not (run.wants_news and run.has_heard):
             with suppress(TimeoutError):
                 async with asyncio.timeout(effect.until - clock()):
                     await run.bell.wait()
-        return Woken(run.leaves)
+        return events.Woken(run.leaves)
 
 
 @dataclass(slots=True, eq=False)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from docstore.cli.diagnosis.examine import examine
 from docstore.cli.diagnosis.finding import RISK, WRONG, Grade
 from docstore.cli.diagnosis.seen import NodeReport, metrics_of
+from docstore.cli.doctor import examine
 from tests.docstore.cli.diagnosis.pages import NOW_S, Change, Pages
 from tests.docstore.cli.diagnosis.places import is_a_place
 
