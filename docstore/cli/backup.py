@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from docstore.cli.terminal import (
-    DEFAULT_URLS,
-    AsJson,
-    Urls,
-    console,
-    failed,
-    show,
-    take_interrupts,
-    talk,
-)
+from docstore.cli import terminal
 from docstore.model.words import count
 
 if TYPE_CHECKING:
@@ -50,8 +41,8 @@ def create(
             help="Days to keep history for the next incremental backup; 0: none planned.", min=0
         ),
     ] = 8,
-    url: Urls = DEFAULT_URLS,
-    as_json: AsJson = False,
+    url: terminal.Urls = terminal.DEFAULT_URLS,
+    as_json: terminal.AsJson = False,
 ) -> None:
     """Back up a group: fully the first time, then the changes since the last backup in DIR."""
     from docstore.maintenance.backup.taking import BackupFailed, BackupRequest, take
@@ -60,14 +51,14 @@ def create(
     wanted = BackupRequest(as_of=as_of, rows_per_second=rows_per_second, hold_s=hold_days * DAY_S)
     try:
         with progress() as tell:
-            taken = talk(url, lambda client: take(client, directory, wanted, tell))
+            taken = terminal.talk(url, lambda client: take(client, directory, wanted, tell))
     except (BackupFailed, BadBackup, OSError) as error:
-        raise failed(error) from None
+        raise terminal.failed(error) from None
     said(taken, as_json=as_json)
 
 
 @backup.command("verify")
-def verify(directory: Directory, as_json: AsJson = False) -> None:
+def verify(directory: Directory, as_json: terminal.AsJson = False) -> None:
     """Read all backups in DIR and check that they are complete, without contacting a node."""
     from docstore.maintenance.backup import verifying
     from docstore.reads.blocks import BadBackup
@@ -76,9 +67,9 @@ def verify(directory: Directory, as_json: AsJson = False) -> None:
         with progress() as tell:
             found = verifying.verify(directory, lambda manifest, part: tell(part))
     except (BadBackup, OSError) as error:
-        raise failed(error) from None
+        raise terminal.failed(error) from None
     if as_json:
-        show([page_of(each) for each in found])
+        terminal.show([page_of(each) for each in found])
         return
     for each in found:
         said(each, as_json=False)
@@ -86,7 +77,7 @@ def verify(directory: Directory, as_json: AsJson = False) -> None:
 
 def said(manifest: "Manifest", *, as_json: bool) -> None:
     if as_json:
-        show(page_of(manifest))
+        terminal.show(page_of(manifest))
         return
     kind = "full" if manifest.number == 1 else "incremental"
     typer.echo(
@@ -126,10 +117,10 @@ def progress() -> Iterator[Callable[["BackupFile"], None]]:
     """Show progress on a terminal; yield the function to call with each file that is done."""
     from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-    take_interrupts()
+    terminal.take_interrupts()
     rows = files = 0
     columns = (TextColumn("{task.description}"), TimeElapsedColumn())
-    out = console(stderr=True)
+    out = terminal.console(stderr=True)
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as shown:
         task = shown.add_task("starting", total=None)
 

@@ -193,7 +193,6 @@ class NodeBackend:
         }
 
     async def change_group(self, asked: Mapping[str, Any], timeout_s: float) -> Any:
-        """Begin a change of the group; return its page."""
         if asked.get("kind") == "JoinPeerRequest":
             self._parts.joining.start_by(asked)
             parts = self._parts

@@ -111,7 +111,6 @@ class RunningNode:
 
     @property
     def gossip_keys(self) -> GroupKeys:
-        """The keys that encrypt gossip."""
         return self.group.gossip_keys
 
     def _deliverer(self, view: GroupView) -> Deliverer | None:

@@ -51,7 +51,6 @@ class StatusPages:
 
     @property
     def configuration(self) -> Configuration:
-        """The configuration in use."""
         return self._view.members.configuration
 
     # One document

@@ -249,7 +249,6 @@ def _ordered(array: pa.Array) -> list[Any]:
 
 
 def version_of(value: Any) -> int | None:
-    """Return a value as a version, None if it is none."""
     try:
         version = int(value)
     except (TypeError, ValueError, OverflowError):

@@ -112,13 +112,11 @@ class ChangeFeed:
         self._on_trim = options.choice("onTrim", ON_TRIM)
 
     def split(self, after: Cut, until: Cut) -> list[InputPartition]:
-        """Return the partitions of the changes between two cuts."""
         ends = zip(after.positions, until.positions, strict=True)
         spans = [(slot, a, b) for slot, ((_, a), (_, b)) in enumerate(ends) if b > a]
         return self._partitions(spans, is_log=True)
 
     def snapshot(self, cut: Cut) -> list[InputPartition]:
-        """Return the partitions of all documents at a cut."""
         spans = [(slot, n) for slot, (_, n) in enumerate(cut.positions) if n]
         return self._partitions(spans, is_log=False)
 

@@ -16,7 +16,6 @@ def shares(
     layout: Mapping[str, Any], spans: Sequence[Span], request: Mapping[str, Any], options: Options,
     *, is_log: bool,
 ) -> list[ScanShare]:  # fmt: skip
-    """Return the shares that make up `spans`."""
     nodes = [ScanNode(each["url"], each["zone"]) for each in layout["nodes"]]
     groups: dict[tuple[int, ...], list[Span]] = {}
     for span in spans:

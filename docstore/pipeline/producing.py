@@ -73,7 +73,6 @@ class TaskAttempt:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the producer."""
         return self.batch + 1
 
 

@@ -13,14 +13,8 @@ import orjson
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from docstore.pipeline import group_client
 from docstore.pipeline.bulk_lines import BulkLine, BulkLines, WriteFailed
-from docstore.pipeline.group_client import (
-    FAILED,
-    REPEATABLE,
-    GroupClient,
-    attempts,
-    insist_on_retry,
-)
 from docstore.pipeline.options import Options
 from docstore.pipeline.outcomes import Outcomes
 
@@ -29,9 +23,9 @@ BYTES_AT_ONCE = 1 << 20
 IN_FLIGHT = 4
 
 
-def writing_group(options: Options) -> GroupClient:
+def writing_group(options: Options) -> group_client.GroupClient:
     """Return a client that waits for as long as the option timeoutMs says, 60 s by default."""
-    return GroupClient(options.urls, timeout_s=options.timeout_s(60_000))
+    return group_client.GroupClient(options.urls, timeout_s=options.timeout_s(60_000))
 
 
 class Sender:
@@ -88,20 +82,20 @@ class Sender:
     def _deliver(self, lines: list[BulkLine]) -> None:
         """Send the lines of one owner until each has its final answer."""
         last = "no node answers"
-        for attempt in attempts(self._retries + 1):
+        for attempt in group_client.attempts(self._retries + 1):
             if attempt:
                 self._outcomes.add("retries")
                 self._take_layout()
             url = self._url_of(lines[0], attempt)
             try:
                 answers = self._post(url, lines)
-            except (*FAILED, ValueError) as error:
-                insist_on_retry(error, REPEATABLE)
+            except (*group_client.FAILED, ValueError) as error:
+                group_client.insist_on_retry(error, group_client.REPEATABLE)
                 last = str(error)
                 continue
             again = []
             for line, answer in zip(lines, answers, strict=True):
-                if answer["status"] in REPEATABLE:
+                if answer["status"] in group_client.REPEATABLE:
                     again.append(line)
                     last = f"{url}: {answer.get('detail')}"
                 else:

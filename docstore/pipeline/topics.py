@@ -61,7 +61,6 @@ class TopicState:
 
 
 def group_of(options: Options) -> GroupClient:
-    """Return a client with the retries and the timeout of the options."""
     timeout_s, retries = options.timeout_s(TIMEOUT_MS), options.number("retries", RETRIES)
     return GroupClient(options.urls, timeout_s=timeout_s, retries=retries)
 

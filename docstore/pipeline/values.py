@@ -143,7 +143,6 @@ def _times(array: pa.Array, name: str) -> list[Any]:
 def _within(
     texts: list[str | None], numbers: pa.Array, bounds: tuple[int, int], name: str
 ) -> list[Any]:
-    """Return the texts of the numbers that are within bounds."""
     low, high = bounds
     least, most = pc.min_max(numbers).as_py().values()
     if least is None or low <= least <= most <= high:

@@ -56,7 +56,6 @@ class Cut:
 
     @property
     def slots(self) -> int:
-        """Return the number of slots of the group."""
         return self.of or len(self.positions)
 
     @property

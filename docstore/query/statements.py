@@ -188,7 +188,6 @@ def swept(columns: Sequence[str]) -> list[str]:
 
 
 def positions(scan: Scan) -> tuple[str, str, str]:
-    """Return the columns of a cursor."""
     return ("slot", "documentSelfLink", "seq" if scan.is_log else "documentVersion")
 
 

@@ -8,13 +8,7 @@ import asyncio
 from collections.abc import Iterable
 
 from docstore.documents.view import LogView, ReplicaView
-from docstore.documents.write_path.past import (
-    KEPT_VERSIONS_MAX,
-    first_shown,
-    past_answer,
-    past_query,
-    trimmed_answer,
-)
+from docstore.documents.write_path import past
 from docstore.model.document import Row
 from docstore.model.operation import CURRENT, Answer, Operation
 from docstore.model.published import DECLARATIONS
@@ -71,26 +65,26 @@ async def _newest(view: ReplicaView, slot: int, store: Store, link: str) -> Answ
     """Return the newest decided version, None if it is damaged."""
     row = view.decided_row(slot, link)
     if row is not None:
-        return past_answer(CURRENT, [row], 0)
+        return past.past_answer(CURRENT, [row], 0)
     [rows] = await store.read([Newest(slot, link, view.readable_until(slot))])
-    return None if isinstance(rows, Corrupt) else past_answer(CURRENT, rows, 0)
+    return None if isinstance(rows, Corrupt) else past.past_answer(CURRENT, rows, 0)
 
 
 async def _older(
     log: LogView, store: Store, operation: Operation, until: int, service: Service | None
 ) -> Answer | None:
     """Return older versions as of row `until`; None if one of them is damaged."""
-    asked = past_query(log.slot, operation, until)
+    asked = past.past_query(log.slot, operation, until)
     rows, newest = await store.read([asked, Newest(log.slot, operation.link, until)])
     if isinstance(rows, Corrupt) or isinstance(newest, Corrupt):
         return None
-    first = first_shown(service, newest[0] if newest else None)
-    answer = past_answer(operation.select, rows, first)
+    first = past.first_shown(service, newest[0] if newest else None)
+    answer = past.past_answer(operation.select, rows, first)
     if answer.status == 404 and not rows and log.kept:
-        everything = History(log.slot, operation.link, None, KEPT_VERSIONS_MAX, until)
+        everything = History(log.slot, operation.link, None, past.KEPT_VERSIONS_MAX, until)
         [kept] = await store.read([everything])
         if not isinstance(kept, Corrupt):
-            return trimmed_answer(operation.select, kept, first)
+            return past.trimmed_answer(operation.select, kept, first)
     return answer
 
 

@@ -92,7 +92,6 @@ class Driver(Stepping[events.Event, Own]):
     def submit_batch(
         self, operations: Sequence[Operation], timeout_s: float
     ) -> "asyncio.Future[list[Answer]]":
-        """Return a future for the answers to operations of one request."""
         trace = TRACEPARENT.get()
         if trace:
             operations = [replace(operation, trace=trace) for operation in operations]

@@ -10,20 +10,7 @@ from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.service import Refusal, Service, ServiceOptions, State
 from docstore.service import Service as Author
-from docstore.services.authored import (
-    AuthoredService,
-    Call,
-    MissingService,
-    called_plainly,
-    declaration_of,
-)
-from docstore.services.declared import (
-    INSTRUMENTATION,
-    DeclaredService,
-    FactoryService,
-    options_of,
-    path_of,
-)
+from docstore.services import authored, declared
 from docstore.services.example import DESCRIPTION, ExampleService
 from docstore.services.group_document import GROUPS, ROLES
 from docstore.services.groups import GroupService
@@ -74,13 +61,12 @@ def declared_path(name: str) -> str:
 
 
 def declaration_link(path: str) -> str:
-    """Return the link of the declaration of the factory at `path`."""
     return f"{FACTORIES}/{declaration_id(path)}"
 
 
 def check_declaration(link: str, state: State) -> None:
     """Raise Refusal unless the state declares the factory that belongs to `link`."""
-    path = path_of(state)
+    path = declared.path_of(state)
     if declaration_link(path) != link:
         raise Refusal(f"{path} is declared at {declaration_link(path)}", status=400)
 
@@ -90,7 +76,7 @@ def declared_in(row: Row) -> ServiceOptions | None:
     try:
         state = json.load(row.state)
         check_declaration(row.link, state)
-        return options_of(state)
+        return declared.options_of(state)
     except Refusal:
         return None
 
@@ -98,7 +84,9 @@ def declared_in(row: Row) -> ServiceOptions | None:
 class Registry:
     """Services by path."""
 
-    def __init__(self, authors: Sequence[Author] = (), call: Call = called_plainly) -> None:
+    def __init__(
+        self, authors: Sequence[Author] = (), call: authored.Call = authored.called_plainly
+    ) -> None:
         """authors: the classes of this node, with distinct paths. call: calls their handlers.
 
         Raises Refusal for a class that cannot be declared.
@@ -106,22 +94,25 @@ class Registry:
         self.authors = {each.path: each for each in authors}
         self._call = call
         self._kinds = {
-            path: options_of(declaration_of(each)).kind for path, each in self.authors.items()
+            path: declared.options_of(authored.declaration_of(each)).kind
+            for path, each in self.authors.items()
         }
         built_in: Sequence[Service] = (
-            AuthoredService(EXAMPLES, ExampleService()),
-            FactoryService(),
+            authored.AuthoredService(EXAMPLES, ExampleService()),
+            declared.FactoryService(),
             TopicService(),
             LeaseService(),
             TurnService(ELECTIONS, "docstore:Election"),
             TurnService(LOCKS, "docstore:Lock"),
             SnapshotService(SNAPSHOTS),
             SubscriptionService(),
-            DeclaredService(ServiceOptions(path=JOBS, kind="docstore:Job")),
-            DeclaredService(ServiceOptions(path=DEAD_LETTERS, kind="docstore:DeadLetter")),
-            DeclaredService(ServiceOptions(path=FEED_KEYS, kind="docstore:FeedKey", methods=())),
-            DeclaredService(QUOTAS),
-            DeclaredService(PRODUCERS),
+            declared.DeclaredService(ServiceOptions(path=JOBS, kind="docstore:Job")),
+            declared.DeclaredService(ServiceOptions(path=DEAD_LETTERS, kind="docstore:DeadLetter")),
+            declared.DeclaredService(
+                ServiceOptions(path=FEED_KEYS, kind="docstore:FeedKey", methods=())
+            ),
+            declared.DeclaredService(QUOTAS),
+            declared.DeclaredService(PRODUCERS),
             GroupService(GROUPS, "docstore:Group"),
             GroupService(ROLES, "docstore:Roles"),
         )
@@ -134,7 +125,9 @@ class Registry:
         self._declared: dict[str, tuple[int, str]] = {}
         """Link of a declaration -> (its version, the declared path, "" if deleted)."""
         self.measured = {
-            each.options.path for each in built_in if INSTRUMENTATION in each.options.options
+            each.options.path
+            for each in built_in
+            if declared.INSTRUMENTATION in each.options.options
         }
         """Paths of the factories with INSTRUMENTATION; kept up to date, in place."""
 
@@ -169,17 +162,17 @@ class Registry:
             return
         self._declared[row.link] = (row.version, options.path)
         self._services[options.path] = self._service_of(options)
-        if INSTRUMENTATION in options.options:
+        if declared.INSTRUMENTATION in options.options:
             self.measured.add(options.path)
         else:
             self.measured.discard(options.path)
 
     def _service_of(self, options: ServiceOptions) -> Service:
         if not options.author:
-            return DeclaredService(options)
+            return declared.DeclaredService(options)
         if self._kinds.get(options.path) != options.kind:
-            return MissingService(options)
-        return AuthoredService(options, self.authors[options.path], self._call)
+            return authored.MissingService(options)
+        return authored.AuthoredService(options, self.authors[options.path], self._call)
 
     def _retire(self, row: Row) -> None:
         version, path = self._declared.get(row.link, (-1, ""))

@@ -47,7 +47,6 @@ class Found:
 
 
 def examine(found: Found) -> list[Finding]:
-    """Return the findings, sorted by grade."""
     if not found.is_node:
         return [
             Finding(WRONG, "", "this is no data directory: docstore.db or node-id is missing",

@@ -51,12 +51,10 @@ class Seen:
 
     @property
     def members(self) -> Sequence[Page]:
-        """Return the members of the configuration."""
         found: Sequence[Page] = self.configuration["members"]
         return found
 
     def answering(self) -> Iterator[tuple[str, NodeReport]]:
-        """Yield the nodes that answered with their page."""
         yield from ((name, node) for name, node in self.nodes.items() if node.page)
 
     def is_there(self, name: str) -> bool:

@@ -69,7 +69,6 @@ class ChangeReader:
     async def _documents(
         self, about: SubscriptionState, cut: Cut, mark: Mark, replay: Replay, rows: int
     ) -> BatchReceived:
-        """Return documents of a cut after a replay position."""
         path = about.path
         if not replay.factory:
             replay = Replay((await self._factories(path))[0])

@@ -66,7 +66,6 @@ def rows_of(work: Work, source: str, form: str, *, schema: str, infer: bool) -> 
 
 
 def place(work: Work, source: str, row: Any) -> str:
-    """Return the file and the line of a row, in words."""
     line = row["line"]
     if row["block"]:
         inside = (F.col("file") == row["file"]) & (F.col("block") < row["block"])

@@ -148,7 +148,6 @@ class GroupedView:
 
 
 def _parsed(documents: DataFrame, body: str, schema: str) -> DataFrame:
-    """Return links and the members of bodies."""
     members = F.from_json(F.col(body), schema).alias("m")
     return documents.select("documentSelfLink", members).select("documentSelfLink", "m.*")
 

@@ -20,17 +20,7 @@ import structlog
 from cryptography import x509
 
 from docstore.errors import BadConfig
-from docstore.runtime.tls.certificates import (
-    Certificate,
-    NodeIdentity,
-    Revocations,
-    certificate_in,
-    certificates_in,
-    day,
-    identities,
-    is_issued_by,
-    revoked_in,
-)
+from docstore.runtime.tls import certificates
 from docstore.runtime.tls.contexts import Contexts, contexts_of
 from docstore.runtime.tls.settings import TlsFiles
 
@@ -89,7 +79,7 @@ class LoadedFiles:
     group: str = ""
     """Group in this node's own certificate; only its nodes are admitted."""
     authorities: frozenset[x509.Certificate] = frozenset()
-    revoked: Revocations = field(default_factory=Revocations)
+    revoked: certificates.Revocations = field(default_factory=certificates.Revocations)
 
 
 class Credentials:
@@ -133,7 +123,7 @@ class Credentials:
         if not isinstance(certificate, dict) or not certificate:
             raise UntrustedPeer("it shows no certificate")
         names = certificate.get("subjectAltName", ())
-        found = identities(value for kind, value in names if kind == "URI")
+        found = certificates.identities(value for kind, value in names if kind == "URI")
         serial = str(certificate.get("serialNumber", ""))
         revoked = self._loaded.revoked
         if int(serial, 16) in revoked.serials or found & revoked.nodes:
@@ -155,7 +145,7 @@ class Credentials:
         contexts = self._loaded.contexts
         if context in (contexts.accepting, contexts.dialling) or not self._outdated:
             return True
-        return is_issued_by(leaf, self._loaded.authorities)
+        return certificates.is_issued_by(leaf, self._loaded.authorities)
 
     def reload(self) -> None:
         """Use the files as they are now, if they are usable."""
@@ -171,14 +161,18 @@ class Credentials:
         self._said = ""
         gone = self._loaded.authorities - loaded.authorities
         self._loaded, self._outdated = loaded, gone
-        log.info("certificates are reloaded", expires=day(loaded.ends))
+        log.info("certificates are reloaded", expires=certificates.day(loaded.ends))
         self._warn()
         self.changed()
 
-    def _refuse_forgetting(self, revoked: Revocations) -> None:
+    def _refuse_forgetting(self, revoked: certificates.Revocations) -> None:
         """Refuse an empty file in place of revocations: `cp` empties a file before it fills it."""
         path = self._files.revoked
-        if self._loaded.revoked != Revocations() == revoked and path and not path.stat().st_size:
+        if (
+            self._loaded.revoked != certificates.Revocations() == revoked
+            and path
+            and not path.stat().st_size
+        ):
             raise BadConfig(
                 f"tls_revoked_file: {path} is empty; to revoke nothing, write a comment (#)"
             )
@@ -200,18 +194,18 @@ class Credentials:
             is_over = ends <= self._warned
             log.warning(
                 "the certificate has expired" if is_over else "the certificate expires soon",
-                on=day(ends),
+                on=certificates.day(ends),
             )
         pairs = {self._files.clients, self._files.peers}
         warn_of_open(pair.key for pair in pairs if pair is not None)
 
 
 def _load(files: TlsFiles, me: str) -> LoadedFiles:
-    own: dict[str, Certificate] = {}
+    own: dict[str, certificates.Certificate] = {}
     now = datetime.now(UTC)
     for pair in (files.clients, files.peers):
         if pair is not None and pair.setting not in own:
-            own[pair.setting] = certificate_in(pair.setting, pair.cert)
+            own[pair.setting] = certificates.certificate_in(pair.setting, pair.cert)
             own[pair.setting].refuse_untimely(pair.setting, pair.cert, now)
     contexts = contexts_of(files)
     ends = min(each.ends for each in own.values())
@@ -222,12 +216,12 @@ def _load(files: TlsFiles, me: str) -> LoadedFiles:
         contexts,
         ends,
         _group_of(own[setting].nodes, me, f"{setting}: {files.peers.cert}"),
-        frozenset(certificates_in("tls_ca_file", files.ca)),
-        revoked_in(files.revoked) if files.revoked else Revocations(),
+        frozenset(certificates.certificates_in("tls_ca_file", files.ca)),
+        certificates.revoked_in(files.revoked) if files.revoked else certificates.Revocations(),
     )
 
 
-def _group_of(nodes: frozenset[NodeIdentity], me: str, where: str) -> str:
+def _group_of(nodes: frozenset[certificates.NodeIdentity], me: str, where: str) -> str:
     """Return the group in which a certificate names this node. Raises BadConfig."""
     groups = {each.group for each in nodes if each.node == me}
     if len(groups) == 1:
@@ -236,4 +230,4 @@ def _group_of(nodes: frozenset[NodeIdentity], me: str, where: str) -> str:
     if groups:
         raise BadConfig(f"{where} names {me} in more than one group: {said}")
     raise BadConfig(f"{where} names {said}, not {me}: it needs a URI such as"
-                    f" {NodeIdentity('spiffe://cluster/GROUP', me)}")  # fmt: skip
+                    f" {certificates.NodeIdentity('spiffe://cluster/GROUP', me)}")  # fmt: skip

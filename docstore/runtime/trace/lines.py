@@ -54,7 +54,6 @@ def facts_of(brief: Brief) -> dict[str, Any]:
 
 
 def items_of(brief: Brief) -> Iterator[dict[str, Any]]:
-    """Yield the values of each item of a brief, by name."""
     kind, _, items = brief
     if isinstance(items, bytes):
         yield {"slots": items}

@@ -13,7 +13,6 @@ class Trace:
     """The recorded steps of a node's machines."""
 
     def __init__(self, recorders: Mapping[str, Recorder]) -> None:
-        """recorders: name of a machine -> its recorder."""
         self.recorders = recorders
 
     def page(
