@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -51,16 +50,11 @@ class DocumentRequests(Requests):
 
     _leases: LeaseKeepers | None = None
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """Close the session; leases that are still held end by themselves."""
         if self._leases is not None:
             await self._leases.stop()
-        await super().__aexit__(kind, error, trace)
+        await super().__aexit__(*raised)
 
     async def get(self, link: str, *, version: int | None = None, at: str = "") -> Document:
         """Return a document as it is, or as it was."""

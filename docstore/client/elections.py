@@ -25,7 +25,6 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
@@ -122,10 +121,7 @@ class Candidacy:
         return self
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, *rest: object
     ) -> None:
         """Give the turn up, or the place in the queue; then end the lease if it is ours."""
         try:
@@ -135,7 +131,7 @@ class Candidacy:
             pass  # The end of the lease does it.
         finally:
             if self._owned is not None:
-                await self._owned.__aexit__(kind, error, trace)
+                await self._owned.__aexit__(kind, error, *rest)
 
     @property
     def lease(self) -> Lease:
@@ -273,17 +269,14 @@ class Lock(Candidacy):
         return self
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, *rest: object
     ) -> None:
         """Release it. Raises Lost if it was lost before.
 
         An exception of the block is raised as it is, with a note of the loss.
         """
         was_held = self.held()
-        await super().__aexit__(kind, error, trace)
+        await super().__aexit__(kind, error, *rest)
         if not was_held:
             lost = f"the lock {self.name} was lost before the end of its block"
             if error is None:

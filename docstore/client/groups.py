@@ -13,7 +13,6 @@ that its claim returned; after that claim, the group rejects commits of the memb
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from docstore.client.consumer import ReadOptions, ReadRecord, consume
@@ -80,12 +79,7 @@ class ConsumerGroup(GroupMembership):
         self._driver.spawn(self._commit_on())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         """Commit what was processed, and leave.
 
         The record in hand counts as processed unless an error ends the block. One that another
@@ -99,7 +93,7 @@ class ConsumerGroup(GroupMembership):
             with contextlib.suppress(ClientError):  # Then the records come again, elsewhere.
                 await self.commit()
         finally:
-            await super().__aexit__(kind, error, trace)
+            await super().__aexit__(kind, *rest)
 
     async def leave(self, *, drain: bool = False) -> None:
         """Take part no more; see `GroupMembership.leave`."""

@@ -15,7 +15,6 @@ waits for the grace: after a crash S + a rebalance + G. Non-exclusive roles are 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Any, Self
 
 try:
@@ -161,12 +160,7 @@ class KafkaRole(LeadsRoles):
             self._undo = undo.pop_all()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """Stop leading, wait for the callbacks, and leave."""
         assert self._membership is not None
         self._is_over = True

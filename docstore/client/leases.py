@@ -15,7 +15,6 @@ token comes from a lock, an election or a role; a lease alone has none.
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 from uuid import uuid4
@@ -110,12 +109,7 @@ class Lease:
         await self.grant()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """End the lease."""
         await self.release()
 

@@ -11,7 +11,6 @@ import inspect
 import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from docstore.client.boot_clock import drop_in_child
@@ -79,12 +78,7 @@ class GroupMembership:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         """Leave. Raises GroupEnded if the membership ended before, unless the block raises."""
         try:
             await self.leave()

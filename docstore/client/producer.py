@@ -13,7 +13,6 @@ import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import orjson
@@ -105,12 +104,7 @@ class Producer:
             self._id = uuid.uuid4().hex
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         """Wait until everything is acknowledged. Raises the error that prevented it.
 
         A record that is not acknowledged by then fails, as Unanswered if it was sent.

@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from ssl import SSLContext
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import unquote
 
@@ -89,12 +88,7 @@ class Requests:
         self._exchanges.session = session(connector)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         assert self._exchanges.session is not None
         await self._exchanges.session.close()
 

@@ -14,7 +14,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Sequence
 from ssl import SSLContext
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from docstore.client.client import Client
@@ -67,12 +66,7 @@ class _Threaded(ABC, Generic[Held]):
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         """Leave, and end the thread."""
         try:
             self._run(self._end(), None)  # It ends, after revokeMs at the latest.

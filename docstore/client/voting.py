@@ -19,7 +19,6 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from random import Random
-from types import TracebackType
 from typing import Any, Self, assert_never
 
 from docstore.client import voting_state
@@ -95,12 +94,7 @@ class Voting(asyncio.DatagramProtocol):
         self._tick()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """Take part no more; who leads asks the most recent of its followers to go on."""
         with contextlib.suppress(TimeoutError):  # A disk that hangs must not hold us.
             async with asyncio.timeout(self._times.patience_s):

@@ -14,7 +14,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from docstore.maintenance.backup.manifest import BackupFile, Manifest, unpack_manifest
@@ -145,12 +144,7 @@ class PartWriter:
         self._new.replace(self._file)
         sync(self._file.parent)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         with suppress(OSError):  # A failed flush was reported by `add` or `finish`.
             self._opened.close()
         self._new.unlink(missing_ok=True)
