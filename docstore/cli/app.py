@@ -203,11 +203,12 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Create a data directory for a new group from the backups in DIR."""
+    from docstore.cli.restore import restore_now
     from docstore.errors import DocstoreError
     from docstore.reads.blocks import BadBackup
 
     try:
-        page = backup.restore_now(directory, data)
+        page = restore_now(directory, data)
     except (BadBackup, DocstoreError, OSError) as error:
         raise failed(error) from None
     if as_json:

@@ -1,9 +1,5 @@
-"""`docstore backup`: back up a running group to a directory, and verify the backups there.
+"""`docstore backup`: back up a running group to a directory, and verify the backups there."""
 
-Also `docstore restore`, which creates the data directory of a founder from backups.
-"""
-
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -96,20 +92,6 @@ def page_of(manifest: "Manifest") -> dict[str, Any]:
         "rows": manifest.rows,
         "bytes": manifest.length,
     }
-
-
-def restore_now(directory: Path, data: Path) -> dict[str, Any]:
-    """Run `restore` without log lines; return the result as `--json` prints it."""
-    from docstore.maintenance.backup.restoring import restore
-    from docstore.runtime.logs import silenced
-
-    began = time.monotonic()
-    with silenced(), progress() as tell:
-        restored, rows = restore(directory, data, lambda manifest, part: tell(part))
-    seconds = round(time.monotonic() - began, 3)
-    found = restored._asdict()
-    found["storedProtocol"] = found.pop("stored_protocol")
-    return {**found, "rows": rows, "seconds": seconds}
 
 
 @contextmanager
