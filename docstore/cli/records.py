@@ -171,8 +171,7 @@ def consume(
             )
 
     async def write(records: "AsyncGenerator[ReadRecord, None]") -> None:
-        # Close the records also if standard output is closed.
-        async with contextlib.aclosing(records):
+        async with contextlib.aclosing(records):  # Even if standard output is closed.
             async for record in records:
                 sys.stdout.write(_line(record) if as_json else _text(record.value) + "\n")
                 sys.stdout.flush()

@@ -263,8 +263,8 @@ class Node:
     async def drained(self) -> None:
         """Return when this node owns nothing and has answered its clients, or its time is over.
 
-        Until then the node passes requests to the new owners; later requests get 503. Raises
-        BadConfig if the node stops because its settings are not the group's.
+        Until then the node serves requests or forwards them to the new owners; later requests get
+        503. Raises BadConfig if the node stops because its settings are not the group's.
         """
         running = self.gate.running
         if running is not None:

@@ -18,7 +18,7 @@ from docstore.node.quarantine import EXIT_DISK_FAILED
 EXIT_STOPPED = 0
 EXIT_BAD_CONFIG = 2
 EXIT_NO_ROOM = 75
-"""As sendmail's EX_TEMPFAIL: start again once the disk has room."""
+"""Exit code for a full disk, as sendmail's EX_TEMPFAIL: start again once the disk has room."""
 POLL_S = 0.02
 GIL_SWITCH_S = 0.0005
 """Seconds for which the disk's thread waits at most for the interpreter's lock; Python's default is

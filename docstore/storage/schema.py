@@ -150,5 +150,5 @@ journal = Table(
 
 
 def after(*columns: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Return the condition that a row comes after the last one of the page before."""
+    """Return the condition that a row comes after the last row of the previous page."""
     return tuple_(*columns) > tuple_(*(bindparam(name, type_=Integer) for name in AFTER))

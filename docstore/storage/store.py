@@ -236,7 +236,7 @@ class Expired:
     limit: int
     level: int = 3
     after: tuple[int, int, int] = (0, -1, -1)
-    """Expiry time, slot and n of the last row of the page before."""
+    """Expiry time, slot and n of the last row of the previous page."""
     slot: int = -1
     """The query is not about one slot."""
 

@@ -69,7 +69,7 @@ insert any number of lines."""
 
 
 def inserts(statement: CompilerElement, table: Table, most: int = MANY) -> Insert:
-    """Return the texts of an INSERT into all columns of a table. most: lines in one, at most."""
+    """Return the texts of an INSERT into all columns of a table. most: lines in one text."""
     one = sql(statement, *all_of(table))
     before, _, after = one.partition("VALUES (")
     values, _, rest = after.partition(")")

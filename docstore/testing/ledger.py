@@ -187,7 +187,7 @@ class Ledger:
                 del log.links[link]
 
     def _log_to_write(self, slot: int) -> _SlotLog:
-        """Return the log of `slot`, which no copy of this ledger shares any more."""
+        """Return the log of `slot` for a write, copied first if another ledger shares it."""
         if slot not in self._own:
             shared = self._logs.get(slot)
             self._logs[slot] = _SlotLog() if shared is None else shared.copy()

@@ -26,7 +26,7 @@ class MemoryStore:
         self._boot = 0
 
     async def open(self) -> Recovered:
-        """Count the boot and return what is there."""
+        """Count the boot and return the content."""
         self._boot += 1
         return await self.recover()
 

@@ -23,7 +23,7 @@ class MemoryStreamStore:
         self._boot = 0
 
     async def open(self) -> StreamsRecovered:
-        """Count the boot and return what is there."""
+        """Count the boot and return the content."""
         self._boot += 1
         return self.ledger.recovered(self._boot)
 

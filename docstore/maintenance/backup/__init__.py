@@ -9,6 +9,6 @@
 
 `reads/blocks.py` is the format of rows in a file.
 
-The first backup of a directory has all rows that the group keeps up to its cut; each next one has
-the rows since the one before (decision 61).
+The first backup of a directory has all rows that the group keeps up to its cut; each later
+backup has the rows since the previous one (decision 61).
 """

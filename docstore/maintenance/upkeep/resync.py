@@ -86,7 +86,7 @@ class Run:
 
 
 class Resync:
-    """Runs that began on this node, and its share of other nodes' runs."""
+    """Executes the runs that began on this node, and this node's share of other runs."""
 
     def __init__(
         self,

@@ -95,7 +95,7 @@ class Detours:
             links.ways[peer] = Detour(links, peer, *found)
             links.events.linked(peer)
 
-    # As the relay, and as the receiver
+    # Relayed frames, on the relay and on the receiver
 
     def said(self, connection: Inbound, message: OfLinks) -> None:
         if isinstance(message, Greeting):

@@ -1,7 +1,7 @@
 """The trace context (W3C) of the request that is being served.
 
-The HTTP server sets it, drivers copy it into the operation, and it travels on with that. Work that
-combines many requests (the end of a turn, a commit) runs outside of every context.
+The HTTP server sets it, and drivers copy it into the operation, which carries it to other nodes.
+Work that combines many requests (the end of a turn, a commit) runs outside of every context.
 """
 
 from contextvars import ContextVar

@@ -93,7 +93,7 @@ def said(kept: Kept, direction: str, about: TraceFilter = NOTHING) -> str:
 def effects_of(step: Step, about: TraceFilter = NOTHING) -> list[str]:
     """Return the effects of a step as texts; those that pass the filter come first.
 
-    A term that begins has an effect for each slot and peer.
+    The order matters at the beginning of a term, which has an effect for each slot and peer.
     """
     effects, more = step.effects, len(step.effects) - SHOWN
     if more > 0:

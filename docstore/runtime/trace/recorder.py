@@ -26,7 +26,7 @@ LAST = 32
 BYTES_MAX = 2 << 20
 """Bytes of bodies that each of the two rings of a machine may hold; a node has three machines."""
 ITEM_BYTES = 200
-"""Bytes counted for each item of a kept turn."""
+"""Bytes counted for each item of a kept step of rank TURN."""
 
 _numbers = itertools.count(1)
 """Numbers of steps: their order over all machines of a process."""
@@ -153,7 +153,7 @@ class Recorder:
             yield Step(number, at, self._brief(event), asked, left_out)
 
     def _rank(self, direction: str, thing: Any, said: Kept) -> int:
-        """Return the rank of an object; a repeated one that says nothing new is an occasion."""
+        """Return the rank of an object; OCCASION for a repeated object like the last one."""
         rank = self._shape(thing).rank
         if rank != REPEATED:
             return rank
