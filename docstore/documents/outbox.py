@@ -12,30 +12,21 @@ from docstore.machines.disk import DiskBatch, MachineDisk
 from docstore.machines.effects import Read, Send
 from docstore.model.document import Row
 from docstore.model.published import is_published
-from docstore.storage.store import (
-    Append,
-    Corrupt,
-    Newest,
-    NewestOfMany,
-    Query,
-    Result,
-    SaveSlot,
-    Write,
-)
+from docstore.storage import store
 from docstore.wire.messages import Accepted, ReplicaMessage
 
 MANY = 4
 """Number of look-ups from which one combined query is cheaper than a query for each."""
 
-LookUp = tuple[Newest, Callable[[Result], None]]
+LookUp = tuple[store.Newest, Callable[[store.Result], None]]
 
 
-class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
+class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, store.Write, store.Query, store.Result]):
     """Effects of a step, and its batch for the disk."""
 
     def __init__(self, peers: Peers, logs: Logs) -> None:
         Outlet.__init__(self)
-        MachineDisk.__init__(self, self, Append)
+        MachineDisk.__init__(self, self, store.Append)
         self._peers = peers
         self._logs = logs
         self._look_ups: list[LookUp] | None = None
@@ -62,9 +53,9 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
         if to in self._peers.links:
             self.out.append(Send(to, message))
 
-    def read(self, query: Query, then: Callable[[Result], None]) -> None:
+    def read(self, query: store.Query, then: Callable[[store.Result], None]) -> None:
         """Query the disk; `then` runs with the committed rows."""
-        if self._look_ups is not None and isinstance(query, Newest):
+        if self._look_ups is not None and isinstance(query, store.Newest):
             self._look_ups.append((query, then))
             return
         token = self.next_token()
@@ -89,8 +80,8 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
             self.read(query, then)
 
     def _look_up_all(self, look_ups: Sequence[LookUp]) -> None:
-        def answered(result: Result) -> None:
-            if isinstance(result, Corrupt):  # Query each, to find the damaged rows.
+        def answered(result: store.Result) -> None:
+            if isinstance(result, store.Corrupt):  # Query each, to find the damaged rows.
                 self._look_up_each(look_ups)
                 return
             found = {row.link: [row] for row in result}
@@ -98,7 +89,7 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
                 then(found.get(query.link, []))
 
         asked = [(query.slot, query.link, query.until) for query, _ in look_ups]
-        self.read(NewestOfMany(asked), answered)
+        self.read(store.NewestOfMany(asked), answered)
 
     def publish(self, log: SlotLog, after: int, until: int) -> None:
         """Report rows (after, until] to the node, if they concern it."""
@@ -124,10 +115,10 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, Write, Query, Result]):
         """Acknowledge the present end of the log to its owner, once it is durable."""
         self.batch.accepted.setdefault(owner, []).append((log.slot, epoch, log.end))
 
-    def _records(self, logs: Iterable[SlotLog]) -> Iterable[Write]:
-        return [SaveSlot(log.record()) for log in logs]
+    def _records(self, logs: Iterable[SlotLog]) -> Iterable[store.Write]:
+        return [store.SaveSlot(log.record()) for log in logs]
 
-    def _release(self, batch: DiskBatch[SlotLog, Row, Write]) -> None:
+    def _release(self, batch: DiskBatch[SlotLog, Row, store.Write]) -> None:
         for log, cuts, end in batch.ends.values():
             if log.cuts == cuts and log is self._logs.get(log.slot):
                 log.durable = max(log.durable, end)

@@ -28,22 +28,8 @@ from collections.abc import Collection
 from random import Random
 from typing import assert_never
 
+from docstore.ownership import elector_messages as messages
 from docstore.ownership.by_vote import Recency, Role, Times, Voter
-from docstore.ownership.elector_messages import (
-    Changed,
-    Effect,
-    Event,
-    Follow,
-    Granted,
-    Keep,
-    Lead,
-    Message,
-    Received,
-    Send,
-    Stand,
-    Tick,
-    Transfer,
-)
 from docstore.ownership.following import Following
 
 RHO = 1e-3
@@ -113,35 +99,35 @@ class Elector:
         is_ours = self.role is Role.FOLLOWER and generation == self.generation
         return leader if is_ours else None
 
-    def step(self, event: Event, now: float) -> list[Effect]:
+    def step(self, event: messages.Event, now: float) -> list[messages.Effect]:
         """Return the effects of `event`, in the order in which they must be done."""
         shown, kept = self._shown, (self.generation, self._voter.voted_for)
         self._check_quorum(now)
         match event:
-            case Tick():
+            case messages.Tick():
                 sends = self._tick(now)
-            case Received(sender, message):
+            case messages.Received(sender, message):
                 sends = self._receive(sender, message, now) if sender in self._peers else []
-            case Transfer(to):
+            case messages.Transfer(to):
                 sends = self._transfer(to, now)
             case _:
                 assert_never(event)
         new = (self.generation, self._voter.voted_for)
-        keep = [Keep(*new)] if new != kept else []
+        keep = [messages.Keep(*new)] if new != kept else []
         leader = self.leader(now)
         self._shown = (self.generation if leader else 0, leader)
-        changed = [Changed(self.generation, leader)] if self._shown != shown else []
+        changed = [messages.Changed(self.generation, leader)] if self._shown != shown else []
         return [*keep, *sends, *changed]
 
     # Candidates
 
-    def _tick(self, now: float) -> list[Effect]:
+    def _tick(self, now: float) -> list[messages.Effect]:
         if self._voter.is_due(now):
             self._voter.begin(now)
             self._call_at = now
         return self._call(now) if now >= self._call_at else []
 
-    def _call(self, now: float) -> list[Effect]:
+    def _call(self, now: float) -> list[messages.Effect]:
         """Send the message of this member's role, again and again, since datagrams get lost."""
         generation = self.generation
         self._call_at = now + self._times.heartbeat_s
@@ -149,19 +135,23 @@ class Elector:
             case Role.FOLLOWER:
                 return []
             case Role.ASKING:
-                message: Message = Stand(generation + 1, *self.recency, pre=True, transfer=False)
+                message: messages.Message = messages.Stand(
+                    generation + 1, *self.recency, pre=True, transfer=False
+                )
             case Role.CANDIDATE:
                 by_transfer = self._is_succeeding
-                message = Stand(generation, *self.recency, pre=False, transfer=by_transfer)
+                message = messages.Stand(generation, *self.recency, pre=False, transfer=by_transfer)
             case Role.LEADER if self._successor:
-                return [Send(self._successor, Lead(generation, now, succeed=True))]
+                return [
+                    messages.Send(self._successor, messages.Lead(generation, now, succeed=True))
+                ]
             case Role.LEADER:
-                message = Lead(generation, now, succeed=False)
+                message = messages.Lead(generation, now, succeed=False)
             case _:
                 assert_never(self.role)
-        return [Send(peer, message) for peer in self._peers]
+        return [messages.Send(peer, message) for peer in self._peers]
 
-    def _stand(self, now: float, *, transfer: bool) -> list[Effect]:
+    def _stand(self, now: float, *, transfer: bool) -> list[messages.Effect]:
         """Begin a generation. This member's own vote is stored before it asks for others."""
         assert transfer or now >= self._bound_until
         self._voter.stand(now)
@@ -169,7 +159,7 @@ class Elector:
         self._is_succeeding = transfer
         return self._call(now)
 
-    def _counted(self, sender: str, vote: Granted, now: float) -> list[Effect]:
+    def _counted(self, sender: str, vote: messages.Granted, now: float) -> list[messages.Effect]:
         voter = self._voter
         if not vote.is_granted:
             voter.observe(vote.generation, now)
@@ -185,35 +175,35 @@ class Elector:
 
     # Voters and followers
 
-    def _receive(self, sender: str, message: Message, now: float) -> list[Effect]:
+    def _receive(self, sender: str, message: messages.Message, now: float) -> list[messages.Effect]:
         match message:
-            case Stand():
-                return [Send(sender, self._asked(sender, message, now))]
-            case Granted():
+            case messages.Stand():
+                return [messages.Send(sender, self._asked(sender, message, now))]
+            case messages.Granted():
                 return self._counted(sender, message, now)
-            case Lead():
+            case messages.Lead():
                 return self._follow(sender, message, now)
-            case Follow():
+            case messages.Follow():
                 self._followed_by(sender, message, now)
                 return []
             case _:
                 assert_never(message)
 
-    def _asked(self, sender: str, stand: Stand, now: float) -> Granted:
+    def _asked(self, sender: str, stand: messages.Stand, now: float) -> messages.Granted:
         """Answer a candidate; a refusal for (b) or (c) changes no state."""
         generation, *last, pre, transfer = stand
         is_granted = (transfer or not self._is_bound(now)) and self._voter.asked(
             now, sender, generation, Recency(*last), self.recency, pre=pre
         )
-        return Granted(generation if is_granted else self.generation, pre, is_granted)
+        return messages.Granted(generation if is_granted else self.generation, pre, is_granted)
 
     def _is_bound(self, now: float) -> bool:
         """Say whether a leader may rely on this member not voting (b, c)."""
         return self.role is Role.LEADER or now < self._bound_until
 
-    def _follow(self, sender: str, lead: Lead, now: float) -> list[Effect]:
+    def _follow(self, sender: str, lead: messages.Lead, now: float) -> list[messages.Effect]:
         is_ours = self._voter.follow(sender, lead.generation, now)
-        answer = Send(sender, Follow(self.generation, lead.sent_s, *self.recency))
+        answer = messages.Send(sender, messages.Follow(self.generation, lead.sent_s, *self.recency))
         if not is_ours:
             return [answer]
         self._followed = (lead.generation, sender)
@@ -224,7 +214,7 @@ class Elector:
 
     # Leaders
 
-    def _followed_by(self, sender: str, follow: Follow, now: float) -> None:
+    def _followed_by(self, sender: str, follow: messages.Follow, now: float) -> None:
         generation, sent_s, *last = follow
         self._voter.observe(generation, now)
         is_ours = self.role is Role.LEADER and generation == self.generation
@@ -236,7 +226,7 @@ class Elector:
         if self.role is Role.LEADER and self._following.is_over(now):
             self._voter.retire(now)
 
-    def _transfer(self, to: str, now: float) -> list[Effect]:
+    def _transfer(self, to: str, now: float) -> list[messages.Effect]:
         """Resign, then ask the successor to stand; do nothing if no follower is as recent."""
         successor = self._following.most_recent(self.recency, now, among=to)
         if not self.leads(now) or successor is None:

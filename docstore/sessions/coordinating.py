@@ -24,22 +24,12 @@ from typing import Any
 from docstore.machines.updates import Updates
 from docstore.model.document import Row
 from docstore.services.group_document import GroupState, read_group
+from docstore.sessions import group_messages as messages
 from docstore.sessions.calling import Served
 from docstore.sessions.confirming import Confirming
 from docstore.sessions.coordinated_group import CoordinatedGroup, Heard, Index
 from docstore.sessions.core import Core
 from docstore.sessions.deadlines import Deadlines
-from docstore.sessions.group_messages import (
-    Again,
-    Changed,
-    Confirmed,
-    Fenced,
-    Pulse,
-    Reply,
-    Wait,
-    Woken,
-    plain,
-)
 from docstore.sessions.joining import JoinsAndLeaves
 from docstore.sessions.owned import Known
 from docstore.sessions.partition_growth import Growing
@@ -136,13 +126,13 @@ class Coordinating:
     # Pulses
 
     def _pulsed(self, served: Served) -> None:
-        pulse = Pulse(*served.argument)
+        pulse = messages.Pulse(*served.argument)
         governed = self._governed.get(served.link)
         if governed is not None:
             self._hear(governed, pulse)  # At arrival: longer is always safe.
         self.confirm(served, lambda found: self._judge(served, found, pulse))
 
-    def _hear(self, governed: CoordinatedGroup, pulse: Pulse) -> bool:
+    def _hear(self, governed: CoordinatedGroup, pulse: messages.Pulse) -> bool:
         """Take a pulse once; False for one that was overtaken, or is too late."""
         heard = governed.heard.get(pulse.member)
         if heard is None or heard.is_fenced or not heard.take(pulse):
@@ -163,26 +153,28 @@ class Coordinating:
 
         self._confirming.confirm(served.link, read, served.elsewhere)
 
-    def _judge(self, served: Served, governed: CoordinatedGroup, pulse: Pulse) -> None:
+    def _judge(self, served: Served, governed: CoordinatedGroup, pulse: messages.Pulse) -> None:
         """Answer a pulse from the document that was confirmed after it had arrived."""
         heard = governed.heard.get(pulse.member)
         if heard is None:
-            answer(served, Fenced("unknown"))
+            answer(served, messages.Fenced("unknown"))
             return
         self._hear(governed, pulse)  # In case that the group was not known as it arrived.
         is_ending = self._deadlines.is_ending((served.link, pulse.member))
         if heard.is_fenced:
-            answer(served, Fenced("fenced"))
+            answer(served, messages.Fenced("fenced"))
         elif is_ending or governed.is_leaving(pulse.member) or heard.number != pulse.number:
             served.refuse(503, "undecided", "what became of the member is not known yet")
         elif heard.owned is None:
-            answer(served, Again())
+            answer(served, messages.Again())
         else:
             self._core.counters["pulses"] += 1
             answer(served, self._share(governed, pulse, heard))
             self.reconcile(governed)
 
-    def _share(self, governed: CoordinatedGroup, pulse: Pulse, heard: Heard) -> Reply:
+    def _share(
+        self, governed: CoordinatedGroup, pulse: messages.Pulse, heard: Heard
+    ) -> messages.Reply:
         group, owned = governed.group, heard.owned
         assert owned is not None
         share = heard.told = governed.share_of(pulse.member)
@@ -195,21 +187,29 @@ class Coordinating:
         }
         is_same = pulse.generation == group.generation and owned == share.assigned.keys()
         if is_same and not share.revoked:
-            return Confirmed(pulse.listing)
-        return Changed(group.generation, share.assigned, share.kept, share.revoked, share.lost)
+            return messages.Confirmed(pulse.listing)
+        return messages.Changed(
+            group.generation, share.assigned, share.kept, share.revoked, share.lost
+        )
 
     def _waits(self, served: Served) -> None:
         """Keep a member waiting until its part differs from the one last sent; wake no other."""
-        wait, wait_ms = Wait(*served.argument[:-1]), served.argument[-1]
+        wait, wait_ms = messages.Wait(*served.argument[:-1]), served.argument[-1]
 
         def is_other(known: Known | None) -> list[Any] | None:
             governed = None if known is None else self._governed.get(known.link)
             heard = None if governed is None else governed.heard.get(wait.member)
             if governed is None or heard is None:
-                return plain(Woken())
-            return plain(Woken()) if heard.told != governed.share_of(wait.member) else None
+                return messages.plain(messages.Woken())
+            return (
+                messages.plain(messages.Woken())
+                if heard.told != governed.share_of(wait.member)
+                else None
+            )
 
-        self._waiting.wait(served, wait_ms / 1000, is_other, lambda known: plain(Woken()))
+        self._waiting.wait(
+            served, wait_ms / 1000, is_other, lambda known: messages.plain(messages.Woken())
+        )
 
     # Updates
 
@@ -293,6 +293,6 @@ class Coordinating:
         }
 
 
-def answer(served: Served, reply: Reply) -> None:
+def answer(served: Served, reply: messages.Reply) -> None:
     """Answer a call of a member."""
-    served.reply(plain(reply))
+    served.reply(messages.plain(reply))

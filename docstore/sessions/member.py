@@ -22,33 +22,8 @@ from typing import assert_never
 from docstore.model.fields import Fields
 from docstore.ownership.by_induction import Induced
 from docstore.services.group_document import MemberDetails, Settings, settings_of
-from docstore.sessions.group_messages import (
-    Again,
-    Changed,
-    Confirmed,
-    Fenced,
-    Join,
-    Joined,
-    Leave,
-    Left,
-    Pulse,
-    Refused,
-    Reply,
-    Request,
-    Wait,
-    Woken,
-)
-from docstore.sessions.member_events import (
-    Answered,
-    Ended,
-    Finished,
-    LeaveAsked,
-    MemberEffect,
-    MemberEvent,
-    Say,
-    Tell,
-    Tick,
-)
+from docstore.sessions import group_messages as messages
+from docstore.sessions import member_events as events
 from docstore.sessions.member_state import MemberState, SentPulse
 
 RETRY_S = 0.25
@@ -68,11 +43,11 @@ class GroupMember:
         self._about = about
         self._me = MemberState(new_id())
         self._numbers = 0
-        self._asking: dict[int, Request] = {}
+        self._asking: dict[int, messages.Request] = {}
         self._pulse_at = NEVER
         self._say_at = AT_ONCE
         self._wait_at = NEVER
-        self._leaving: Leave | None = None
+        self._leaving: messages.Leave | None = None
         self._leave_by = NEVER
         """When the leave is sent though work has not finished; never unless it leaves."""
         self._is_over = False
@@ -118,56 +93,60 @@ class GroupMember:
 
     # Events
 
-    def step(self, event: MemberEvent, now: float) -> list[MemberEffect]:
+    def step(self, event: events.MemberEvent, now: float) -> list[events.MemberEffect]:
         """Return what an event asks for, in the order in which it is to be done."""
-        effects: list[MemberEffect] = []
+        effects: list[events.MemberEffect] = []
         if self.induced is not None:
-            effects += map(Tell, self.induced.lapsed(now))
+            effects += map(events.Tell, self.induced.lapsed(now))
         if self._is_over:
             return effects
         match event:
-            case Answered(number, reply, stamp):
+            case events.Answered(number, reply, stamp):
                 effects += self._answered(number, reply, stamp, now)
-            case Finished(partition):
+            case events.Finished(partition):
                 self._finish(partition)
-            case LeaveAsked(drain):
+            case events.LeaveAsked(drain):
                 effects += self._leave(now, drain=drain)
-            case Tick():
+            case events.Tick():
                 pass
             case _:
                 assert_never(event)
         return [*effects, *self._due(now)]
 
-    def _due(self, now: float) -> list[MemberEffect]:
+    def _due(self, now: float) -> list[events.MemberEffect]:
         if self._is_over:
             return []
-        says: list[MemberEffect] = []
+        says: list[events.MemberEffect] = []
         is_done = self._is_departing and not self._me.revoking
         if is_done or self._leave_by <= now:
             says += self._depart()
         if self._say_at <= now:
             self._say_at = NEVER  # Until it is known what became of it.
-            join = Join(self._me.id, self._about, self._me.former)
+            join = messages.Join(self._me.id, self._about, self._me.former)
             says.append(self._say(self._leaving or join))
         if self._pulse_at <= now:
             says.append(self._pulse(now))
         if self._wait_at <= now and self._me.is_listed:
             self._wait_at = NEVER
-            says.append(self._say(Wait(self._me.id, self._me.generation, self._me.listing)))
+            says.append(
+                self._say(messages.Wait(self._me.id, self._me.generation, self._me.listing))
+            )
         return says
 
-    def _say(self, request: Request) -> Say:
+    def _say(self, request: messages.Request) -> events.Say:
         self._numbers += 1
         self._asking[self._numbers] = request
-        return Say(self._numbers, request)
+        return events.Say(self._numbers, request)
 
-    def _pulse(self, now: float) -> Say:
+    def _pulse(self, now: float) -> events.Say:
         assert self.settings is not None
         me = self._me
         self._pulse_at = now + self.settings.heartbeat_ms / 1000
         owned = None if me.is_listed else tuple(me.owned)
         number = self._numbers + 1
-        said = self._say(Pulse(me.id, number, me.generation, me.listing, owned, me.answered))
+        said = self._say(
+            messages.Pulse(me.id, number, me.generation, me.listing, owned, me.answered)
+        )
         me.sent[said.number] = SentPulse(said.number, me.listing, me.owned)
         if len(me.sent) > UNANSWERED_MAX:
             oldest = next(iter(me.sent))
@@ -177,8 +156,8 @@ class GroupMember:
     # Replies
 
     def _answered(  # Tests replace this.
-        self, number: int, reply: Reply | None, stamp: float, now: float
-    ) -> list[MemberEffect]:
+        self, number: int, reply: messages.Reply | None, stamp: float, now: float
+    ) -> list[events.MemberEffect]:
         asked = self._asking.pop(number, None)
         if asked is None:
             return []  # The request is from before this process was fenced, or too old.
@@ -186,74 +165,80 @@ class GroupMember:
         match reply:
             case None:
                 self._ask_again(asked, now)
-            case Refused(status, _, detail):
+            case messages.Refused(status, _, detail):
                 if status < 500:
                     return self._over(detail)
                 self._ask_again(asked, now)
-            case Again():
+            case messages.Again():
                 self._me.is_listed = False
                 self._pulse_at = AT_ONCE
-            case Woken():
+            case messages.Woken():
                 self._pulse_at = AT_ONCE  # And wait again once its reply is here.
-            case Joined():
+            case messages.Joined():
                 self._joined(reply)
-            case Confirmed() | Changed():
+            case messages.Confirmed() | messages.Changed():
                 assert sent is not None
                 return self._pulsed(sent, reply, stamp, now)
-            case Left():
+            case messages.Left():
                 return self._over("left")
-            case Fenced(why):
+            case messages.Fenced(why):
                 return self._fenced(why)
             case _:
                 assert_never(reply)
         return []
 
-    def _ask_again(self, asked: Request, now: float) -> None:
-        if isinstance(asked, Wait):
+    def _ask_again(self, asked: messages.Request, now: float) -> None:
+        if isinstance(asked, messages.Wait):
             self._wait_at = NEVER if self._is_departing else now + RETRY_S
-        elif not isinstance(asked, Pulse):
+        elif not isinstance(asked, messages.Pulse):
             self._say_at = now + RETRY_S
 
-    def _joined(self, reply: Joined) -> None:
+    def _joined(self, reply: messages.Joined) -> None:
         self.settings = settings_of(Fields(dict(reply.settings)))
         self.induced = Induced(reply.parts.get("", 1 << 30), self.settings.windows())
         self._me.generation = max(self._me.generation, reply.generation)
         self._pulse_at = AT_ONCE
 
     def _pulsed(
-        self, sent: SentPulse, reply: Confirmed | Changed, stamp: float, now: float
-    ) -> list[MemberEffect]:
+        self,
+        sent: SentPulse,
+        reply: messages.Confirmed | messages.Changed,
+        stamp: float,
+        now: float,
+    ) -> list[events.MemberEffect]:
         assert self.induced is not None
         me = self._me
         me.is_listed = me.is_listed or sent.listing == me.listing
         me.answered = max(me.answered, sent.number)
-        is_waiting = any(isinstance(each, Wait) for each in self._asking.values())
+        is_waiting = any(isinstance(each, messages.Wait) for each in self._asking.values())
         self._wait_at = NEVER if is_waiting or self._is_departing else AT_ONCE
-        told: list[MemberEffect] = []
+        told: list[events.MemberEffect] = []
         for partition, token in sent.owned.items():
             is_ours = me.has(partition, token) and not me.is_past(partition, sent.number)
             if is_ours and self._proves(reply, partition, token):
                 place = self.place_of(partition)
-                told += map(Tell, self.induced.confirmed(place, token, stamp, now))
-        if isinstance(reply, Changed) and reply.generation >= me.generation:
+                told += map(events.Tell, self.induced.confirmed(place, token, stamp, now))
+        if isinstance(reply, messages.Changed) and reply.generation >= me.generation:
             told += self._changed(sent, reply)
         return told
 
-    def _proves(self, reply: Confirmed | Changed, partition: str, token: int) -> bool:
+    def _proves(
+        self, reply: messages.Confirmed | messages.Changed, partition: str, token: int
+    ) -> bool:
         """Say whether a reply says that a partition of the pulse's list is ours."""
-        if isinstance(reply, Confirmed):
+        if isinstance(reply, messages.Confirmed):
             return True
         is_to_stay = reply.assigned.get(partition) == token or partition in reply.kept
         # A revoked partition keeps its barrier, and no more than that.
         return is_to_stay or (partition in self._me.revoking and partition in reply.revoked)
 
     def _changed(
-        self, sent: SentPulse, reply: Changed
-    ) -> list[MemberEffect]:  # Tests replace this.
+        self, sent: SentPulse, reply: messages.Changed
+    ) -> list[events.MemberEffect]:  # Tests replace this.
         me = self._me
         before, generation = me.owned, me.generation
         me.generation = reply.generation
-        told: list[MemberEffect] = []
+        told: list[events.MemberEffect] = []
         for partition in (*reply.revoked, *reply.lost):
             if partition in me.claims and not me.is_past(partition, sent.number):
                 told += self._revoke(partition)
@@ -272,13 +257,13 @@ class GroupMember:
 
     # Giving up
 
-    def _revoke(self, partition: str) -> list[MemberEffect]:
+    def _revoke(self, partition: str) -> list[events.MemberEffect]:
         assert self.induced is not None
         self._me.revoking[partition] = self._me.claims.pop(partition)
         told = self.induced.revoked(self.place_of(partition))
         if not told:
             self._finish(partition)  # It was only claimed: there is nothing to finish.
-        return [Tell(each) for each in told]
+        return [events.Tell(each) for each in told]
 
     def _finish(self, partition: str) -> None:
         """Take a partition off the list: from the next pulse on it is released."""
@@ -291,7 +276,7 @@ class GroupMember:
         me.relist()
         self._pulse_at = AT_ONCE
 
-    def _fenced(self, why: str) -> list[MemberEffect]:
+    def _fenced(self, why: str) -> list[events.MemberEffect]:
         told = self._drop(why)
         if self._leaving is not None:
             return [*told, *self._over("left")]
@@ -305,9 +290,9 @@ class GroupMember:
         """Say whether it leads nothing any more, and waits for what it has told to finish."""
         return self._leave_by < NEVER
 
-    def _leave(self, now: float, *, drain: bool) -> list[MemberEffect]:
+    def _leave(self, now: float, *, drain: bool) -> list[events.MemberEffect]:
         is_member = self._me.generation >= 0
-        self._leaving = Leave(self._me.id, drain and is_member)
+        self._leaving = messages.Leave(self._me.id, drain and is_member)
         if self._leaving.drain:
             self._say_at = AT_ONCE
             return []
@@ -315,7 +300,7 @@ class GroupMember:
         self._leave_by, self._wait_at = min(self._leave_by, now + revoke_s), NEVER
         return [told for each in tuple(self._me.claims) for told in self._revoke(each)]
 
-    def _depart(self) -> list[MemberEffect]:
+    def _depart(self) -> list[events.MemberEffect]:
         """Say that it leaves; what has not finished by now is held no more."""
         self._say_at = AT_ONCE
         self._asking.clear()
@@ -324,12 +309,16 @@ class GroupMember:
         self._pulse_at = self._wait_at = self._leave_by = NEVER
         return self._drop("left")
 
-    def _over(self, why: str) -> list[MemberEffect]:
+    def _over(self, why: str) -> list[events.MemberEffect]:
         self._is_over = True
-        return [*self._drop("left"), Ended(why)]
+        return [*self._drop("left"), events.Ended(why)]
 
-    def _drop(self, why: str) -> list[MemberEffect]:  # Tests replace this.
-        return [] if self.induced is None else [Tell(each) for each in self.induced.dropped(why)]
+    def _drop(self, why: str) -> list[events.MemberEffect]:  # Tests replace this.
+        return (
+            []
+            if self.induced is None
+            else [events.Tell(each) for each in self.induced.dropped(why)]
+        )
 
     def drop_all(self) -> None:
         """Believe in nothing any more: this process is the copy of another one."""

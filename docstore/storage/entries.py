@@ -12,47 +12,35 @@ import msgpack
 
 from docstore.errors import StoreDamaged
 from docstore.model.document import Row
-from docstore.storage import packing
+from docstore.storage import packing, store
 from docstore.storage.replication_log import Arrive, BranchStatus, Prune, SaveCursor, Stand
-from docstore.storage.store import (
-    Append,
-    Base,
-    Erase,
-    Purge,
-    SaveConfiguration,
-    SaveSlot,
-    SlotRecord,
-    Trim,
-    Truncate,
-    Write,
-)
 
 EMPTY: bytes = msgpack.packb([])
 """Body of an entry without writes, which marks the entry before it as complete."""
 
 
-def packed(writes: Sequence[Write]) -> bytes:
+def packed(writes: Sequence[store.Write]) -> bytes:
     body: bytes = msgpack.packb([_fields(write) for write in writes])
     return body
 
 
-def _fields(write: Write) -> tuple[Any, ...]:
+def _fields(write: store.Write) -> tuple[Any, ...]:
     match write:
-        case Append(rows):
+        case store.Append(rows):
             return (0, rows)
-        case SaveSlot(record):
+        case store.SaveSlot(record):
             return (1, packing.columns_of(record))
-        case Truncate(slot, end):
+        case store.Truncate(slot, end):
             return (2, slot, end)
-        case Erase(slot):
+        case store.Erase(slot):
             return (3, slot)
-        case Base(rows):
+        case store.Base(rows):
             return (4, rows)
-        case Trim(slot, after, kept, versions):
+        case store.Trim(slot, after, kept, versions):
             return (5, slot, after, kept, versions) if versions else (5, slot, after, kept)
-        case Purge(slot, tombstones):
+        case store.Purge(slot, tombstones):
             return (6, slot, tombstones)
-        case SaveConfiguration(configuration):
+        case store.SaveConfiguration(configuration):
             return (7, configuration)
         case Arrive(row, standing):
             return (8, row, int(standing))
@@ -66,7 +54,7 @@ def _fields(write: Write) -> tuple[Any, ...]:
             assert_never(write)
 
 
-def unpacked(body: bytes) -> list[Write]:
+def unpacked(body: bytes) -> list[store.Write]:
     """Return the writes of an entry. Raises StoreDamaged when it cannot be decoded."""
     try:
         entries = msgpack.unpackb(body, use_list=False)
@@ -79,22 +67,22 @@ def _rows(rows: Sequence[tuple[Any, ...]]) -> list[Row]:
     return [Row(*row) for row in rows]
 
 
-def _record(columns: tuple[object, ...]) -> SlotRecord:
+def _record(columns: tuple[object, ...]) -> store.SlotRecord:
     record = packing.record_of(columns)
     if record is None:
         raise ValueError("the record of a slot is damaged")
     return record
 
 
-_WRITES: list[Callable[..., Write]] = [
-    lambda rows: Append(_rows(rows)),
-    lambda columns: SaveSlot(_record(columns)),
-    Truncate,
-    Erase,
-    lambda rows: Base(_rows(rows)),
-    Trim,
-    Purge,
-    SaveConfiguration,
+_WRITES: list[Callable[..., store.Write]] = [
+    lambda rows: store.Append(_rows(rows)),
+    lambda columns: store.SaveSlot(_record(columns)),
+    store.Truncate,
+    store.Erase,
+    lambda rows: store.Base(_rows(rows)),
+    store.Trim,
+    store.Purge,
+    store.SaveConfiguration,
     lambda row, standing: Arrive(Row(*row), BranchStatus(standing)),
     lambda n, standing: Stand(n, BranchStatus(standing)),
     Prune,

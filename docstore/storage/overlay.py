@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import assert_never
 
 from docstore.model.document import Row
+from docstore.storage import store
 from docstore.storage.answers import within_bytes
 from docstore.storage.replication_log import (
     Aged,
@@ -33,30 +34,6 @@ from docstore.storage.replication_log import (
     Prune,
     SaveCursor,
     Stand,
-)
-from docstore.storage.store import (
-    UNBOUNDED,
-    After,
-    Append,
-    Base,
-    Bounds,
-    Corrupt,
-    Erase,
-    Expired,
-    History,
-    Newest,
-    NewestOfMany,
-    OfLog,
-    Purge,
-    Query,
-    Result,
-    Rows,
-    SaveConfiguration,
-    SaveSlot,
-    Tombstones,
-    Trim,
-    Truncate,
-    Write,
 )
 from docstore.storage.tail import Ask, Plan, Tail, Wait
 
@@ -80,21 +57,21 @@ class Overlay:
 
     # Entries
 
-    def add(self, number: int, writes: Iterable[Write]) -> None:  # Tests replace this.
+    def add(self, number: int, writes: Iterable[store.Write]) -> None:  # Tests replace this.
         """Add an entry that is durable now, before the tables can have followed it."""
         assert number > self.last, "entries must be added in order"
         self.last = number
         for write in writes:
             match write:
-                case Append(rows):
+                case store.Append(rows):
                     self._append(rows)
-                case SaveSlot(record):
+                case store.SaveSlot(record):
                     self._slot(record.slot)
-                case Truncate(slot) | Erase(slot) | Purge(slot):
+                case store.Truncate(slot) | store.Erase(slot) | store.Purge(slot):
                     self._take_away({slot})
-                case Base(rows):
+                case store.Base(rows):
                     self._take_away({row.slot for row in rows})
-                case Trim(slot, _, kept):
+                case store.Trim(slot, _, kept):
                     self._slot(slot)
                     self._rewritten[slot], self._trimmed[slot] = number, kept
                 case Arrive(row):
@@ -104,12 +81,12 @@ class Overlay:
                     self._restood = number
                 case Prune():
                     self._restood = self._pruned = number
-                case SaveConfiguration() | SaveCursor():
+                case store.SaveConfiguration() | SaveCursor():
                     pass  # Only `recover` returns the saved values, and it waits for all entries.
                 case _:
                     assert_never(write)
 
-    def announce(self, number: int, writes: Iterable[Write]) -> None:
+    def announce(self, number: int, writes: Iterable[store.Write]) -> None:
         """Note a commit before it goes into the tables alone, with the number `number`.
 
         It is not durable, so its rows are not added. But a read that merges rows with the tables'
@@ -117,7 +94,9 @@ class Overlay:
         """
         for write in writes:
             match write:
-                case Truncate(slot) | Erase(slot) | Purge(slot) | Trim(slot):
+                case (
+                    store.Truncate(slot) | store.Erase(slot) | store.Purge(slot) | store.Trim(slot)
+                ):
                     self._rewritten[slot] = self._cut[slot] = number
                 case _:
                     pass  # No query reads rows that are not durable; an Erase precedes a Base.
@@ -161,14 +140,14 @@ class Overlay:
 
     # Queries
 
-    def plan(self, query: Query) -> Plan:
+    def plan(self, query: store.Query) -> Plan:
         """Return the answer, the queries to the tables that it needs, or the entry to wait for."""
         match query:
-            case Expired(level=3):
+            case store.Expired(level=3):
                 return Wait(max((of.last for of in self._slots.values()), default=0), hurry=False)
-            case Expired() | Aged():
+            case store.Expired() | Aged():
                 return Wait(self._last_of_branches())
-            case NewestOfMany(asked):
+            case store.NewestOfMany(asked):
                 return self._plan_of_many(asked)
             case Heads(slot, link) | Lines(slot, link):
                 return Wait(max(self._arrived.get((slot, link), 0), self._restood))
@@ -180,11 +159,11 @@ class Overlay:
             case _:
                 return self._plan_of_rows(query)
 
-    def _plan_of_rows(self, query: OfLog) -> Plan:
+    def _plan_of_rows(self, query: store.OfLog) -> Plan:
         of = self._slots.get(query.slot)
         if of is None:
             return Ask((query,))
-        if self._loses(query.slot, query.until if isinstance(query, Newest) else -1):
+        if self._loses(query.slot, query.until if isinstance(query, store.Newest) else -1):
             return Wait(of.last)
         plan = of.plan(query)
         if isinstance(plan, Ask) and plan.rows:
@@ -209,41 +188,50 @@ class Overlay:
                 rest.append(each)
         if waits:
             return Wait(waits)
-        return Ask((NewestOfMany(rest),), here) if rest else here
+        return Ask((store.NewestOfMany(rest),), here) if rest else here
 
-    def merged(self, query: Query, ask: Ask, found: Sequence[Result]) -> Result | Wait:
+    def merged(
+        self, query: store.Query, ask: Ask, found: Sequence[store.Result]
+    ) -> store.Result | Wait:
         """Return the answer, given the tables' result for each query of a plan.
 
         Returns a Wait if the results cannot be merged: the tables must then answer `query` alone,
         once they have followed that entry.
         """
         for result in found:
-            if isinstance(result, Corrupt):
+            if isinstance(result, store.Corrupt):
                 return result
         return self._together(query, ask, [rows for rows in found if isinstance(rows, list)])
 
-    def _together(self, query: Query, ask: Ask, found: Sequence[list[Row]]) -> list[Row] | Wait:
+    def _together(
+        self, query: store.Query, ask: Ask, found: Sequence[list[Row]]
+    ) -> list[Row] | Wait:
         rows = found[0]
         match query:
             case Arrivals(limit=limit):
                 return rows if len(rows) >= limit or not ask.lacked else Wait(ask.lacked)
-            case NewestOfMany():
+            case store.NewestOfMany():
                 return [*ask.rows, *rows]
             case _ if not ask.rows:
                 return rows
             case _ if self._rewritten.get(query.slot, 0) != ask.rewritten:
                 return Wait(self._last_of(query.slot))
-            case History():
+            case store.History():
                 return within_bytes([*ask.rows, *rows], query.bytes_max)
-            case Rows() | After():
+            case store.Rows() | store.After():
                 return self._joined(query, ask.rows, rows, is_log=bool(found[1]))
-            case Tombstones():
+            case store.Tombstones():
                 return self._still_dead(query, ask.rows, rows)
             case _:
                 raise AssertionError(f"no rows are merged into {query}")
 
     def _joined(
-        self, query: "Rows | After", above: Sequence[Row], rows: list[Row], *, is_log: bool
+        self,
+        query: store.Rows | store.After,
+        above: Sequence[Row],
+        rows: list[Row],
+        *,
+        is_log: bool,
     ) -> list[Row] | Wait:
         """Return the tables' rows, followed by the overlay's.
 
@@ -251,7 +239,7 @@ class Overlay:
         reach it, the tables cut `rows` short. If not, that row may be a hole below `kept`, and only
         the tables can answer.
         """
-        limit = query.limit if isinstance(query, After) else UNBOUNDED
+        limit = query.limit if isinstance(query, store.After) else store.UNBOUNDED
         if len(rows) >= limit:
             return rows
         if not rows or rows[-1].n == above[0].n - 1:
@@ -259,7 +247,7 @@ class Overlay:
         return rows if is_log else Wait(self._last_of(query.slot))
 
     def _still_dead(
-        self, query: Tombstones, newer: Sequence[Row], rows: list[Row]
+        self, query: store.Tombstones, newer: Sequence[Row], rows: list[Row]
     ) -> list[Row] | Wait:
         """Return the tables' tombstones without the links that have newer rows in the overlay."""
         links = {row.link for row in newer}
@@ -273,7 +261,7 @@ class Overlay:
 
     # Listings and scans
 
-    def below(self, prefix: str, until: Bounds, *, level: int = 3) -> Wait:
+    def below(self, prefix: str, until: store.Bounds, *, level: int = 3) -> Wait:
         """Return a Wait until the tables have the links below `prefix`, up to each slot's bound."""
         if level < 3:
             arrived = (
@@ -305,10 +293,10 @@ class Overlay:
         """
         of = self._slots.get(slot)
         if of is None:
-            return UNBOUNDED
+            return store.UNBOUNDED
         if self._loses(slot):
             return 0
-        return of.rows[0].n if of.rows else UNBOUNDED
+        return of.rows[0].n if of.rows else store.UNBOUNDED
 
     def _loses(self, slot: int, until: int = -1) -> bool:
         """Return whether newest rows of links, up to `until`, are to be removed from the tables.

@@ -12,27 +12,8 @@ from itertools import pairwise
 
 from docstore.errors import StoreBroken
 from docstore.model.document import Row
-from docstore.storage import branching, packing, tables
+from docstore.storage import branching, packing, store, tables
 from docstore.storage.answers import row_bytes
-from docstore.storage.store import (
-    After,
-    AsOf,
-    Corrupt,
-    Expired,
-    History,
-    LastBefore,
-    Newest,
-    NewestOfMany,
-    Query,
-    Recovered,
-    Result,
-    Rows,
-    SlotRecord,
-    SlotRecovered,
-    Status,
-    Tombstones,
-    Version,
-)
 from docstore.storage.transactions import FILE_ERRORS, is_unreadable, snapshot
 from docstore.storage.writing import node_line
 
@@ -44,50 +25,52 @@ class _Damaged(Exception):
     """A row differs from what was written, or is in another place."""
 
 
-def answer(connection: sqlite3.Connection, queries: Sequence[Query]) -> list[Result]:
+def answer(connection: sqlite3.Connection, queries: Sequence[store.Query]) -> list[store.Result]:
     """Return the results of `queries`, all from one snapshot."""
     with snapshot(connection):
         return answer_within(connection, queries)
 
 
-def answer_within(connection: sqlite3.Connection, queries: Sequence[Query]) -> list[Result]:
+def answer_within(
+    connection: sqlite3.Connection, queries: Sequence[store.Query]
+) -> list[store.Result]:
     """Return the results of `queries`, from the caller's snapshot."""
-    results: list[Result] = []
+    results: list[store.Result] = []
     for query in queries:
         try:
             results.append(_answer(connection, query))
         except _Damaged:
-            results.append(Corrupt(query.slot))
+            results.append(store.Corrupt(query.slot))
         except FILE_ERRORS as error:
             if not is_unreadable(error):
                 raise
-            results.append(Corrupt(query.slot))
+            results.append(store.Corrupt(query.slot))
     return results
 
 
-def _answer(connection: sqlite3.Connection, query: Query) -> list[Row]:
+def _answer(connection: sqlite3.Connection, query: store.Query) -> list[Row]:
     match query:
-        case Newest():
+        case store.Newest():
             return _newest(connection, query)
-        case NewestOfMany(asked):
-            used = [Newest(*each) for each in _used(connection, asked)]
+        case store.NewestOfMany(asked):
+            used = [store.Newest(*each) for each in _used(connection, asked)]
             return [row for each in used for row in _newest(connection, each)]
-        case Version():
+        case store.Version():
             return _version(connection, query)
-        case AsOf():
+        case store.AsOf():
             return _as_of(connection, query)
-        case History():
+        case store.History():
             return _history(connection, query)
-        case Rows():
+        case store.Rows():
             return _log(connection, query)
-        case After():
+        case store.After():
             return _after(connection, query)
-        case LastBefore():
+        case store.LastBefore():
             return _last_before(connection, query)
-        case Tombstones(slot, until, before_us, limit):
+        case store.Tombstones(slot, until, before_us, limit):
             bounds = (slot, until, before_us, limit)
             return [_verified(each) for each in connection.execute(tables.TOMBSTONES, bounds)]
-        case Expired(before_us, limit, level=3, after=last):
+        case store.Expired(before_us, limit, level=3, after=last):
             found = connection.execute(tables.EXPIRED, (before_us, *last, limit))
             return [_verified(each) for each in found]
         case _:
@@ -96,7 +79,7 @@ def _answer(connection: sqlite3.Connection, query: Query) -> list[Row]:
             return rows or []
 
 
-def _newest(connection: sqlite3.Connection, query: Newest) -> list[Row]:
+def _newest(connection: sqlite3.Connection, query: store.Newest) -> list[Row]:
     key = (query.slot, query.link)
     found = connection.execute(tables.NEWEST, (*key, query.until)).fetchone()
     if found is not None:
@@ -128,7 +111,7 @@ def _used(
     yield from asked[whole:]
 
 
-def _version(connection: sqlite3.Connection, query: Version) -> list[Row]:
+def _version(connection: sqlite3.Connection, query: store.Version) -> list[Row]:
     key = (query.slot, query.link, query.version)
     rows = _rows_of(query, connection.execute(tables.VERSION, key))
     _insist(all(row.version == query.version for row in rows))
@@ -139,7 +122,7 @@ def _version(connection: sqlite3.Connection, query: Version) -> list[Row]:
     return [row for row in rows if row.n <= query.until]
 
 
-def _as_of(connection: sqlite3.Connection, query: AsOf) -> list[Row]:
+def _as_of(connection: sqlite3.Connection, query: store.AsOf) -> list[Row]:
     key = (query.slot, query.link, query.until, query.at_us)
     rows = _rows_of(query, connection.execute(tables.AS_OF, key))
     newer = _newer(connection, query, rows[0] if rows else None)
@@ -147,7 +130,7 @@ def _as_of(connection: sqlite3.Connection, query: AsOf) -> list[Row]:
     return rows
 
 
-def _history(connection: sqlite3.Connection, query: History) -> list[Row]:
+def _history(connection: sqlite3.Connection, query: store.History) -> list[Row]:
     before = _ALL if query.before is None else query.before
     key = (query.slot, query.link, before, query.until, query.limit)
     rows: list[Row] = []
@@ -169,7 +152,7 @@ def _history(connection: sqlite3.Connection, query: History) -> list[Row]:
     return rows
 
 
-_OfLink = Newest | Version | AsOf | History
+_OfLink = store.Newest | store.Version | store.AsOf | store.History
 
 
 def _newer(connection: sqlite3.Connection, query: _OfLink, row: Row | None) -> Row | None:
@@ -205,7 +188,7 @@ def _insist_neighbours(
     _insist(between == max(0, newer.n - above - 1))
 
 
-def _log(connection: sqlite3.Connection, query: Rows) -> list[Row]:
+def _log(connection: sqlite3.Connection, query: store.Rows) -> list[Row]:
     """Return rows of the log, none missing."""
     rows: list[Row] = []
     weight = 0
@@ -224,7 +207,7 @@ def _log(connection: sqlite3.Connection, query: Rows) -> list[Row]:
     return rows
 
 
-def _after(connection: sqlite3.Connection, query: After) -> list[Row]:
+def _after(connection: sqlite3.Connection, query: store.After) -> list[Row]:
     """Return the next rows of a slot, with holes only up to `kept`."""
     kept = _kept(connection, query.slot)
     rows: list[Row] = []
@@ -243,7 +226,7 @@ def _after(connection: sqlite3.Connection, query: After) -> list[Row]:
     return rows
 
 
-def _last_before(connection: sqlite3.Connection, query: LastBefore) -> list[Row]:
+def _last_before(connection: sqlite3.Connection, query: store.LastBefore) -> list[Row]:
     """Search by bisection: times grow along a slot, and no row is missing above `kept`."""
     low, high = _kept(connection, query.slot), query.until
     found: list[Row] = []
@@ -258,7 +241,7 @@ def _last_before(connection: sqlite3.Connection, query: LastBefore) -> list[Row]
     return found
 
 
-def _insist_all_there(connection: sqlite3.Connection, query: Rows, rows: list[Row]) -> None:
+def _insist_all_there(connection: sqlite3.Connection, query: store.Rows, rows: list[Row]) -> None:
     """Raise _Damaged if an answer shorter than its query lacks rows of the slot."""
     kept = _kept(connection, query.slot)
     first = max(query.first, kept + 1)
@@ -280,7 +263,7 @@ def number(connection: sqlite3.Connection, sql: str, slot: int) -> int:
     return (found and found[0]) or 0
 
 
-def recovered(connection: sqlite3.Connection) -> Recovered:
+def recovered(connection: sqlite3.Connection) -> store.Recovered:
     """Return the content that a starting node needs: one seek a slot, however many rows.
 
     A log that has lost its last rows would be wrong evidence. So the pointers in `current` are
@@ -290,7 +273,7 @@ def recovered(connection: sqlite3.Connection) -> Recovered:
     """
     with snapshot(connection):
         line = node_line(connection)
-        records: dict[int, SlotRecord] = {}
+        records: dict[int, store.SlotRecord] = {}
         for columns in connection.execute(tables.SLOTS):
             records[columns[0]] = record_of(columns)
         last = {columns[0]: columns for columns in _last_rows(connection)}
@@ -299,24 +282,26 @@ def recovered(connection: sqlite3.Connection) -> Recovered:
     if not all(type(number) is int for number in (*last, *ends, *ends.values())):
         raise StoreBroken("the key of a row is damaged")
     slots = {
-        slot: _slot_recovered(records.get(slot, SlotRecord(slot)), last.get(slot), ends.get(slot))
+        slot: _slot_recovered(
+            records.get(slot, store.SlotRecord(slot)), last.get(slot), ends.get(slot)
+        )
         for slot in sorted(records.keys() | last.keys() | ends.keys())
     }
-    return Recovered(
+    return store.Recovered(
         line.store_id, line.boot, line.configuration, slots, arrived, in_conflict, cursors or {}
     )
 
 
 def _slot_recovered(
-    record: SlotRecord, last: tuple[int, ...] | None, end: int | None
-) -> SlotRecovered:
+    record: store.SlotRecord, last: tuple[int, ...] | None, end: int | None
+) -> store.SlotRecovered:
     """Return a slot, given its last row and the end of its log that the pointers prove."""
     if last is None and end is None:
-        return SlotRecovered(record, record.kept, 0)
+        return store.SlotRecovered(record, record.kept, 0)
     row = packing.row_of(last) if last else None
     if row is None or row.n != end:
-        record = replace(record, status=Status.FAULTY)
-    return SlotRecovered(record, max(end or 0, record.kept), row.updated_us if row else 0)
+        record = replace(record, status=store.Status.FAULTY)
+    return store.SlotRecovered(record, max(end or 0, record.kept), row.updated_us if row else 0)
 
 
 def _last_rows(connection: sqlite3.Connection) -> Iterator[tuple[int, ...]]:
@@ -327,7 +312,7 @@ def _last_rows(connection: sqlite3.Connection) -> Iterator[tuple[int, ...]]:
         slot = columns[0]
 
 
-def record_of(columns: tuple[object, ...]) -> SlotRecord:
+def record_of(columns: tuple[object, ...]) -> store.SlotRecord:
     """Return a slot's record from its columns. Raises StoreBroken when it is damaged."""
     record = packing.record_of(columns)
     if record is None:

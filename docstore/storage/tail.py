@@ -8,20 +8,8 @@ from operator import attrgetter
 from typing import assert_never
 
 from docstore.model.document import Row
+from docstore.storage import store
 from docstore.storage.answers import row_bytes, within_bytes
-from docstore.storage.store import (
-    UNBOUNDED,
-    After,
-    AsOf,
-    History,
-    LastBefore,
-    Newest,
-    OfLog,
-    Query,
-    Rows,
-    Tombstones,
-    Version,
-)
 
 _n = attrgetter("n")
 _version = attrgetter("version")
@@ -41,7 +29,7 @@ class Wait:
 class Ask:
     """Queries to the tables; `Overlay.merged` makes the answer from their results."""
 
-    queries: tuple[Query, ...]
+    queries: tuple[store.Query, ...]
     rows: Sequence[Row] = ()
     """Rows of the overlay, in the order of the answer."""
     rewritten: int = 0
@@ -89,40 +77,40 @@ class Tail:
         index = bisect_right(rows, until, key=_n)
         return rows[index - 1] if index else None
 
-    def plan(self, query: OfLog) -> list[Row] | Ask:
+    def plan(self, query: store.OfLog) -> list[Row] | Ask:
         """Return the answer, or the queries to the tables that it needs."""
         match query:
-            case Newest(_, link, until):
+            case store.Newest(_, link, until):
                 row = self.newest(link, until)
                 return [row] if row is not None else Ask((query,))
-            case Version(_, link, version, until):
+            case store.Version(_, link, version, until):
                 rows = self.links.get(link, ())
                 if not rows or version < rows[0].version:
                     return Ask((query,))
                 index = bisect_left(rows, version, key=_version)
                 found = rows[index : index + 1]
                 return [row for row in found if row.version == version and row.n <= until]
-            case AsOf(_, link, at_us, until):
+            case store.AsOf(_, link, at_us, until):
                 rows = self.links.get(link, ())
                 index = bisect_right(rows, at_us, key=_updated_us)
                 index = min(index, bisect_right(rows, until, key=_n))
                 return [rows[index - 1]] if index else Ask((query,))
-            case LastBefore(_, before_us, until):
+            case store.LastBefore(_, before_us, until):
                 index = bisect_left(self.rows, before_us, key=_updated_us)
                 index = min(index, bisect_right(self.rows, until, key=_n))
                 return [self.rows[index - 1]] if index else Ask((query,))
-            case History():
+            case store.History():
                 return self._history(query)
-            case Rows(_, first, last):
+            case store.Rows(_, first, last):
                 return self._stretch(query, first, last)
-            case After(_, after, until):
+            case store.After(_, after, until):
                 return self._stretch(query, after + 1, until)
-            case Tombstones():
+            case store.Tombstones():
                 return Ask((query,), [rows[-1] for rows in self.links.values()])
             case _:
                 assert_never(query)
 
-    def _history(self, query: History) -> list[Row] | Ask:
+    def _history(self, query: store.History) -> list[Row] | Ask:
         rows = self.links.get(query.link, [])
         index = bisect_right(rows, query.until, key=_n)
         if query.before is not None:
@@ -138,19 +126,19 @@ class Tail:
         older = replace(query, before=rows[0].version, limit=limit, bytes_max=bytes_max)
         return Ask((older,), found)
 
-    def _stretch(self, query: "Rows | After", first: int, last: int) -> list[Row] | Ask:
-        begin = self.rows[0].n if self.rows else UNBOUNDED
+    def _stretch(self, query: store.Rows | store.After, first: int, last: int) -> list[Row] | Ask:
+        begin = self.rows[0].n if self.rows else store.UNBOUNDED
         if last < begin:
             return Ask((query,))
         start = max(0, first - begin)
         rows = self.rows[start : max(start, last - begin + 1)]
         if first >= begin:
-            limit = query.limit if isinstance(query, After) else len(rows)
+            limit = query.limit if isinstance(query, store.After) else len(rows)
             return within_bytes(rows[:limit], query.bytes_max)
         end = begin - 1
-        narrowed: Query
-        if isinstance(query, After):
+        narrowed: store.Query
+        if isinstance(query, store.After):
             narrowed = replace(query, until=end)
         else:
             narrowed = replace(query, last=end)
-        return Ask((narrowed, Rows(query.slot, end, end)), rows)
+        return Ask((narrowed, store.Rows(query.slot, end, end)), rows)

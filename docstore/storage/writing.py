@@ -11,20 +11,8 @@ from pathlib import Path
 
 from docstore.errors import StoreBroken
 from docstore.model.document import Row, expiry_us
-from docstore.storage import branching, journal_line, migrations, packing, tables
+from docstore.storage import branching, journal_line, migrations, packing, store, tables
 from docstore.storage.journal_line import JournalLine
-from docstore.storage.store import (
-    Append,
-    Base,
-    Erase,
-    Purge,
-    SaveConfiguration,
-    SaveSlot,
-    SlotRecord,
-    Trim,
-    Truncate,
-    Write,
-)
 from docstore.storage.transactions import (
     WAL_BYTES_MAX,
     WAL_PAGES,
@@ -73,14 +61,14 @@ class Writer:
                 line = node_line(self._connection)
                 execute(tables.UPDATE_NODE, line._replace(boot=line.boot + 1).columns())
 
-    def commit(self, writes: Sequence[Write]) -> None:
+    def commit(self, writes: Sequence[store.Write]) -> None:
         """Apply `writes` or none. Raises DiskFull; StoreBroken when the result is unknown."""
         self._copy_back_if_due()
         with transaction(self._connection):
             _Batch(self._connection).write(writes)
 
     def follow(  # Tests replace this.
-        self, writes: Sequence[Write], to: JournalLine, *, durably: bool, boot: int = 0
+        self, writes: Sequence[store.Write], to: JournalLine, *, durably: bool, boot: int = 0
     ) -> None:
         """Commit `writes` together with a new position in the journal.
 
@@ -121,28 +109,28 @@ class _Batch:
         self._connection = connection
         self._rows: list[Row] = []
 
-    def write(self, writes: Sequence[Write]) -> None:
+    def write(self, writes: Sequence[store.Write]) -> None:
         records: _Records = {}
         for write in writes:
             match write:
-                case Append(rows) | Base(rows):
+                case store.Append(rows) | store.Base(rows):
                     self._rows += rows
-                case Trim():
+                case store.Trim():
                     self._insert_rows()
                     self._trim(write)
-                case Purge():
+                case store.Purge():
                     self._insert_rows()
                     self._purge(write)
-                case SaveSlot(record):
+                case store.SaveSlot(record):
                     _take(records, record)
-                case Truncate(slot, end):
+                case store.Truncate(slot, end):
                     self._insert_rows()
                     self._cut(slot, end)
-                case Erase(slot):
+                case store.Erase(slot):
                     self._insert_rows()
                     self._connection.execute(tables.ERASE_HISTORY, (slot,))
                     self._connection.execute(tables.ERASE_CURRENT, (slot,))
-                case SaveConfiguration(configuration):
+                case store.SaveConfiguration(configuration):
                     line = node_line(self._connection)._replace(configuration=configuration)
                     self._connection.execute(tables.UPDATE_NODE, line.columns())
                 case _:
@@ -165,7 +153,7 @@ class _Batch:
         ]
         insert(self._connection, tables.POINT, pointers)
 
-    def _trim(self, trim: Trim) -> None:
+    def _trim(self, trim: store.Trim) -> None:
         """Remove superseded versions, link by link, each found by its key."""
         execute = self._connection.execute
         slot = trim.slot
@@ -175,7 +163,7 @@ class _Batch:
             first_to_stay = newest - trim.staying(link) + 1
             execute(tables.SUPERSEDED, (slot, link, first_to_stay, trim.kept))
 
-    def _purge(self, purge: Purge) -> None:
+    def _purge(self, purge: store.Purge) -> None:
         """Remove links. A link that was written again keeps its newer rows."""
         for link, version in purge.tombstones:
             self._connection.execute(tables.PURGE, (purge.slot, link, version))
@@ -194,7 +182,7 @@ class _Batch:
                 execute(tables.POINT[1], (*fields, expiry_us(state)))
 
 
-def _take(records: _Records, record: SlotRecord) -> None:  # Tests replace this.
+def _take(records: _Records, record: store.SlotRecord) -> None:  # Tests replace this.
     """Note the new record of a slot; of several in a batch the last one counts."""
     records[record.slot] = packing.columns_of(record)
 

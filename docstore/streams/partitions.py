@@ -67,24 +67,7 @@ from docstore.streams.tails import Tails
 from docstore.streams.timing import StreamsConfig
 from docstore.streams.topics import Topics
 from docstore.streams.witnesses import Witnesses
-from docstore.wire.streams_messages import (
-    Acked,
-    Adopt,
-    Append,
-    Attach,
-    Fence,
-    Fenced,
-    Notice,
-    Produce,
-    Produced,
-    Promoted,
-    Rejected,
-    Resign,
-    Streaming,
-    Witness,
-    Witnessed,
-    Yield,
-)
+from docstore.wire import streams_messages as messages
 
 
 class Ticking(Protocol):
@@ -94,7 +77,7 @@ class Ticking(Protocol):
         """Do the work that is due."""
 
 
-class Partitions(ClientMachine[StreamEvent, StreamEffect, Streaming]):
+class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming]):
     """One node's part in every partition: replica, leader, controller, and entry of clients."""
 
     core: Core
@@ -248,38 +231,38 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, Streaming]):
             case _:
                 assert_never(event)
 
-    def _receive(self, sender: str, message: Streaming) -> None:
+    def _receive(self, sender: str, message: messages.Streaming) -> None:
         match message:
-            case Append():
+            case messages.Append():
                 self.follower.append(sender, message)
-            case Acked():
+            case messages.Acked():
                 self.acknowledgements.acked(sender, message)
-            case Produce():
+            case messages.Produce():
                 self.leader.produce(sender, message)
-            case Produced():
+            case messages.Produced():
                 self.producing.produced(sender, message)
-            case Attach():
+            case messages.Attach():
                 self.acknowledgements.attach(sender, message)
-            case Adopt():
+            case messages.Adopt():
                 self.follower.adopt(sender, message)
-            case Fence():
+            case messages.Fence():
                 self.fencing.fence(sender, message)
-            case Fenced():
+            case messages.Fenced():
                 self.controller.elections.fenced(sender, message)
-            case Notice(documents):
+            case messages.Notice(documents):
                 for link, epoch, version, state in documents:
                     self._noticed(link, (epoch, version), state)
-            case Promoted():
+            case messages.Promoted():
                 self.controller.elections.promoted(sender, message)
-            case Resign():
+            case messages.Resign():
                 self.controller.elections.resigned(sender, message)
-            case Yield():
+            case messages.Yield():
                 self.deferring.asked_to_yield(sender, message)
-            case Rejected():
+            case messages.Rejected():
                 self._rejected(sender, message)
-            case Witness():
+            case messages.Witness():
                 self.witnesses.asked(sender, message)
-            case Witnessed():
+            case messages.Witnessed():
                 self.witnesses.answered(sender, message)
             case _:
                 assert_never(message)
@@ -337,7 +320,7 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, Streaming]):
         else:
             self.follower.seek(log)
 
-    def _rejected(self, sender: str, message: Rejected) -> None:
+    def _rejected(self, sender: str, message: messages.Rejected) -> None:
         self.controller.elections.rejected(sender, message)
         for name, epoch, code, promised, _ in message.partitions:
             log = self.logs.get(name)

@@ -15,19 +15,9 @@ import dataclasses
 import random
 from collections import Counter
 
+from gossip import messages
 from gossip.config import Config
 from gossip.member import Change, Member, State, merge
-from gossip.messages import (
-    INCARNATION_MAX,
-    Alive,
-    DatagramMessage,
-    Dead,
-    Left,
-    Rumour,
-    Suspect,
-    Sync,
-    SyncAnswer,
-)
 from gossip.protocol.awareness import Awareness
 from gossip.protocol.broadcast import Broadcasts
 from gossip.protocol.chronicle import Chronicle, Moment
@@ -38,18 +28,18 @@ from gossip.protocol.suspicion import Suspicion, begin_suspicion
 from gossip.protocol.table import Table
 
 
-def rumour_about(member: Member, reporter: str) -> Rumour:
+def rumour_about(member: Member, reporter: str) -> messages.Rumour:
     """Return the rumour that spreads the belief `member`."""
     name, incarnation = member.name, member.incarnation
     match member.state:
         case State.ALIVE:
-            return Alive(name, member.uid, incarnation, member.address, member.meta)
+            return messages.Alive(name, member.uid, incarnation, member.address, member.meta)
         case State.SUSPECT:
-            return Suspect(name, incarnation, reporter)
+            return messages.Suspect(name, incarnation, reporter)
         case State.DEAD:
-            return Dead(name, incarnation, reporter)
+            return messages.Dead(name, incarnation, reporter)
         case State.LEFT:
-            return Left(name, incarnation)
+            return messages.Left(name, incarnation)
 
 
 class Membership:
@@ -93,13 +83,13 @@ class Membership:
         """Make our own existence the first rumour."""
         self.queue.put(rumour_about(self.me, self.name))
 
-    def table_to_send(self, buckets: int = ALL_BUCKETS) -> Sync:
-        return Sync(self.name, within(self.table, buckets), self.queue.names, buckets)
+    def table_to_send(self, buckets: int = ALL_BUCKETS) -> messages.Sync:
+        return messages.Sync(self.name, within(self.table, buckets), self.queue.names, buckets)
 
-    def table_to_answer(self, buckets: int) -> SyncAnswer:
-        return SyncAnswer(self.name, within(self.table, buckets), self.queue.names)
+    def table_to_answer(self, buckets: int) -> messages.SyncAnswer:
+        return messages.SyncAnswer(self.name, within(self.table, buckets), self.queue.names)
 
-    def packet(self, member: Member, *head: DatagramMessage) -> Send:
+    def packet(self, member: Member, *head: messages.DatagramMessage) -> Send:
         """Return a datagram to `member`: `head` first, then as many rumours as fit."""
         return Send(member.address, self.queue.fill(head, live_count=self.table.live_count))
 
@@ -148,7 +138,7 @@ class Membership:
             return []
         moment = Moment(now, State.SUSPECT, member.incarnation, reporter, f"confirmed: {cause}")
         self.chronicle.note(member.name, moment)
-        self.queue.put(Suspect(member.name, member.incarnation, reporter))
+        self.queue.put(messages.Suspect(member.name, member.incarnation, reporter))
         return [self._look(suspicion, now)]
 
     def hasten(self, name: str, now: float) -> list[Effect]:
@@ -185,7 +175,7 @@ class Membership:
         """
         assert not self.is_leaving
         incarnation = max(self.me.incarnation, accused_incarnation) + 1
-        assert incarnation <= INCARNATION_MAX
+        assert incarnation <= messages.INCARNATION_MAX
         self.counters["refutations"] += 1
         self._speak(dataclasses.replace(self.me, incarnation=incarnation))
 

@@ -32,37 +32,10 @@ from gossip.messages import (
     Sync,
     SyncAnswer,
 )
+from gossip.protocol import events
 from gossip.protocol.anti_entropy import AntiEntropy
 from gossip.protocol.claim_rules import ClaimRules
 from gossip.protocol.effects import Departed, Effect, Reply, Send, SetTimer
-from gossip.protocol.events import (
-    AckDue,
-    Answered,
-    Asked,
-    DigestExchange,
-    Event,
-    GossipDue,
-    LeaveDue,
-    LeaveRequested,
-    NackDue,
-    PingExchange,
-    ProbeAsked,
-    ProbeDue,
-    Received,
-    ReconnectDue,
-    SeedAdded,
-    SeedDue,
-    SeedExchange,
-    Stalled,
-    Started,
-    SuspicionDue,
-    SyncDue,
-    SyncExchange,
-    TableBegun,
-    Timer,
-    TimerFired,
-    Unanswered,
-)
 from gossip.protocol.join import Joiner
 from gossip.protocol.membership import Membership, rumour_about
 from gossip.protocol.probe import Prober
@@ -83,7 +56,7 @@ class Swim:
         self._is_gossip_set = False
         self._is_departed = False
 
-    def step(self, event: Event, now: float) -> list[Effect]:
+    def step(self, event: events.Event, now: float) -> list[Effect]:
         """Return what `event` at `now` asks of the world, in the order it must be done.
 
         After Departed there are no effects any more.
@@ -97,31 +70,31 @@ class Swim:
         if self._is_gossip_set:
             return effects
         self._is_gossip_set = True
-        return [*effects, SetTimer(GossipDue(), now + self._config.gossip_interval_s)]
+        return [*effects, SetTimer(events.GossipDue(), now + self._config.gossip_interval_s)]
 
-    def _dispatch(self, event: Event, now: float) -> list[Effect]:
+    def _dispatch(self, event: events.Event, now: float) -> list[Effect]:
         match event:
-            case Received(sender, messages):
+            case events.Received(sender, messages):
                 return self._receive(sender, messages, now)
-            case TimerFired(timer):
+            case events.TimerFired(timer):
                 return self._time_up(timer, now)
-            case TableBegun(table):
+            case events.TableBegun(table):
                 return self._claim_rules.hear_table(table, now, more_follows=True)
-            case Asked(stream, message):
+            case events.Asked(stream, message):
                 return self._asked(stream, message, now)
-            case Answered():
+            case events.Answered():
                 return self._answered(event, now)
-            case Unanswered():
+            case events.Unanswered():
                 return self._unanswered(event, now)
-            case Started():
+            case events.Started():
                 return self._start(now)
-            case Stalled(lag_s):
+            case events.Stalled(lag_s):
                 return self._stalled(lag_s, now)
-            case SeedAdded(address):
+            case events.SeedAdded(address):
                 return self._joiner.add(address, now)
-            case ProbeAsked(name):
+            case events.ProbeAsked(name):
                 return self._prober.probe_now(name)
-            case LeaveRequested():
+            case events.LeaveRequested():
                 return self._leave(now)
             case _:
                 assert_never(event)
@@ -131,7 +104,7 @@ class Swim:
         # A random first phase, or members started together would probe in step for ever.
         phase_s = self._config.probe_interval_s * self.membership.rng.random()
         return [
-            SetTimer(ProbeDue(), now + phase_s),
+            SetTimer(events.ProbeDue(), now + phase_s),
             *self._anti_entropy.begin(now),
             *self._joiner.begin(now),
         ]
@@ -181,25 +154,25 @@ class Swim:
     def _heard_sum(self, message: Ping | Ack, now: float) -> list[Effect]:
         return self._anti_entropy.heard_sum(message.source, message.state_hash, now)
 
-    def _time_up(self, timer: Timer, now: float) -> list[Effect]:
+    def _time_up(self, timer: events.Timer, now: float) -> list[Effect]:
         match timer:
-            case ProbeDue():
+            case events.ProbeDue():
                 return self._prober.probe_due(now)
-            case AckDue():
+            case events.AckDue():
                 return self._prober.ack_due(timer)
-            case NackDue():
+            case events.NackDue():
                 return self._prober.nack_due(timer)
-            case SuspicionDue():
+            case events.SuspicionDue():
                 return self.membership.suspicion_due(timer, now)
-            case GossipDue():
+            case events.GossipDue():
                 return self._gossip(now)
-            case SyncDue():
+            case events.SyncDue():
                 return self._anti_entropy.sync_due(now)
-            case ReconnectDue():
+            case events.ReconnectDue():
                 return self._anti_entropy.reconnect_due(now)
-            case SeedDue(address):
+            case events.SeedDue(address):
                 return self._joiner.seed_due(address, now)
-            case LeaveDue():
+            case events.LeaveDue():
                 return self._depart()
             case _:
                 assert_never(timer)
@@ -252,43 +225,45 @@ class Swim:
                 membership.counters["requests_refused"] += 1
                 return []
 
-    def _answered(self, event: Answered, now: float) -> list[Effect]:
+    def _answered(self, event: events.Answered, now: float) -> list[Effect]:
         match event.exchange, event.message:
-            case PingExchange() as exchange, Ack(sequence, source) if (sequence, source) == (
+            case events.PingExchange() as exchange, Ack(sequence, source) if (sequence, source) == (
                 exchange.sequence,
                 exchange.name,
             ):
                 return self._prober.answered(exchange, now)
-            case DigestExchange() as exchange, DigestAnswer() as answer:
+            case events.DigestExchange() as exchange, DigestAnswer() as answer:
                 return self._anti_entropy.answered(exchange, answer)
-            case SyncExchange(), SyncAnswer() as table:
+            case events.SyncExchange(), SyncAnswer() as table:
                 return self._claim_rules.hear_table(table, now)
-            case SeedExchange(address), SyncAnswer() as table:
+            case events.SeedExchange(address), SyncAnswer() as table:
                 again = self._anti_entropy.soon(now) if self.membership.is_alone else []
                 effects = self._claim_rules.hear_table(table, now)
                 return [*effects, *again, *self._joiner.answered(address, table.source, now)]
             case _:
                 self.membership.counters["answers_refused"] += 1
-                return self._unanswered(Unanswered(event.exchange, is_refused=False), now)
+                return self._unanswered(events.Unanswered(event.exchange, is_refused=False), now)
 
-    def _unanswered(self, event: Unanswered, now: float) -> list[Effect]:
+    def _unanswered(self, event: events.Unanswered, now: float) -> list[Effect]:
         match event.exchange:
-            case SeedExchange(address):
+            case events.SeedExchange(address):
                 return self._joiner.unanswered(address, event.is_refused, now)
-            case DigestExchange():
+            case events.DigestExchange():
                 self._anti_entropy.unanswered()
                 return []  # The prober reaches the member in its turn.
-            case PingExchange() | SyncExchange() as exchange if event.is_refused:
+            case events.PingExchange() | events.SyncExchange() as exchange if event.is_refused:
                 return self._refused(exchange, now)
-            case PingExchange() | SyncExchange():
+            case events.PingExchange() | events.SyncExchange():
                 return []  # Silence: the end of the probe interval judges.
             case _:
                 assert_never(event.exchange)
 
-    def _refused(self, exchange: PingExchange | SyncExchange, now: float) -> list[Effect]:
+    def _refused(
+        self, exchange: events.PingExchange | events.SyncExchange, now: float
+    ) -> list[Effect]:
         """Suspect a member whose host says that no process listens there, for a short time."""
         membership = self.membership
-        if isinstance(exchange, PingExchange):
+        if isinstance(exchange, events.PingExchange):
             self._prober.refused(exchange)
         held = membership.table.get(exchange.name)
         if held is None or not held.is_live or held.incarnation != exchange.incarnation:
@@ -313,7 +288,7 @@ class Swim:
         self.membership.leave(now)
         if self.membership.is_alone:
             return self._depart()
-        return [SetTimer(LeaveDue(), now + self._config.leave_timeout_s)]
+        return [SetTimer(events.LeaveDue(), now + self._config.leave_timeout_s)]
 
     def _depart(self) -> list[Effect]:
         self._is_departed = True

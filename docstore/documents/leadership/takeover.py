@@ -32,16 +32,7 @@ from docstore.model.slots import from_bitmap, to_bitmap
 from docstore.ownership import quorum
 from docstore.ownership.ballot import next_ballot
 from docstore.storage.store import Corrupt, Result, Rows, Truncate
-from docstore.wire.messages import (
-    Evidence,
-    Fetch,
-    Fetched,
-    HandOver,
-    Prepare,
-    PreVote,
-    PreVoted,
-    Promised,
-)
+from docstore.wire import messages
 
 FACTOR_MAX = 32
 """The greatest factor of the back-off, and of the time of an attempt (rule T4)."""
@@ -93,7 +84,7 @@ class TakeOver:
         if slots:
             self._ask_votes(slots)
 
-    def handed(self, sender: str, message: HandOver) -> None:
+    def handed(self, sender: str, message: messages.HandOver) -> None:
         for slot in from_bitmap(message.slots):
             self.core.peers.disclaim(sender, slot)
         self.forget()
@@ -142,16 +133,16 @@ class TakeOver:
         self.core.counters["prevotes"] += 1
         bitmap = to_bitmap(slots, self.core.placement.slots)
         for peer in self.core.peers:
-            self.outbox.send(peer, PreVote(self._round, bitmap))
+            self.outbox.send(peer, messages.PreVote(self._round, bitmap))
         self._count_votes(slots)
 
-    def vote(self, sender: str, message: PreVote) -> None:
+    def vote(self, sender: str, message: messages.PreVote) -> None:
         """Say for which slots this node hears a present owner or a better candidate (T0)."""
         refused = [slot for slot in from_bitmap(message.slots) if self._hears_better(sender, slot)]
         if refused:
             self.core.counters["prevotes_refused"] += 1
         bitmap = to_bitmap(refused, self.core.placement.slots)
-        self.outbox.send(sender, PreVoted(message.round, bitmap))
+        self.outbox.send(sender, messages.PreVoted(message.round, bitmap))
 
     def _hears_better(self, candidate: str, slot: int) -> bool:
         log = self.core.logs.get(slot)
@@ -166,7 +157,7 @@ class TakeOver:
         before = replicas[: replicas.index(candidate)] if candidate in replicas else replicas
         return first_alive(self.core, slot) in before
 
-    def voted(self, sender: str, message: PreVoted) -> None:
+    def voted(self, sender: str, message: messages.PreVoted) -> None:
         """Count the answer to a pre-vote; prepare the slots that a quorum would promise."""
         if message.round != self._round or not self._votes:
             return
@@ -208,7 +199,7 @@ class TakeOver:
             log.promised = ballot
             core.logs.set_term(log, Term(ballot, Phase.PREPARING, Recovery(deadline)))
             core.outbox.save(log)
-        message = Prepare(ballot[0], to_bitmap(slots, core.placement.slots))
+        message = messages.Prepare(ballot[0], to_bitmap(slots, core.placement.slots))
         own = self.acceptor.promise(ballot[0], [core.logs[slot] for slot in slots])
 
         def ask() -> None:
@@ -218,7 +209,7 @@ class TakeOver:
 
         core.outbox.when_durable(ask)
 
-    def promised(self, sender: str, message: Promised) -> None:
+    def promised(self, sender: str, message: messages.Promised) -> None:
         """Collect evidence; fix the base of the slots for which a quorum has promised."""
         for evidence, closed_us in zip(message.evidence, message.closed_us, strict=True):
             log = self.core.logs.get(evidence.slot)
@@ -242,7 +233,9 @@ class TakeOver:
         promised = quorum.is_quorum(term.recovery.evidence, log.voting)
         return promised and quorum.is_quorum(full, log.voting[:1])
 
-    def best(self, log: SlotLog, evidence: Collection[Evidence]) -> Evidence:  # Tests replace this.
+    def best(
+        self, log: SlotLog, evidence: Collection[messages.Evidence]
+    ) -> messages.Evidence:  # Tests replace this.
         """Return the log that holds every decided row: the greatest (adopted, end) (T2)."""
         return max(evidence, key=lambda each: (each.adopted, each.end))
 
@@ -269,7 +262,7 @@ class TakeOver:
         else:
             self._go_to_common(log, term, best)
 
-    def _go_to_common(self, log: SlotLog, term: Term, best: Evidence) -> None:
+    def _go_to_common(self, log: SlotLog, term: Term, best: messages.Evidence) -> None:
         """Truncate this node's log to its common prefix with the best one; fetch the rest."""
         common = common_end(log.ballots, log.end, best.ballots, best.end)
         if common < log.decided or common < best.kept:
@@ -290,9 +283,9 @@ class TakeOver:
         self.core.counters["fetches"] += 1
         source = min(term.recovery.identical)
         last = min(term.base, log.end + self.core.config.sending.page_rows)
-        self.outbox.send(source, Fetch(log.slot, term.ballot[0], log.end + 1, last))
+        self.outbox.send(source, messages.Fetch(log.slot, term.ballot[0], log.end + 1, last))
 
-    def fetch(self, sender: str, message: Fetch) -> None:
+    def fetch(self, sender: str, message: messages.Fetch) -> None:
         """Send a new owner rows, unless this replica has promised a higher ballot since."""
         log = self.core.logs.get(message.slot)
         ballot = (message.epoch, sender)
@@ -304,14 +297,14 @@ class TakeOver:
                 self.core.corrupt(log)
             elif log.promised == ballot:
                 rows = parts.whole(result) if result else result
-                answer = Fetched(message.slot, message.epoch, message.first, rows)
+                answer = messages.Fetched(message.slot, message.epoch, message.first, rows)
                 self.outbox.send(sender, answer)
 
         last = min(message.last, log.durable)
         bounds = self.core.config.sending
         self.outbox.read(Rows(message.slot, message.first, last, bounds.page_bytes), found)
 
-    def fetched(self, sender: str, message: Fetched) -> None:
+    def fetched(self, sender: str, message: messages.Fetched) -> None:
         log = self.core.logs.get(message.slot)
         term = log.term if log else None
         if log is None or term is None or term.recovery.best is None:

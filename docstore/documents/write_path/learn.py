@@ -22,19 +22,7 @@ from docstore.model.document import Ballot, Row, ballot_added, ballot_at, ballot
 from docstore.model.slots import from_bitmap
 from docstore.ownership import ballot as fence
 from docstore.storage.store import Base, Erase, Truncate
-from docstore.wire.messages import (
-    Adopt,
-    Copy,
-    Decide,
-    Evidence,
-    Gap,
-    Offer,
-    Prepare,
-    Promised,
-    Propose,
-    Refused,
-    Took,
-)
+from docstore.wire import messages
 
 GATHERED_PAGES = 4
 """Buffered rows of a copy after which they are stored, in pages of the largest size."""
@@ -47,7 +35,7 @@ class Acceptor:
 
     # Promises
 
-    def prepare(self, sender: str, message: Prepare) -> None:
+    def prepare(self, sender: str, message: messages.Prepare) -> None:
         """Promise the slots, durably, then report the state of their logs (rule P1)."""
         promised: list[SlotLog] = []
         refused = []
@@ -69,7 +57,9 @@ class Acceptor:
             answer = self.promise(message.epoch, promised)
             self.outbox.when_durable(lambda: self.outbox.send(sender, answer))
 
-    def promise(self, epoch: int, logs: Sequence[SlotLog]) -> Promised:  # Tests replace this.
+    def promise(
+        self, epoch: int, logs: Sequence[SlotLog]
+    ) -> messages.Promised:  # Tests replace this.
         """Return the state of these logs for a new owner.
 
         A restart forgets the instants that this replica closed (rule R5). The wall clock has passed
@@ -77,10 +67,12 @@ class Acceptor:
         """
         now_us = self.core.wall_now_us()
         evidence = [
-            Evidence(log.slot, log.full, log.adopted, log.end, log.decided, log.kept, log.ballots)
+            messages.Evidence(
+                log.slot, log.full, log.adopted, log.end, log.decided, log.kept, log.ballots
+            )
             for log in logs
         ]
-        return Promised(epoch, evidence, [max(log.updated_us, now_us) for log in logs])
+        return messages.Promised(epoch, evidence, [max(log.updated_us, now_us) for log in logs])
 
     def _promise(self, log: SlotLog, ballot: Ballot) -> bool:
         """Raise the promise to `ballot`; return False if the ballot is fenced."""
@@ -100,7 +92,7 @@ class Acceptor:
 
     # Rows
 
-    def propose(self, sender: str, message: Propose) -> None:
+    def propose(self, sender: str, message: messages.Propose) -> None:
         """Append the rows that continue the log (rule P2); answer each offer, or all at once."""
         taken, refused = [], []
         for offer in message.offers:
@@ -119,25 +111,29 @@ class Acceptor:
         if refused:
             self._refuse(sender, refused)
 
-    def _accept(self, sender: str, message: Propose, taken: list[Offer]) -> None:
+    def _accept(self, sender: str, message: messages.Propose, taken: list[messages.Offer]) -> None:
         if self.is_whole(message, taken):
-            answer = Took(message.boot, message.number)
+            answer = messages.Took(message.boot, message.number)
             self.outbox.when_durable(lambda: self.outbox.send(sender, answer))
             return
         for offer in taken:
             self.outbox.accept(sender, self.core.logs[offer.slot], offer.epoch)
 
-    def is_whole(self, message: Propose, taken: list[Offer]) -> bool:  # Tests replace this.
+    def is_whole(
+        self, message: messages.Propose, taken: list[messages.Offer]
+    ) -> bool:  # Tests replace this.
         """Say whether the number of a message may acknowledge all of its offers (rule SL8)."""
         return message.number > 0 and len(taken) == len(message.offers)
 
-    def joins(self, log: SlotLog, ballot: Ballot, offer: Offer) -> bool:  # Tests replace this.
+    def joins(
+        self, log: SlotLog, ballot: Ballot, offer: messages.Offer
+    ) -> bool:  # Tests replace this.
         """Say whether an offer certainly continues this log without a hole."""
         if log.adopted == ballot:
             return offer.first <= log.end + 1
         return offer.first == log.end + 1 and log.last_ballot == offer.previous
 
-    def _append(self, log: SlotLog, ballot: Ballot, offer: Offer) -> None:
+    def _append(self, log: SlotLog, ballot: Ballot, offer: messages.Offer) -> None:
         # Rows of our own term that we hold already are acknowledged again without a write.
         held = log.end + 1 - offer.first
         rows = offer.rows[held:] if held else offer.rows
@@ -162,7 +158,7 @@ class Acceptor:
                 log.ballots = ballot_added(log.ballots, ballot, base + 1)
             self.outbox.save(log)
 
-    def adopt(self, sender: str, message: Adopt) -> None:
+    def adopt(self, sender: str, message: messages.Adopt) -> None:
         """Truncate rows that the owner's log does not have, and append its rows (rule SL4)."""
         log = self.core.logs.get(message.slot)
         if log is None:
@@ -190,7 +186,7 @@ class Acceptor:
         """Say whether the log has adopted this ballot: then the message is a late duplicate."""
         return log.adopted == ballot
 
-    def _fits(self, log: SlotLog, ballot: Ballot, message: Adopt) -> bool:
+    def _fits(self, log: SlotLog, ballot: Ballot, message: messages.Adopt) -> bool:
         """Say whether the logs are equal up to `common`, as the owner believes."""
         if log.adopted == ballot:
             return message.common <= log.end
@@ -219,7 +215,7 @@ class Acceptor:
         self.core.counters["faulty"] += 1
         self.outbox.emit(Alarm(why))
 
-    def copy(self, sender: str, message: Copy) -> None:
+    def copy(self, sender: str, message: messages.Copy) -> None:
         """Replace the log page by page; the log does not count before the last page.
 
         So a page need not be on the disk before the next one is requested: pages are buffered and
@@ -262,7 +258,7 @@ class Acceptor:
             sender, log, message.epoch
         )  # This Gap requests the next page; the owner does not count it.
 
-    def _lay(self, log: SlotLog, message: Copy) -> None:
+    def _lay(self, log: SlotLog, message: messages.Copy) -> None:
         """Add a page of a copy: first the rows below `kept`, then the log itself."""
         base = [row for row in message.rows if row.n <= log.kept]
         if base:
@@ -293,7 +289,7 @@ class Acceptor:
             self.outbox.store_part(rows[len(base) :])
         self.outbox.save(log)
 
-    def decide(self, sender: str, message: Decide) -> None:
+    def decide(self, sender: str, message: messages.Decide) -> None:
         """Learn how far the owner has decided. A hint for reads; safety does not need it."""
         for slot, epoch, decided in message.slots:
             log = self.core.logs.get(slot)
@@ -313,16 +309,18 @@ class Acceptor:
         self.core.counters["gaps"] += 1
         end = log.end if log.copying is None else log.copied
         copying = log.copying == (epoch, sender)
-        gap = Gap(log.slot, epoch, log.full, log.adopted, end, log.decided, log.ballots, copying)
+        gap = messages.Gap(
+            log.slot, epoch, log.full, log.adopted, end, log.decided, log.ballots, copying
+        )
         # The reported state must be durable: no restart may make it untrue (see Adopt). Pages of
         # a copy need not be: after a restart the log is not `copying`, and the copy begins anew.
         self.outbox.when_durable(lambda: self.outbox.send(sender, gap))
 
     def _refuse(self, sender: str, slots: list[tuple[int, int, Ballot]]) -> None:
-        self.outbox.send(sender, Refused(slots))
+        self.outbox.send(sender, messages.Refused(slots))
 
 
-def _is_of(log: SlotLog, page: Copy) -> bool:
+def _is_of(log: SlotLog, page: messages.Copy) -> bool:
     """Say whether a page continues the pages before it; if not, the copy starts again.
 
     If the owner compacts rows between two pages, neither page has these rows, and this replica
