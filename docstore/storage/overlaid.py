@@ -6,30 +6,11 @@ of one call are answered together, so urgent queries should not share a call wit
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from typing import Protocol
 
 from docstore.model.document import Row
 from docstore.storage.overlay import Overlay
-from docstore.storage.store import UNBOUNDED, Bounds, Query, Recovered, Result
+from docstore.storage.store import UNBOUNDED, Bounds, Query, Recovered, Result, Tables
 from docstore.storage.tail import Ask, Plan, Wait
-
-
-class Tables(Protocol):
-    """The tables alone: the reading part of a `Store`."""
-
-    async def read(self, queries: Sequence[Query]) -> list[Result]: ...
-
-    async def recover(self) -> Recovered: ...
-
-    async def links(
-        self, prefix: str, after: str, limit: int, until: Bounds, *, level: int = 3
-    ) -> list[tuple[int, str, int]]: ...
-
-    async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]: ...
-
-    async def below(self, prefix: str, slots: Collection[int]) -> list[Row]: ...
-
-    async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]: ...
 
 
 class Overlaid:

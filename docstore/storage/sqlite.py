@@ -15,7 +15,6 @@ use its promises.
 import sqlite3
 import uuid
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 from pathlib import Path
 
 from docstore.errors import DiskFull
@@ -184,14 +183,16 @@ class SqliteStore:
 
 
 class _Tables:
-    """The file alone: `overlaid.Tables`."""
+    """The file alone: `Tables`."""
 
     def __init__(self, file: Database[Write]) -> None:
         self._file = file
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
         is_long = any(isinstance(query, LONG) for query in queries)
-        return await self._file.run("pager" if is_long else "reader", partial(_answer, queries))
+        return await self._file.run(
+            "pager" if is_long else "reader", lambda file: reading.answer(file, queries)
+        )
 
     async def recover(self) -> Recovered:
         return await self._file.run("lister", reading.recovered)
@@ -199,29 +200,17 @@ class _Tables:
     async def links(
         self, prefix: str, after: str, limit: int, until: Bounds, *, level: int = 3
     ) -> list[tuple[int, str, int]]:
-        def job(connection: sqlite3.Connection) -> list[tuple[int, str, int]]:
-            return listing.links(connection, prefix, after, limit, until, level=level)
-
-        return await self._file.run("lister", job)
+        return await self._file.run(
+            "lister", lambda file: listing.links(file, prefix, after, limit, until, level=level)
+        )
 
     async def count(self, prefix: str, until: Bounds, *, level: int = 3) -> dict[int, int]:
-        def job(connection: sqlite3.Connection) -> dict[int, int]:
-            return listing.count(connection, prefix, until, level=level)
-
-        return await self._file.run("lister", job)
+        return await self._file.run(
+            "lister", lambda file: listing.count(file, prefix, until, level=level)
+        )
 
     async def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
-        def job(connection: sqlite3.Connection) -> list[Row]:
-            return listing.below(connection, prefix, slots)
-
-        return await self._file.run("lister", job)
+        return await self._file.run("lister", lambda file: listing.below(file, prefix, slots))
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
-        def job(connection: sqlite3.Connection) -> dict[int, tuple[int, int, str]]:
-            return listing.digests(connection, slots)
-
-        return await self._file.run("lister", job)
-
-
-def _answer(queries: Sequence[Query], connection: sqlite3.Connection) -> list[Result]:
-    return reading.answer(connection, queries)
+        return await self._file.run("lister", lambda file: listing.digests(file, slots))

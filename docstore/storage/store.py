@@ -303,44 +303,8 @@ Then = Callable[[Exception | None], None]
 """Callback with the result of a batch: None once it is durable, else DiskFull or StoreBroken."""
 
 
-class Store(Protocol):
-    """Rows in order, for one node. One writer; readers see all that is durable and nothing else."""
-
-    broken: Callable[[BaseException], None]
-    """Callback in the loop with StoreBroken, when the disk fails outside of a commit. Set it before
-    `open`. After the callback the store answers nothing."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the disk is full: a batch may still be submitted, and may find no room."""
-
-    async def open(self) -> Recovered:
-        """Open or create the store, count the boot, and return its content.
-
-        Raises StoreBroken when the file belongs to another program or cannot be read.
-        """
-
-    def submit(self, writes: Sequence[Write], then: Then) -> None:
-        """Begin to make `writes` durable; `then` is called once, in the loop, and never at once.
-
-        Calls `then` with None once all of the writes would survive a power cut. With DiskFull when
-        there is no room: the store keeps nothing of the batch. With StoreBroken on any other
-        failure: the state of the disk is then unknown, and the process must end. Submit one batch
-        at a time: the next one from `then` or later.
-        """
-
-    async def commit(self, writes: Sequence[Write]) -> None:
-        """Return once `writes` are durable. Raises the errors that `submit` passes to `then`."""
-
-    def behind(self, slot: int) -> int:
-        """Return the n of the first row of a slot that the file lacks, UNBOUNDED if it has all.
-
-        Returns 0 while the file has rows that are to be removed. It serves readers that open the
-        file themselves, as scanning processes do; `read` also returns the rows that the file lacks.
-        """
-
-    def hurry(self) -> None:
-        """Have the file follow soon, because a caller waits for `behind` to grow."""
+class Tables(Protocol):
+    """The reads of a store: readers see all that is durable and nothing else."""
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
         """Answer queries in their order, each from one snapshot of the durable rows."""
@@ -377,6 +341,46 @@ class Store(Protocol):
         newest row of every live link. Deleted links are left out, since each replica removes old
         tombstones at its own time.
         """
+
+
+class Store(Tables, Protocol):
+    """Rows in order, for one node, with one writer."""
+
+    broken: Callable[[BaseException], None]
+    """Callback in the loop with StoreBroken, when the disk fails outside of a commit. Set it before
+    `open`. After the callback the store answers nothing."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk is full: a batch may still be submitted, and may find no room."""
+
+    async def open(self) -> Recovered:
+        """Open or create the store, count the boot, and return its content.
+
+        Raises StoreBroken when the file belongs to another program or cannot be read.
+        """
+
+    def submit(self, writes: Sequence[Write], then: Then) -> None:
+        """Begin to make `writes` durable; `then` is called once, in the loop, and never at once.
+
+        Calls `then` with None once all of the writes would survive a power cut. With DiskFull when
+        there is no room: the store keeps nothing of the batch. With StoreBroken on any other
+        failure: the state of the disk is then unknown, and the process must end. Submit one batch
+        at a time: the next one from `then` or later.
+        """
+
+    async def commit(self, writes: Sequence[Write]) -> None:
+        """Return once `writes` are durable. Raises the errors that `submit` passes to `then`."""
+
+    def behind(self, slot: int) -> int:
+        """Return the n of the first row of a slot that the file lacks, UNBOUNDED if it has all.
+
+        Returns 0 while the file has rows that are to be removed. It serves readers that open the
+        file themselves, as scanning processes do; `read` also returns the rows that the file lacks.
+        """
+
+    def hurry(self) -> None:
+        """Have the file follow soon, because a caller waits for `behind` to grow."""
 
     def measures(self) -> Mapping[str, float]:
         """Return the metrics of the store (docs/metrics.md)."""

@@ -9,25 +9,18 @@ class ElectionTimes:
 
     owner_timeout_s: float = 1.2
     """Silence after which a leader may be replaced, as for owners of documents."""
-
     veto_s: float = 0.25
     """Pause between two rounds of witnesses about a leader that a replica still hears."""
-
     gather_s: float = 0.2
     """How long an election waits for the answers of all replicas that are alive."""
-
     confirm_s: float = 0.5
     """How long a candidate has to say that it leads: then the next one is tried."""
-
     offline_retry_s: float = 2.0
     """Pause between two elections of a partition for which no replica could be elected."""
-
     stuck_s: float = 2.0
     """Time after which a leader resigns if its disk stored nothing while requests wait."""
-
     unfit_s: float = 10.0
     """Time after such a resignation during which the node is not elected again."""
-
     pause_s: float = 0.5
     """Stall of the process after which a leader asks its followers before it appends."""
 
@@ -38,10 +31,8 @@ class TransferBounds:
 
     fail_back_s: float = 60.0
     """How long the preferred leader must have been in step before it leads again; 0 for never."""
-
     transfers_max: int = 5
     """Leads that one controller moves at a time."""
-
     yield_s: float = 0.5
     """How long a leader that makes way defers new records."""
 
@@ -52,16 +43,12 @@ class ReplicationBounds:
 
     unlinked_s: float = 0.3
     """Time without a connection after which a follower leaves the live replica set."""
-
     join_s: float = 0.5
     """Time that a follower must be in step before it joins the live replica set."""
-
     resend_s: float = 0.25
     """Time after which batches that a follower has not acknowledged are sent again."""
-
     page_bytes: int = 1 << 20
     """Bytes of batches in one message about one partition."""
-
     in_flight_bytes: int = 8 << 20
     """Sent to one node and not acknowledged, so that heartbeats are not behind more than that."""
 
@@ -72,13 +59,10 @@ class BatchMemory:
 
     batch_bytes: int = 1 << 20
     """Bytes of the records of one batch, unless the topic says less."""
-
     tail_bytes: int = 1 << 20
     """Newest batches of a partition that are kept in memory."""
-
     tails_bytes: int = 64 << 20
     """The same for all partitions of a node."""
-
     waiting_max: int = 10_000
     waiting_bytes_max: int = 64 << 20
     """Bounds of what waits at a node; beyond it the answer is 503."""
@@ -90,25 +74,18 @@ class Upkeep:
 
     save_s: float = 5.0
     """Interval at which a high watermark that moved is saved; no guarantee rests on it."""
-
     snapshot_batches: int = 1_000
     """Batches between two saves of producer state; a start reads at most this many headers."""
-
     retention_s: float = 60.0
     """Interval between two passes over a partition for records that are too old, or too many."""
-
     scrub_s: float = 3600.0
     """Interval between two readings of the whole disk, to find damage."""
-
     linger_s: float = 1.0
     """Time that the document of a deleted partition is kept, for its replicas to see it."""
-
     orphans_s: float = 60.0
     """Interval between two audits of a topic by the controllers of its partitions; 0 for never."""
-
     strays_s: float = 600.0
     """Interval in which each replica on the disk reads its document about once."""
-
     producer_expiry_us: int = 86_400_000_000
     """How long an idle producer is remembered, by its partition and rule D6."""
 

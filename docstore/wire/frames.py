@@ -110,24 +110,14 @@ def _restored_offer(
     return documents.Offer(slot, epoch, base, first, previous, decided, _rows(rows))
 
 
-def _restored_fetched(slot: int, epoch: int, first: int, rows: Sequence[Any]) -> documents.Fetched:
-    return documents.Fetched(slot, epoch, first, _rows(rows))
+def _with_rows(kind: type[Any]) -> Callable[..., Any]:
+    """Return the reader of a kind of messages whose field `rows` holds rows."""
 
+    def restored(*fields: Any) -> Any:
+        message = kind(*fields)
+        return message._replace(rows=_rows(message.rows))
 
-def _restored_adopt(*fields: Any) -> documents.Adopt:
-    return documents.Adopt._make([*fields[:5], _rows(fields[5]), *fields[6:]])
-
-
-def _restored_copy(*fields: Any) -> documents.Copy:
-    return documents.Copy._make([*fields[:7], _rows(fields[7]), *fields[8:]])
-
-
-def _restored_spread(*fields: Any) -> documents.Spread:
-    return documents.Spread._make([*fields[:4], _rows(fields[4]), fields[5]])
-
-
-def _restored_supply(disk: str, n: int, rows: Sequence[Any]) -> documents.Supply:
-    return documents.Supply(disk, n, _rows(rows))
+    return restored
 
 
 def _restored_promised(
@@ -152,13 +142,9 @@ def _rows(rows: Sequence[Any]) -> list[Row]:
 
 _RESTORE: dict[type[Any], Callable[..., Message | OfLinks]] = {
     documents.Propose: _restored_propose,
-    documents.Fetched: _restored_fetched,
-    documents.Adopt: _restored_adopt,
-    documents.Copy: _restored_copy,
     documents.Promised: _restored_promised,
     documents.Forward: _restored_forward,
-    documents.Spread: _restored_spread,
-    documents.Supply: _restored_supply,
+    **{kind: _with_rows(kind) for kind in KINDS if "rows" in kind._fields},
 }
 _READ = [(_RESTORE.get(kind, kind), len(kind._fields)) for kind in KINDS]
 """By tag: the function that restores a message from its fields, and the number of fields."""

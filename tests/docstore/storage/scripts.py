@@ -5,7 +5,6 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from docstore.model.document import Row
-from docstore.storage.overlaid import Tables
 from docstore.storage.replication_log import (
     Aged,
     Arrivals,
@@ -36,6 +35,7 @@ from docstore.storage.store import (
     SaveSlot,
     SlotRecord,
     Status,
+    Tables,
     Tombstones,
     Trim,
     Truncate,
