@@ -9,7 +9,7 @@ from docstore.streams.back_pressure import Deferring
 from docstore.streams.core import Core
 from docstore.streams.leader import Leader
 from docstore.streams.leading import FollowerState, Leading
-from docstore.streams.logs import PartitionLogs
+from docstore.streams.log import PartitionLogs
 from docstore.streams.role_transitions import Roles
 from docstore.wire.streams_messages import Acked, Attach, LogState, Rejected
 

@@ -6,7 +6,7 @@ headers of the batches that came after it was saved.
 
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
-from docstore.streams.logs import PartitionLogs
+from docstore.streams.log import PartitionLogs
 
 
 class Saving:

@@ -12,8 +12,7 @@ from docstore.storage.partitions import (
     SavePartition,
 )
 from docstore.streams.core import Core
-from docstore.streams.log import PartitionLog
-from docstore.streams.logs import PartitionLogs
+from docstore.streams.log import PartitionLog, PartitionLogs
 from docstore.streams.tails import Tails
 from docstore.wire.streams_messages import Acked
 

@@ -12,8 +12,7 @@ from docstore.model.document import Ballot
 from docstore.ownership.ballot import is_fenced
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
-from docstore.streams.log import PartitionLog
-from docstore.streams.logs import PartitionLogs
+from docstore.streams.log import PartitionLog, PartitionLogs
 from docstore.streams.replicas import Replicas
 from docstore.wire.streams_messages import Fence, Fenced, Rejected
 

@@ -17,8 +17,7 @@ from docstore.streams.effects import Problem, Records
 from docstore.streams.events import FetchAsked
 from docstore.streams.follower import FollowedPartitions
 from docstore.streams.leading import Leading, Leads
-from docstore.streams.log import PartitionLog
-from docstore.streams.logs import PartitionLogs
+from docstore.streams.log import PartitionLog, PartitionLogs
 
 NOT_LEADER = Problem(503, "not-leader", "this node does not lead the partition")
 

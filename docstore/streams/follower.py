@@ -20,8 +20,7 @@ from docstore.storage.partitions import (
 from docstore.streams.core import Core
 from docstore.streams.disk import WHOLE, Disk
 from docstore.streams.fencing import Fencing
-from docstore.streams.log import PartitionLog
-from docstore.streams.logs import PartitionLogs
+from docstore.streams.log import PartitionLog, PartitionLogs
 from docstore.wire.streams_messages import Adopt, Append, Attach, Rejected
 
 SEEK_INTERVAL_S = 0.05

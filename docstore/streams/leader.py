@@ -16,8 +16,7 @@ from docstore.streams.fetching import Fetching
 from docstore.streams.high_watermark import HighWatermarks
 from docstore.streams.in_sync import InSync
 from docstore.streams.leading import FollowerState, Leading, Leads, PendingAppend
-from docstore.streams.log import PartitionLog
-from docstore.streams.logs import PartitionLogs
+from docstore.streams.log import PartitionLog, PartitionLogs
 from docstore.streams.purgatory import Purgatory, produced
 from docstore.streams.replica_set import ReplicaSet
 from docstore.streams.retention import RetentionTask

@@ -240,3 +240,34 @@ def log_from_disk(found: PartitionRecovered) -> PartitionLog:
     )
     log.relearn_producers(found.headers)
     return log
+
+
+class PartitionLogs(dict[str, PartitionLog]):
+    """Name -> log, of each partition that this node has a replica of.
+
+    Only `replicas.py` adds and removes logs.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._at: dict[str, list[PartitionLog]] = {}
+
+    def at(self, link: str) -> list[PartitionLog]:
+        """Return the replicas of a partition's document: of its incarnations, mostly one."""
+        return self._at.get(link, [])
+
+    def holds(self, log: PartitionLog) -> bool:
+        """Say whether this log is still here: it may have been dropped, or begun anew."""
+        return self.get(log.name) is log
+
+    def add(self, log: PartitionLog) -> None:
+        """Add a log, also under its document."""
+        self[log.name] = log
+        self._at[log.link] = [*self.at(log.link), log]
+
+    def remove(self, log: PartitionLog) -> None:
+        """Remove a log, also under its document."""
+        del self[log.name]
+        self._at[log.link] = [each for each in self._at[log.link] if each is not log]
+        if not self._at[log.link]:
+            del self._at[log.link]

@@ -8,7 +8,7 @@ has its document read in turn, one at a time.
 from collections import deque
 
 from docstore.streams.core import Core
-from docstore.streams.logs import PartitionLogs
+from docstore.streams.log import PartitionLogs
 from docstore.streams.role_transitions import Roles
 
 

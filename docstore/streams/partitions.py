@@ -55,8 +55,7 @@ from docstore.streams.figures import figures_of
 from docstore.streams.follower import FollowedPartitions
 from docstore.streams.leader import Leader
 from docstore.streams.leading import Leads
-from docstore.streams.log import PartitionLog
-from docstore.streams.logs import PartitionLogs
+from docstore.streams.log import PartitionLog, PartitionLogs
 from docstore.streams.orphaned_replicas import Strays
 from docstore.streams.producing import ClientProduces
 from docstore.streams.replica_set import is_partition, is_topic, read_replica_set

@@ -10,8 +10,7 @@ from functools import partial
 from docstore.storage.partitions import DropPartition, Oldest, PartitionResult, StreamsRecovered
 from docstore.streams.core import Core
 from docstore.streams.disk import WHOLE, Disk
-from docstore.streams.log import PartitionLog, log_from_disk
-from docstore.streams.logs import PartitionLogs
+from docstore.streams.log import PartitionLog, PartitionLogs, log_from_disk
 from docstore.streams.tails import Tails
 
 

@@ -12,8 +12,7 @@ from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.follower import FollowedPartitions
 from docstore.streams.leader import Leader
-from docstore.streams.log import PartitionLog
-from docstore.streams.logs import PartitionLogs
+from docstore.streams.log import PartitionLog, PartitionLogs
 from docstore.streams.replica_set import (
     ReplicaSet,
     Resolution,

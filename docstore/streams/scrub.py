@@ -11,8 +11,7 @@ from docstore.model.streams_batch import header_of
 from docstore.storage.partitions import Batches, CorruptPartition, PartitionResult
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
-from docstore.streams.log import PartitionLog
-from docstore.streams.logs import PartitionLogs
+from docstore.streams.log import PartitionLog, PartitionLogs
 
 PAGE_INTERVAL_S = 0.2
 
