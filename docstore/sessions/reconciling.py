@@ -58,11 +58,11 @@ def reconciled(link: str, group: GroupState, changes: GroupChanges, token: int) 
 
     link: of the group's document. token: the version of the row that this will be.
     """
-    members, heirs = _members(group, changes)
+    members, successors = _members(group, changes)
     parts = group.parts if changes.parts is None else changes.parts
     draft = replace(group, members=members, parts=parts)
     if members != group.members or parts != group.parts:
-        should = {each: heirs.get(member, member) for each, member in group.target.items()}
+        should = {each: successors.get(member, member) for each, member in group.target.items()}
         target = assign(link, draft.partitions, capacities=_capacities(draft), held=should)
         draft = replace(draft, target=target, generation=group.generation + 1)
     return replace(draft, tenure=_tenure(draft, changes.released, token))
@@ -101,14 +101,14 @@ def _members(
             for name, each in after.items()
             if not each.instance or latest[each.instance] == name
         }
-    heirs: dict[str, str] = {}
+    successors: dict[str, str] = {}
     for name, each in group.members.items():
         same = [
             other for other in after if each.instance and after[other].instance == each.instance
         ]
         if name not in after and same:
-            heirs[name] = min(same, key=lambda other: (after[other].since, other))
-    return after, heirs
+            successors[name] = min(same, key=lambda other: (after[other].since, other))
+    return after, successors
 
 
 def _capacities(group: GroupState) -> dict[str, int]:
@@ -126,8 +126,8 @@ def _tenure(
     """Return the tenures after the changes, in the order of the partitions."""
     after: dict[str, Tenure] = {}
     for partition in group.partitions:
-        held, heir = group.tenure.get(partition), group.target.get(partition)
-        if held is not None and held.member == heir:
+        held, successor = group.tenure.get(partition), group.target.get(partition)
+        if held is not None and held.member == successor:
             after[partition] = held
             continue
         move = Move(
@@ -138,6 +138,6 @@ def _tenure(
         if not any(passes(move) for passes in PASSES.values()):
             assert held is not None
             after[partition] = held
-        elif heir is not None:
-            after[partition] = Tenure(heir, token)
+        elif successor is not None:
+            after[partition] = Tenure(successor, token)
     return after
