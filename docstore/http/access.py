@@ -65,7 +65,9 @@ class Access:
         if principal.rate and not self._rates.allow(
             principal.name, principal.rate, time.monotonic()
         ):
-            raise TooManyRequests(f"at most {principal.rate:g} requests a second are yours here")
+            raise TooManyRequests(
+                f"user {principal.name} may send {principal.rate:g} requests a second: retry later"
+            )
 
     def charge(self, principal: Principal, count: int) -> None:
         """Count further requests of a user, without refusing them."""
@@ -87,7 +89,7 @@ class Access:
         now = time.monotonic()
         if now - self._told_at >= TELL_AGAIN_S:
             self._told_at = now
-            log.warning("requests without a token that holds are refused", refused=self._refused)
+            log.warning("refused requests without a valid token", refused=self._refused)
 
 
 class UserAuthority(Authority):
@@ -137,7 +139,7 @@ class UserAuthority(Authority):
     def user(self) -> str:
         """Return the name of the user. Raises Forbidden for the bearer of a signed token."""
         if self._principal.until_s < inf:
-            raise Forbidden("a signed token is valid for an hour only: send the token of a user")
+            raise Forbidden("a signed token is not accepted here: send the token of a user")
         return self._principal.name
 
     def runs(self, user: str, path: str) -> bool:

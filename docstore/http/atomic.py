@@ -105,7 +105,7 @@ class AtomicBatchPages:
                 authority.insist(method_of(value), link)
                 factory, _, name = link.rpartition("/")
                 if name in SUFFIXES:
-                    raise BadRequest("a utility's name cannot be an id")
+                    raise BadRequest(f"link: {name} is a utility, and cannot be an id: use another")
                 if factory not in options:
                     options[factory] = await self._options(factory, link, deadline)
             except DocstoreError as error:
@@ -122,9 +122,11 @@ class AtomicBatchPages:
 
     async def _options(self, factory: str, link: str, deadline: float) -> ServiceOptions:
         if self._backend.registry.service_at(link) is not None:
-            raise BadRequest(f"{link} is a factory: a line of a batch names its document")
+            raise BadRequest(f"link must name a document; {link} is a factory")
         if not has_keys(factory):
-            raise SeveralKeys(f"documents of {factory} have no keys: its path ends in no colon")
+            raise SeveralKeys(
+                f"documents of {factory} have no keys: the path of the factory must end in a colon"
+            )
         service = await self._backend.find_service(factory, _left_s(deadline))
         if service is None:
             raise NotFound(f"there is no factory {factory}")
@@ -135,7 +137,9 @@ def _left_s(deadline: float) -> float:
     """Return the seconds until the deadline, by the loop's clock. Raises Unavailable at 0."""
     left_s = deadline - asyncio.get_running_loop().time()
     if left_s <= 0:
-        raise Unavailable("the time is over, and the batch has not been sent to its owner")
+        raise Unavailable(
+            "timed out before the batch was sent to its owner, nothing is written: retry"
+        )
     return left_s
 
 
@@ -144,9 +148,9 @@ def _values(raw: bytes, *, packed: bool) -> list[dict[str, Any]]:
     lines: BodyLines = MsgpackLines() if packed else JsonLines()
     found = [*lines.feed(raw), *([] if lines.is_over else lines.end())]
     if len(found) > ROWS_MAX:
-        raise TooLarge(f"a batch has at most {ROWS_MAX} lines")
+        raise TooLarge(f"a batch must have at most {ROWS_MAX} lines; got {len(found)}")
     if not found:
-        raise BadRequest("a batch has a line at least")
+        raise BadRequest("a batch must have at least one line; got none")
     values = []
     for index, line in enumerate(found):
         try:
@@ -161,10 +165,14 @@ def _check_keys(links: Sequence[str]) -> None:
     key, seen = partition_key(links[0]), set()
     for index, link in enumerate(links):
         if partition_key(link) != key:
-            detail = f"its key is not {key!r}, the first line's: the documents share no slot"
+            detail = (
+                f"all lines must have the key of the first, {key!r}; got {partition_key(link)!r}"
+            )
             raise _LineRefused(index, link, SeveralKeys(detail))
         if link in seen:
-            raise _LineRefused(index, link, BadRequest("a document is in a batch once"))
+            raise _LineRefused(
+                index, link, BadRequest(f"a batch must name a document only once; got {link} twice")
+            )
         seen.add(link)
 
 
@@ -176,9 +184,12 @@ def _operations(
         link = value["link"]
         factory = link.rpartition("/")[0]
         try:
-            for member, instead in (("writer", "of a bulk job"), ("key", "the request has one")):
+            for member, instead in (
+                ("writer", "it is for bulk jobs"),
+                ("key", "send an Idempotency-Key"),
+            ):
                 if member in value:
-                    raise BadRequest(f"a line of a batch has no {member}: {instead}")
+                    raise BadRequest(f"a line of an atomic batch must have no {member}: {instead}")
             operations.append(operation_of(value, factory, options[factory], bytes_max))
         except (DocstoreError, Refusal) as error:
             raise _LineRefused(index, link, error) from None

@@ -19,6 +19,7 @@ from docstore.http.headers import RequestHead
 from docstore.model import json
 from docstore.model.document import LEASE
 from docstore.model.operation import Answer, Operation
+from docstore.model.settings import quoted
 from docstore.services.attachments import attach_request
 from docstore.services.leases import LEASES, lease_link
 
@@ -31,7 +32,7 @@ class NotHere(BadRequest):
     """A lease is named in a request that cannot attach a document to it."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what} comes with a PUT, a POST or a merge patch of one document")
+        super().__init__(f"{what} must come with a PUT, a POST or a merge patch of one document")
 
 
 def lease_of(request: RequestHead, operation: Operation, theirs: Mapping[str, Any]) -> str:
@@ -46,13 +47,17 @@ def lease_of(request: RequestHead, operation: Operation, theirs: Mapping[str, An
     if said is None and named is None:
         return ""
     if said is not None and operation.verb not in WRITES:
-        raise BadRequest(f"{HEADER} is for writes that leave a document there")
+        raise BadRequest(
+            f"{HEADER} must come with {', '.join(sorted(WRITES))}; got {operation.verb}"
+        )
     said = None if said is None else lease_link(said)
     if said is not None and LEASE in theirs and named != said:
-        raise BadRequest(f"{HEADER} and {LEASE} name different leases")
+        raise BadRequest(
+            f"{HEADER} and {LEASE} must name the same lease; got {said} and {quoted(named)}"
+        )
     if operation.level < 3:
         raise BadRequest(
-            "only documents of level 3 live with a lease: elsewhere writes have no order"
+            f"only documents of level 3 can have a lease; this factory has level {operation.level}"
         )
     return _checked(LEASE, named) if said is None else _checked(HEADER, said)
 
@@ -83,7 +88,7 @@ def refuse_in_patch(patch: Any) -> None:
 def _checked(where: str, link: Any) -> str:
     parent, _, name = link.rpartition("/") if isinstance(link, str) else ("", "", "")
     if parent != LEASES or not name:
-        raise BadRequest(f"{where} is the link of a lease, such as {LEASES}/<id>")
+        raise BadRequest(f"{where} must be the link of a lease, {LEASES}/<id>; got {quoted(link)}")
     return str(link)
 
 
@@ -117,7 +122,11 @@ def answer_of(answer: Answer, lease: str) -> Answer:
     if answer.status == 404:
         return Answer(404, "no-such-lease", f"there is no lease {lease}")
     if answer.status >= 500:
-        return Answer(503, "lease-not-reached", f"{lease}: {answer.detail or answer.code}")
+        return Answer(
+            503,
+            "lease-not-reached",
+            f"{lease} could not be reached, retry: {answer.detail or answer.code}",
+        )
     return answer._replace(row=None)
 
 

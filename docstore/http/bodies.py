@@ -5,6 +5,7 @@ The fields that the store sets are separated from the author's own members.
 
 import asyncio
 import re
+from collections import Counter
 from typing import Any, NamedTuple
 
 import msgpack
@@ -20,6 +21,7 @@ from docstore.model import json
 from docstore.model.document import EXPIRY, EXPIRY_NAME, LEASE
 from docstore.model.document_members import STORE_SET
 from docstore.model.paths import SUFFIXES, canonical_link
+from docstore.model.settings import quoted
 from docstore.streams.records import why_not_msgpack
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -37,13 +39,15 @@ async def receive(request: web.BaseRequest, *, bytes_max: int, timeout_s: float)
         body = content.read_nowait()
     else:
         if (request.content_length or 0) > bytes_max:
-            raise TooLarge(f"a body has at most {bytes_max} bytes")
+            raise TooLarge(
+                f"the body must have at most {bytes_max} bytes; got {request.content_length}"
+            )
         invite(request)
         try:
             async with asyncio.timeout(timeout_s):
                 body = await _gathered(request, bytes_max)
         except TimeoutError:
-            raise TooSlow("the body did not arrive in time") from None
+            raise TooSlow(f"the body must arrive within {timeout_s:g} s") from None
     return fitting(request, body, bytes_max)
 
 
@@ -52,7 +56,7 @@ def fitting(request: RequestHead, body: bytes, bytes_max: int) -> bytes:
     if body and CONTENT_ENCODING in request.headers:
         body = _plain(body, request.headers[CONTENT_ENCODING], bytes_max)
     if len(body) > bytes_max:
-        raise TooLarge(f"a body has at most {bytes_max} bytes")
+        raise TooLarge(f"the body must have at most {bytes_max} bytes")
     return body
 
 
@@ -91,7 +95,7 @@ def json_bytes(raw: bytes, media: str) -> bytes:
     """Return a JSON or msgpack body as JSON bytes. Raises BadRequest."""
     raw = raw if media == MSGPACK_TYPE else raw.strip(_WHITE)
     if not raw:
-        raise BadRequest("a body is needed")
+        raise BadRequest("the request must have a body; got none")
     return json.dump(unpacked(raw)) if media == MSGPACK_TYPE else raw
 
 
@@ -104,7 +108,9 @@ def unpacked(raw: bytes) -> Any:
             max_array_len=most, max_map_len=most, object_pairs_hook=object_of_pairs,
         )  # fmt: skip
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
-        raise BadRequest(f"not msgpack of JSON values: {why_not_msgpack(error)}") from None
+        raise BadRequest(
+            f"the body must be msgpack of JSON values: {why_not_msgpack(error)}"
+        ) from None
     json.check(value)
     return value
 
@@ -113,7 +119,8 @@ def object_of_pairs(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     """Return an object. Raises ValueError when a key is there twice."""
     result = dict(pairs)
     if len(result) < len(pairs):
-        raise ValueError("a key is there twice")
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the key {quoted(twice)} is there twice")
     return result
 
 
@@ -155,7 +162,7 @@ def change_of(patch: dict[str, Any] | list[Any], *, bytes_max: int) -> WrittenBo
 def _dumped(value: Any, bytes_max: int) -> bytes:
     raw = json.dump(value)
     if len(raw) > bytes_max:
-        raise TooLarge(f"a document has at most {bytes_max} bytes")
+        raise TooLarge(f"a document must have at most {bytes_max} bytes; got {len(raw)}")
     return raw
 
 
@@ -178,14 +185,14 @@ def author_state(
     sets.
     """
     if len(raw) > bytes_max:
-        raise TooLarge(f"a document has at most {bytes_max} bytes")
+        raise TooLarge(f"a document must have at most {bytes_max} bytes; got {len(raw)}")
     value = json.parse_object(raw)
     if _NOTED.isdisjoint(value):
         return (raw if value else b"{}"), value, {}
     theirs = parted(value, is_patch=is_patch)
     if "documentVersion" in theirs and _NEGATIVE_VERSION.search(raw):
         # Also refuses -0, which JSON parsers read as 0.
-        raise BadRequest("documentVersion is a whole number")
+        raise BadRequest("documentVersion must be a whole number from 0; got a negative one")
     if not value:
         return b"{}", value, theirs
     # The name must be spelled without escapes: storage finds expiring documents by this text.
@@ -207,7 +214,7 @@ def parted(value: dict[str, Any], *, is_patch: bool = False) -> dict[str, Any]:
     if is_patch and expiry is None:
         return theirs
     if isinstance(expiry, bool) or not isinstance(expiry, int) or expiry < 0:
-        raise BadRequest(f"{EXPIRY} is a time in microseconds")
+        raise BadRequest(f"{EXPIRY} must be microseconds since 1970; got {quoted(expiry)}")
     return theirs
 
 
@@ -217,7 +224,7 @@ def sent_version(theirs: dict[str, Any], *, name: str = "documentVersion") -> in
     if version is None:
         return None
     if isinstance(version, bool) or not isinstance(version, int) or version < 0:
-        raise BadRequest(f"{name} is a whole number")
+        raise BadRequest(f"{name} must be a whole number from 0; got {quoted(version)}")
     return version
 
 
@@ -225,7 +232,7 @@ def check_self_link(theirs: dict[str, Any], link: str) -> None:
     """Refuse a body that names another document than the path does."""
     named = theirs.get("documentSelfLink")
     if named is not None and named not in (link, link.rpartition("/")[2]):
-        raise BadRequest("documentSelfLink differs from the path")
+        raise BadRequest(f"documentSelfLink must be the path, {link}; got {quoted(named)}")
 
 
 def new_link(theirs: dict[str, Any], factory: str, key: str) -> str:
@@ -240,10 +247,11 @@ def named_link(theirs: dict[str, Any], factory: str) -> str | None:
     if named is None:
         return None
     if not isinstance(named, str) or not named:
-        raise BadRequest("documentSelfLink is a string")
+        raise BadRequest(f"documentSelfLink must be a text that is not empty; got {quoted(named)}")
     link = canonical_link(named if named.startswith("/") else f"{factory}/{named}")
     if link.rpartition("/")[0] != factory:
-        raise BadRequest("documentSelfLink is an id, or a path directly under the factory")
-    if link.rpartition("/")[2] in SUFFIXES:
-        raise BadRequest("documentSelfLink is the name of a utility")
+        raise BadRequest(f"documentSelfLink must be an id, or {factory}/<id>; got {quoted(named)}")
+    name = link.rpartition("/")[2]
+    if name in SUFFIXES:
+        raise BadRequest(f"documentSelfLink: {name} is a utility, and cannot be an id: use another")
     return link

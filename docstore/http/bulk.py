@@ -32,6 +32,7 @@ from docstore.http.lines import (
 from docstore.http.quotas import WRITES, Quotas
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.http.results import NDJSON_TYPE, Results, answers
+from docstore.model.settings import quoted
 
 BATCHES_IN_FLIGHT = 16
 BATCHES_OF_ALL = 24
@@ -68,8 +69,8 @@ class Bulk:
                 return await self._atomic.serve(request, packed=packed, timeout_s=self._timeout_s)
             case "false":
                 refuse_all(request, "lines that are not atomic")
-            case _:
-                raise BadRequest("atomic is true or false")
+            case other:
+                raise BadRequest(f"atomic must be true or false; got {quoted(other)}")
         bodies.invite(request)
         lines: BodyLines = MsgpackLines() if packed else JsonLines()
         inflate = inflater(request.headers.get("Content-Encoding"))

@@ -21,6 +21,7 @@ from docstore.http.results import RefusedLine, Submitted, Together
 from docstore.model.operation import RUN_BEGINS, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, ServiceOptions
+from docstore.model.settings import quoted
 
 
 class BulkBatch:
@@ -115,11 +116,13 @@ class BulkBatch:
         canonical_link(link)
         if self._backend.registry.service_at(link) is not None:
             if str(value.get("op")).upper() != "POST":
-                raise MethodNotAllowed(f"{link} is a factory: of lines it takes those with op POST")
+                raise MethodNotAllowed(
+                    f"op must be POST, because {link} is a factory; got {quoted(value.get('op'))}"
+                )
             return link
         factory, _, name = link.rpartition("/")
         if name in SUFFIXES:
-            raise BadRequest("a utility's name cannot be an id")
+            raise BadRequest(f"link: {name} is a utility, and cannot be an id: use another")
         return factory
 
     async def _find_options(self, factory: str) -> ServiceOptions:

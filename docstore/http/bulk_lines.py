@@ -14,6 +14,7 @@ from docstore.http.lines import LINE_DEPTH_MAX
 from docstore.model import json
 from docstore.model.operation import ANY_TOMBSTONE, Conditions, Media, Operation, Verb
 from docstore.model.service import ServiceOptions
+from docstore.model.settings import quoted
 from docstore.services.registry import FACTORIES, SNAPSHOTS
 
 NO_SEQUENCE = -1
@@ -41,9 +42,9 @@ def parsed(line: Any) -> dict[str, Any]:
         except BadRequest as error:
             raise NoOperation(str(error)) from None
     if not isinstance(line, dict):
-        raise NoOperation("a line is an object")
+        raise NoOperation(f"a line must be an object; got {quoted(line)}")
     if not isinstance(line.get("link"), str):
-        raise NoOperation("link is a path")
+        raise NoOperation(f"link must be a path; got {quoted(line.get('link'))}")
     return line
 
 
@@ -77,9 +78,10 @@ def operation_of(
         elif body.theirs:
             bodies.check_self_link(body.theirs, link)
     if verb not in options.methods:
-        raise MethodNotAllowed(f"{verb} is not for what is at {factory}")
+        allowed = ", ".join(sorted(options.methods))
+        raise MethodNotAllowed(f"op must be one of {allowed} at {factory}; got {verb}")
     if factory in ONE_BY_ONE:
-        raise BadRequest(f"what is at {factory} is written one by one: PUT or POST it")
+        raise BadRequest(f"{factory} cannot be written in bulk: PUT or POST each document")
     writer = value.get("writer")
     return Operation(
         verb=verb,
@@ -100,22 +102,22 @@ def operation_of(
 def _verb(op: Any) -> Verb:
     verb = SPELLED.get(op) or SPELLED.get(op.upper()) if isinstance(op, str) else None
     if verb is None:
-        raise BadRequest(f"op is one of {', '.join(VERBS)}")
+        raise BadRequest(f"op must be one of {', '.join(VERBS)}; got {quoted(op)}")
     return verb
 
 
 def _recreate_and_key(value: dict[str, Any]) -> tuple[bool, str]:
     if not MEMBERS.issuperset(value):
-        raise BadRequest(f"a line has no member {min(value.keys() - MEMBERS)[:40]!r}")
+        raise BadRequest(f"a line must not have the member {quoted(min(value.keys() - MEMBERS))}")
     recreate, key = value.get("recreate", False), _key(value)
     if not isinstance(recreate, bool):
-        raise BadRequest("recreate and mustExist are true or false")
+        raise BadRequest(f"recreate must be true or false; got {quoted(recreate)}")
     return recreate, key
 
 
 def _body(state: Any, verb: str, bytes_max: int) -> bodies.WrittenBody:
     if not isinstance(state, dict):
-        raise BadRequest("body is an object")
+        raise BadRequest(f"body must be an object; got {quoted(state)}")
     if verb == "PATCH":
         body = bodies.change_of(state, bytes_max=bytes_max)
     else:
@@ -128,10 +130,12 @@ def _body(state: Any, verb: str, bytes_max: int) -> bodies.WrittenBody:
 def _conditions(value: dict[str, Any], verb: str, options: ServiceOptions) -> Conditions | None:
     version = _version(value, options)
     if options.needs_precondition and version is None and verb != "POST":
-        raise PreconditionRequired("this factory demands ifVersion")
+        raise PreconditionRequired(
+            f"{options.path} requires ifVersion: the version that the line is based on"
+        )
     must_exist = value.get("mustExist", False)
     if not isinstance(must_exist, bool):
-        raise BadRequest("recreate and mustExist are true or false")
+        raise BadRequest(f"mustExist must be true or false; got {quoted(must_exist)}")
     if must_exist or version is not None:
         return Conditions(match="*" if must_exist else None, version=version)
     return None
@@ -149,20 +153,26 @@ def _version(value: dict[str, Any], options: ServiceOptions) -> int | None:
 def _key(value: dict[str, Any]) -> str:
     key = value.get("key", "")
     if not isinstance(key, str) or len(key.encode()) > headers.KEY_BYTES_MAX:
-        raise BadRequest(f"key is a string of at most {headers.KEY_BYTES_MAX} bytes")
+        raise BadRequest(
+            f"key must be a text of at most {headers.KEY_BYTES_MAX} bytes; got {quoted(key)}"
+        )
     return key
 
 
 def _writer(value: Any, level: int) -> tuple[Any, ...]:
     """Return (job, batch, sequence) of a line that a bulk job sends."""
     if level < 3:
-        raise BadRequest("writer needs a factory with ENFORCE_QUORUM")
+        raise BadRequest(
+            f"writer must be sent to a factory with ENFORCE_QUORUM; this one has level {level}"
+        )
     fits = isinstance(value, dict) and WRITER.issuperset(value) and "batch" in value
     if not fits or not _is_name(value.get("job")):
-        raise BadRequest('writer is {"job": text, "batch": number, "sequence"?: number}')
+        raise BadRequest('writer must be {"job": text, "batch": number, "sequence"?: number}')
     batch, sequence = value["batch"], value.get("sequence", NO_SEQUENCE)
     if not _is_number(batch, 0) or not _is_number(sequence, NO_SEQUENCE):
-        raise BadRequest("writer: batch and sequence are whole numbers of 63 bits")
+        raise BadRequest(
+            f"writer: batch and sequence must be whole numbers from 0 to {(1 << 63) - 1}"
+        )
     return value["job"], batch, sequence
 
 

@@ -41,7 +41,9 @@ from docstore.services.attachments import Attached, attach_request, has_ended
 from docstore.services.lock_queue import gone_request, state_of
 
 EMPTY = json.dump(state_of(Turns()))
-UNDECIDED = Answer(504, "undecided", "its lease was not reached: retry", unknown=True)
+UNDECIDED = Answer(
+    504, "undecided", "the lease of the candidate could not be reached: retry", unknown=True
+)
 
 
 class Campaigns:

@@ -35,6 +35,7 @@ from docstore.http.parameters import check_parameters
 from docstore.http.reply import Reply, header_lines, streamed
 from docstore.model import json
 from docstore.model.service import Service
+from docstore.model.settings import quoted
 from docstore.query.cut import CHARACTERS_A_SLOT, Cut
 from docstore.query.names import insist_on_past
 from docstore.query.where import parse
@@ -105,12 +106,12 @@ class ChangePages:
         check_parameters(request, {*MEMBERS, WATCH})
         given = {name: text for name, text in request.rel_url.query.items() if name != WATCH}
         if "prefix" in given:
-            raise BadRequest("what is watched is said by the path")
+            raise BadRequest("prefix must be left out: the path says what to watch")
         asked = _asked({**given, "prefix": path})
         timeout_s = headers.timeout_s(request)
         parent = path.rpartition("/")[0]
         if not await self._service(path, timeout_s) and not await self._service(parent, timeout_s):
-            raise NotFound("there is no such service")
+            raise NotFound(f"there is no factory or document at {path}")
         return await self._pushed(request, asked)
 
     async def begun(self, request: web.BaseRequest, path: str, where: str, since: str) -> str:
@@ -131,7 +132,7 @@ class ChangePages:
     async def _pushed(self, request: web.BaseRequest, asked: _ChangesRequest) -> web.StreamResponse:
         text = request.headers.get("Last-Event-ID", asked.since)
         if not text:
-            raise BadRequest("Last-Event-ID is empty: it is the `id` of an event")
+            raise BadRequest("Last-Event-ID must be the id of an event; got ''")
         return await self._push(request, asked, await self._begun(request, asked, text))
 
     async def _begun(self, request: web.BaseRequest, asked: _ChangesRequest, since: str) -> Cut:
@@ -153,7 +154,7 @@ class ChangePages:
             if service is None or await self._has_factories_below(path, timeout_s):
                 return None
         if service.options.level < 3:
-            raise Conflict(f"{path} is of level {service.options.level}: only documents"
+            raise Conflict(f"{path} has level {service.options.level}: only documents"
                            " with ENFORCE_QUORUM have a feed")  # fmt: skip
         return self._backend.inside().feed.slot_of(path) if is_document else None
 
@@ -265,13 +266,13 @@ def _given(request: web.BaseRequest, body: bytes) -> Mapping[str, Any]:
 def _asked(given: Mapping[str, Any]) -> _ChangesRequest:
     unknown = sorted(set(given) - MEMBERS)
     if unknown:
-        raise BadRequest(f"changes have no member {unknown[0][:40]!r}")
+        raise BadRequest(f"changes take {', '.join(sorted(MEMBERS))}; got {quoted(unknown[0])}")
     texts = {name: given.get(name, "") for name in ("prefix", "where")}
     texts["since"] = given.get("since", "latest")
     if not all(isinstance(text, str) for text in texts.values()):
-        raise BadRequest("since, prefix and where are texts")
+        raise BadRequest("since, prefix and where must be texts")
     if not texts["since"]:
-        raise BadRequest("since is empty: it is `next` of an answer, earliest, latest or a time")
+        raise BadRequest("since must be `next` of an answer, earliest, latest or a time; got ''")
     if texts["where"].strip():
         parse(texts["where"])
     rows = headers.whole_number(str(given.get("limit", ROWS)), "limit", 1, ROWS_MAX)
@@ -283,5 +284,5 @@ def _asked(given: Mapping[str, Any]) -> _ChangesRequest:
 def _prefix(text: str) -> str:
     """Return a path with a slash at its end, which is the prefix of all paths below it."""
     if text and not text.startswith("/"):
-        raise BadRequest("prefix is a path, such as /films")
+        raise BadRequest(f"prefix must be a path, such as /films; got {quoted(text)}")
     return text.rstrip("/") + "/"

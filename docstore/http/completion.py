@@ -41,10 +41,10 @@ class Completion:
         if isinstance(error, Refusal):
             return problem(error.status, error.code, error.detail, instance=instance)
         if isinstance(error, web.RequestPayloadError | HttpProcessingError):
-            detail = "the body is not what its headers say"
+            detail = "the body does not match its Content-Encoding, Content-Length or chunks"
             return problem(400, "malformed", detail, instance=instance, closes=True)
         self.note_error(request, error)
-        return problem(500, "internal", "an error of ours", instance=instance)
+        return problem(500, "internal", "internal error: see this node's log", instance=instance)
 
     def note_error(self, request: RequestHead, error: Exception | None) -> None:
         """Count an internal error, and log it with the values that identify the request."""

@@ -26,6 +26,7 @@ from docstore.http.problems import problem
 from docstore.http.reply import Reply, header_lines, streamed
 from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE, page_reply
 from docstore.http.results import NDJSON_TYPE
+from docstore.model.settings import quoted
 from docstore.model.streams_batch import JSON, body_of, framed, header_of
 from docstore.streams.effects import HIGH_NOT_KNOWN, Problem, Records
 from docstore.streams.records import shown, unpacked
@@ -164,7 +165,7 @@ class Consuming:
             return problem_of(outcome, request)
         if isinstance(outcome, Problem) or outcome.until <= offset:
             instance = request.raw_path.partition("?")[0]
-            detail = "no record with this offset is committed"
+            detail = f"no committed record has the offset {offset}"
             return problem(404, "no-such-record", detail, instance=instance)
         [raw] = outcome.batches[:1]
         header = header_of(raw)
@@ -212,7 +213,7 @@ def _asked(request: web.BaseRequest) -> _ConsumeRequest:
     query = request.rel_url.query
     isolation = query.get("isolation", "committed")
     if isolation not in ISOLATIONS:
-        raise BadRequest("isolation is committed or uncommitted")
+        raise BadRequest(f"isolation must be committed or uncommitted; got {quoted(isolation)}")
     number = headers.whole_number
     wait = headers.preference(request, "wait")
     wait_ms = number(query.get("waitMs", "0"), "waitMs", 0, WAIT_MS_MAX)
@@ -243,7 +244,9 @@ def _origin(text: str) -> tuple[str, int]:
     try:
         return ("time", headers.instant_us(text, "from"))
     except BadRequest:
-        detail = "from is an offset, beginning, end, end-N, an RFC 3339 time with its zone, or @us"
+        detail = (
+            "from must be an offset, beginning, end, end-N, an RFC 3339 time with its zone, or @us"
+        )
         raise BadRequest(detail) from None
 
 
@@ -254,7 +257,9 @@ def _token(request: web.BaseRequest) -> int:
         return -1
     found = _TOKEN.match(raw)
     if found is None:
-        raise BadRequest("Docstore-Token is what a produce was answered: EPOCH.OFFSET")
+        raise BadRequest(
+            f"Docstore-Token must be EPOCH.OFFSET, from the answer of a produce; got {quoted(raw)}"
+        )
     return int(found[1])
 
 
@@ -265,7 +270,9 @@ def _media(request: web.BaseRequest) -> str:
         if media in named:
             return media
     if not named & {"*/*", "application/*", "application/ndjson", "application/problem+json", ""}:
-        raise NotAcceptable(f"records come as {NDJSON_TYPE}, {JSON_TYPE}, {BATCHES_TYPE} or events")
+        raise NotAcceptable(
+            f"Accept must allow {NDJSON_TYPE}, {JSON_TYPE}, {BATCHES_TYPE} or {EVENTS_TYPE}"
+        )
     return NDJSON_TYPE
 
 

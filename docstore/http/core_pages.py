@@ -24,6 +24,7 @@ from docstore.model import json
 from docstore.model.limits import LOG_LEVELS
 from docstore.model.paths import canonical_link
 from docstore.model.service import Service
+from docstore.model.settings import quoted
 from docstore.runtime import logs
 
 ENTRY, OPENAPI = "/", "/core/openapi.json"
@@ -125,19 +126,23 @@ class CorePages:
                 return self._compact(request, asked)
             case "LogLevelRequest":
                 return self._log_level(request, asked)
-        raise BadRequest(f"kind must be one of {', '.join(REQUESTS)}")
+        raise BadRequest(
+            f"kind must be one of {', '.join(REQUESTS)}; got {quoted(asked.get('kind'))}"
+        )
 
     def _compact(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
         before_us = asked.get("beforeMicros")
         now_us = time.time_ns() // 1000
         if type(before_us) is not int or not 0 < before_us <= now_us:
-            raise BadRequest("beforeMicros is an instant in the past, in microseconds since 1970")
+            raise BadRequest(
+                f"beforeMicros must be past microseconds since 1970; got {quoted(before_us)}"
+            )
         return _json(request, self._backend.compact(before_us), status=202)
 
     def _log_level(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
         level = asked.get("level")
         if level not in LOG_LEVELS:
-            raise BadRequest(f"level must be one of {', '.join(LOG_LEVELS)}")
+            raise BadRequest(f"level must be one of {', '.join(LOG_LEVELS)}; got {quoted(level)}")
         logs.set_level(level)
         page = {"kind": "LogLevel", "id": self._backend.node_id, "level": level}
         return _json(request, page)
@@ -146,11 +151,13 @@ class CorePages:
         """Answer a SynchronizeRequest: begin a resynchronisation, or join it."""
         pace = asked.get("slotsPerSecond", 0)
         if isinstance(pace, bool) or not isinstance(pace, int | float) or not 0 <= pace < 1e9:
-            raise BadRequest("slotsPerSecond is a number, 0 for as fast as it goes")
+            raise BadRequest(
+                f"slotsPerSecond must be a number from 0 (no limit); got {quoted(pace)}"
+            )
         link = asked.get("documentSelfLink")
         if link is not None:
             if not isinstance(link, str):
-                raise BadRequest("documentSelfLink is a path")
+                raise BadRequest(f"documentSelfLink must be a path; got {quoted(link)}")
             canonical_link(link)
         wait_s = _wait_s(request)
         patience_s = headers.timeout_s(request)
@@ -164,8 +171,10 @@ class CorePages:
 
     async def _control(self, request: web.BaseRequest, asked: dict[str, Any]) -> Reply:
         run_id, action = asked.get("id"), asked.get("action")
-        if not isinstance(run_id, str) or action not in ACTIONS:
-            raise BadRequest(f"id is that of a run, action is one of {', '.join(ACTIONS)}")
+        if not isinstance(run_id, str):
+            raise BadRequest(f"id must be that of a resynchronisation; got {quoted(run_id)}")
+        if action not in ACTIONS:
+            raise BadRequest(f"action must be one of {', '.join(ACTIONS)}; got {quoted(action)}")
         patience_s = headers.timeout_s(request)
         return _json(
             request, await self._backend.inside().resync.control(run_id, action, patience_s)
@@ -175,7 +184,9 @@ class CorePages:
         """Answer GET of the progress of a resynchronisation."""
         run_id = request.rel_url.query.get("id")
         if run_id is None:
-            raise BadRequest("id is that of a resynchronisation, as its answer says")
+            raise BadRequest(
+                "id must be that of a resynchronisation, from the answer that began it"
+            )
         patience_s = headers.timeout_s(request)
         return _json(request, await self._backend.inside().resync.status(run_id, patience_s))
 
@@ -199,7 +210,7 @@ class CorePages:
         """Begin a change of the members."""
         asked = command_in(request, body, GROUP_REQUESTS)
         if asked.get("kind") == "UpdateQuorumRequest":
-            raise Conflict("quorums are computed from the configuration at level 3")
+            raise Conflict("a quorum cannot be set: it is computed from the members")
         page = await self._backend.change_group(asked, headers.timeout_s(request))
         return _json(request, page, status=202, more={"Location": "/core/node-groups/default"})
 
@@ -227,7 +238,7 @@ class CorePages:
         patience_s = headers.timeout_s(request)
         service = await self._backend.find_service(factory, patience_s) if factory else None
         if service is None:
-            raise NotFound("there is no such document")
+            raise NotFound(f"there is no document {link}")
         return await self._documents.serve(request, link, service, b"")
 
     async def openapi(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:

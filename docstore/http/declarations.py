@@ -44,5 +44,7 @@ async def check_declarable(backend: Backend, declaration: State, timeout_s: floa
         others = {3} if declared.level < 3 else {1}  # A count at level 1 includes level 2.
     for level in others:
         if await backend.counting(declared.path, timeout_s, level=level):
-            detail = f"there are documents of another level; {declared.path} keeps its options"
+            detail = (
+                f"{declared.path} has documents of another level: delete them, or keep its options"
+            )
             raise Conflict(detail)

@@ -190,7 +190,9 @@ class DocumentPages:
         bodies.check_self_link(patch.theirs, link)
         if service.options.path == FACTORIES:
             if media == "json":
-                raise UnsupportedMedia("a factory is patched with JSON or a merge patch")
+                raise UnsupportedMedia(
+                    "a factory must be patched with JSON or a merge patch, not a JSON patch"
+                )
             media = "handler"  # The handler of the service decides which members may change.
         operation = Operation(
             verb="PATCH",
@@ -233,7 +235,7 @@ class DocumentPages:
         if options.needs_precondition and (
             found is None or (found.match is None and found.none_match is None)
         ):
-            raise PreconditionRequired("this factory demands If-Match or If-None-Match")
+            raise PreconditionRequired(f"{options.path} requires If-Match or If-None-Match")
         return found
 
     def _replicas(self, request: RequestHead, link: str, level: int) -> int:
@@ -243,7 +245,8 @@ class DocumentPages:
             copies = self._backend.copies_of(link)
             least = copies.start if level == 3 else 1
             if not least <= wanted < copies.stop:
-                detail = f"Docstore-Quorum is all, or from {least} to {copies.stop - 1} here"
+                most = copies.stop - 1
+                detail = f"Docstore-Quorum must be all, or from {least} to {most}; got {wanted}"
                 raise BadRequest(detail)
         return wanted
 
@@ -348,7 +351,7 @@ class PreconditionRequired(Conflict):
 def check_no_factory(backend: Backend, link: str) -> None:
     """Refuse to create a document at the path of a factory. Raises Conflict."""
     if backend.registry.service_at(link) is not None:
-        raise Conflict(f"{link} is a factory: a document there would never be found")
+        raise Conflict(f"{link} is a factory, so a document cannot have this link: use another")
 
 
 def at_level(operation: Operation, service: Service) -> Operation:
@@ -359,7 +362,7 @@ def at_level(operation: Operation, service: Service) -> Operation:
 
 def _selection(query: Mapping[str, str]) -> Select:
     if all(name in query for name in SELECTING):
-        raise BadRequest(f"only one of {' and '.join(SELECTING)} at a time")
+        raise BadRequest(f"only one of {' and '.join(SELECTING)} may be given")
     if "documentVersion" in query:
         version = headers.whole_number(query["documentVersion"], "documentVersion", 0, 1 << 62)
         return ("version", version)

@@ -43,6 +43,7 @@ from docstore.model.fields import Fields
 from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, Service
+from docstore.model.settings import quoted
 from docstore.ownership.by_store import Candidate, Turns
 from docstore.services.leases import lease_link
 from docstore.services.lock_queue import (
@@ -77,7 +78,9 @@ class ElectionPages(FactoryPages):
         fields = Fields(json.parse_object(raw))
         name = fields.text("name")
         if not name or "/" in name or "%" in name or name in SUFFIXES:
-            raise Refusal("a name is one segment of a path, and no utility's", status=400)
+            raise Refusal(
+                f"name must be a path segment, and no utility; got {quoted(name)}", status=400
+            )
         link = canonical_link(f"{path}/{name}")
         state = state_of(Turns(grace_ms=fields.whole("graceMs", 0, GRACE_MS_MAX, default=0)))
         fields.end()
@@ -111,7 +114,7 @@ class ElectionPages(FactoryPages):
         async def deletion(row: Row) -> Operation:
             turns = turns_of(json.load(row.state))
             if turns.holder is not None or turns.queue:
-                raise Held("a candidate holds it, or waits for it")
+                raise Held(f"{link} has candidates: it can be deleted when they have resigned")
             return Operation(verb="DELETE", link=link)
 
         answer = await updated(self._backend, request, link, deletion)
@@ -125,7 +128,7 @@ class ElectionPages(FactoryPages):
         asked = json.parse_object(raw)
         path, kind = service.options.path, Fields(asked).text("kind", default="")
         if kind in MACHINES:
-            raise Refusal(f"a {kind} is for nodes: they know which leases have ended", status=400)
+            raise Refusal(f"kind: {kind} is for nodes; clients cannot send it", status=400)
         operation = Operation(
             verb="PATCH",
             link=link,

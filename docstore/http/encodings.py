@@ -27,13 +27,17 @@ class Inflater:
             try:
                 piece = stream.decompress(data, PIECE_BYTES_MAX)
             except zlib.error:
-                raise BadRequest(f"the body is not {self._encoding}") from None
+                raise BadRequest(
+                    f"the body must be {self._encoding}, as its Content-Encoding says"
+                ) from None
             data = stream.unconsumed_tail
             if stream.eof:
                 data = stream.unused_data
                 self._stream = None
                 if data and self._encoding != "gzip":
-                    raise BadRequest(f"the body goes on after its {self._encoding}")
+                    raise BadRequest(
+                        f"the body has more bytes after the end of its {self._encoding}"
+                    )
             if piece:
                 yield piece
 

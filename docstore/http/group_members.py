@@ -23,6 +23,7 @@ from docstore.model.document import Row
 from docstore.model.fields import Fields
 from docstore.model.operation import Operation
 from docstore.model.service import Refusal, State
+from docstore.model.settings import quoted
 from docstore.services.group_document import (
     CAPACITY_MAX,
     NUMBER_MAX,
@@ -76,7 +77,7 @@ async def group_at(backend: Backend, link: str, timeout_s: float) -> tuple[Row, 
     row = answer.row if answer.is_success else None
     group = None if row is None else read_group(row.state)
     if row is None or group is None:
-        raise Unavailable(f"{link} cannot be read: {answer.detail}")
+        raise Unavailable(f"{link} cannot be read, retry: {answer.detail}")
     return row, group
 
 
@@ -140,7 +141,7 @@ class MemberPages:
         reply = reply_of(told.result)
         if isinstance(reply, Fenced):
             status, code = (404, "unknown-member") if reply.why == "unknown" else (409, "fenced")
-            detail = "you are no member (any more): drop everything, and join under another id"
+            detail = "the sender is not a member any more: stop reading, and join under another id"
             return problem(status, code, detail, instance=_instance(request))
         status = 201 if isinstance(reply, Joined) else 200
         return page_reply(shown(reply), headers.accepted_media(request), status=status)
@@ -178,7 +179,9 @@ def _join(asked: State) -> Join:
     )
     fields.end()
     if not 0 < len(join.member) <= TEXT_MAX or "/" in join.member or "%" in join.member:
-        raise Refusal(f"member is an id of 1 to {TEXT_MAX} characters", status=400)
+        raise Refusal(
+            f"member must be an id of 1 to {TEXT_MAX} characters without / and %", status=400
+        )
     return join
 
 
@@ -186,7 +189,7 @@ def _said(member: str, asked: State) -> Pulse | Wait:
     fields = Fields(asked)
     kind = fields.text("kind")
     if kind not in ("HeartbeatRequest", "WaitRequest"):
-        raise BadRequest("a member takes HeartbeatRequest and WaitRequest")
+        raise BadRequest(f"kind must be HeartbeatRequest or WaitRequest; got {quoted(kind)}")
     generation = fields.whole("generation", -1, NUMBER_MAX)
     listing = fields.whole("listing", 0, NUMBER_MAX)
     if kind == "WaitRequest":
@@ -197,5 +200,5 @@ def _said(member: str, asked: State) -> Pulse | Wait:
     answered = fields.whole("answered", 0, NUMBER_MAX, default=0)
     fields.end()
     if owned is not None and len(owned) > PARTITIONS_MAX:
-        raise BadRequest(f"a group has at most {PARTITIONS_MAX} partitions")
+        raise BadRequest(f"owned must name at most {PARTITIONS_MAX} partitions; got {len(owned)}")
     return Pulse(member, number, generation, listing, owned, answered)

@@ -25,6 +25,7 @@ from docstore.model.document import Row
 from docstore.model.fields import Fields
 from docstore.model.operation import Answer, Conditions, Operation
 from docstore.model.service import Service, State
+from docstore.model.settings import quoted
 from docstore.services.group_document import NUMBER_MAX, PARTITIONS_MAX, GroupState
 from docstore.services.offsets import (
     INCARNATION,
@@ -116,8 +117,8 @@ class OffsetPages:
         fields.end()
         if len(offsets) > PARTITIONS_MAX or not all(map(_is_named, offsets)):
             raise BadRequest(
-                f"offsets is an array of at most {PARTITIONS_MAX} objects, each with the name of a"
-                " topic and the number of a partition"
+                f"offsets must be an array of at most {PARTITIONS_MAX} objects,"
+                " each with the name of a topic and the number of a partition"
             )
         room = asyncio.Semaphore(AT_ONCE)
 
@@ -125,7 +126,7 @@ class OffsetPages:
             topic, number = each["topic"], each["partition"]
             rest = {name: value for name, value in each.items() if name not in _NAMED}
             if _END in rest:
-                raise BadRequest(f"an offset has no member {_END}")
+                raise BadRequest(f"an offset must not have the member {_END}: the node adds it")
             async with room:
                 position = await self._position(topic, number, min(END_S, timeout_s))
                 end = {} if isinstance(position, Problem) else {_END: position.offset}
@@ -145,23 +146,25 @@ class OffsetPages:
     async def _patch(self, link: str, path: str, asked: State, timeout_s: float) -> Answer:
         """Claim a partition, or reset an offset; a reset needs a group without members."""
         if INCARNATION in asked:
-            raise BadRequest(f"the answer names the {INCARNATION}, the request does not")
+            raise BadRequest(f"{INCARNATION} must be left out: the node adds it")
         topic, _, number = path.removeprefix(offset_link(link, "")).partition("/")
         match asked.get("kind"):
             case "ResetRequest":
                 _, group = await group_at(self._backend, link, timeout_s)
                 if group.members:
-                    raise GroupNotEmpty("offsets are set while the group has no member")
+                    raise GroupNotEmpty(
+                        f"offsets can be reset only while {link} has no members: stop its consumers"
+                    )
                 if f"{topic}/{number}" not in group.partitions:
-                    raise NotFound("the group has no such partition")
+                    raise NotFound(f"{link} has no partition {topic}/{number}")
                 named = await self._insist_on_range(topic, int(number), asked, timeout_s)
             case "ClaimRequest":
                 await self._check_granted(link, path, asked.get("token"), timeout_s)
                 named = (
                     await self._backend.inside().stream_backend.topic(topic, timeout_s)
                 ).incarnation
-            case _:
-                raise BadRequest("an offset takes ClaimRequest and ResetRequest")
+            case kind:
+                raise BadRequest(f"kind must be ClaimRequest or ResetRequest; got {quoted(kind)}")
         return await self._change(link, path, {**asked, INCARNATION: named}, timeout_s)
 
     async def _position(self, topic: str, number: int, timeout_s: float) -> Records | Problem:
@@ -181,7 +184,9 @@ class OffsetPages:
         """
         found = await self._position(topic, number, timeout_s)
         if isinstance(found, Problem):
-            raise Unavailable(f"where {topic}/{number} ends is not known: {found.detail}")
+            raise Unavailable(
+                f"the end of {topic}/{number} could not be read, retry: {found.detail}"
+            )
         offset = Fields(asked).whole("offset", NOTHING, NUMBER_MAX)
         if offset != NOTHING and not found.start <= offset <= found.offset:
             raise OutOfRange(out_of_range(offset, found.start, found.offset) + ", or -1 for none")
@@ -196,7 +201,7 @@ class OffsetPages:
         held = group.tenure.get(offset.removeprefix(offset_link(link, "")))
         newest = row.version if held is None else held.token
         if isinstance(token, int) and token > newest:
-            raise OtherToken(f"no token above {newest} has been granted here")
+            raise OtherToken(f"token must be at most {newest}, the newest granted one; got {token}")
 
     async def _change(self, link: str, offset: str, change: State, timeout_s: float) -> Answer:
         """Change an offset; create its document if the group has the partition."""
@@ -228,7 +233,7 @@ class OffsetPages:
             async with room:
                 found = await self._backend.submit(Operation(verb="GET", link=offset), timeout_s)
             if not found.is_success and found.status != 404:
-                raise Unavailable(f"{offset} cannot be read: {found.detail}")
+                raise Unavailable(f"{offset} cannot be read, retry: {found.detail}")
             return partition, found.row if found.is_success else None
 
         return list(await asyncio.gather(*map(read, group.partitions)))
@@ -250,11 +255,11 @@ class OffsetPages:
         try:
             rows = [row for _, row in await self._rows(link, group, timeout_s) if row is not None]
         except Unavailable as error:
-            raise Undecided(f"the group is deleted, its offsets may be there: {error}") from None
+            raise Undecided(f"the group is deleted, its offsets may remain: {error}") from None
         deletions = [Operation(verb="DELETE", link=row.link) for row in rows]
         for answer in await self._backend.submit_batch(deletions, timeout_s) if rows else ():
             if answer.status >= 500:
-                raise Undecided(f"the group is deleted, its offsets may be there: {answer.detail}")
+                raise Undecided(f"the group is deleted, its offsets may remain: {answer.detail}")
 
 
 _NAMED = ("topic", "partition")

@@ -35,6 +35,7 @@ from docstore.model.fields import Fields
 from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.model.paths import SUFFIXES, canonical_link, encoded
 from docstore.model.service import Refusal
+from docstore.model.settings import quoted
 from docstore.ownership.by_induction import partition_of
 from docstore.services.group_document import (
     GROUPS,
@@ -64,7 +65,9 @@ class GroupPages(FactoryPages):
         fields = Fields(asked_in(request, body))
         name = fields.text("name")
         if not name or "/" in name or "%" in name or name in SUFFIXES:
-            raise Refusal("a name is one segment of a path, and no utility's", status=400)
+            raise Refusal(
+                f"name must be a path segment, and no utility; got {quoted(name)}", status=400
+            )
         link = canonical_link(f"{path}/{name}")
         timeout_s = headers.timeout_s(request)
         if path == ROLES:
@@ -124,7 +127,9 @@ class GroupPages(FactoryPages):
         async def change(row: Row) -> Operation:
             group = group_of(json.load(row.state))
             if group.members:
-                raise GroupNotEmpty("settings can change only while the group has no members")
+                raise GroupNotEmpty(
+                    f"{link} can be changed only while it has no members: stop its consumers"
+                )
             fields, parts = Fields(asked), group.parts
             if "partitions" in asked and "" in parts:
                 parts = {"": fields.whole("partitions", 1, PARTITIONS_MAX)}
@@ -145,7 +150,9 @@ class GroupPages(FactoryPages):
             nonlocal group
             group = group_of(json.load(row.state))
             if group.members:
-                raise GroupNotEmpty("a group can be deleted only while it has no members")
+                raise GroupNotEmpty(
+                    f"{link} can be deleted only while it has no members: stop its consumers"
+                )
             return Operation(verb="DELETE", link=link)
 
         reply = await self._update(request, link, deletion)
@@ -180,7 +187,7 @@ def _entry(group: GroupState, partition: str) -> dict[str, Any]:
 def _led(group: GroupState, role: str) -> dict[str, Any]:
     """Return the page entry of a role: the member that may lead it."""
     if "" not in group.parts:
-        raise BadRequest("a group of consumers has no roles")
+        raise BadRequest("role: only sets of roles have them, and this is a group of consumers")
     number = headers.whole_number(role, "role", 0, 1 << 62)
     entry = _entry(group, str(partition_of(number, group.parts[""])))
     is_moving = entry["member"] is not None and entry["target"] != entry["member"]

@@ -17,6 +17,7 @@ from multidict import CIMultiDictProxy, istr
 from docstore.errors import BadRequest, ExpectationFailed, NotAcceptable, UnsupportedMedia
 from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE
 from docstore.model.operation import Conditions, Media
+from docstore.model.settings import quoted
 
 TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX = 10_000, 60_000
 KEY_BYTES_MAX = 128
@@ -83,7 +84,7 @@ def refuse_oddities(request: RequestHead) -> None:
     if has_doubles(request.headers):
         for name in request.headers:
             if name.lower() in _ONCE and len(request.headers.getall(name)) > 1:
-                raise BadRequest(f"a request has one {name} at the most: send one value")
+                raise BadRequest(f"{name} must be sent at most once; got several values")
 
 
 def has_doubles(found: CIMultiDictProxy[str]) -> bool:
@@ -101,17 +102,19 @@ def listed(request: RequestHead, name: str) -> str | None:
 def _judge_header(name: str, value: str) -> None:
     lowered, value = name.lower(), value.strip().lower()
     if lowered.startswith(_INTERNAL):
-        raise BadRequest(f"the header {name[:60]} is not for clients")
+        raise BadRequest(f"the header {name[:60]} is for nodes only: leave it out")
     if lowered not in _JUDGED:
         if len(_harmless) < _NAMES_REMEMBERED_MAX:
             _harmless.add(name)
         return
     if lowered == "pragma" and value != "no-cache":
-        raise BadRequest("the only pragma understood is no-cache")
+        raise BadRequest(f"Pragma must be no-cache; got {quoted(value)}")
     if lowered == "content-encoding" and value not in ("identity", "gzip", "deflate"):
-        raise UnsupportedMedia("bodies come plain, or with gzip or deflate")
+        raise UnsupportedMedia(
+            f"Content-Encoding must be identity, gzip or deflate; got {quoted(value)}"
+        )
     if lowered == "expect" and value != "100-continue":
-        raise ExpectationFailed("the only expectation understood is 100-continue")
+        raise ExpectationFailed(f"Expect must be 100-continue; got {quoted(value)}")
 
 
 def accepted_media(request: RequestHead) -> str:
@@ -137,13 +140,15 @@ def _accepted(accept: str) -> str:
     }
     best = max(offers, key=lambda media: offers[media])
     if offers[best] <= 0 and accept.strip():
-        raise NotAcceptable(f"answers come as {JSON_TYPE} or {MSGPACK_TYPE}")
+        raise NotAcceptable(
+            f"Accept must allow {JSON_TYPE} or {MSGPACK_TYPE}; got {quoted(accept)}"
+        )
     return best
 
 
 def _quality(text: str) -> float:
     if not re.fullmatch(r"[01](\.[0-9]{0,3})?", text):
-        raise BadRequest("Accept: a quality is a number from 0 to 1")
+        raise BadRequest(f"Accept: a quality must be a number from 0 to 1; got {quoted(text)}")
     return float(text)
 
 
@@ -154,9 +159,11 @@ def content_media(request: RequestHead, allowed: Mapping[str, str]) -> str:
         return JSON_TYPE
     media, charset = _content_type(raw)
     if media not in allowed:
-        raise UnsupportedMedia(f"the body may be {', '.join(sorted(allowed))}")
+        raise UnsupportedMedia(
+            f"Content-Type must be one of {', '.join(sorted(allowed))}; got {quoted(media)}"
+        )
     if charset not in ("", "utf-8", "utf8"):
-        raise UnsupportedMedia("the only charset is UTF-8")
+        raise UnsupportedMedia(f"Content-Type: charset must be utf-8; got {quoted(charset)}")
     return media
 
 
@@ -179,7 +186,7 @@ def whole_number(raw: str, name: str, least: int, most: int) -> int:
     """Return a decimal integer within bounds. Raises BadRequest."""
     digits = raw.isascii() and raw.isdecimal() and len(raw) < 20
     if not digits or not least <= int(raw) <= most:
-        raise BadRequest(f"{name} is a whole number from {least} to {most}")
+        raise BadRequest(f"{name} must be a whole number from {least} to {most}; got {quoted(raw)}")
     return int(raw)
 
 
@@ -191,9 +198,11 @@ def instant_us(raw: str, name: str) -> int:
         # A plus sign that the client did not encode arrives as a space.
         instant = datetime.fromisoformat(raw.replace(" ", "+"))
     except ValueError:
-        raise BadRequest(f"{name} is an RFC 3339 time, or microseconds since 1970") from None
+        raise BadRequest(
+            f"{name} must be an RFC 3339 time, or microseconds since 1970; got {quoted(raw)}"
+        ) from None
     if instant.tzinfo is None:
-        raise BadRequest(f"{name} needs a time zone, such as Z")
+        raise BadRequest(f"{name} must have a time zone, such as Z; got {quoted(raw)}")
     return (instant - EPOCH_OF_TIME) // timedelta(microseconds=1)
 
 
@@ -227,7 +236,7 @@ def tags(raw: str, name: str, *, strong: bool) -> str | list[list[int]]:
         if ours and not (strong and ours[1]):
             found.append([int(ours[2]), int(ours[3])])
     if at < len(raw) or not raw or raw.rstrip().endswith(","):
-        raise BadRequest(f"{name} is a list of quoted entity tags, or *")
+        raise BadRequest(f"{name} must be a list of quoted entity tags, or *; got {quoted(raw)}")
     return found
 
 
@@ -244,7 +253,9 @@ def idempotency_key(request: RequestHead) -> str:
     is_short = 0 < len(key.encode("utf-8", "replace")) <= KEY_BYTES_MAX
     # A proxy may join two Idempotency-Key headers with a comma.
     if not key.isprintable() or "," in key or not is_short:
-        raise BadRequest(f"an Idempotency-Key has 1 to {KEY_BYTES_MAX} printable bytes, no comma")
+        raise BadRequest(
+            f"Idempotency-Key must have 1 to {KEY_BYTES_MAX} printable bytes and no comma"
+        )
     return key
 
 
@@ -254,7 +265,7 @@ def fence(request: RequestHead, level: int) -> Sequence[str | int]:
     if raw is None:
         return ()
     if level < 3:
-        raise BadRequest("only documents of level 3 take a Fence: elsewhere writes have no order")
+        raise BadRequest(f"a Fence must be sent to documents of level 3; these have level {level}")
     return _fence(raw)
 
 
@@ -263,8 +274,8 @@ def _fence(raw: str) -> tuple[str, int]:
     found = _FENCE.match(raw)
     if found is None:
         raise BadRequest(
-            f"a Fence is <scope>:<token>: 1 to {SCOPE_BYTES_MAX} printable bytes without a comma"
-            " (%2C in a name), a whole number"
+            f"Fence must be <scope>:<token>: 1 to {SCOPE_BYTES_MAX} printable bytes without a comma"
+            f" (%2C in a name), and a whole number; got {quoted(raw)}"
         )
     return found[1], int(found[2])
 
@@ -283,7 +294,9 @@ def consistency(request: RequestHead) -> str:
     if value is None:
         return "linearizable"
     if value not in CONSISTENCIES:
-        raise BadRequest("Docstore-Consistency is linearizable, committed or stale")
+        raise BadRequest(
+            f"Docstore-Consistency must be linearizable, committed or stale; got {quoted(value)}"
+        )
     return value
 
 

@@ -20,7 +20,7 @@ LARGE_BYTES = 1 << 16
 WAITING_BYTES_MAX = 64 << 20
 """Maximum bytes of waiting bodies, as in a node's protocol queue: some two seconds of parsing."""
 
-TOO_LATE = "large bodies are read one after the other, and this one was not in time"
+TOO_LATE = "timed out in the queue of large bodies, which are read one by one: retry later"
 
 
 class LargeBodies:
@@ -37,7 +37,9 @@ class LargeBodies:
         Errors of `work` pass through.
         """
         if self._waiting_bytes + size > WAITING_BYTES_MAX:
-            raise Unavailable("too many large bodies wait to be read")
+            raise Unavailable(
+                "too many large bodies wait to be read at this node: retry later, or at another"
+            )
         began = asyncio.get_running_loop().time()
         self._waiting_bytes += size
         try:

@@ -34,6 +34,7 @@ from docstore.model.fields import Fields
 from docstore.model.operation import Answer, Operation
 from docstore.model.paths import canonical_link
 from docstore.model.service import Refusal
+from docstore.model.settings import quoted
 from docstore.services.leases import (
     LEASES,
     LeasePhase,
@@ -66,7 +67,9 @@ class LeasePages(FactoryPages):
         lease, key = asked_lease(asked), headers.idempotency_key(request)
         link = bodies.named_link(theirs, LEASES)
         if link == f"{LEASES}/{KEEP_ALIVE}":
-            raise BadRequest(f"{KEEP_ALIVE} is no id of a lease")
+            raise BadRequest(
+                f"documentSelfLink: {KEEP_ALIVE} cannot be the id of a lease: use another"
+            )
         link = link or f"{LEASES}/{id_of_key(LEASES, key) if key else new_id()}"
         state = lease.state()
         operation = Operation(
@@ -119,7 +122,7 @@ class LeasePages(FactoryPages):
             return await self._keep_alive(request, link)
         if kind not in CLIENTS:
             kinds = ", ".join(("KeepAliveRequest", *sorted(CLIENTS)))
-            raise Refusal(f"kind is one of {kinds}", status=400)
+            raise Refusal(f"kind must be one of {kinds}; got {quoted(kind)}", status=400)
         return await self._change(request, link, raw)
 
     async def _change(self, request: web.BaseRequest, link: str, raw: bytes) -> Reply:
@@ -153,7 +156,7 @@ class LeasePages(FactoryPages):
         if kept.ended:
             detail = await self._why_lost(link, deadline - loop.time())
             return problem(410, "lease-ended", detail, instance=instance)
-        detail = f"nothing is proven: {kept.why.detail}"
+        detail = f"the lease may or may not be alive, retry: {kept.why.detail}"
         return problem(503, kept.why.code, detail, instance=instance)
 
     async def _why_lost(self, link: str, timeout_s: float) -> str:
@@ -204,7 +207,7 @@ def _ids(asked: dict[str, object]) -> list[str]:
     """Return the distinct leases of a batch. Raises BadRequest."""
     ids = asked.pop("leases", None)
     if asked or not isinstance(ids, list) or not 0 < len(ids) <= BATCH_MAX:
-        raise BadRequest(f"the body has one member, leases: an array of 1 to {BATCH_MAX} ids")
+        raise BadRequest(f'the body must be {{"leases": [...]}} with 1 to {BATCH_MAX} ids')
     return list(dict.fromkeys(map(_id, ids)))
 
 
@@ -212,6 +215,6 @@ def _id(named: object) -> str:
     """Return the id of a lease from the id itself or a link. Raises BadRequest."""
     parent, _, name = lease_link(named).rpartition("/") if isinstance(named, str) else ("", "", "")
     if parent != LEASES:
-        raise BadRequest("leases are named by their ids, or by their links")
+        raise BadRequest(f"each of leases must be an id or a link of a lease; got {quoted(named)}")
     canonical_link(f"{LEASES}/{name}")
     return name

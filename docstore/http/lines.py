@@ -92,7 +92,11 @@ class MsgpackLines:
                     break
         except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
             self.is_over = True
-            found.append(BadRequest(f"not a stream of msgpack objects: {why_not_msgpack(error)}"))
+            found.append(
+                BadRequest(
+                    f"the body must be a stream of msgpack objects: {why_not_msgpack(error)}"
+                )
+            )
         if not self.is_over and self._fed - self._complete > LINE_BYTES_MAX:
             # The unpacker limits its unread input, not the decoded objects.
             self.is_over = True
@@ -103,7 +107,7 @@ class MsgpackLines:
         """Return an error if the last object is not complete."""
         self.is_over = True
         cut_off = self._complete < self._fed
-        return [BadRequest("the last object is cut off")] if cut_off else []
+        return [BadRequest("the last object of the body is incomplete")] if cut_off else []
 
 
 class InflatedLines:
@@ -180,10 +184,12 @@ class RequestLines:
                         return found
         except TimeoutError:
             lines.is_over = True
-            return [TooSlow("no more lines arrived in time")]
+            return [TooSlow(f"the next lines must arrive within {self._timeout_s:g} s")]
         except web.RequestPayloadError:
             lines.is_over = True
-            return [BadRequest("the body is not what its headers say")]
+            return [
+                BadRequest("the body does not match its Content-Encoding, Content-Length or chunks")
+            ]
         return ()
 
 

@@ -53,7 +53,7 @@ async def listing(
 
     async def count(timeout_s: float) -> int:
         if not sees_all:
-            raise Forbidden(f"no grant to count what is at {factory}: you may read some of it")
+            raise Forbidden(f"no grant to count all documents of {factory}: leave $count out")
         return await backend.counting(factory, timeout_s)
 
     return await listed(request, factory, service.options.kind, source, count)

@@ -40,7 +40,9 @@ def waiting(request: web.BaseRequest) -> Iterator[None]:
         raise asyncio.CancelledError
     metrics = connection.metrics
     if metrics.waiting >= WAITING_MAX:
-        raise TooManyWait(f"{WAITING_MAX} requests wait at this node: ask another one, or later")
+        raise TooManyWait(
+            f"{WAITING_MAX} requests wait at this node: retry later, or at another node"
+        )
     metrics.waiting += 1
     connection.waits = True
     try:
@@ -63,7 +65,7 @@ async def is_changed(backend: Backend, request: web.BaseRequest, link: str) -> b
         headers.listed(request, "If-None-Match") or "", "If-None-Match", strong=False
     )
     if isinstance(tags, str) or len(tags) != 1:
-        raise BadRequest("a wait goes on from the one version that If-None-Match names")
+        raise BadRequest("Prefer: wait must come with an If-None-Match that names one version")
     loop = asyncio.get_running_loop()
     until = loop.time() + wait_s
     while True:

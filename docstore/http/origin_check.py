@@ -58,11 +58,15 @@ class OriginCheck:
         if ORIGIN in headers or SITE in headers:
             _refuse_other_sites(request, host)
         if CONTENT_TYPE not in headers and request.body_exists and request.method not in READS:
-            raise UnsupportedMedia("a body needs a Content-Type, such as application/json")
+            raise UnsupportedMedia(
+                "a request with a body must have a Content-Type, such as application/json"
+            )
 
     def _judge(self, host: str) -> None:
         if ANY_NAME not in self._names and not self._is_ours(host):
-            detail = f"this node is not called {host[:100]!r}; allowed_hosts adds names to it"
+            detail = (
+                f"Host must be a name of this node; got {host[:100]!r}: add it to allowed_hosts"
+            )
             raise ForeignHost(detail)
         if len(self._known) < HOSTS_REMEMBERED_MAX:
             self._known.add(host)
@@ -96,10 +100,12 @@ def _refuse_other_sites(request: RequestHead, host: str | None) -> None:
     if origin is not None:
         scheme, _, authority = origin.lower().partition("://")
         if scheme not in ("http", "https") or host is None or authority != host.lower():
-            raise CrossSite(f"a page of {origin[:100]!r} may not talk to this node")
+            raise CrossSite(
+                f"this node rejects requests of pages of another site, {origin[:100]!r}"
+            )
     if site is None or site in OWN_SITES or _follows_a_link(request):
         return
-    raise CrossSite("a page of another site may not talk to this node")
+    raise CrossSite("this node rejects requests of pages of another site")
 
 
 def _follows_a_link(request: RequestHead) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from docstore.errors import BadRequest
+from docstore.model.settings import quoted
 
 SELECTING = ("documentVersion", "at")
 """Parameters of a GET of a document that select a version."""
@@ -24,9 +25,9 @@ def check_parameters(request: web.BaseRequest, known: Collection[str] = ()) -> N
     for name in query:
         if name not in known:
             there = f", but {', '.join(sorted(known))}" if known else ""
-            raise BadRequest(f"there is no parameter {name[:40]!r} here{there}")
+            raise BadRequest(f"there is no parameter {quoted(name)} here{there}")
         if len(query.getall(name)) > 1:
-            raise BadRequest(f"{name} is there twice")
+            raise BadRequest(f"parameter {name} must be given once; got it twice")
 
 
 def check_selection(request: web.BaseRequest) -> None:
@@ -37,7 +38,7 @@ def check_selection(request: web.BaseRequest) -> None:
 def check_members(asked: Mapping[str, Any], known: Collection[str]) -> None:
     """Refuse a member of a command other than its kind and those in `known`: BadRequest."""
     if unknown := sorted(asked.keys() - {"kind", *known}):
-        raise BadRequest(f"a {asked['kind']} has no member {unknown[0][:40]!r}")
+        raise BadRequest(f"a {asked['kind']} has no member {quoted(unknown[0])}")
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
@@ -45,5 +46,5 @@ def flag(query: Mapping[str, str], name: str) -> bool:
     if name not in query:
         return False
     if query[name] not in WORDS:
-        raise BadRequest(f"{name} is true or false")
+        raise BadRequest(f"{name} must be true or false; got {quoted(query[name])}")
     return WORDS[query[name]]

@@ -26,6 +26,7 @@ from docstore.http.reply import Reply
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.http.results import NDJSON_TYPE
 from docstore.model import json
+from docstore.model.settings import quoted
 from docstore.model.streams_batch import JSON
 from docstore.streams.effects import HIGH_NOT_KNOWN, Problem
 from docstore.streams.records import Posted, checked, from_json, from_lines, keyed
@@ -87,12 +88,12 @@ class ProducePages:
         query = request.rel_url.query if "?" in request.raw_path else {}
         acks = query.get("acks", "committed")
         if acks not in ACKS:
-            raise BadRequest("acks is committed or leader")
+            raise BadRequest(f"acks must be committed or leader; got {quoted(acks)}")
         producer = _producer(request.headers.get("Docstore-Producer"))
         if producer and partition is None:
             raise NeedsPartition(
-                "a producer's numbers count the requests of one partition: post to"
-                f" {STREAMS}/{name}/partitions/<n>/records, and repeat a request there"
+                "Docstore-Producer must be sent to one partition:"
+                f" post to {STREAMS}/{name}/partitions/<n>/records, and retry there"
             )
         streams = self._backend.inside().stream_backend
         topic = streams.known_topic(name)
@@ -101,7 +102,9 @@ class ProducePages:
             # The topic may have got more partitions meanwhile.
             topic = await streams.topic(name, patience_s)
             if partition >= topic.partitions:
-                raise NoSuchPartition(f"{name} has {topic.partitions} partitions")
+                raise NoSuchPartition(
+                    f"partition must be below {topic.partitions} in {name}; got {partition}"
+                )
         body = await bodies.receive(
             request, bytes_max=BODY_BYTES_MAX, timeout_s=self._body_timeout_s
         )
@@ -156,9 +159,11 @@ class _Router:
         """Return the partition of a record: the named one, by its key, or any."""
         if posted is not None:
             if self._fixed not in (None, posted):
-                raise BadRequest(f"partition {posted} is not the one of the path")
+                raise BadRequest(f"partition must be {self._fixed}, as in the path; got {posted}")
             if posted >= self._topic.partitions:
-                raise NoSuchPartition(f"{self._topic.name} has {self._topic.partitions} partitions")
+                raise NoSuchPartition(
+                    f"partition must be below {self._topic.partitions}; got {posted}"
+                )
             return posted
         if self._fixed is None and key is not None:
             return partition_of(key, self._topic.partitions)
@@ -172,15 +177,17 @@ class _Router:
         part.add(index, packed)
         most = self._topic.batch_bytes_max
         if len(packed) > most:
-            raise TooLarge(f"record {index}: a record of this topic has at most {most} bytes")
+            raise TooLarge(f"record {index} must have at most {most} bytes; got {len(packed)}")
         if part.size > most:
-            raise TooLarge(f"a batch for one partition of this topic has at most {most} bytes")
+            raise TooLarge(f"a batch for one partition must have at most {most} bytes")
 
     def add_all(self, body: bytes, records: int) -> None:
         """Add a whole body to one partition. Raises TooLarge."""
         most = self._topic.batch_bytes_max
         if len(body) > most:
-            raise TooLarge(f"a batch for one partition of this topic has at most {most} bytes")
+            raise TooLarge(
+                f"a batch for one partition must have at most {most} bytes; got {len(body)}"
+            )
         self.parts[self._anywhere] = _Part(
             self._anywhere, 0, [body], list(range(records)), len(body)
         )
@@ -205,7 +212,7 @@ def _parts(body: bytes, media: str, router: _Router) -> Sequence[_Part]:
             router.add(router.find(each.partition, each.key), index, each.packed, JSON)
     parts = list(router.parts.values())
     if not parts or not parts[0].indexes:
-        raise BadRequest("there is no record in the body")
+        raise BadRequest("the body must have at least one record; got no record")
     return parts
 
 
@@ -217,7 +224,7 @@ def _posted(body: bytes, media: str) -> Sequence[Posted]:
         return [from_json(value)]
     records = value["records"]
     if len(value) > 1 or not isinstance(records, list):
-        raise BadRequest('many records are {"records": [...]}, and nothing beside them')
+        raise BadRequest('several records must be {"records": [...]} without other members')
     posted: list[Posted] = []
     for index, each in enumerate(records):
         try:
@@ -232,7 +239,7 @@ def _producer(raw: str | None) -> tuple[str, int, int] | tuple[()]:
         return ()
     found = _PRODUCER.match(raw)
     if found is None:
-        raise BadRequest("Docstore-Producer is ID; epoch=N; sequence=N")
+        raise BadRequest(f"Docstore-Producer must be ID; epoch=N; sequence=N; got {quoted(raw)}")
     return found[1], int(found[2]), int(found[3])
 
 
@@ -274,6 +281,6 @@ def _reply_of_several(
     if len(problems) == len(outcomes) and not any(each.unknown for each in problems):
         return problem_of(problems[0], request)
     return problem(
-        504, "undecided", "some partitions have their records, others do not, or may not",
+        504, "undecided", "some partitions may not have their records: retry those",
         instance=request.raw_path.partition("?")[0], unknown=True, more={"parts": shown},
     )  # fmt: skip

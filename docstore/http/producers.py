@@ -17,6 +17,7 @@ from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
 from docstore.model import json
 from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.settings import quoted
 from docstore.services.registry import PRODUCERS
 
 AGAIN_S = 0.02
@@ -30,8 +31,10 @@ async def next_epoch(backend: Backend, request: web.BaseRequest, body: bytes) ->
         bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
     )
     name = asked.get("id")
-    if not isinstance(name, str) or not _ID.match(name) or len(asked) > 1:
-        raise BadRequest("id is 1 to 128 letters, digits and . _ : @ -, and there is nothing else")
+    if not isinstance(name, str) or not _ID.match(name):
+        raise BadRequest(f"id must be 1 to 128 letters, digits and . _ : @ -; got {quoted(name)}")
+    if len(asked) > 1:
+        raise BadRequest("id must be the only member of the body")
     link = f"{PRODUCERS.path}/{name}"
     authority_of(request).insist("PUT", link)
     loop = asyncio.get_running_loop()
@@ -39,7 +42,7 @@ async def next_epoch(backend: Backend, request: web.BaseRequest, body: bytes) ->
     while True:
         left_s = deadline - loop.time()
         if left_s <= 0:
-            raise Unavailable("the epoch could not be raised in time")
+            raise Unavailable("timed out before the epoch was raised: retry")
         found = await backend.submit(Operation(verb="GET", link=link), left_s)
         epoch = _next_epoch(found)
         answer = await backend.submit(_raise(link, found, epoch), left_s)

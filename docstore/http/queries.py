@@ -56,7 +56,7 @@ class QueryPages:
         if "cursor" in query:
             asked = self._continued(_only(query, "cursor"))
             if asked.path != path:
-                raise BadRequest("this cursor is of another factory")
+                raise BadRequest(f"cursor must be of {path}; this one is of {asked.path[:200]}")
         else:
             check_parameters(request, query_request.IN_URL)
             asked = query_request.of_url(path, query)
@@ -92,7 +92,7 @@ class QueryPages:
         media = headers.accepted_media(request)
         level = service.options.level
         if level < 3:
-            raise Conflict(f"{asked.path} is of level {level}: only documents with ENFORCE_QUORUM"
+            raise Conflict(f"{asked.path} has level {level}: only documents with ENFORCE_QUORUM"
                            " can be queried")  # fmt: skip
         query_request.check(asked, query_request.members_of(service.options.schema))
         loop = asyncio.get_running_loop()
@@ -101,7 +101,9 @@ class QueryPages:
         insist_on_past(as_of, time.time_ns() // 1000)
         cut = await self._backend.inside().scans.cut(as_of, deadline - loop.time())
         if not cut.is_whole:
-            raise BadRequest("asOf: this token is of the feed of one document")
+            raise BadRequest(
+                "asOf must be a token of a whole feed; this one is of the feed of one document"
+            )
         head = {"Content-Type": media}
         page: dict[str, Any] = {}
         if at != QUERY_TASKS:
@@ -214,7 +216,7 @@ def is_query(query: Mapping[str, str]) -> bool:
 def _only(given: Mapping[str, Any], name: str) -> str:
     """Return the only parameter of a cursor's request. Raises BadRequest."""
     if set(given) != {name} or not isinstance(given[name], str):
-        raise BadRequest(f"{name} is a text, and beside it there is nothing to say")
+        raise BadRequest(f"{name} must be a text, without other parameters or members")
     text: str = given[name]
     return text
 

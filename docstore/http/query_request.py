@@ -10,6 +10,7 @@ from docstore.http.listing import PAGE, PAGE_MAX
 from docstore.http.parameters import flag
 from docstore.model.document import EXPIRY, LEASE
 from docstore.model.paths import canonical_link
+from docstore.model.settings import quoted
 from docstore.query.aggregates import Grouping, grouping_of
 from docstore.query.ordering import Place, is_place, parse_order
 from docstore.query.request import VERSIONS, condition_of
@@ -104,7 +105,7 @@ def of_url(path: str, query: Mapping[str, str]) -> QueryRequest:
         (name for name, text in query.items() if IN_URL[name] in TEXTS and not text.strip()), ""
     )
     if empty:
-        raise BadRequest(f"{empty} is empty: say what is wanted, or leave it out")
+        raise BadRequest(f"{empty} must not be empty: give a value, or leave it out")
     given: dict[str, Any] = {IN_URL[name]: text for name, text in query.items()}
     for name in ("limit", "top"):
         if name in given:
@@ -119,21 +120,21 @@ def of_body(given: Mapping[str, Any]) -> QueryRequest:
     """Parse the members of a body. Raises BadRequest."""
     unknown = sorted(set(given) - MEMBERS)
     if unknown:
-        raise BadRequest(f"a query has no member {unknown[0][:40]!r}")
+        raise BadRequest(f"a query must not have the member {quoted(unknown[0])}")
     texts = {name: given.get(name, "") for name in TEXTS}
     flags = {name: given.get(name, False) for name in FLAGS}
     if not all(isinstance(text, str) for text in texts.values()):
-        raise BadRequest(f"{', '.join(TEXTS)} are texts")
+        raise BadRequest(f"{', '.join(TEXTS)} must be texts")
     if given.get("asOf") == "":
         raise BadRequest(
-            "asOf is empty: it is latest, barrier, a time, a snapshot's name or a token"
+            "asOf must be latest, barrier, a time, the name of a snapshot or a token; got ''"
         )
     if not all(isinstance(flag, bool) for flag in flags.values()):
-        raise BadRequest(f"{', '.join(FLAGS)} are true or false")
+        raise BadRequest(f"{', '.join(FLAGS)} must be true or false")
     top = _number(given, "top", None)
     versions = given.get("versions", "latest")
     if versions not in VERSIONS:
-        raise BadRequest(f"versions is one of {', '.join(VERSIONS)}")
+        raise BadRequest(f"versions must be one of {', '.join(VERSIONS)}; got {quoted(versions)}")
     asked = QueryRequest(
         path=canonical_link(texts["path"].rstrip("/")),
         filter=texts["filter"], where=texts["where"],
@@ -149,11 +150,11 @@ def of_body(given: Mapping[str, Any]) -> QueryRequest:
 def of_cursor(packed: Mapping[str, Any]) -> QueryRequest:
     """Parse the content of a cursor. Raises BadRequest."""
     if packed.keys() != {"said", "counted", "after"} or not isinstance(packed["said"], dict):
-        raise BadRequest("this cursor is of a node of another version")
+        raise BadRequest("cursor was made by a node of another version: begin the query again")
     asked = of_body(packed["said"])
     counted, after = packed["counted"], packed["after"]
     if not is_place(parse_order(asked.order_by), after) or not isinstance(counted, int | None):
-        raise BadRequest("this cursor does not go on from any place")
+        raise BadRequest("cursor does not fit this query: begin the query again")
     return replace(asked, counted=counted, after=after)
 
 
@@ -168,9 +169,7 @@ def check(asked: QueryRequest, known: Members = None) -> None:
     if asked.grouping is not None and (
         asked.order_by or asked.shows_documents or asked.count or asked.left is not None
     ):
-        raise BadRequest(
-            "aggregates have no orderBy, select, expand, count and top: their groups are all given"
-        )
+        raise BadRequest("aggregates cannot be combined with orderBy, select, expand, count or top")
 
 
 def members_of(schema: Mapping[str, Any] | None) -> Members:
@@ -185,5 +184,5 @@ def members_of(schema: Mapping[str, Any] | None) -> Members:
 def _number(given: Mapping[str, Any], name: str, default: int | None) -> int | None:
     value = given.get(name, default)
     if value is not None and (type(value) is not int or not 1 <= value <= PAGE_MAX):
-        raise BadRequest(f"{name} is a whole number from 1 to {PAGE_MAX}")
+        raise BadRequest(f"{name} must be a whole number from 1 to {PAGE_MAX}; got {quoted(value)}")
     return value

@@ -41,12 +41,15 @@ async def updated(
             return found
         update, tag = await update_of(row), tag_of(row, LINEARIZABLE)
         if said.match is not None and not headers.is_current(said.match, tag):
-            return Answer(412, "precondition-failed", "If-Match does not hold", row=row)
+            return Answer(
+                412,
+                "precondition-failed",
+                "If-Match must name the current version: read it, and retry",
+                row=row,
+            )
         guarded = replace(update, key=key, conditions=said._replace(match=[list(tag)]))
         answer = await backend.submit(guarded, deadline - loop.time())
         is_replaced = answer.row is None or tag_of(answer.row, LINEARIZABLE) != tag
         if answer.status != 412 or not is_replaced:
             return answer
-    raise Unavailable(
-        f"{link} has changed again and again in this time: nothing is done, ask again"
-    )
+    raise Unavailable(f"{link} was changed by others until the timeout, nothing is done: retry")

@@ -82,7 +82,7 @@ class Reply(web.StreamResponse):
         """Write everything; wait only for a client that reads too slowly."""
         transport = request.transport
         if transport is None:
-            raise ConnectionResetError("the client has gone")
+            raise ConnectionResetError("the client has disconnected")
         if self.send(transport, request):
             await request.writer.drain()
         return None

@@ -56,7 +56,7 @@ class Results:
         """Send result lines."""
         transport = self._request.transport
         if transport is None:
-            raise ConnectionResetError("the client has gone")
+            raise ConnectionResetError("the client has disconnected")
         await self._request.writer.write(lines, drain=False)  # type: ignore[call-arg]
         if transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
             await self._response.drain()

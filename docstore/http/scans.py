@@ -37,6 +37,7 @@ from docstore.http.quotas import READS, Quotas
 from docstore.http.reply import Reply, streamed
 from docstore.http.representation import page_reply
 from docstore.model import json
+from docstore.model.settings import quoted
 from docstore.query.cut import Cut
 from docstore.query.names import insist_on_past
 from docstore.query.request import Scan, scan_of
@@ -99,7 +100,9 @@ class ScanPages:
         insist_on_past(as_of, time.time_ns() // 1000)
         cut = await self._backend.inside().scans.cut(as_of, patience_s)
         if not cut.is_whole:
-            raise BadRequest("asOf: this token is of the feed of one document")
+            raise BadRequest(
+                "asOf must be a token of a whole feed; this one is of the feed of one document"
+            )
         return page_reply(self._plan(cut), media)
 
     async def _high(self, patience_s: float) -> dict[str, Any]:
@@ -130,7 +133,7 @@ class ScanPages:
         how = {name: asked.pop(name) for name in OURS & asked.keys()}
         scan = scan_of(asked)
         if scan.order is not None:
-            raise BadRequest("a scan has no order: /core/query-tasks has")
+            raise BadRequest("a scan must not have an order: use /core/query-tasks")
         authority_of(request).insist_on_all(scan.prefix[:-1])
         catch_up_s = _number(how, "catchUpMs", CATCH_UP_S * 1000, CATCH_UP_S_MAX * 1000) / 1000
         job, rate = await quota_of(self._quotas, how)
@@ -138,7 +141,7 @@ class ScanPages:
         form = self._form(request, scan)
         compression = str(how.get("compression", ""))
         if compression not in ("", "zstd", "lz4"):
-            raise BadRequest("compression is zstd or lz4")
+            raise BadRequest(f"compression must be zstd or lz4; got {quoted(compression)}")
         async with aclosing(self._pages(asked, scan, form, compression, rate)) as pages:
             # Until the first page is sent, an error is answered with a status, not a line.
             first = await anext(pages)
@@ -150,7 +153,7 @@ class ScanPages:
         if service is None:
             raise NotFound(f"there is no factory {prefix[:-1]}")
         if service.options.level < 3:
-            raise Conflict(f"{prefix[:-1]} is of level {service.options.level}: only documents"
+            raise Conflict(f"{prefix[:-1]} has level {service.options.level}: only documents"
                            " with ENFORCE_QUORUM can be read in bulk")  # fmt: skip
 
     def _form(self, request: web.BaseRequest, scan: Scan) -> str:
@@ -249,9 +252,11 @@ async def insist_here(backend: Backend, scan: Scan, catch_up_s: float) -> None:
     """Wait until this replica has reached the cut of a scan. Raises Misdirected, TooEarly."""
     elsewhere, late = await backend.inside().scans.arrived(scan, catch_up_s)
     if elsewhere:
-        raise Misdirected(f"{len(elsewhere)} slots are not here, {elsewhere[0]} for one")
+        raise Misdirected(
+            f"{len(elsewhere)} slots are not on this node, such as {elsewhere[0]}: ask another"
+        )
     if late:
-        raise TooEarly(f"{len(late)} slots have not come so far here, {late[0]} for one")
+        raise TooEarly(f"{len(late)} slots are behind on this node, such as {late[0]}: retry")
 
 
 async def quota_of(quotas: Quotas, how: dict[str, Any]) -> tuple[str, float]:
@@ -265,5 +270,5 @@ async def quota_of(quotas: Quotas, how: dict[str, Any]) -> tuple[str, float]:
 def _number(how: dict[str, Any], name: str, default: float, most: float) -> float:
     value = how.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        raise BadRequest(f"{name} is a number from 0 to {most:g}")
+        raise BadRequest(f"{name} must be a number from 0 to {most:g}; got {quoted(value)}")
     return float(value)

@@ -18,6 +18,7 @@ from docstore.http.backend import Backend
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import encode, page_reply
 from docstore.model.paths import canonical, canonical_link
+from docstore.model.settings import quoted
 
 SELECTORS = "/core/node-selectors/"
 NAMES = ("default", "default-1x", "default-3x")
@@ -64,7 +65,7 @@ class SelectorPages:
         if target == "ALL":
             return self._told(request, await self._of_all(path, patience_s))
         if target not in TARGETS:
-            raise BadRequest(f"target is one of {', '.join(TARGETS)}")
+            raise BadRequest(f"target must be one of {', '.join(TARGETS)}; got {quoted(target)}")
         member = self._member(query, target)
         reply = self._told(request, await self._backend.node_pages.at(member, path, patience_s))
         reply.head += header_lines({"Docstore-Node": member})
@@ -74,14 +75,14 @@ class SelectorPages:
         """Return the member to ask. Raises BadRequest, NoOwner."""
         if target == "PEER_ID":
             if not query.get("peer"):
-                raise BadRequest("peer is the id of a member")
+                raise BadRequest("target PEER_ID requires peer: the id of a member")
             return query["peer"]
         key = canonical_link(query["link"]) if "link" in query else query.get("key")
         if not key:
-            raise BadRequest("KEY_HASH needs a link or a key")
+            raise BadRequest("target KEY_HASH requires link or key")
         owner = self._backend.owner_of(key)
         if owner is None:
-            raise NoOwner(f"{key[:100]!r} has no owner now: ask again")
+            raise NoOwner(f"{key[:100]!r} has no owner at the moment: retry")
         return owner
 
     async def _of_all(self, path: str, patience_s: float) -> dict[str, Any]:
@@ -102,7 +103,9 @@ class SelectorPages:
         media = headers.accepted_media(request)
         body = encode(page, media)
         if len(body) > BYTES_MAX:
-            raise TooLarge(f"the answer has more than {BYTES_MAX >> 20} MiB: ask one node")
+            raise TooLarge(
+                f"the answer has more than {BYTES_MAX >> 20} MiB: ask one node, by target PEER_ID"
+            )
         return Reply(200, body, header_lines({"Content-Type": media}))
 
 
@@ -110,5 +113,5 @@ def _path(query: Mapping[str, str]) -> str:
     """Return the path to forward. Raises BadRequest."""
     path = canonical(query.get("path", ""))
     if path not in FORWARDED and not path.endswith("/stats"):
-        raise BadRequest(f"path is one of {', '.join(sorted(FORWARDED))}, or ends with /stats")
+        raise BadRequest(f"path must be one of {', '.join(sorted(FORWARDED))}, or end with /stats")
     return path

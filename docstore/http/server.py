@@ -56,6 +56,7 @@ from docstore.http.utilities import UtilityPages
 from docstore.model.limits import Limits
 from docstore.model.paths import SUFFIXES, canonical
 from docstore.model.service import LINEARIZABLE, Service
+from docstore.model.settings import quoted
 from docstore.reads.positions import Positions
 from docstore.runtime.tls.accepting import TlsServer, listen
 from docstore.runtime.trace.context import LENGTH, TRACEPARENT
@@ -191,7 +192,7 @@ class HttpServer:
             # The status is sent, so only closing the connection can report the error.
             if request.writer.output_size:
                 self._completion.note_error(request, error)
-                raise ConnectionResetError("the answer cannot be finished") from error
+                raise ConnectionResetError("the reply failed after its head was sent") from error
             reply = self._completion.refused(request, error)
         else:
             if reply.status == 500:  # The owner, or a service's own code, has failed.
@@ -289,7 +290,7 @@ class HttpServer:
         service = await self._find(request, parent)
         if service is not None:
             return await self._document(request, path, service, body)
-        raise NotFound("there is no such service")
+        raise NotFound(f"there is no factory at {parent or path}")
 
     async def _document(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
@@ -327,13 +328,13 @@ class HttpServer:
         factory = await self._find(request, link)
         service = factory or await self._find(request, link.rpartition("/")[0])
         if service is None:
-            raise NotFound("there is no such service")
+            raise NotFound(f"there is no factory or document at {link}")
         utility = UTILITIES[name]
         ops = utility.of_document if factory is None else utility.of_factory
         if not ops:
-            raise NotFound(f"{name} is of documents, and this is a factory")
+            raise NotFound(f"{name} is for documents, and {link} is a factory")
         if name == CONFLICTS and service.options.level == LINEARIZABLE:
-            raise NotFound("documents of level 3 have no conflicts")
+            raise NotFound(f"{link} has level 3, where there are no conflicts")
         of = Of(link, service, factory is not None)
         return await self._operate(request, ops, utility.pages, of, body)
 
@@ -342,9 +343,9 @@ def _own_path(request: web.BaseRequest, target: str) -> str:
     """Return the path of an absolute-form target, if it names this host."""
     scheme, separator, rest = target.partition("://")
     if not separator:
-        raise BadRequest("the request's target is a path")
+        raise BadRequest(f"the request's target must be a path; got {quoted(target)}")
     authority, slash, path = rest.partition("/")
     host = request.headers.get("Host", "")
     if scheme.lower() not in ("http", "https") or authority.lower() != host.lower():
-        raise Misdirected("this host does not serve that authority")
+        raise Misdirected(f"the target's authority must be that of Host; got {quoted(authority)}")
     return slash + path

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Self
 from urllib.parse import quote, unquote
 
 from docstore.errors import BadRequest, DiskFull, NotFound
+from docstore.model.settings import quoted
 
 KEPT_S = 86_400.0
 ROOM_BYTES = 256 << 20
@@ -55,7 +56,7 @@ class Staging:
             os.utime(path)  # A request restarts the part's day.
             return path.open("rb")
         except FileNotFoundError:
-            raise NotFound("this part is not on this node") from None
+            raise NotFound(f"this node has no part {part} of the job {quoted(job)}") from None
 
     def remove(self, job: str, part: str) -> bool:
         """Delete a part; return False if there was none."""
@@ -91,10 +92,12 @@ class Staging:
 
     def _path(self, job: str, part: str) -> Path:
         if not _NAME.match(part):
-            raise BadRequest("a part's name is made of letters, digits, - and _")
+            raise BadRequest(f"part must be of letters, digits, - and _; got {quoted(part)}")
         name = f"job-{quote(job, safe='')}"
         if len(name) > JOB_CHARS_MAX:
-            raise BadRequest(f"a job's name has at most {JOB_CHARS_MAX} characters, escaped")
+            raise BadRequest(
+                f"job must have at most {JOB_CHARS_MAX} characters, escaped; got {len(name)}"
+            )
         return self._directory / name / f"{part}{KEPT}"
 
     def _sweep(self) -> None:
@@ -138,7 +141,9 @@ class Arriving:
     def write(self, piece: bytes) -> None:
         """Append bytes. Raises DiskFull."""
         if shutil.disk_usage(self._path.parent).free < ROOM_BYTES:
-            raise DiskFull("there is no room for parts: what is left is for documents")
+            raise DiskFull(
+                "the disk has no space for parts: free some, the rest is kept for documents"
+            )
         with _room():
             self._file.write(piece)
         self.size += len(piece)
@@ -171,5 +176,5 @@ def _room() -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in FULL:
-            raise DiskFull("there is no room for this part") from None
+            raise DiskFull("the disk has no space for this part: free some") from None
         raise

@@ -47,7 +47,7 @@ class StagedParts:
         job, part = named(path)
         headers.content_media(request, {NDJSON_TYPE: ""})
         if "Content-Encoding" in request.headers:
-            raise BadRequest("a part is kept as it comes: without an encoding")
+            raise BadRequest("a part must be sent without Content-Encoding")
         bodies.invite(request)
         arriving: Arriving = await asyncio.to_thread(self._staging.receive, job, part)
         with arriving:
@@ -77,7 +77,9 @@ class StagedParts:
                 async with asyncio.timeout(self._timeout_s):
                     chunk = await request.content.readany()
             except TimeoutError:
-                raise TooSlow("no more of the part arrived in time") from None
+                raise TooSlow(
+                    f"the rest of the part must arrive within {self._timeout_s:g} s of a piece"
+                ) from None
             waiting += chunk
             if waiting and (not chunk or len(waiting) >= PIECE_BYTES):
                 yield bytes(waiting)
@@ -90,7 +92,7 @@ def named(path: str) -> tuple[str, str]:
     """Return the job and the part that a raw path names. Raises NotFound."""
     job, _, part = path.removeprefix(f"{STAGING}/").partition("/")
     if not job or not part:
-        raise NotFound("a part is named by its job and its own name")
+        raise NotFound(f"the path must be {STAGING}/<job>/<part>")
     return unquote(job), unquote(part)
 
 

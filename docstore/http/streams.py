@@ -39,6 +39,7 @@ from docstore.model.document import Row
 from docstore.model.limits import Limits
 from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation, Verb
 from docstore.model.paths import encoded
+from docstore.model.settings import quoted
 from docstore.streams.effects import Problem
 from docstore.streams.replica_set import PARTITIONS, STREAMS, partition_link
 from docstore.streams.requests import NoSuchPartition, NoSuchTopic
@@ -170,7 +171,7 @@ class StreamPages(FactoryPages):
             if answer.status == 404:
                 return None
             if not answer.is_success:
-                raise Unavailable(f"{link} cannot be read: {answer.detail}")
+                raise Unavailable(f"{link} cannot be read, retry: {answer.detail}")
             return answer.row
 
         rows = await asyncio.gather(*map(read, links))
@@ -240,7 +241,7 @@ class StreamPages(FactoryPages):
         name, _, segment, _, offset = _names(path)
         link = partition_link(name, _number(segment))
         if not _is_number(offset, 19):
-            raise NotFound("a record is named by its offset")
+            raise NotFound(f"a record must be named by its offset; got {quoted(offset)}")
         return await self._consuming.record(request, link, int(offset))
 
 
@@ -254,7 +255,7 @@ def _names(path: str) -> Sequence[str]:
 def _number(segment: str) -> int:
     """Return the number of a partition. Raises NoSuchPartition."""
     if not _is_number(segment, 10):
-        raise NoSuchPartition("partitions are numbered 0, 1, 2, ...")
+        raise NoSuchPartition(f"partition must be a number from 0; got {quoted(segment)}")
     return int(segment)
 
 
@@ -288,17 +289,17 @@ def _command_of(raw: bytes) -> tuple[str, object]:
         case {"kind": "ElectRequest", **rest} if not rest.keys() - {"unclean"}:
             unclean = rest.get("unclean", False)
             if not isinstance(unclean, bool):
-                raise BadRequest("unclean is true or false")
+                raise BadRequest(f"unclean must be true or false; got {quoted(unclean)}")
             return ("elect", unclean)
         case {"kind": "MoveLeaderRequest", "to": str(to)} if len(asked) == 2:
             return ("lead", to)
         case {"kind": "MoveRequest", "replicas": [*replicas]} if len(asked) == 2:
             if not replicas or not all(isinstance(each, str) for each in replicas):
-                raise BadRequest("replicas are ids of nodes")
+                raise BadRequest("replicas must be ids of nodes, at least one")
             return ("place", tuple(replicas))
     raise BadRequest(
-        'a partition takes {"kind": "ElectRequest", "unclean"?},'
-        ' {"kind": "MoveLeaderRequest", "to"} and {"kind": "MoveRequest", "replicas"}'
+        'the body must be {"kind": "ElectRequest", "unclean"?},'
+        ' {"kind": "MoveLeaderRequest", "to"} or {"kind": "MoveRequest", "replicas"}'
     )
 
 

@@ -32,6 +32,7 @@ from docstore.model.document import EXPIRY, EXPIRY_US_MAX, Row
 from docstore.model.fields import Fields
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Refusal, Service
+from docstore.model.settings import quoted
 from docstore.services.subscriptions import (
     KIND,
     SUBSCRIPTIONS,
@@ -87,7 +88,7 @@ class SubscriptionPages:
         """End the subscription that a parameter names."""
         query = request.rel_url.query
         if "id" not in query:
-            raise BadRequest("?id= says which subscription ends")
+            raise BadRequest("parameter id must name the subscription to delete")
         link = f"{SUBSCRIPTIONS}/{query['id'].rpartition('/')[2]}"
         return await self._delete(request, link, of.link)
 
@@ -97,7 +98,7 @@ class SubscriptionPages:
         authority, timeout_s = authority_of(request), headers.timeout_s(request)
         authority.insist_on_all(path)
         if f"{path}/".startswith(f"{SUBSCRIPTIONS}/"):
-            raise BadRequest("a subscription to subscriptions would tell of itself, without end")
+            raise BadRequest(f"a subscription to {SUBSCRIPTIONS} would report its own changes")
         user, key = authority.user(), headers.idempotency_key(request)
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         fields = Fields(json.parse_object(raw))
@@ -107,9 +108,11 @@ class SubscriptionPages:
         expires_us = fields.whole(EXPIRY, 0, EXPIRY_US_MAX, default=0)
         fields.end()
         if is_replayed and since:
-            raise BadRequest("replayState begins with what is there: without since")
+            raise BadRequest("since must be left out with replayState, which needs none")
         if key and not given:
-            raise BadRequest("an Idempotency-Key needs a secret: one made here is shown only once")
+            raise BadRequest(
+                "secret must be sent with an Idempotency-Key: a made one is shown once"
+            )
         secret = given or secret_of(secrets.token_bytes(MADE_BYTES))
         key_of(secret)
         caller = self._backend.callbacks
@@ -152,18 +155,24 @@ class SubscriptionPages:
             return None
         is_same = all(getattr(there, name) == getattr(about, name) for name in ASKED)
         if not is_same or self._backend.callbacks.seal.open(link, there.sealed) != secret:
-            raise Conflict("this Idempotency-Key has made another subscription")
+            raise Conflict(
+                "this Idempotency-Key was used for a different subscription: use another"
+            )
         return self._reply(request, answer)
 
     async def _insist_on_room(self, user: str, timeout_s: float) -> None:
         """Raise TooManySubscriptions unless one more is allowed."""
         if await self._backend.counting(SUBSCRIPTIONS, timeout_s) >= SUBSCRIPTIONS_MAX:
-            raise TooManySubscriptions(f"a group has at most {SUBSCRIPTIONS_MAX} subscriptions")
+            raise TooManySubscriptions(
+                f"there are {SUBSCRIPTIONS_MAX} subscriptions, the most of a group: delete some"
+            )
         if not user:
             return
         own = [about for _, about in await self._all(timeout_s) if about.user == user]
         if len(own) >= OF_A_USER_MAX:
-            raise TooManySubscriptions(f"a user has at most {OF_A_USER_MAX} subscriptions")
+            raise TooManySubscriptions(
+                f"{user} has {OF_A_USER_MAX} subscriptions, the most of a user: delete some"
+            )
 
     async def _all(self, timeout_s: float) -> list[tuple[Row, SubscriptionState]]:
         """Return all subscriptions of the group, by link."""
@@ -229,8 +238,11 @@ class SubscriptionPages:
         )
         kind, why = fields.text("kind"), fields.text("why", default="a client has asked for it")
         fields.end()
-        if kind not in CLIENTS or len(why) > WHY_CHARACTERS_MAX:
-            raise Refusal(f"kind is one of {', '.join(CLIENTS)}; why is short", status=400)
+        if kind not in CLIENTS:
+            detail = f"kind must be one of {', '.join(CLIENTS)}; got {quoted(kind)}"
+            raise Refusal(detail, status=400)
+        if len(why) > WHY_CHARACTERS_MAX:
+            raise Refusal(f"why must have at most {WHY_CHARACTERS_MAX} characters", status=400)
         change = {"kind": kind} | ({"why": why} if kind == "PauseRequest" else {})
         operation = Operation(
             verb="PATCH", link=link, body=json.dump(change), media="handler",
@@ -245,7 +257,7 @@ class SubscriptionPages:
         found = await self._found(request, link)
         about = read_subscription(found.row.state) if found.row is not None else None
         if path and (about is None or about.path != path):
-            raise NotFound(f"{path} has no such subscription")
+            raise NotFound(f"{path} has no subscription {link}")
         operation = Operation(
             verb="DELETE", link=link, conditions=headers.conditions(request, None),
             key=headers.idempotency_key(request), principal=authority_of(request).principal,

@@ -22,6 +22,7 @@ from docstore.http.representation import decode, encode, page_reply
 from docstore.maintenance.upkeep.resync import UNDER_WAY
 from docstore.model.operation import Operation
 from docstore.model.service import Refusal
+from docstore.model.settings import quoted
 from docstore.model.stats import availability, merged
 from docstore.services.declared import in_force, options_of
 from docstore.services.registry import FACTORIES, declaration_link
@@ -119,10 +120,10 @@ class UtilityPages:
         said = asked_in(request, body) if body else {}
         wanted = {"kind": "SynchronizeRequest"} | said
         if wanted["kind"] != "SynchronizeRequest":
-            raise BadRequest("kind must be SynchronizeRequest")
+            raise BadRequest(f"kind must be SynchronizeRequest; got {quoted(wanted.get('kind'))}")
         check_members(wanted, OF_SYNCHRONIZE)
         if wanted.get("documentSelfLink", of.link) != of.link:
-            raise BadRequest("documentSelfLink differs from the path")
+            raise BadRequest(f"documentSelfLink must be the path, {of.link}")
         return await self._core.synchronize(request, {**wanted, "documentSelfLink": of.link})
 
     async def stats(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:

@@ -1,5 +1,6 @@
 """Parsers of settings: strict, with errors of one line that name the key."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,8 +34,15 @@ def listed_some(value: object, key: str) -> list[str]:
 
 
 def quoted(value: object) -> str:
-    """Return the beginning of a wrong value on one line, for an error message."""
-    return repr(value[:40]) if isinstance(value, str) else repr(value)[:40]
+    """Return the beginning of a wrong value on one line, in JSON's words, for an error message."""
+    match value:
+        case None | True | False:
+            return json.dumps(value)
+        case dict() | list() | tuple():
+            return "an object" if isinstance(value, dict) else "an array"
+        case str() | bytes():
+            return repr(value[:40])
+    return repr(value)[:40]
 
 
 def text(

@@ -96,7 +96,7 @@ WRONG: dict[str, tuple[Asked, str]] = {
     ),
     "a row that the service refuses": (
         lambda path, files: ["import", f"{files}/expires.ndjson", "--into", path],
-        "documentExpirationTimeMicros is a time in microseconds",
+        "documentExpirationTimeMicros must be microseconds since 1970",
     ),
     "a column that is named twice": (
         lambda path, files: ["matview", path, *VIEW, "--rows", "SELECT n, n FROM documents",

@@ -80,7 +80,7 @@ def _find(path: str) -> Route | None:
         ):
             return route
     if is_of_a_topic:
-        raise NotFound("there is nothing at this path")
+        raise NotFound(f"there is nothing at {path}")
     return None
 
 

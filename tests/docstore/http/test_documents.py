@@ -354,4 +354,4 @@ async def test_what_is_missing_is_named_as_it_was_asked_for(client: Client, fact
 async def test_a_bound_that_is_none_is_named_as_it_was_given(client: Client, factory: str) -> None:
     for name in ("$limit", "$top"):
         async with client.get(factory, params={name: "0"}) as response:
-            assert (await problem_of(response, 400))["detail"].startswith(f"{name} is a whole")
+            assert (await problem_of(response, 400))["detail"].startswith(f"{name} must be a whole")

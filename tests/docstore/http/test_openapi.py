@@ -167,11 +167,11 @@ async def test_a_parameter_is_there_once_and_is_what_it_may_be(
 ) -> None:
     factory = await declare()
     for url, told in {
-        f"{factory}?$limit=1&$limit=2": "$limit is there twice",
-        f"{factory}?expand=maybe": "expand is true or false",
-        f"{factory}?$count=maybe": "$count is true or false",
-        f"{factory}?deleted=maybe": "deleted is true or false",
-        f"{factory}/a?documentVersion=1&at=7": "only one of documentVersion and at at a time",
+        f"{factory}?$limit=1&$limit=2": "parameter $limit must be given once; got it twice",
+        f"{factory}?expand=maybe": "expand must be true or false; got 'maybe'",
+        f"{factory}?$count=maybe": "$count must be true or false; got 'maybe'",
+        f"{factory}?deleted=maybe": "deleted must be true or false; got 'maybe'",
+        f"{factory}/a?documentVersion=1&at=7": "only one of documentVersion and at may be given",
         f"{factory}/a?documentversion=0": "there is no parameter 'documentversion' here,"
         " but at, documentVersion",
     }.items():

@@ -16,11 +16,11 @@ MANAGEMENT = "path=/core/management"
     ("query", "detail"),
     [
         ("", "a path begins with /"),
-        (MANAGEMENT, "target is one of KEY_HASH, PEER_ID, ALL"),
-        (f"{MANAGEMENT}&target=all", "target is one of"),
-        (f"{MANAGEMENT}&target=PEER_ID", "peer is the id of a member"),
-        (f"{MANAGEMENT}&target=PEER_ID&peer=", "peer is the id of a member"),
-        (f"{MANAGEMENT}&target=KEY_HASH", "KEY_HASH needs a link or a key"),
+        (MANAGEMENT, "target must be one of KEY_HASH, PEER_ID, ALL"),
+        (f"{MANAGEMENT}&target=all", "target must be one of"),
+        (f"{MANAGEMENT}&target=PEER_ID", "target PEER_ID requires peer: the id of a member"),
+        (f"{MANAGEMENT}&target=PEER_ID&peer=", "target PEER_ID requires peer: the id of a member"),
+        (f"{MANAGEMENT}&target=KEY_HASH", "target KEY_HASH requires link or key"),
         (f"{MANAGEMENT}&target=KEY_HASH&link=x", "a path begins with /"),
         (
             f"{MANAGEMENT}&target=ALL&query=a",
@@ -29,10 +29,10 @@ MANAGEMENT = "path=/core/management"
         ("target=ALL&path=http://127.0.0.1:80/", "a path begins with /"),
         ("target=ALL&path=//127.0.0.1/stats", "no empty segments"),
         ("target=ALL&path=/core/../stats", "no dot segments"),
-        ("target=ALL&path=/core/factories", "path is one of"),
-        ("target=ALL&path=/films/1", "path is one of"),
-        ("target=ALL&path=/core/management/trace", "path is one of"),
-        (f"target=ALL&path={FORWARDING}", "path is one of"),
+        ("target=ALL&path=/core/factories", "path must be one of"),
+        ("target=ALL&path=/films/1", "path must be one of"),
+        ("target=ALL&path=/core/management/trace", "path must be one of"),
+        (f"target=ALL&path={FORWARDING}", "path must be one of"),
     ],
 )
 async def test_what_is_not_forwarded(client: Client, query: str, detail: str) -> None:

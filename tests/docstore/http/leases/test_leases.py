@@ -126,7 +126,10 @@ async def test_where_nobody_would_attach_anything_a_lease_is_refused(node: Sessi
     assert await ask(node, "PUT", "/notes/plain", both, Docstore_Lease=lease) == malformed
     twice = [("Docstore-Lease", lease), ("Docstore-Lease", f"{LEASES}/another")]
     async with node.put("/notes/plain", json={}, headers=twice) as response:
-        assert "one Docstore-Lease" in (await response.json(content_type=None))["detail"]
+        assert (
+            "Docstore-Lease must be sent at most once"
+            in (await response.json(content_type=None))["detail"]
+        )
         assert response.status == 400
     lines = [
         {"link": "/notes/bulk", "op": "PUT", "body": {"documentLeaseLink": lease}},

@@ -106,7 +106,7 @@ async def test_a_client_says_why_there_is_no_tls(papers: Path) -> None:
     async with serving(papers) as served:
         url = f"https://localhost:{served.port}"
         async with Client([url], ssl=believing(papers)) as client:
-            with pytest.raises(RequestFailed, match="there is no such service"):
+            with pytest.raises(RequestFailed, match="there is no factory at"):
                 await client.get("/nothing/a")
         async with Client([url], timeout_s=0.1) as client:
             with pytest.raises(Unreachable, match="its certificate is not believed: "):

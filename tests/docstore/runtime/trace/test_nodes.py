@@ -125,13 +125,13 @@ def test_a_slot_a_document_and_a_partition_are_followed(cluster: LocalCluster) -
 @pytest.mark.parametrize(
     ("query", "detail"),
     [
-        ("slot=1024", "slot is a whole number from 0 to 1023"),
-        ("slot=x", "slot is a whole number"),
-        ("limit=0", "limit is a whole number from 1"),
-        ("after=-1", "after is a whole number"),
+        ("slot=1024", "slot must be a whole number from 0 to 1023"),
+        ("slot=x", "slot must be a whole number"),
+        ("limit=0", "limit must be a whole number from 1"),
+        ("after=-1", "after must be a whole number"),
         ("link=notes", "a path begins with /"),
         ("partition=orders", "<topic>/<number>"),
-        ("partition=orders/x", "partition is a whole number"),
+        ("partition=orders/x", "partition must be a whole number"),
         ("slot=1&link=/notes/a", "only one of"),
         ("slots=1", "there is no parameter 'slots' here, but"),
     ],
