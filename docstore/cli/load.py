@@ -35,7 +35,7 @@ class BadFile(CommandFailed):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """File to load, target factory, and source of the ids."""
+    """A file to load, the target factory, and the source of the ids."""
 
     file: Path
     into: str
@@ -108,7 +108,7 @@ def _id_of(plan: Plan, fields: list[str], number: int, row: dict[str, Any]) -> s
 async def load(client: Client, plan: Plan, out: Console) -> LoadResult:
     """Load the file; print progress and the rate. Raises BadFile, ClientError."""
     found = read_rows(plan.file)
-    # Only the last row of an id is sent, because requests can overtake each other.
+    # If rows share an id, only the last one is sent, because requests can overtake each other.
     last = {link: number for number, link in enumerate(links_of(plan, found), 1)}
     rows = [Numbered(number, link, found[number - 1]) for link, number in last.items()]
     await client.declare(plan.into)

@@ -23,8 +23,8 @@ NO_QUORUM = Reply(0, 503, "no-quorum", "a majority of the members is not heard",
 class KeptAlive:
     """The outcome of keeping leases alive.
 
-    alive: id -> time to live in ms. ended, missing: ids of leases that have ended or never existed.
-    why: the reason for the unknown ones.
+    alive: id -> time to live in ms. ended: ids of leases that have ended. missing: ids of leases
+    that never existed. why: the reason why the state of the leases in `unknown` is not known.
     """
 
     alive: dict[str, int] = field(default_factory=dict)

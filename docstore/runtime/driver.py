@@ -164,7 +164,7 @@ class Driver(Stepping[events.Event, Own]):
         return self._of_branches if isinstance(query, Heads | Lines) else self._short
 
     async def _wait_for_room(self, writes: Sequence[Write]) -> bool:
-        """Rebuild the replica's state from what is stored, once there is room enough to read it."""
+        """Rebuild the replica's state from the stored rows, once there is room to read them."""
         if not self._store.is_full:  # A full store has logged the reason.
             log.warning("the disk is full: a batch of writes is dropped, slots are yielded")
         recovered = await retry_while_full(self._store.recover)

@@ -18,7 +18,7 @@ from docstore.runtime.trace.context import TRACEPARENT
 
 
 class Unheard:
-    """A text stream that drops what cannot be written."""
+    """A text stream that drops text which cannot be written."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -85,7 +85,7 @@ def _named(
 
 
 class Libraries(logging.Handler):
-    """Logs what libraries such as asyncio log, in the form of the other lines."""
+    """Logs the messages of libraries such as asyncio in the form of the node's own lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
         said = structlog.get_logger(record.name)

@@ -239,7 +239,7 @@ class PendingRequests(Generic[T]):
         return sum(not waiting.done() for waiting in self._waiting.values())
 
     def next_number(self, count: int = 1) -> int:
-        """Return a request number, the first of `count` consecutive ones."""
+        """Return the first of `count` consecutive request numbers."""
         first = self._next
         self._next += count
         return first

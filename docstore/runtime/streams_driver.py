@@ -118,8 +118,8 @@ class StreamsDriver(Stepping[StreamEvent, Never]):
         then(error)
 
     async def _wait_for_room(self, writes: Sequence[PartitionWrite]) -> bool:
-        """Retry a commit until there is room for it; return False if the driver stopped before."""
-        # The writes stay as they are: followers hold them under their offsets (rule RD1).
+        """Retry a commit until there is room for it; return False if the driver stops first."""
+        # Retry the same writes: followers hold their records under the same offsets (rule RD1).
         log.warning("the disk is full: nothing is appended, reads go on")
         self.feed(Room(has_room=False))
         while not self.stopped:

@@ -10,7 +10,7 @@ ROW_BYTES = 128
 
 
 def within_bytes(rows: Sequence[Row], bytes_max: int) -> list[Row]:
-    """Return the first rows whose sizes add up to `bytes_max`; at least one if there is one."""
+    """Return the first rows whose sizes add up to at most `bytes_max`, but always the first row."""
     weight = 0
     for index, row in enumerate(rows):
         weight += row_bytes(row)

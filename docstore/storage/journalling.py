@@ -238,7 +238,7 @@ class Journalling:
                 return
             self._timer.cancel()
         self._planned_at = at
-        # In a context of its own, not in that of the request that happens to start it.
+        # Run it in a context of its own, not in that of the request that happens to start it.
         self._timer = self._loop.call_at(at, self._begin, context=self._context)
 
     def _begin(self) -> None:
@@ -355,7 +355,7 @@ class Journalling:
     async def close(self) -> None:
         """Finish the work under way, and refuse all other commits.
 
-        The tables then lack nothing and need no journal, unless there is no room for that.
+        The tables then lack nothing and need no journal, unless the disk has no room to write that.
         """
         self._is_closing = True
         if self._timer is not None:

@@ -1,20 +1,22 @@
 """Entries that are durable in the journal and not yet in the tables, and how reads see them.
 
 A commit is durable once its entry is in the journal; the tables follow later. An answer must equal
-that of tables which have followed all of it. So a query is answered in one of four ways: from the
-rows here alone; from the tables up to the first row here, and then from these rows; from the
-tables, once they have followed a certain entry; or from the tables as they are.
+that of tables which have followed all entries. So a query is answered in one of four ways: from the
+overlay's rows alone; from the tables up to the first row of the overlay, and then from the
+overlay's rows; from the tables, once they have followed a certain entry; or from the tables as they
+are.
 
-A read looks here first and at the tables afterwards. A row that has left is in the tables already,
-since an entry leaves after the COMMIT that holds it. In the other order a document could be in
-neither. Entries join (when durable, before the acknowledgement) and leave in one event loop, so
-nothing changes while a plan is made, and no lock is needed. Between the plan and the tables'
-answer, rows beyond the bounds of the query may join, or rows of the slot may be removed, which
-`merged` detects.
+A read looks at the overlay first and at the tables afterwards. A row that has left the overlay is
+in the tables already, since an entry leaves after the COMMIT that holds it. In the other order a
+read could miss a document in both. Entries join (when durable, before the acknowledgement) and
+leave in one event loop, so nothing changes while a plan is made, and no lock is needed. Between the
+plan and the tables' answer, rows beyond the bounds of the query may join, or rows of the slot may
+be removed, which `merged` detects.
 
 Writes that remove rows (Truncate, Erase, Base, Trim, Purge) are not imitated here: until the tables
-have followed the last of them, queries of their slot wait. But all slots are trimmed regularly, and
-trimming keeps the newest row of each link, so queries for newest rows do not wait for that.
+have followed the last of them, queries of their slot wait. There is an exception for Trim, because
+all slots are trimmed regularly: trimming keeps the newest row of each link, so queries for newest
+rows do not wait for it.
 
 The module is pure: no clock, no I/O.
 """

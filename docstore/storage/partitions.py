@@ -120,7 +120,7 @@ def partitions_of(write: PartitionWrite) -> set[str]:
 class Batches:
     """Sealed batches with records in offset..until-1, in order, until `bytes_max` is reached.
 
-    The first one holds `offset`. At least one batch if there is one, whatever its size.
+    The first batch holds `offset`; it is returned whatever its size.
     """
 
     name: str

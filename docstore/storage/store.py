@@ -363,10 +363,10 @@ class Store(Tables, Protocol):
     def submit(self, writes: Sequence[Write], then: Then) -> None:
         """Begin to make `writes` durable; `then` is called once, in the loop, and never at once.
 
-        Calls `then` with None once all of the writes would survive a power cut. With DiskFull when
-        there is no room: the store keeps nothing of the batch. With StoreBroken on any other
-        failure: the state of the disk is then unknown, and the process must end. Submit one batch
-        at a time: the next one from `then` or later.
+        Calls `then` with None once all of the writes would survive a power cut. Calls it with
+        DiskFull when there is no room: the store keeps nothing of the batch. Calls it with
+        StoreBroken on any other failure: the state of the disk is then unknown, and the process
+        must end. Submit one batch at a time: the next one from `then` or later.
         """
 
     async def commit(self, writes: Sequence[Write]) -> None:

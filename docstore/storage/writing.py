@@ -72,9 +72,9 @@ class Writer:
     ) -> None:
         """Commit `writes` together with a new position in the journal.
 
-        durably: a power cut takes back neither these writes nor earlier ones. Otherwise it may take
-        back the newest of them, and the rest stays in order. boot: the boot number to save, 0 for
-        no change.
+        durably: a power cut takes back neither these writes nor earlier ones. Otherwise a power cut
+        may take back the newest writes, but never an earlier write without the later ones. boot:
+        the boot number to save, 0 for no change.
         """
         self._copy_back_if_due()
         with translating():

@@ -258,7 +258,7 @@ class Ledger:
         return self._records.get(slot) or SlotRecord(slot)
 
     def recovered(self, store_id: str, boot: int) -> Recovered:
-        """Return what a node finds when it starts on this disk as `boot`."""
+        """Return the content that a node finds when it starts on this disk as `boot`."""
         slots = {}
         for slot in sorted(self._records.keys() | self._logs.keys()):
             rows = self._logs.get(slot, _EMPTY).rows

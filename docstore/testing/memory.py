@@ -51,7 +51,7 @@ class MemoryStore:
         return [self._ledger.answer(query) for query in queries]
 
     async def recover(self) -> Recovered:
-        """Return what a restart would find, without counting a boot."""
+        """Return the content that a restart would find, without counting a boot."""
         return self._ledger.recovered(self._store_id, self._boot)
 
     async def links(

@@ -175,7 +175,7 @@ class PartitionLedger:
                 assert_never(query)
 
     def recovered(self, boot: int, *, is_old: bool = False) -> StreamsRecovered:
-        """Return what a node finds when it starts on this disk as `boot`."""
+        """Return the content that a node finds when it starts on this disk as `boot`."""
         partitions = {name: self._recovered(record) for name, record in self._records.items()}
         return StreamsRecovered(boot, is_old, partitions)
 

@@ -134,7 +134,7 @@ def _snapshot_of(manifest: Manifest) -> str:
 
 
 async def _hold(client: Client, plan: Manifest, seconds: float) -> None:
-    """Have the group keep the history of this cut for some seconds from now."""
+    """Have the group keep the history of this cut for `seconds` from now."""
     until = int((time.time() + seconds) * 1e6)
     page = {"cut": plan.cut, "documentExpirationTimeMicros": until}
     await client.json("PUT", _snapshot_of(plan), page)

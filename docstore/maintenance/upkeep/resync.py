@@ -206,7 +206,7 @@ class Resync:
             run.part, run.finished_us = (), time.time_ns() // 1000
 
     async def _part(self, run: Run, slots: Sequence[int]) -> None:
-        """Have the owners of some slots do their shares concurrently."""
+        """Have the owners of these slots do their shares of a run concurrently."""
         shares = self._view.owners.owners_of(slots)
         lost = len(slots) - sum(map(len, shares.values()))
         if lost:

@@ -97,7 +97,7 @@ def described(found: x509.Certificate) -> Certificate:
 
 
 def is_issued_by(leaf: bytes, authorities: Iterable[x509.Certificate]) -> bool:
-    """Say whether one of some CAs has signed a certificate (DER) directly."""
+    """Say whether one of these CAs has signed a certificate (DER) directly."""
     certificate = x509.load_der_x509_certificate(leaf)
     for each in authorities:
         try:
