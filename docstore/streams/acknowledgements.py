@@ -1,7 +1,7 @@
-"""Messages of followers to their leader: their log when they attach, and their durable end.
+"""Messages of followers to their leader: the state of their log, and how far it is durable.
 
-In: Attach and Acked of followers. Out: Rejected, where this node does not lead, or does not know
-the follower; all else follows from what is known then.
+In: Attach (a follower's log when it attaches) and Acked (its durable end). Out: Rejected, if this
+node does not lead the partition or does not know the follower.
 """
 
 from docstore.model.document import NO_BALLOT
@@ -15,7 +15,7 @@ from docstore.wire.streams_messages import Acked, Attach, LogState, Rejected
 
 
 class Acknowledgements:
-    """Receives the messages of the followers of partitions that this node leads."""
+    """Receives Attach and Acked for the partitions that this node leads."""
 
     def __init__(
         self, core: Core, logs: PartitionLogs, *, leader: Leader, roles: Roles, deferring: Deferring
@@ -39,20 +39,21 @@ class Acknowledgements:
             if follower is None:
                 why = (standing.name, standing.epoch, "unknown-replica", NO_BALLOT, core.me)
                 core.post(sender, Rejected, why)
-                self._roles.reread(leading.log)  # Does its document name it by now?
+                self._roles.reread(leading.log)  # The document may name it by now.
             else:
                 self._attach(leading, follower, standing)
 
     def _attach(self, leading: Leading, follower: FollowerState, standing: LogState) -> None:
         leader, log = self._leader, leading.log
         if follower.copy != standing.copy:
-            # Other data: nothing that was acknowledged for those before holds for these.
+            # A copy with other data: acknowledgements of the former copy do not hold for it.
             follower.copy, follower.acked, follower.has_joined = standing.copy, 0, False
             follower.in_step_since = None
         follower.is_full = standing.full
         unclean = log.replica_set.unclean if log.replica_set else 0
         if standing.full and standing.adopted[0] >= unclean:
-            # Committed records stay committed, whichever replica knows it (rule RC9).
+            # Committed records stay committed, even if only one replica knows that they are (rule
+            # RC9).
             leader.high_watermarks.raise_to(leading, min(standing.high, log.end))
         leader.in_sync.watch(leading)
         if standing.full or (follower.node, standing.copy) not in leading.required:

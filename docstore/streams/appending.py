@@ -1,7 +1,8 @@
-"""Appends of a leader: records are judged, sealed into batches, and sent to the followers.
+"""Appends of a leader: judge the records, seal them into batches, send these to the followers.
 
-One sealed batch per partition and turn, and a batch of its own for each request of an idempotent
-producer. It goes to the followers while this node's own disk is at it.
+At the end of each turn, the records of one partition that waited are sealed into one batch. Each
+request of an idempotent producer becomes a batch of its own. The leader sends a batch to the
+followers while its own disk stores it.
 """
 
 from docstore.model.streams_batch import BatchHeader, header_of, seal
@@ -16,7 +17,7 @@ from docstore.streams.purgatory import Purgatory
 
 
 class Appending:
-    """The records that this node appends as the leader of their partitions."""
+    """Appends records to the partitions that this node leads."""
 
     def __init__(
         self,
@@ -39,27 +40,27 @@ class Appending:
         self._dirty: dict[str, Leading] = {}
 
     def take(self, leading: Leading, pending: PendingAppend) -> None:
-        """Judge a request that was admitted, or defer it while this epoch is not sure."""
+        """Judge a request, or defer it until this epoch is known to stand."""
         if leading.defers:
             leading.deferred.append(pending)
         else:
             self._judge(leading, pending)
 
     def release(self, leading: Leading) -> None:
-        """Judge the deferred records: this epoch is confirmed."""
+        """Judge the deferred requests, as this epoch is known to stand."""
         while leading.deferred and not leading.defers:
             pending = leading.deferred.popleft()
             if not pending.is_answered:
                 self._judge(leading, pending)
 
     def forget(self, leading: Leading) -> None:
-        """Drop a partition that is led no more, with its records that are not appended."""
+        """Drop the unsealed records of a partition that this node no longer leads."""
         self._dirty.pop(leading.log.name, None)
 
-    # Judging
+    # Judgement of requests
 
     def _judge(self, leading: Leading, pending: PendingAppend) -> None:
-        """Append, wait for the original of a repetition, or refuse."""
+        """Append the records, wait for the original of a repeated batch, or reject the request."""
         core, log, purgatory = self._core, leading.log, self._purgatory
         code, detail = self._why_not(leading, pending)
         if code:
@@ -69,7 +70,7 @@ class Appending:
             leading.gathered.append(pending)
             self._dirty[log.name] = leading
             return
-        self._seal_gathered(leading)  # In the order in which they came.
+        self._seal_gathered(leading)  # Keeps the order of arrival.
         expired_us = core.expired_us(log.last_us)
         verdict = log.producers.judge(pending.producer, pending.records, expired_us=expired_us)
         if verdict.entry is not None:
@@ -77,7 +78,7 @@ class Appending:
             pending.base, pending.repeated = verdict.entry.base, True
             purgatory.wait(leading, pending)
         elif verdict.code and not pending.is_confirmed:
-            # A later leader may have appended more.
+            # The gap may be ours: a later leader may have appended the batches that we lack.
             self._confirming.ask(leading, pending, self._judge)
         elif verdict.code:
             purgatory.answer(pending, leading, verdict.code, detail=verdict.detail)
@@ -98,15 +99,15 @@ class Appending:
             )
         return "", ""
 
-    # Sealing
+    # Sealing of batches
 
     @property
     def has_more(self) -> bool:
-        """Say whether something waits for the end of the turn."""
+        """Say whether records wait for the end of the turn."""
         return bool(self._dirty)
 
     def end_turn(self) -> None:
-        """Seal what gathered, and send it on its way to disks and followers."""
+        """Seal the records that wait into batches, and send these to the disk and the followers."""
         dirty, self._dirty = self._dirty, {}
         for leading in dirty.values():
             self._seal_gathered(leading)
@@ -115,7 +116,7 @@ class Appending:
             self._fetching.raised(leading)
 
     def _seal_gathered(self, leading: Leading) -> None:
-        # A request that was answered as too late must not find its records in the log.
+        # Records of a request that was answered with a timeout must not be appended.
         gathered = [pending for pending in leading.gathered if not pending.is_answered]
         leading.gathered = []
         while gathered:
@@ -132,7 +133,7 @@ class Appending:
             gathered = gathered[number:]
 
     def _seal(self, leading: Leading, group: list[PendingAppend]) -> None:
-        """Make one batch of requests; each knows its offsets from here on."""
+        """Seal the records of some requests into one batch, and set the offsets of each request."""
         core, log = self._core, leading.log
         now_us = max(log.last_us, core.view.wall_now_us())
         name, epoch, sequence = group[0].producer or ("", 0, 0)

@@ -1,13 +1,15 @@
-"""Which nodes hold a partition, and which of them should lead it.
+"""Assignment: which nodes hold a replica of a partition, and which of them should lead it.
 
-Ranked by hash, as the owners of slots are (`ownership/by_hash.py`), and spread over zones like
-them, with two differences. Each member should lead as many partitions as any other: of every
-round of as many partitions as there are members, each leads one, so that loads differ by one at
-most, and a topic that gets more partitions goes on as if it had had them from the beginning. And
-a partition should not be led where its document's owner is: if that node died, a document would
-have to change owners before a leader could be elected. So that owner comes last.
+Nodes are ranked by hash, as the owners of slots are (`ownership/by_hash.py`), and spread over zones
+in the same way, with two differences. First, each member should lead as many partitions as any
+other. So partitions are assigned in rounds of as many as there are members, in which each member
+leads one. The numbers differ by one at most, and a topic that is given more partitions later has
+the same assignment as if it had had them from the beginning.
 
-The assignment is kept in the partition's document. It is not computed again when members join.
+Second, the owner of a partition's document should not lead the partition: if that node died, the
+document would need a new owner before a leader could be elected. So that owner comes last.
+
+The assignment is kept in the partition's document, and is not computed again when members join.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +29,7 @@ def assignments(
     copies: int,
     owner_of: Callable[[str], str],
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield (number, replicas), the preferred leader first, for consecutive partitions of a topic.
+    """Yield (number, replicas) for consecutive partitions of a topic; the first replica is to lead.
 
     members: any order, ids distinct, at least `copies`.
     owner_of: link of a document -> the member that should own it, "" if that is not known.
@@ -52,18 +54,19 @@ def order_of(link: str, members: Sequence[str]) -> list[str]:
 
 
 def _order(link: str, points: Mapping[str, list[int]]) -> list[str]:
-    # Not by the link itself: then its document's owner would come first.
+    # The link itself would rank the owner of the document first.
     return [member for _, member in ranked(point(f"{link}/records"), dict(points))]
 
 
 def _leaders(orders: Sequence[Sequence[str]], owners: Sequence[str]) -> list[str]:
-    """Return the leaders of a round of partitions: each member one, if possible not its owner."""
+    """Return the leader of each partition: every member once, if possible not its owner."""
     leaders: list[str] = []
     for order, owner in zip(orders, owners, strict=True):
         free = [member for member in order if member not in leaders]
         leaders.append(next((member for member in free if member != owner), free[0]))
     left = leaders[-1]
-    if left == owners[-1]:  # The last one had no choice: change with one that has.
+    # No other member was left: exchange it for that of a partition with another owner.
+    if left == owners[-1]:
         for at, owner in enumerate(owners[:-1]):
             if owner != left:
                 leaders[at], leaders[-1] = left, leaders[at]
@@ -72,6 +75,6 @@ def _leaders(orders: Sequence[Sequence[str]], owners: Sequence[str]) -> list[str
 
 
 def _with_last(replicas: tuple[str, ...], owner: str) -> tuple[str, ...]:
-    """Return the replicas with the owner of the document last, unless it leads."""
+    """Return the replicas with the document's owner moved to the end, unless it is the first."""
     leader, *others = replicas
     return (leader, *sorted(others, key=lambda member: member == owner))

@@ -1,9 +1,10 @@
-"""When a leader defers new records: it may have been replaced, or it makes way.
+"""Reasons for a leader to defer new records: it may have been replaced, or it yields.
 
-A leader that stood still, or does not hear a majority of the group, first asks its followers
-whether its epoch still stands (rule RC10): then a record that it cannot commit is refused, and not
-appended. One that makes way, for the preferred leader or because its node stops, lets its followers
-come level first, so that the next leader lacks nothing. One whose disk stores nothing resigns.
+A leader whose process stalled, or that does not hear a majority of the group, first asks its
+followers whether its epoch still stands (rule RC10), so that it appends no record that it cannot
+commit. A leader that yields, to the preferred replica or because its node stops, waits until its
+followers have the whole log, so that the next leader lacks no record. A leader whose disk stores
+nothing resigns.
 """
 
 from docstore.streams.core import Core
@@ -15,11 +16,11 @@ from docstore.wire.streams_messages import Yield
 
 PROBE_INTERVAL_S = 0.5
 ANYBODY = ""
-"""Make way for any replica that is elected."""
+"""In place of a node id: yield to any replica that is elected."""
 
 
 class Deferring:
-    """Reasons for the leaders of this node to defer records."""
+    """Defers the records of the partitions that this node leads."""
 
     def __init__(self, core: Core, disk: Disk, leader: Leader, roles: Roles) -> None:
         self._core = core
@@ -33,7 +34,7 @@ class Deferring:
         self._resigned_at = core.now
 
     def tick(self) -> None:
-        """Detect a lost majority or a stuck disk, and advance the probes and yields under way."""
+        """Detect a lost majority or a stuck disk, and advance what was begun."""
         core = self._core
         if core.view.lacks_quorum and core.now - self._asked_at >= PROBE_INTERVAL_S:
             self.ask_all()
@@ -60,25 +61,25 @@ class Deferring:
                 self.ask(leading)
 
     def ask(self, leading: Leading) -> None:
-        """Defer records until the followers have said that this epoch still stands."""
+        """Defer new records until the followers have confirmed that this epoch still stands."""
         leading.last_probe = leading.probe = self._core.next_token()
         self._probing[leading.log.name] = leading
         self._ask(leading)
 
     def _ask(self, leading: Leading) -> None:
-        """Ask the followers that have not answered."""
+        """Send the probe to the followers that have not answered it."""
         leading.probed_at = self._core.now
         for follower in leading.followers.values():
             if follower.probe < leading.probe:
                 self._leader.catchup.ask(leading, follower)
 
     def acked(self, leading: Leading) -> None:
-        """Check the probe again: a follower has answered."""
+        """Check whether all answers are there, after a follower has answered."""
         if leading.probe:
             self._check(leading)
 
     def _check(self, leading: Leading) -> None:
-        """Continue once every follower of the live replica set that is connected has answered."""
+        """Release the records once each connected follower of the live replica set has answered."""
         view = self._core.view
         if self._leader.leading.get(leading.log.name) is not leading:
             self._probing.pop(leading.log.name, None)
@@ -87,16 +88,16 @@ class Deferring:
             is_asked = in_set(leading.recorded, follower.node) and view.is_linked(follower.node)
             if is_asked and follower.probe < leading.probe:
                 if not follower.is_attached:
-                    continue  # It attaches or refuses later; until then it cannot answer.
+                    continue  # It cannot answer before it has attached.
                 return
         leading.probe = 0
         self._probing.pop(leading.log.name, None)
         self._leader.appending.release(leading)
 
-    # Making way
+    # Yielding
 
     def asked_to_yield(self, sender: str, message: Yield) -> None:
-        """Begin to make way for the preferred replica, as the controller asks."""
+        """Begin to yield to the replica that the controller prefers."""
         for name, epoch, to in message.partitions:
             leading = self._leader.leading.get(name)
             if leading is not None and leading.epoch == epoch:
@@ -109,7 +110,7 @@ class Deferring:
             self._yielding[leading.log.name] = leading
 
     def _go_on(self, leading: Leading) -> None:
-        """Resign once a possible successor has the whole log; give up when it takes too long."""
+        """Resign once a possible successor has the whole log; give up if that takes too long."""
         core, name = self._core, leading.log.name
         if self._leader.leading.get(name) is not leading:
             del self._yielding[name]
@@ -136,7 +137,7 @@ class Deferring:
 
     @property
     def leads_what_others_could(self) -> bool:
-        """Say whether some partition waits for another leader than this node, and can have one."""
+        """Say whether this node leads a partition that another live replica could lead."""
         view = self._core.view
         return any(
             in_set(leading.recorded, node) and view.is_alive(node)
@@ -145,7 +146,7 @@ class Deferring:
         )
 
     def damaged(self, leading: Leading) -> None:
-        """Resign, until another replica leads: our own log can be vouched for no more."""
+        """Resign, and repeat it until another replica leads: our own log is damaged."""
         self._damaged[leading.log.name] = leading
         self._give_up(leading)
 

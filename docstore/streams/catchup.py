@@ -1,8 +1,8 @@
-"""The leader's side of each follower: what it has not got yet is sent, in pages, and sent again.
+"""Batches sent by the leader: new ones, those that a follower lacks, and those not acknowledged.
 
-A follower in step gets what a turn sealed as soon as the turn ends, from memory. One that lags gets
-pages, from memory or from the disk, as it acknowledges: never more is under way to it than a bound,
-so that heartbeats and documents do not wait behind megabytes.
+The leader sends new batches at the end of a turn, from memory, to each follower that is in step. A
+follower that lags is sent pages, from memory or from the disk, as it acknowledges. The bytes under
+way to a follower are bounded, so that heartbeats and documents are not delayed by them.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from docstore.wire.streams_messages import Adopt, Append, LogState
 
 
 class FollowerCatchUp:
-    """Sends logs to followers."""
+    """Sends the batches of this node's partitions to their followers."""
 
     def __init__(self, core: Core, disk: Disk, damaged: Callable[[PartitionLog], None]) -> None:
         """damaged: called when a batch of a log fails its check."""
@@ -25,18 +25,18 @@ class FollowerCatchUp:
         self._disk = disk
         self._damaged = damaged
         self._behind: dict[str, Leading] = {}
-        """Partitions with followers that have not acknowledged all."""
+        """Partitions with followers that have not acknowledged everything."""
 
     def remind(self, leading: Leading) -> None:
-        """Send news to the followers with the next message to them."""
+        """Have the new high watermark and log start sent to the followers."""
         self._behind[leading.log.name] = leading
 
     def forget(self, leading: Leading) -> None:
-        """Drop a partition that this node leads no more."""
+        """Stop sending a partition that this node no longer leads."""
         self._behind.pop(leading.log.name, None)
 
     def attach(self, leading: Leading, follower: FollowerState, standing: LogState) -> None:
-        """Send a follower the end of the common log, and the batches after it."""
+        """Tell a follower where the logs stop being equal, and send the batches from there on."""
         common = common_offset(standing, leading.log) if standing.full else 0
         follower.is_attached = True
         self._adopt(leading, follower, max(common, leading.log.start))
@@ -62,11 +62,11 @@ class FollowerCatchUp:
             self.feed(leading, follower)
 
     def feed(self, leading: Leading, follower: FollowerState) -> None:
-        """Send pages until all is sent, or enough is under way."""
+        """Send pages until the follower was sent all, or the bytes under way reach the bound."""
         core, log = self._core, leading.log
         config = core.config
         if follower.is_attached and follower.sent < log.start:
-            # Retention has passed it by while it was being filled (scenario F27).
+            # Retention deleted records that it still lacks (scenario F27).
             self._adopt(leading, follower, log.start)
         while (
             follower.is_attached
@@ -121,7 +121,7 @@ class FollowerCatchUp:
         )  # fmt: skip
 
     def acked(self, leading: Leading, follower: FollowerState, end: int) -> None:
-        """Learn how far a follower's disk has come, and go on."""
+        """Take what a follower has acknowledged as durable, and send the next pages."""
         core = self._core
         follower.has_joined = True
         follower.acked = max(follower.acked, end)
@@ -132,12 +132,12 @@ class FollowerCatchUp:
         self.feed(leading, follower)
 
     def ask(self, leading: Leading, follower: FollowerState) -> None:
-        """Send no records: a question, or news of the high watermark."""
+        """Send an Append without records, as a probe or to tell the high watermark."""
         if follower.is_attached:
             self._append(leading, follower, follower.sent, [])
 
     def tick(self) -> None:
-        """Send again what was not acknowledged, and news of high watermarks that stood alone."""
+        """Send again what was not acknowledged, and high watermarks that no batch has carried."""
         for name, leading in list(self._behind.items()):
             has_more = False
             for follower in leading.followers.values():
@@ -146,7 +146,7 @@ class FollowerCatchUp:
                 del self._behind[name]
 
     def _repair(self, leading: Leading, follower: FollowerState) -> bool:
-        """Say whether there is still something to do for a follower."""
+        """Resend to a follower if due, and say whether it has still to acknowledge something."""
         core, log = self._core, leading.log
         if not follower.is_attached:
             return False
@@ -160,7 +160,7 @@ class FollowerCatchUp:
                     follower.sent = min(max(follower.acked, log.start), follower.sent)
                 self.feed(leading, follower)
                 if not follower.in_flight:
-                    self.ask(leading, follower)  # It has all, and its answer was lost.
+                    self.ask(leading, follower)  # It has the whole log; its answer was lost.
             return True
         if follower.told != (log.high, log.start):
             self._tell(leading, follower)

@@ -1,7 +1,7 @@
-"""Saves at intervals that make the next start quick; no guarantee rests on them.
+"""Saves at intervals, which only make the next start quicker.
 
-High watermarks are lower bounds on disk, and what is known of producers can be read back from the
-headers of the batches that came after it was saved.
+A high watermark on the disk is a lower bound. Producer state that was not saved is read again from
+the headers of the batches.
 """
 
 from docstore.streams.core import Core
@@ -19,7 +19,7 @@ class Saving:
         self._saved_at = core.now
 
     def tick(self) -> None:
-        """Save them, every few seconds."""
+        """Save the records of those partitions every few seconds."""
         core = self._core
         if core.now - self._saved_at < core.config.upkeep.save_s:
             return

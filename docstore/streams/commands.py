@@ -11,7 +11,7 @@ from docstore.wire.streams_messages import Yield
 
 
 class Commands:
-    """Commands for partitions that this node governs."""
+    """Carries out commands for the partitions that this node governs."""
 
     def __init__(self, core: Core, controller: Controller, reassignment: Reassignment) -> None:
         self._core = core
@@ -19,7 +19,7 @@ class Commands:
         self._reassignment = reassignment
 
     def asked(self, event: CommandAsked) -> Begun | Problem:
-        """Begin a command, or return why it is refused."""
+        """Begin a command, or return why it is rejected."""
         known = self._controller.governed.get(event.link)
         if known is None:
             return Problem(503, "not-leader", "this node is not the partition's controller")

@@ -1,9 +1,9 @@
-"""Only a node that is known to lead refuses a producer for its sequence (rule RN4).
+"""Confirmation of the epoch before a producer is rejected for its sequence number (rule RN4).
 
-A leader that was replaced without knowing it lacks the batches of its successor: a producer's next
-number looks like a gap to it. Its followers cannot correct it, least of all those that it does not
-reach. So the partition's document is read by a majority after the records arrived. If it names this
-epoch and this node, no other node has led until then, and the refusal is true.
+A leader that was replaced without knowing it lacks the batches of its successor, so a producer's
+next number looks like a gap to it. Followers that it cannot reach do not correct it. So it reads
+the partition's document from a majority after the records have arrived. If the document names this
+epoch and this node, no other node has led until then, and the gap is real.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Judge = Callable[[Leading, PendingAppend], None]
 
 
 class EpochCheck:
-    """Reads documents for records that would be refused."""
+    """Reads the document of a partition before its leader rejects records."""
 
     def __init__(self, core: Core, leads: Leads, purgatory: Purgatory, updates: Updates) -> None:
         self._core = core
@@ -29,14 +29,14 @@ class EpochCheck:
         self._updates = updates
 
     def ask(self, leading: Leading, pending: PendingAppend, judge: Judge) -> None:
-        """Judge records once more when this epoch is confirmed as of their arrival."""
+        """Call `judge` again once a read of the document has confirmed this epoch."""
         self._core.counters["refusals_confirmed"] += 1
         self._updates.read(leading.log.link, partial(self._read, leading, pending, judge))
 
     def _read(self, leading: Leading, pending: PendingAppend, judge: Judge, answer: Answer) -> None:
         found = None
         if answer.is_success and answer.row is not None:
-            self._updates.learn(answer.row)  # We lead no more, if it says so.
+            self._updates.learn(answer.row)  # Ends our lead, if the document says so.
             found = read_replica_set(answer.row.state)
         stands = found is not None and (found.epoch, found.leader) == (leading.epoch, self._core.me)
         pending.is_confirmed = True

@@ -1,7 +1,8 @@
-"""The controller of partitions: the owner of their documents' slots governs them.
+"""Controller of partitions: the node that owns the slot of a partition's document governs it.
 
-It reads their documents, sends them to the replicas, and has a leader elected (`elections.py`)
-where there is none. It acts by conditional updates alone, so one that has been replaced cannot act.
+The controller reads the documents, sends them to the replicas, and has a leader elected
+(`elections.py`) where there is none. It acts only by conditional updates, so a controller that was
+replaced changes nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from docstore.wire.streams_messages import (
 
 
 class Controller:
-    """All partitions whose documents this node owns."""
+    """Governs the partitions whose documents this node owns."""
 
     def __init__(
         self,
@@ -36,7 +37,10 @@ class Controller:
         entered: Callable[[ControlledPartition], None],
         forgotten: Callable[[ControlledPartition], None],
     ) -> None:
-        """entered: called with a new version of a document. forgotten: once it is not ours."""
+        """entered: called with each new version of a document.
+
+        forgotten: called when this node stops governing a partition.
+        """
         self._core = core
         self._entered = entered
         self._forgotten = forgotten
@@ -47,16 +51,16 @@ class Controller:
             core, topics, self.governed, update=self.update, notify=self.notify
         )
         self._led_by: dict[str, set[str]] = {}
-        """Node -> links of the partitions that it leads: a node's death is one look-up."""
+        """Node -> links of the partitions that it leads, to find them when it dies."""
         self._terms_opened = -1
         self._survey = self._surveyed = 0
-        """Numbers of the newest listing of our slots, and of the one that was answered last."""
-        self._reading = PagedReads(core.view, updates, updates.learn)  # Which tells us, and others.
+        """Numbers of the newest listing of our slots, and of the newest that was answered."""
+        self._reading = PagedReads(core.view, updates, updates.learn)  # Calls `learn`.
 
     # Versions of documents
 
     def learn(self, row: Row) -> None:
-        """Take a decided version of a replica-set document, if it is ours to govern."""
+        """Take a decided version of a replica-set document, if this node owns its slot."""
         known = self.governed.get(row.link)
         if known is not None and tag_of(row) <= known.tag:
             return
@@ -80,7 +84,7 @@ class Controller:
         self._enter(known)
 
     def forget(self, link: str) -> None:
-        """Govern a partition no more."""
+        """Stop governing a partition."""
         known = self.governed.pop(link, None)
         if known is not None:
             self._led_by.get(known.found.leader, set()).discard(link)
@@ -98,17 +102,17 @@ class Controller:
         self.elections.go_on(known)
 
     def notify(self, known: ControlledPartition, to: str | None = None) -> None:
-        """Tell replicas, or one of them, what the document says."""
+        """Send the document to its replicas, or only to the node `to`."""
         found = known.found
         item = (known.link, *known.tag, known.state)
         for node in dict.fromkeys((*found.replicas, *found.adding, *found.leaving)):
             if to is None or node == to:
                 self._core.post(node, Notice, item)
 
-    # Time
+    # Passing of time
 
     def tick(self) -> None:
-        """Replace leaders whose nodes are gone, and advance the elections."""
+        """Replace the leaders whose nodes are dead, and advance the elections."""
         core = self._core
         if core.view.terms_opened != self._terms_opened:
             self._terms_opened = core.view.terms_opened
@@ -126,7 +130,7 @@ class Controller:
         self.elections.tick()
 
     def _near(self, links: set[str]) -> frozenset[str]:
-        """Return the nodes that are with the leader in a replica set, so should hear it."""
+        """Return the nodes that share a replica set with the leader: they are connected to it."""
         near: set[str] = set()
         for link in links:
             near.update(self.governed[link].found.replicas)
@@ -134,14 +138,14 @@ class Controller:
 
     @property
     def knows_all(self) -> bool:
-        """Say whether all documents in the slots that we own have been read."""
+        """Say whether all documents in the slots that this node owns have been read."""
         is_surveyed = (
             self._surveyed == self._survey and self._terms_opened == self._core.view.terms_opened
         )
         return is_surveyed and self._reading.is_done
 
     def surveyed(self, token: int, rows: Sequence[Row]) -> None:
-        """Read the documents that lie in slots of ours: what a disk holds need not be decided."""
+        """Read the listed documents: a version found on the disk may not be decided."""
         self._surveyed = token
         self._reading.begin(
             row.link
@@ -150,17 +154,17 @@ class Controller:
         )
 
     def link_made(self, peer: str) -> None:
-        """Send documents to that node again: earlier messages may be lost."""
+        """Send the documents to that node again, as earlier messages may be lost."""
         for known in self.governed.values():
             if known.found.resolution is not Resolution.ELECTION:
                 self.notify(known, peer)
             else:
                 known.fenced_at = NEVER
 
-    # Updates
+    # Updates of documents
 
     def update(self, known: ControlledPartition, after: ReplicaSet) -> None:
-        """Change a document that this node owns, from its known version."""
+        """Update a document if this node still owns it and its known version is the newest."""
         if not self._core.view.owns(known.link):
             self.forget(known.link)
             return
@@ -174,7 +178,7 @@ class Controller:
         )
 
     def _updated(self, known: ControlledPartition) -> None:
-        """Continue once the fate of an update is known; `learn` has had the document."""
+        """Continue after an update; `learn` was called first with the document that resulted."""
         known.is_updating = False
         if self.governed.get(known.link) is known:
             self.elections.go_on(known)

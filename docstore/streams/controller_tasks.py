@@ -1,4 +1,4 @@
-"""Duties of a controller other than elections, each in its own file."""
+"""The controller's duties other than elections, which each have a file."""
 
 from docstore.machines.updates import Updates
 from docstore.streams.controlled_partition import ControlledPartition
@@ -12,7 +12,7 @@ from docstore.streams.topic_audit import TopicAudit
 
 
 class Duties:
-    """The controller's parts that go on with what a document says, as time passes."""
+    """Forwards each document to all duties of the controller, and advances them as time passes."""
 
     def __init__(self, core: Core, controller: Controller, updates: Updates) -> None:
         self._fail_back = FailBack(core)

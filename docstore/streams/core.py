@@ -12,7 +12,7 @@ from docstore.wire.streams_messages import Streaming
 
 
 class Core(MachineCore[StreamEffect, Streaming]):
-    """The shared state of the partitions of one node; the parts are written around it."""
+    """Shared state of a node's partitions, passed to each part of the machine."""
 
     def __init__(
         self, me: str, *, view: MachineView, rng: Random, config: StreamsConfig, now: float
@@ -31,15 +31,18 @@ class Core(MachineCore[StreamEffect, Streaming]):
         self._posted: dict[tuple[str, type[Any]], list[Any]] = {}
 
     def new_copy(self) -> str:  # Tests replace this.
-        """Return an id for data that are begun anew."""
+        """Return an id for a copy that begins without data."""
         return f"{self._rng.getrandbits(64):016x}"
 
     def expired_us(self, last_us: int) -> int:
-        """Return the instant before which idle producers are forgotten, by a log's times and D6."""
+        """Return the time of the last write before which a producer has expired (rule D6).
+
+        last_us: time of the newest batch of the partition.
+        """
         return min(last_us, self.view.past_us()) - self.config.upkeep.producer_expiry_us
 
     def alarm(self, what: str) -> None:
-        """Tell the operator of something that must never happen."""
+        """Alert the operator to a broken invariant."""
         self.counters["alarms"] += 1
         self.out.append(Alarm(what))
 
@@ -53,7 +56,7 @@ class Core(MachineCore[StreamEffect, Streaming]):
         return bool(self._posted)
 
     def send_posted(self) -> None:
-        """End the turn: one message of each kind leaves to each node."""
+        """Send the messages of this turn: one of each kind to each node."""
         posted, self._posted = self._posted, {}
         for (to, kind), items in posted.items():
             self.send(to, kind(items))

@@ -1,7 +1,7 @@
-"""The end of a partition: its document is marked as deleted, and a little later deleted.
+"""Deletion of a partition: its document is marked as deleted, and a little later deleted.
 
-Replicas are sent the marked document and delete their data; one that missed it finds no document
-when it reads it.
+The controller sends the marked document to the replicas, which delete their data. A replica that
+missed it finds no document when it reads it.
 """
 
 from functools import partial
@@ -15,18 +15,18 @@ from docstore.streams.replica_set import Resolution
 
 RETRY_S = 1.0
 GONE = (404, 412)
-"""Statuses for a document that does not exist: without a condition, and with one."""
+"""Statuses of an update if the document does not exist: unconditional, conditional."""
 
 
 class Deletion:
-    """Partitions of this controller that are marked."""
+    """Deletes the marked documents of this controller's partitions."""
 
     def __init__(self, core: Core, controller: Controller, updates: Updates) -> None:
         self._core = core
         self._controller = controller
         self._updates = updates
         self._marked: dict[str, float] = {}
-        """Link -> when to delete the document."""
+        """Link -> time at which to delete the document."""
 
     def entered(self, known: ControlledPartition) -> None:
         """Take a new version of a document."""
@@ -40,7 +40,7 @@ class Deletion:
         self._marked.pop(known.link, None)
 
     def tick(self) -> None:
-        """Delete what has been marked for long enough."""
+        """Delete the documents that have been marked for `linger_s`."""
         core = self._core
         for link, at in list(self._marked.items()):
             if at <= core.now:

@@ -1,7 +1,8 @@
-"""Leaders of partitions, as an entry node knows them: from the documents, read when needed.
+"""Leaders of partitions as an entry node knows them, from documents that it reads when needed.
 
-An entry may be old: the node that it names answers so, and the document is read again. There are
-entries for partitions that were asked for here, or whose documents this node has learned.
+An entry may be outdated: then the node that it names answers that it does not lead, and the
+document is read again. Only partitions that a client has asked for here, or whose documents this
+node has learned, have an entry.
 """
 
 from collections.abc import Callable
@@ -30,7 +31,7 @@ class Directory:
         self._waiting: dict[str, list[Then]] = {}
 
     def learn(self, row: Row) -> None:
-        """Take a version of a document, or that it was deleted."""
+        """Take a version of a document, or its deletion."""
         found = None if row.deleted else read_replica_set(row.state)
         known = self._known.get(row.link)
         if found is not None:
@@ -60,11 +61,11 @@ class Directory:
         return found.leader if found.resolution in LED else found.candidate
 
     def name(self, link: str) -> str:
-        """Return the name under which replicas keep a partition that is known."""
+        """Return the name of a partition's data, whose document must be known."""
         return partition_name(link, self._known[link][1].incarnation)
 
     def refresh(self, link: str, then: Then) -> None:
-        """Read a document; `then` runs with None once it is known, or with why it is not."""
+        """Read a document, then call `then` with None, or with the problem if the read failed."""
         waiting = self._waiting.setdefault(link, [])
         waiting.append(then)
         if len(waiting) == 1:

@@ -17,14 +17,14 @@ from docstore.streams.tails import Tails
 from docstore.wire.streams_messages import Acked
 
 WHOLE = 1 << 62
-"""Batches: more than any partition has."""
+"""Number of batches to read all of a partition: more than any has."""
 
 Appended = tuple[str, bytes]
 """(name of the partition, batch)."""
 
 
 class Disk(MachineDisk[PartitionLog, Appended, PartitionWrite, PartitionQuery, PartitionResult]):
-    """Group commit of batches, cuts and records of partitions."""
+    """Writes batches, truncations and records of partitions, many in one commit."""
 
     def __init__(
         self, core: Core, logs: PartitionLogs, tails: Tails, durable: Callable[[PartitionLog], None]
@@ -46,21 +46,21 @@ class Disk(MachineDisk[PartitionLog, Appended, PartitionWrite, PartitionQuery, P
         self._tails.grown(log)
 
     def cut(self, log: PartitionLog) -> None:
-        """Add a truncation to the turn's batch: the rest is durable with the batch."""
+        """Add a truncation to the turn's batch; the remaining log is durable with that batch."""
         self.store(CutPartition(log.name, log.end))
         self.batch.ends[log.name] = (log, log.cuts, log.end)
 
     def save(self, log: PartitionLog) -> None:
-        """Put the partition's record into the batch, as it is when the turn ends."""
+        """Add the record of the partition to the turn's batch, as it is at the end of the turn."""
         self.batch.saved[log.name] = log
 
     def acknowledge(self, leader: str, log: PartitionLog, epoch: int, probe: int) -> None:
-        """Tell the leader, when it is durable, that the log reaches as far as it does now."""
+        """Acknowledge to the leader that the log is durable up to its present end, once it is."""
         self.batch.accepted[leader, log.name] = (log, log.cuts, epoch, log.end, probe)
 
     @property
     def persists_nothing_since(self) -> float:
-        """Return when a batch was last persisted; now, if none is on its way."""
+        """Return when a batch was last persisted, or the present if no batch is under way."""
         return self._persisted_at if self.unfinished else self._core.now
 
     def _records(self, logs: Iterable[PartitionLog]) -> Iterable[PartitionWrite]:
@@ -73,7 +73,8 @@ class Disk(MachineDisk[PartitionLog, Appended, PartitionWrite, PartitionQuery, P
                 log.durable = end
                 self._durable(log)
         for (leader, name), (log, cuts, epoch, end, probe) in batch.accepted.items():
-            # Cut since, or begun anew as another copy: then it has not what is to be said (RC5).
+            # After a truncation, or as another copy, the log may be shorter than the answer says
+            # (RC5).
             is_same = log.cuts == cuts and self._logs.holds(log)
             if is_same and log.promised == (epoch, leader):
                 self._core.post(leader, Acked, (name, epoch, log.copy, end, probe))

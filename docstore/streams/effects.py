@@ -8,17 +8,18 @@ from docstore.storage.partitions import PartitionQuery, PartitionWrite
 from docstore.wire.streams_messages import Produced, Streaming
 
 HIGH_NOT_KNOWN = -1
-"""In place of a high watermark: a new leader does not know yet what an earlier one has shown."""
+"""Value of an answer's high watermark while a new leader does not know the true one."""
 
 
 @dataclass(slots=True)
 class Records:
     """Result of a fetch: sealed batches, of which the first may begin below the offset wanted.
 
-    offset: where the answer begins. until: where it ends for this reader, who must not look at
-    records from there on. high, end, start: the partition's; high may be HIGH_NOT_KNOWN.
-    stale_us: for how long the replica that answered has not heard of the leader, 0 for the leader
-    itself. owner: the leader when the record at `offset` was appended. incarnation: of the topic.
+    offset: where the reader begins. until: end for this reader, which must ignore records from
+    there on. high, end, start: high watermark, log end and log start of the partition; high may be
+    HIGH_NOT_KNOWN. stale_us: time since the replica that answered heard of the leader, 0 for the
+    leader itself. owner: leader when the record at `offset` was appended. incarnation: that of the
+    topic.
     """
 
     batches: Sequence[bytes]
@@ -35,9 +36,10 @@ class Records:
 
 @dataclass(slots=True)
 class Problem:
-    """Why there is no answer. status: as in HTTP. unknown: whether it may have happened.
+    """Reason why a request failed.
 
-    more: members of the problem document, such as the next offset.
+    status: HTTP status. unknown: whether the request may still have taken effect. more: further
+    members of the problem document, such as the next offset.
     """
 
     status: int
@@ -49,7 +51,10 @@ class Problem:
 
 @dataclass(slots=True)
 class Led:
-    """Leader of a partition: node id, "" for none; its epoch; the name with the incarnation."""
+    """Leader of a partition.
+
+    leader: node id, "" for none. name: the partition's name, which includes the incarnation.
+    """
 
     leader: str
     epoch: int
@@ -58,14 +63,14 @@ class Led:
 
 @dataclass(slots=True)
 class Figures:
-    """link -> live figures of the partitions that this node leads, as they are shown."""
+    """Live figures of the partitions that this node leads: link -> figures, as in JSON answers."""
 
     partitions: Mapping[str, Mapping[str, object]]
 
 
 @dataclass(slots=True)
 class Begun:
-    """An operator's command is under way."""
+    """Answer to an operator: the command has begun."""
 
 
 Outcome = Produced | Records | Problem | Led | Figures | Begun

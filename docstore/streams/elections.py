@@ -1,10 +1,10 @@
-"""Elections of leaders by smallest lag: a partition's states, its timers, its candidates.
+"""Elections of leaders by smallest lag: the states of a partition, their timers, the candidates.
 
-    ELECTION -> CANDIDATE_FOUND -> ONLINE, or OFFLINE until a replica that may lead is back
+ELECTION -> CANDIDATE_FOUND -> ONLINE, or OFFLINE until a replica that may lead is back
 
-Source: Fluvio's replica election (its states, its timer), with two things that it lacks: an epoch
-is allocated by a conditional update before any replica is fenced with it (rule RF3), and only
-copies of the data that the live replica set names may lead.
+Source: Fluvio's replica election (its states, its timer), with two additions. An epoch is allocated
+by a conditional update before any replica is fenced with it (rule RF3). Only the copies that the
+live replica set names may lead.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +23,7 @@ from docstore.wire.streams_messages import Fence, Fenced, LogState, Promoted, Re
 
 
 class Elections:
-    """The partitions of a controller that have no leader, or need another."""
+    """Elects leaders for the partitions of a controller that need one."""
 
     def __init__(
         self,
@@ -34,18 +34,21 @@ class Elections:
         update: Callable[[ControlledPartition, ReplicaSet], None],
         notify: Callable[[ControlledPartition, str], None],
     ) -> None:
-        """update: change a document. notify: send one to a replica."""
+        """update: changes a document.
+
+        notify: sends a document to one replica.
+        """
         self._core = core
         self._topics = topics
         self._governed = governed
         self._update = update
         self._notify = notify
         self._open: dict[str, ControlledPartition] = {}
-        """Partitions in a state that must end: link -> partition."""
+        """Link -> partition, for those in a state that must end."""
         self._unfit_until: dict[str, float] = {}
 
     def enter(self, known: ControlledPartition) -> None:
-        """Begin what the state of a partition asks for."""
+        """Begin the work that the state of a partition requires."""
         resolution = known.found.resolution
         self._open[known.link] = known
         if resolution is Resolution.ELECTION:
@@ -73,7 +76,10 @@ class Elections:
         return frozenset(node for node in known.eligible_nodes if self._core.view.is_alive(node))
 
     def elect(self, known: ControlledPartition, why: str) -> None:  # Tests replace this.
-        """Begin an election: the epoch is allocated first, and fences from then on."""
+        """Begin an election: allocate its epoch first, by an update of the document.
+
+        why: for the log.
+        """
         if known.is_updating:
             return
         found = known.found
@@ -113,7 +119,7 @@ class Elections:
                 core.post(node, Fence, (known.name, found.epoch))
 
     def fenced(self, sender: str, message: Fenced) -> None:
-        """Take the promise of a replica, with the state of its log."""
+        """Take the answer of a replica to a fence: its promise, with the state of its log."""
         for fields in message.partitions:
             standing = LogState(*fields)
             known = self._of(standing.name)
@@ -132,7 +138,8 @@ class Elections:
         holders = self._holders(known)
         able = holders.keys() - known.excluded
         is_unclean = known.is_unclean and not able
-        if is_unclean:  # No replica with all committed records can lead: take any that answered.
+        # No replica that has all committed records can lead: consider any that answered.
+        if is_unclean:
             holders = {node: (node, each.copy) for node, each in self._full(known)}
             able = holders.keys() - known.excluded
         fit = {node for node in able - set(found.leaving) if self._is_fit(node)} or able
@@ -163,7 +170,7 @@ class Elections:
         self._update(known, after)
 
     def _holders(self, known: ControlledPartition) -> dict[str, Copy]:  # Tests replace this.
-        """Return the answers of copies that hold all that is committed (rule RC5), in order."""
+        """Return the copies that answered and hold all committed records (RC5), sorted by node."""
         named = {*known.found.lrs, *known.found.elr}
         return {
             node: (node, each.copy)
@@ -173,7 +180,7 @@ class Elections:
         }
 
     def _full(self, known: ControlledPartition) -> Iterable[tuple[str, LogState]]:
-        """Return the answers of those that vouch for their log, in the order of their names."""
+        """Return the answers of replicas that vouch for their log, sorted by node."""
         return [each for each in sorted(known.answers.items()) if each[1].full]
 
     def _is_fit(self, node: str) -> bool:
@@ -185,7 +192,7 @@ class Elections:
         )
 
     def promoted(self, sender: str, message: Promoted) -> None:
-        """Record the candidate as leader: its promise is durable."""
+        """Record the candidate as the leader, now that its promise is durable."""
         for name, epoch, _ in message.partitions:
             known = self._of(name)
             if known is None or known.found.epoch != epoch:
@@ -201,7 +208,7 @@ class Elections:
                 self._notify(known, sender)
 
     def rejected(self, sender: str, message: Rejected) -> None:
-        """Elect another candidate when this one refuses the epoch as stale."""
+        """Elect another candidate if this one rejects the epoch as stale."""
         for name, epoch, code, _, _ in message.partitions:
             known = self._of(name)
             if (
@@ -214,7 +221,7 @@ class Elections:
                 self._next_candidate(known)
 
     def _wait_for_candidate(self, known: ControlledPartition) -> None:
-        """Elect the next candidate when this one is gone, or did not confirm in time."""
+        """Elect the next candidate if this one is dead, or did not confirm in time."""
         core = self._core
         waited_s = core.now - known.since
         if waited_s > core.config.elections.confirm_s or not core.view.is_alive(
@@ -236,7 +243,8 @@ class Elections:
             and waited_s > self._core.config.elections.offline_retry_s
             and not known.is_asking
         ):
-            # No replica with all committed records is alive: may one without them lead? (RF5)
+            # No replica with all committed records is alive: ask whether one without may lead
+            # (RF5).
             known.is_asking = True
             self._topics.read(known.name, partial(self._may_be_unclean, known))
         is_due = alive - known.alive or waited_s > self._core.config.elections.offline_retry_s
@@ -262,6 +270,6 @@ class Elections:
             self.elect(known, f"its leader {why}")
 
     def _of(self, name: str) -> ControlledPartition | None:
-        """Return the partition of that name, if it is ours."""
+        """Return the partition with a name, if this node governs it."""
         known = self._governed.get(link_of(name))
         return known if known is not None and known.name == name else None

@@ -1,4 +1,4 @@
-"""The events of the partitions of a node. Their driver, or a simulator, makes these."""
+"""Events of the partitions of a node, made by their driver or by a simulator."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ from docstore.wire.streams_messages import Streaming
 
 @dataclass(slots=True)
 class ProduceAsked:
-    """A client of this node wants records appended, by `deadline` (on the clock of `now`).
+    """A client's request to append records by `deadline` (in seconds of the machine's clock).
 
-    link: of the partition's document. See `messages.Produce` for the rest.
+    link: that of the partition's document. See `messages.Produce` for the other fields.
     """
 
     request: int
@@ -41,13 +41,13 @@ class ProduceAsked:
 
 @dataclass(slots=True)
 class FetchAsked:
-    """A reader wants records of a partition that this node leads.
+    """A reader's request for records of a partition that this node leads.
 
-    origin: ("offset", n), ("beginning", 0), ("end", back) or ("time", us since 1970).
-    isolation: "committed" or "uncommitted". deadline: until when to wait for records; one that is
-    over means not at all. token: an offset that must be committed first; -1 for none.
-    stale: whether a replica that does not lead may answer from what it knows to be committed.
-    trace: as in an `Operation`.
+    origin: ("offset", n), ("beginning", 0), ("end", back) or ("time", us since 1970). isolation:
+    "committed" or "uncommitted". deadline: time until which to wait for records; a past one means
+    no wait. token: offset that must be committed before the answer; -1 for none. stale: whether a
+    replica that does not lead may answer from the records that it knows to be committed. trace: as
+    in an `Operation`.
     """
 
     request: int
@@ -63,7 +63,10 @@ class FetchAsked:
 
 @dataclass(slots=True)
 class LeaderAsked:
-    """A question for the leader of a partition. refresh: read the document first."""
+    """Question for the leader of a partition.
+
+    refresh: whether to read the document first.
+    """
 
     request: int
     link: str
@@ -73,7 +76,7 @@ class LeaderAsked:
 
 @dataclass(slots=True)
 class FiguresAsked:
-    """The live figures of these partitions, of those that this node leads."""
+    """Question for the live figures of those of these partitions that this node leads."""
 
     request: int
     links: Sequence[str]
@@ -81,7 +84,7 @@ class FiguresAsked:
 
 @dataclass(slots=True)
 class CommandAsked:
-    """An operator wants something of a partition whose controller this node is.
+    """An operator's command for a partition whose controller this node is.
 
     command: ("elect", unclean), ("lead", node) or ("place", nodes).
     """

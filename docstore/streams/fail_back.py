@@ -1,7 +1,7 @@
 """Fail-back: the preferred replica leads again once it has been in step for long enough.
 
-The leader makes way for it (`back_pressure.py`), and an ordinary election finds all ends equal, so
-that preference decides: there is no second way to become leader.
+The controller asks the leader to yield (`back_pressure.py`). An ordinary election then finds all logs
+equally long and chooses by preference, so no other way to become leader is needed.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from docstore.wire.streams_messages import Yield
 
 @dataclass(slots=True)
 class Misplaced:
-    """A partition that another replica leads than the preferred one."""
+    """A partition that is not led by its preferred replica."""
 
     known: ControlledPartition
     ready_since: float
@@ -24,7 +24,7 @@ class Misplaced:
 
 
 class FailBack:
-    """Partitions of this controller that others lead than should."""
+    """Moves leads back to the preferred replicas of this controller's partitions."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -44,7 +44,7 @@ class FailBack:
         self._misplaced.pop(known.link, None)
 
     def tick(self) -> None:
-        """Ask leaders to make way, a few at a time."""
+        """Ask leaders to yield, a few at a time."""
         core = self._core
         if not core.config.transfers.fail_back_s:
             return

@@ -1,8 +1,8 @@
-"""A replica's promises: never to take anything from a leader of a smaller ballot.
+"""Promises of a replica: it accepts no message of a leader with a smaller ballot.
 
 In: Fence of a controller, and the ballot of every other message. Out: Fenced, once the promise is
-durable. The fence itself is that of documents (`ownership/ballot.py`); the epoch was allocated by
-a conditional update of the replica-set document before any node could use it.
+durable. The fence is the same as for documents (`ownership/ballot.py`). A conditional update of the
+replica-set document has allocated the epoch before any node uses it.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from docstore.wire.streams_messages import Fence, Fenced, Rejected
 
 
 class Fencing:
-    """Promises, and answers that rest on them."""
+    """Makes the promises of this node's replicas, and answers once they are durable."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Fencing:
         replicas: Replicas,
         depose: Callable[[PartitionLog], None],
     ) -> None:
-        """depose: end our own lead of a partition, if we have it."""
+        """depose: ends this node's lead of a partition, if it leads it."""
         self._core = core
         self._logs = logs
         self._disk = disk
@@ -36,14 +36,14 @@ class Fencing:
         self._depose = depose
 
     def fence(self, sender: str, message: Fence) -> None:
-        """Promise epochs, and tell what we have once the promises are durable (rule RF1)."""
+        """Promise epochs, and send the state of our logs once the promises are durable (RF1)."""
         for name, epoch in message.partitions:
             log = self._logs.get(name) or self._replicas.begin(name)
             if self.accepts(log, (epoch, ""), sender):
                 self._disk.when_durable(partial(self._tell, sender, log, epoch))
 
     def accepts(self, log: PartitionLog, ballot: Ballot, sender: str) -> bool:
-        """Promise a ballot unless a greater one was promised; then say so to the sender."""
+        """Promise a ballot, or reject it to the sender if a greater one was promised."""
         core = self._core
         if is_fenced(log.promised, ballot):
             core.counters["fenced"] += 1
@@ -60,17 +60,17 @@ class Fencing:
         return True
 
     def reject(self, to: str, log: PartitionLog, epoch: int, code: str) -> None:
-        """Reject a request, naming the ballot that is promised."""
+        """Reject a message, and name the ballot that this replica has promised."""
         leader = log.replica_set.leader if log.replica_set else ""
         self._core.post(to, Rejected, (log.name, epoch, code, log.promised, leader))
 
     def _tell(self, controller: str, log: PartitionLog, epoch: int) -> None:
-        """Answer with what is on the disk, unless more was promised meanwhile."""
+        """Send the state of the durable log, unless a greater ballot was promised meanwhile."""
         core = self._core
         if log.promised != (epoch, "") or not self._logs.holds(log):
             return
         if log.durable < log.end:
-            # Report batches from before the promise once they are durable as well.
+            # Wait until the batches appended before the promise are durable as well.
             self._disk.when_durable(lambda: self._tell(controller, log, epoch))
             return
         core.post(controller, Fenced, log.standing(epoch))

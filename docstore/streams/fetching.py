@@ -1,9 +1,9 @@
-"""Reads of a partition at its leader: their start, their bound, and the readers that wait.
+"""Reads of a partition at its leader: where they begin and end, and the readers that wait.
 
-Committed readers see what is below the high watermark, others what is below the leader's log end.
-Batches are given as they are stored: the first may begin below the offset that was asked for, and
-the last may end above the bound, so the answer names both. A reader must ignore records from the
-bound on.
+A committed reader is given the records below the high watermark, another reader those below the
+leader's log end. Batches are sent as they are stored: the first may begin below the offset that was
+asked for, and the last may end above the reader's end, so the answer names both offsets. The reader
+must ignore records from the end on.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,11 @@ class PendingFetch:
 
     event: FetchAsked
     offset: int = -1
-    """Offset at which it begins; -1 until that is known."""
+    """Offset at which the answer begins; -1 while it is not known."""
 
 
 class Fetching:
-    """Readers of the partitions that this node leads."""
+    """Serves the readers of the partitions that this node holds."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Fetching:
         self._waiting: dict[str, list[PendingFetch]] = {}
 
     def ask(self, event: FetchAsked) -> None:
-        """Answer a reader, now or once there are records for it."""
+        """Answer a reader, now or when there are records for it."""
         log = self._log(event)
         if log is None:
             self._core.give(event.request, NOT_LEADER)
@@ -62,7 +62,7 @@ class Fetching:
 
     def _log(self, event: FetchAsked) -> PartitionLog | None:
         """Return the log to read, None unless this node leads it or a stale read is accepted."""
-        # Several incarnations may be here: that with the newest document stays.
+        # Several incarnations may be here: the one with the newest document is the current one.
         log = max(self._logs.at(event.link), key=lambda each: each.tag, default=None)
         if log is None or log.replica_set is None:
             return None
@@ -97,12 +97,12 @@ class Fetching:
             self._damaged(log, reader)
             return
         headers = [each for each in found if isinstance(each, BatchHeader)]
-        # Nothing on the disk is that young: what is only in memory is.
+        # Batches in memory that may not be on the disk yet.
         young = [head for head, _ in log.tail if head.last_us >= reader.event.origin[1]]
         first = min([head.base for head in (*headers, *young)], default=log.end)
         bound = self._bound(log, reader)
         if first > bound and not self._knows_end(log):
-            self._wait(log, reader)  # Older records may be committed up to there.
+            self._wait(log, reader)  # Records up to `first` may still become committed.
             return
         reader.offset = max(log.start, min(first, bound))
         self._go_on(log, reader)
@@ -142,7 +142,8 @@ class Fetching:
             lambda result: (
                 self._looked(log, reader, result, until)
                 if log.cuts == cuts
-                else self._core.give(reader.event.request, NOT_LEADER)  # Not the log it was.
+                # The log was truncated meanwhile.
+                else self._core.give(reader.event.request, NOT_LEADER)
             ),
         )
 
@@ -156,7 +157,7 @@ class Fetching:
         if not self._logs.holds(log):
             self._core.give(reader.event.request, NOT_LEADER)
         elif not found or header_of(found[0]).base > reader.offset:
-            self._evicted(log, reader)  # Retention was quicker than the disk.
+            self._evicted(log, reader)  # Retention deleted the records before the disk was read.
         else:
             self._give(log, reader, found, until)
 
@@ -181,7 +182,7 @@ class Fetching:
         following = self._follower.following.get(log.name)
         leading = self._leads.get(log.name)
         if leading is None and not reader.event.stale:
-            # Deposed while the disk was read: its epoch is the next leader's, its high is not.
+            # Deposed while the disk was read: `promised` is the next leader's, but `high` is not.
             self._core.give(reader.event.request, NOT_LEADER)
             return
         heard_at = following.heard_at if following else self._core.now
@@ -201,7 +202,7 @@ class Fetching:
             ),
         )
 
-    # Waiting
+    # Readers that wait
 
     def _wait(self, log: PartitionLog, reader: PendingFetch) -> None:
         if reader.event.deadline <= self._core.now:
@@ -232,9 +233,9 @@ class Fetching:
                 self._go_on(log, reader)
 
     def tick(self) -> None:
-        """Answer readers whose wait is over with nothing; try again for readers of a follower.
+        """Answer the readers whose deadline has passed, without records; retry those of a follower.
 
-        A follower learns what is committed with the next batch or message of its leader.
+        Nothing else wakes a reader of a follower when its leader tells it a new high watermark.
         """
         now = self._core.now
         for name, readers in list(self._waiting.items()):

@@ -1,4 +1,4 @@
-"""The live figures of partitions at their leader, as pages and commands show them."""
+"""Live figures of the partitions that this node leads, as pages and commands show them."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,8 @@ from docstore.streams.leader import Leader
 def figures_of(leader: Leader, links: Sequence[str]) -> Figures:
     """Return leo, hw, base, epoch and followers of the partitions that this node leads.
 
-    hw: None while a new leader has not found out yet what is committed: it never moves back.
+    hw: None while a new leader does not know it: a lower value than an earlier leader's must not be
+    shown.
     """
     wanted = set(links)
     found: dict[str, dict[str, object]] = {}

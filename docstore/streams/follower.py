@@ -1,8 +1,9 @@
-"""A replica's side of a leader: attach, cut what the leader does not have, append, acknowledge.
+"""A follower of a partition: attach to the leader, truncate what it lacks, append, acknowledge.
 
-In: Adopt and Append of the leader. Out: Attach when a leader is known and this log does not go on
-where its batches begin; Acked, once what came is durable. A log that joined under a ballot is a
-prefix of its leader's, and is never cut under that ballot again: what it has acknowledged counts.
+In: Adopt and Append of the leader. Out: Attach, when a leader is known and its batches do not begin
+at the end of this log; Acked, once new batches are durable. A log that joined under a ballot is a
+prefix of its leader's, and is never truncated again under that ballot: its acknowledgements stay
+valid.
 """
 
 from collections.abc import Sequence
@@ -39,13 +40,13 @@ class LeaderState:
         self.unclean = unclean
         self.base = 0
         self.ballots: Ballots = ()
-        """The leader's, once we have joined."""
+        """Ballots of the leader's log, once this follower has joined."""
         self.asked_at = NEVER
         self.heard_at = now
 
 
 class FollowedPartitions:
-    """All partitions that this node follows."""
+    """Follows the leaders of the partitions that this node has a replica of."""
 
     def __init__(self, core: Core, logs: PartitionLogs, disk: Disk, fencing: Fencing) -> None:
         self._core = core
@@ -57,7 +58,7 @@ class FollowedPartitions:
         """Partitions that have not joined their leader."""
 
     def follow(self, log: PartitionLog, leader: str, epoch: int, unclean: int) -> None:
-        """Follow the leader that the replica-set document names, unless that is old news."""
+        """Follow the leader that a replica-set document names, unless a newer one is known."""
         if (epoch, leader) < log.promised:
             return
         known = self.following.get(log.name)
@@ -88,18 +89,18 @@ class FollowedPartitions:
                 self._attach(log)
 
     def seeking_since(self, instant: float) -> list[str]:
-        """Return the partitions whose leader has not let them join since an instant."""
+        """Return the partitions that have not joined and heard no leader since `instant`."""
         return [name for name in self._seeking if self.following[name].heard_at < instant]
 
     def seek(self, log: PartitionLog) -> None:
-        """Show the leader what we have, until it lets us join."""
+        """Send the state of our log to the leader, again and again, until it sends Adopt."""
         if log.name not in self.following:
             return
         self._seeking[log.name] = log
         self._attach(log)
 
     def _attach(self, log: PartitionLog) -> None:
-        """Tell the leader what is on this disk, once it is (as for Adopt, it is evidence)."""
+        """Send the state of our log to the leader once the log is durable, as it is evidence."""
         core, following = self._core, self.following[log.name]
         following.asked_at = core.now
         if core.view.is_linked(following.leader):
@@ -114,10 +115,10 @@ class FollowedPartitions:
             return
         core.post(following.leader, Attach, log.standing(following.ballot[0]))
 
-    # From the leader
+    # Messages from the leader
 
     def adopt(self, sender: str, message: Adopt) -> None:  # Tests replace this.
-        """Become equal to the leader's log up to `common`, then go on with what came with it."""
+        """Make our log equal to the leader's up to `common`, then append the message's batches."""
         core = self._core
         log = self._logs.get(message.name)
         if log is None:
@@ -130,12 +131,13 @@ class FollowedPartitions:
             self._begin_anew(log)
             return
         if log.copy != message.copy:
-            self.seek(log)  # Begun anew since: what is said of the data before is void.
+            self.seek(log)  # The message is about the data before this log began anew.
             return
         if log.joined != ballot and not self._join(log, ballot, message):
             return
         if message.common > log.end:
-            self._restart_at(log, message)  # Retention has passed us by (scenario F27).
+            # Retention at the leader deleted records that we lack (scenario F27).
+            self._restart_at(log, message)
         following.base, following.ballots = message.base, message.ballots
         following.heard_at = core.now
         self._seeking.pop(log.name, None)
@@ -145,7 +147,7 @@ class FollowedPartitions:
     def _join(
         self, log: PartitionLog, ballot: Ballot, message: Adopt
     ) -> bool:  # Tests replace this.
-        """Cut what the leader does not have: never anything that is committed (rule RC7)."""
+        """Truncate the records that the leader lacks, but never a committed one (rule RC7)."""
         core = self._core
         may_lose = log.adopted[0] < message.unclean
         if message.common < log.high and not may_lose and log.adopted != ballot:
@@ -153,12 +155,13 @@ class FollowedPartitions:
             log.full = False
             self._disk.save(log)
             return False
-        # Below where the leader's log begins they may differ. And ours may begin beyond all that
-        # it has, where who was elected uncleanly had been away for longer than records are kept.
+        # Below the start of the leader's log, the two logs may differ. Our log may even begin above
+        # the
+        # end of the leader's, if that was away for longer than retention and was elected uncleanly.
         differs = message.common == message.start > log.start or message.common < log.start
         if differs and log.adopted != ballot:
             self._restart_at(log, message)
-        # Adopted in an earlier life: all that is here is a prefix already.
+        # If adopted before a restart, the log is already a prefix of the leader's.
         if log.adopted != ballot and message.common < log.end:
             was_committed = message.common < log.high
             core.counters["cut"] += 1
@@ -173,9 +176,10 @@ class FollowedPartitions:
         return True
 
     def _relearn_producers(self, log: PartitionLog) -> None:
-        """Read producer state below the cut again: only the newest committed batches are known.
+        """Read producer state below the cut again: memory holds only the newest committed batches.
 
-        Then attach again. It takes as long as a start does, and only an unclean election needs it.
+        Attach again afterwards. This takes as long as a start, and only an unclean election needs
+        it.
         """
         cuts = log.cuts
 
@@ -193,7 +197,7 @@ class FollowedPartitions:
         self._disk.when_durable(lambda: self._disk.read(Oldest(log.name, WHOLE), learn))
 
     def _restart_at(self, log: PartitionLog, message: Adopt) -> None:
-        """Begin empty where the leader's log starts, with only its producer state."""
+        """Begin with an empty log at the start of the leader's, with its producer state."""
         core = self._core
         core.counters["restarted_at_start"] += 1
         joined = log.joined
@@ -203,7 +207,7 @@ class FollowedPartitions:
         self._disk.save(log)
 
     def _begin_anew(self, log: PartitionLog) -> None:
-        """Take other data in the place of those that cannot be trusted: we are in no set (RC5)."""
+        """Begin a new, empty copy in place of damaged data; the new copy is in no set (RC5)."""
         core = self._core
         core.counters["begun_anew"] += 1
         log.clear(0, b"")
@@ -213,7 +217,7 @@ class FollowedPartitions:
         self.seek(log)
 
     def append(self, sender: str, message: Append) -> None:
-        """Append what follows, and acknowledge it when it is durable."""
+        """Append the leader's batches, and acknowledge them once they are durable."""
         core = self._core
         for name, epoch, base, first, high, start, probe, batches in message.partitions:
             log, ballot = self._logs.get(name), (epoch, sender)
@@ -233,7 +237,7 @@ class FollowedPartitions:
             following.base = base
 
     def _leader_of(self, log: PartitionLog, ballot: Ballot, unclean: int) -> LeaderState:
-        """Return the known leader; a ballot that this node has promised is never behind."""
+        """Return the state of the leader of a promised ballot; make it if it is unknown."""
         following = self.following.get(log.name)
         if following is None or following.ballot != ballot:
             following = LeaderState(ballot[1], ballot[0], unclean, self._core.now)
@@ -267,7 +271,7 @@ class FollowedPartitions:
         self._disk.acknowledge(following.leader, log, following.ballot[0], probe)
 
     def _take_terms(self, log: PartitionLog, following: LeaderState) -> None:
-        """Know under which ballots the records stand; the disk must know it with the records."""
+        """Take the ballots of the records from the leader, to be persisted with the records."""
         ballots = ballots_until(following.ballots, log.end)
         if ballots != log.ballots:
             log.ballots = ballots
@@ -276,7 +280,7 @@ class FollowedPartitions:
     def _following_batches(
         self, log: PartitionLog, first: int, batches: Sequence[bytes]
     ) -> list[tuple[BatchHeader, bytes]] | None:
-        """Return those that are new here; None when one is damaged or they leave a hole."""
+        """Return the batches that are new here; None if one is damaged or they leave a gap."""
         news: list[tuple[BatchHeader, bytes]] = []
         end, offset = log.end, first
         for raw in batches:
@@ -307,7 +311,7 @@ class FollowedPartitions:
             self._disk.save(log)
 
     def rejected(self, sender: str, log: PartitionLog, epoch: int) -> None:
-        """Attach again: the leader has lost our state, or this log has begun anew."""
+        """Attach again, since the leader does not know the state of this log."""
         following = self.following.get(log.name)
         if following is not None and following.ballot == (epoch, sender):
             self.seek(log)

@@ -1,4 +1,4 @@
-"""How far a partition is committed: what every copy that counts has on its disk (RC1, RC2)."""
+"""High watermark: the offset up to which all copies that count are durable (rules RC1, RC2)."""
 
 from docstore.ownership.by_lag import high_watermark
 from docstore.streams.catchup import FollowerCatchUp
@@ -10,7 +10,7 @@ from docstore.streams.purgatory import Purgatory
 
 
 class HighWatermarks:
-    """Raises the high watermarks of the partitions that this node leads, and answers requests."""
+    """Raises the high watermarks of this node's partitions, which completes waiting requests."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class HighWatermarks:
         self._fetching = fetching
 
     def advance(self, leading: Leading) -> None:  # Tests replace this.
-        """Raise it as far as the rule of commit allows (RC1, RC2)."""
+        """Raise the high watermark as far as the commit rule allows (RC1, RC2)."""
         log = leading.log
         if len(leading.recorded) >= leading.least and leading.recorded:
             acks = {
@@ -42,7 +42,7 @@ class HighWatermarks:
         self._purgatory.complete(leading)
 
     def raise_to(self, leading: Leading, high: int) -> None:
-        """Raise it to a known committed offset; it never moves back."""
+        """Raise the high watermark to an offset known to be committed; never lower it."""
         log = leading.log
         if high > log.high:
             log.high = high

@@ -1,8 +1,8 @@
-"""Members of the live replica set: out by lag, in once caught up, one change at a time.
+"""Live replica set: a replica that lags leaves, one that caught up joins, one change at a time.
 
-Also the other thing that a leader writes into its document: that its disk is full, or not any more.
-A smaller set counts once the document is known to say so; a larger one from the moment that it is
-asked for, until it is known that the document will never say so (rules RC2 and RC3).
+The leader also records in the document whether its disk is full. A smaller set counts only once the
+document is known to name it. A larger set counts from the time of the update, until it is known
+that the document will never name it (rules RC2 and RC3).
 """
 
 from dataclasses import replace
@@ -33,16 +33,16 @@ class InSync:
         """Partitions with a follower that is behind, or is not in the live replica set."""
 
     def watch(self, leading: Leading) -> None:
-        """Look at the followers of a partition until all are in step and in the set."""
+        """Check the followers of a partition until all are in step and in the live replica set."""
         if leading.log.name not in self.watched:
             for follower in leading.followers.values():
                 if follower.is_attached and in_set(leading.recorded, follower.node):
-                    # It had all when we looked away, and nothing has been appended since.
+                    # It had the whole log when checks ended, and no record was appended since.
                     follower.caught_up_at = self._core.now
         self.watched[leading.log.name] = leading
 
     def watch_node(self, node: str) -> None:
-        """Look at the partitions that a node follows: its connection was made, or lost."""
+        """Check the partitions that a node follows, as its connection was made or lost."""
         for leading in self._leads.values():
             if node in leading.followers:
                 self.watch(leading)
@@ -55,17 +55,17 @@ class InSync:
                 leading.followers[node].is_attached = False
 
     def watch_all(self) -> None:
-        """Look at all partitions: our disk is full, or has room again."""
+        """Check all partitions, as our disk has become full or has room again."""
         self.watched.update(self._leads)
 
     def tick(self) -> None:
-        """Change the sets that are not what they should be."""
+        """Change the live replica sets that are not as they should be."""
         for name, leading in list(self.watched.items()):
             if self._leads.get(name) is not leading or not self._look(leading):
                 del self.watched[name]
 
     def _look(self, leading: Leading) -> bool:
-        """Change a set if needed; say whether there is a reason to look at it again."""
+        """Change a live replica set if needed; say whether it has to be checked again."""
         for follower in leading.followers.values():
             self._measure(leading, follower)
         if not leading.is_online or leading.changing is not None:
@@ -84,10 +84,11 @@ class InSync:
         return any(not self._is_settled(leading, each) for each in leading.followers.values())
 
     def _notify(self, leading: Leading, follower: FollowerState) -> None:
-        """Have a replica that does not attach do so: it may not know the partition, or that we ask.
+        """Have a connected replica attach: send it the document, and a rejection.
 
-        We forget a follower that the document does not name, and it may not hear that it was left
-        out before it is named again.
+        It may not know the partition, or may think that it is attached. This leader drops a
+        follower that the document does not name; if the document names it again soon, the follower
+        may not have heard of either change.
         """
         core, log = self._core, leading.log
         is_silent = not follower.is_attached and core.view.is_linked(follower.node)
@@ -98,7 +99,7 @@ class InSync:
             core.post(follower.node, Rejected, why)
 
     def _measure(self, leading: Leading, follower: FollowerState) -> None:
-        """Learn when a follower last had all that we had."""
+        """Record when a follower last had the whole log, and since when it has been in step."""
         now, log = self._core.now, leading.log
         if self._core.view.is_linked(follower.node):
             follower.linked_at = now
@@ -136,7 +137,7 @@ class InSync:
     def _wanted(
         self, leading: Leading, found: ReplicaSet
     ) -> tuple[tuple[Copy, ...], tuple[Copy, ...]]:
-        """Return (lrs, elr) as they should be: lagging replicas leave first, then one joins."""
+        """Return (lrs, elr) as they should be: without all that lag, else with one that joins."""
         gone = [copy for copy in found.lrs if self._is_out(leading, copy)]
         if gone:
             self._core.counters["shrunk"] += 1
@@ -167,7 +168,7 @@ class InSync:
         )
 
     def _is_settled(self, leading: Leading, follower: FollowerState) -> bool:
-        """Say whether nothing will change about a follower until something happens."""
+        """Say whether no check is needed until the next append or connection."""
         if in_set(leading.recorded, follower.node):
             return follower.is_attached and follower.acked >= leading.log.end
         return not self._core.view.is_linked(follower.node)
@@ -184,7 +185,7 @@ class InSync:
         )
 
     def _changed(self, leading: Leading, row: Row | None) -> None:
-        """The fate of a change is known: `Roles` has learnt what the document says, if anything."""
+        """Continue after an update of the document, whether it succeeded or failed."""
         leading.changing = None
         if self._leads.get(leading.log.name) is leading:
             self._high_watermarks.advance(leading)

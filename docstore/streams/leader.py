@@ -1,4 +1,4 @@
-"""The leader of a partition: its term begins, producers and followers are served, and it ends.
+"""Leader of a partition: begins its term, serves producers and followers, and ends it.
 
 Each part has a file: batches are judged and sealed (`appending.py`), requests wait
 (`purgatory.py`), records become committed (`high_watermark.py`), followers are sent batches
@@ -25,7 +25,7 @@ from docstore.wire.streams_messages import Produce
 
 
 class Leader:
-    """All partitions that this node leads."""
+    """Leads the partitions of this node."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Leader:
         topics: Topics,
         updates: Updates,
     ) -> None:
-        """leads: those partitions; only this part changes which they are."""
+        """leads: those partitions; only this class adds and removes them."""
         self._core = core
         self._logs = logs
         self.leading = leads
@@ -60,7 +60,7 @@ class Leader:
         )
 
     def open(self, log: PartitionLog, found: ReplicaSet) -> None:
-        """Be the candidate of an epoch: followers may attach, producers wait for the election."""
+        """Become the candidate of an epoch: followers may attach, producers must wait."""
         core = self._core
         leading = self.leading[log.name] = Leading(
             log=log,
@@ -95,12 +95,12 @@ class Leader:
         self.in_sync.watch(leading)
 
     def serve(self, leading: Leading) -> None:
-        """Serve producers, once the document names this node."""
+        """Begin to serve producers, now that the document names this node."""
         leading.is_online = True
         self.appending.release(leading)
 
     def close(self, log: PartitionLog) -> None:
-        """Lead no more. Answer waiting producers whether their records may be in a log."""
+        """End the lead, and tell waiting producers whether their records may be in a log."""
         leading = self.leading.pop(log.name, None)
         if leading is None:
             return
@@ -111,13 +111,13 @@ class Leader:
         self._fetching.raised(leading)
 
     def durable(self, log: PartitionLog) -> None:
-        """Advance the high watermark: more of a log is durable here."""
+        """Advance the high watermark, as more of the log is durable here."""
         leading = self.leading.get(log.name)
         if leading is not None:
             self.high_watermarks.advance(leading)
 
     def produce(self, sender: str, message: Produce) -> None:
-        """Take records, or refuse them with a reason and append none."""
+        """Append the records of a request, or reject all of them with a reason."""
         core = self._core
         pending = PendingAppend(
             entry=sender,

@@ -12,7 +12,7 @@ from docstore.streams.replica_set import Copy
 
 @dataclass(slots=True)
 class PendingAppend:
-    """Records that a producer wants appended, and the node to answer."""
+    """Records that a producer wants appended, and the entry node that gets the answer."""
 
     entry: str
     id: int
@@ -23,10 +23,10 @@ class PendingAppend:
     records: int
     body: bytes
     base: int = -1
-    """Offset of the first record, -1 until they have one."""
+    """Offset of the first record; -1 until it is appended."""
     repeated: bool = False
     is_confirmed: bool = False
-    """Whether this epoch was confirmed after its arrival."""
+    """Whether a read since the records arrived has confirmed this epoch."""
     is_answered: bool = False
 
     @property
@@ -44,36 +44,36 @@ class FollowerState:
     is_full: bool = True
     is_attached: bool = False
     acked: int = 0
-    """It has the log up to here, durably, under this epoch: true for good of this copy."""
+    """Durable end of this copy as acknowledged under this epoch; it never shrinks."""
     has_joined: bool = False
-    """It has acknowledged something under this epoch, so that `acked` counts."""
+    """Whether the follower has acknowledged under this epoch, so that `acked` counts."""
     sent: int = 0
     in_flight: deque[tuple[int, int]] = field(default_factory=deque)
-    """(end, bytes) of what was sent and is not acknowledged."""
+    """(end, bytes) of each page that was sent and is not acknowledged."""
     in_flight_bytes: int = 0
     is_looking: bool = False
-    """Whether a page for it is being read from the disk."""
+    """Whether a page for the follower is being read from the disk."""
     progress_at: float = NEVER
     told: tuple[int, int] = (0, 0)
-    """(high watermark, log start) that were sent to it last."""
+    """(high watermark, log start) that were sent to the follower last."""
     news: int = 0
-    """The number with which it acknowledges them."""
+    """Number sent with `told`, which the follower repeats when it acknowledges."""
     probe: int = 0
-    """The newest number that it has repeated."""
+    """Greatest number that the follower has repeated."""
     linked_at: float = NEVER
-    """When the connection was last seen open."""
+    """When the connection to the follower was last seen open."""
     caught_up_at: float = NEVER
-    """When it last had all that the leader had at that moment."""
+    """Latest time for which the follower is known to have had the whole log."""
     target: tuple[int, float] = (0, NEVER)
-    """(end of the leader's log, when): once acknowledged, it has caught up as of then."""
+    """(end, time) of the leader's log: `caught_up_at` once the follower acknowledges that end."""
     in_step_since: float | None = None
     noticed_at: float = NEVER
-    """When the partition's document was last sent to it, though it should know it."""
+    """When the document was last sent to the follower, because it did not attach."""
 
 
 @dataclass(slots=True)
 class Leading:
-    """One partition that this node leads, or is about to."""
+    """A partition that this node leads, or is the candidate for."""
 
     log: PartitionLog
     epoch: int
@@ -88,24 +88,24 @@ class Leading:
     max_lag_records: int
     followers: dict[str, FollowerState]
     changing: tuple[Copy, ...] | None = None
-    """The live replica set that an update may already have recorded, or may still record."""
+    """Live replica set of an update whose fate is unknown; None when there is none."""
     is_online: bool = False
     """Whether the document names us as the leader."""
     probe: int = 0
-    """A question to all followers whether this epoch still stands; 0 when there is none open."""
+    """Number of the open question to followers whether this epoch stands; 0 if none is open."""
     last_probe: int = 0
     probed_at: float = NEVER
     yielding_to: str | None = None
     yield_until: float = NEVER
     resigned_at: float = NEVER
     gathered: list[PendingAppend] = field(default_factory=list)
-    """Judged, and not sealed before the turn ends."""
+    """Requests that were accepted and are sealed at the end of the turn."""
     deferred: deque[PendingAppend] = field(default_factory=deque)
-    """Requests not judged yet: this node may not be the leader any more."""
+    """Requests not judged yet, as this node may not be the leader any more."""
     committing: list[tuple[int, int, PendingAppend]] = field(default_factory=list)
-    """Heap of (end, number, request) until the high watermark reaches the end."""
+    """Heap of (end, number, request) that wait for the high watermark to reach the end."""
     storing: list[tuple[int, int, PendingAppend]] = field(default_factory=list)
-    """The same, until the leader's own disk has the records."""
+    """Heap of (end, number, request) that wait for the leader's own disk to reach the end."""
 
     @property
     def copy(self) -> Copy | None:
@@ -114,15 +114,16 @@ class Leading:
 
     @property
     def required(self) -> set[Copy]:  # Tests replace this.
-        """Return the copies that must have a record to commit it, of all sets that may be recorded.
+        """Return the copies that must have a record before it is committed.
 
-        The one known, and the one that an update of unknown fate would record.
+        These are the members of the live replica set, and of the one that an update of unknown fate
+        would record.
         """
         return {*self.recorded, *(self.changing or ())}
 
     @property
     def knows_high(self) -> bool:
-        """Say whether our high watermark is not below what an earlier leader may have shown."""
+        """Say whether our high watermark has reached any that an earlier leader may have shown."""
         return self.log.high >= self.base
 
     @property
@@ -132,7 +133,7 @@ class Leading:
 
     @property
     def defers(self) -> bool:
-        """Say whether what producers want has to wait before it is judged."""
+        """Say whether requests of producers must wait before they are judged."""
         return not self.is_online or bool(self.probe) or self.yielding_to is not None
 
     @property
@@ -142,9 +143,9 @@ class Leading:
 
 
 Leads = dict[str, Leading]
-"""Name -> the partition, of all that a node leads."""
+"""Name -> partition, for all that a node leads."""
 
 
 def in_set(copies: Sequence[Copy], node: str) -> bool:
-    """Say whether a node is named in a set of copies, with whatever data."""
+    """Say whether a set of copies names a node, whichever data its copy has."""
     return any(copy[0] == node for copy in copies)

@@ -1,9 +1,9 @@
-"""One partition as one replica holds it: a log of sealed batches without holes, under a promise.
+"""Log of one partition at one replica: sealed batches without gaps, and the promised ballot.
 
-Offsets count records from 0 and an end is a count, while `document.Ballots` number rows from 1: the
-record at offset o is row o + 1, so the row at `end` is the last record. All of that arithmetic is
-in this file. Memory runs ahead of the disk by what is in the batch that forms; `durable` says how
-far the disk has come.
+Offsets count records from 0, and `end` is the offset after the last record. `document.Ballots`
+numbers rows from 1: the record at offset o is row o + 1, so the last record is row `end`. Only this
+file converts between the two. The log in memory is longer than that on the disk by the batches not
+stored yet; `durable` is the end of the log on the disk.
 """
 
 from collections import deque
@@ -41,7 +41,8 @@ class PartitionLog:
     end: int = 0
     durable: int = 0
     full: bool = True
-    """False once it cannot vouch for its data: it fences, but proves nothing."""
+    """Whether the replica vouches for its data; if not, it promises, but its state is no evidence.
+    """
     last_us: int = 0
     producers: ProducerState = field(default_factory=ProducerState)
     saved_high: int = 0
@@ -50,13 +51,13 @@ class PartitionLog:
     batches_since: int = 0
     """Batches since producer state was saved."""
     cuts: int = 0
-    """Number of truncations: an answer of the disk from before one is void."""
+    """Number of truncations; a disk read that began before the last one is void."""
     tail: deque[tuple[BatchHeader, bytes]] = field(default_factory=deque)
-    """The newest batches, without a hole up to `end`; at least what is not durable yet."""
+    """Newest batches, without a gap up to `end`, including all that are not durable yet."""
     tail_bytes: int = 0
     tail_accounted: int = 0
     joined: Ballot = NO_BALLOT
-    """The ballot for whose leader this log was cut, in this life: it is a prefix of that one's."""
+    """Ballot whose leader's log this log became a prefix of, since the process started."""
     tag: tuple[int, int] = (0, 0)
     """(documentEpoch, documentVersion) of the known version of the partition's document."""
     replica_set: ReplicaSet | None = None
@@ -64,7 +65,7 @@ class PartitionLog:
     place: bytes = b""
 
     def __post_init__(self) -> None:
-        """Set the place of its document."""
+        """Set the link and the place from the name."""
         self.link, self.place = link_of(self.name), place_of(self.name)
 
     @property
@@ -74,7 +75,7 @@ class PartitionLog:
 
     @property
     def incarnation(self) -> str:  # Tests replace this.
-        """Return which life of its topic it belongs to."""
+        """Return the incarnation of the topic that the partition belongs to."""
         return incarnation_of(self.name)
 
     def epoch_of(self, offset: int) -> Ballot:
@@ -98,20 +99,20 @@ class PartitionLog:
         )
 
     def standing(self, epoch: int) -> LogState:
-        """Return the state of this log, to be sent once all of it is durable."""
+        """Return the log's state to report to a leader or controller, once all of it is durable."""
         return LogState(
             self.name, epoch, self.copy, self.full, self.adopted, self.end, self.high, self.start,
             self.ballots,
         )  # fmt: skip
 
-    # Changes
+    # Changes of the log
 
     def open_term(self, ballot: Ballot) -> None:
         """Begin to append under `ballot`."""
         self.ballots = ballot_added(self.ballots, ballot, self.end + 1)
 
     def extend(self, batches: Sequence[tuple[BatchHeader, bytes]]) -> None:
-        """Append batches that follow `end`; their terms are the caller's."""
+        """Append batches that follow `end`; the caller updates `ballots`."""
         for header, raw in batches:
             assert header.base == self.end
             self.tail.append((header, raw))
@@ -128,7 +129,7 @@ class PartitionLog:
             self.tail_bytes -= header.size
         self.end = end
         self.durable = min(self.durable, end)
-        self.high = min(self.high, end)  # Lowers it after an unclean election only.
+        self.high = min(self.high, end)  # Lowers it only after an unclean election.
         self.ballots = ballots_until(self.ballots, end)
         self.producers.cut(end)
         if end < self.saved_producers_at:
@@ -136,7 +137,7 @@ class PartitionLog:
         self.cuts += 1
 
     def _save_evicted_producers(self) -> None:
-        """Save what no header says any more, so that all headers are read again."""
+        """Keep only the saved state below `start`, as the headers from there on are read again."""
         known = ProducerState.unpack(self.saved_producers)
         known.cut(self.start)
         self.saved_producers, self.saved_producers_at = known.pack(self.start), self.start
@@ -156,7 +157,7 @@ class PartitionLog:
         self.batches_since = len(headers)
 
     def clear(self, start: int, producers: bytes) -> None:
-        """Begin again empty, at an offset; producers: their state below it."""
+        """Begin an empty log at offset `start`, with the producer state below it."""
         self.tail.clear()
         self.tail_bytes = 0
         self.ballots, self.adopted = (), NO_BALLOT
@@ -168,13 +169,14 @@ class PartitionLog:
         self.cuts += 1
 
     def trim(self, start: int) -> None:
-        """Drop the records below `start`, and the ballots of those records only.
+        """Drop the records below `start`, and the ballots that only those records had.
 
-        The ballot of the record before `start` is kept: a log that ends there shares it with us.
+        The ballot of the record before `start` is kept, to compare it with that of a log that ends
+        there.
         """
         self.start = start
         if start > self.saved_producers_at:
-            self.snapshot_producers()  # The headers that hold this state are deleted.
+            self.snapshot_producers()  # Their headers, which hold this state, are deleted.
         while len(self.ballots) > 1 and self.ballots[1][1] <= start:
             self.ballots = self.ballots[1:]
 
@@ -184,12 +186,13 @@ class PartitionLog:
             header, _ = self.tail.popleft()
             self.tail_bytes -= header.size
 
-    # Questions
+    # Reads of the log
 
     def from_tail(self, offset: int, until: int, bytes_max: int) -> list[bytes] | None:
         """Return batches with records in offset..until-1, None if they are not all in memory.
 
-        The first holds `offset`; at least one is returned when there is one.
+        The first batch contains `offset`. One batch is returned even if it is larger than
+        `bytes_max`.
         """
         if not self.tail or offset < self.tail[0][0].base:
             return None if offset < self.end else []
@@ -208,19 +211,19 @@ class PartitionLog:
         return found
 
     def snapshot_producers(self) -> None:
-        """Take producer state from the committed batches, to be saved."""
+        """Pack the producer state of the committed batches, to be saved with the record."""
         self.saved_producers_at = self.high
         self.saved_producers = self.producers.pack(self.high)
         self.batches_since = 0
 
 
 def common_offset(theirs: LogState, mine: PartitionLog) -> int:
-    """Return the end up to which another replica's log is certainly equal to this one."""
+    """Return the offset up to which another replica's log is known to be equal to this one."""
     return common_end(mine.ballots, mine.end, theirs.ballots, theirs.end)
 
 
 def log_from_disk(found: PartitionRecovered) -> PartitionLog:
-    """Return a partition as the disk has it."""
+    """Return a log as it was found on the disk."""
     record = found.record
     log = PartitionLog(
         name=record.name,

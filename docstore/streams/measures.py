@@ -1,4 +1,4 @@
-"""Figures of a node's partitions, for its management page and for Prometheus."""
+"""Figures of a node's partitions for its management page and for Prometheus."""
 
 from collections.abc import Mapping
 
@@ -10,8 +10,8 @@ BECAUSE = "elections because "
 def partitions_page(machine: Partitions) -> dict[str, int]:
     """Return how many partitions this node has a replica of, leads, and follows.
 
-    short: led, and not all of their replicas are in the live replica set. faulty: replicas that
-    cannot vouch for their log until they are filled again.
+    short: partitions led whose live replica set lacks a replica. faulty: replicas that cannot vouch
+    for their log until they are filled again.
     """
     leading = [each for each in machine.leader.leading.values() if each.is_online]
     logs = machine.logs
@@ -25,7 +25,7 @@ def partitions_page(machine: Partitions) -> dict[str, int]:
 
 
 def partition_metrics(machine: Partitions) -> Mapping[str, float]:
-    """Return name -> value of the counters and gauges of streams."""
+    """Return the counters and gauges of streams: name -> value."""
     values = {f"docstore_partitions_{name}": float(count) for name, count in
               partitions_page(machine).items()}  # fmt: skip
     for name, count in machine.core.counters.items():

@@ -1,8 +1,8 @@
-"""Replicas that are no longer needed: found by reading their documents at intervals.
+"""Strays: replicas that are no longer needed, found by reading their documents at intervals.
 
-A partition was deleted, or moved to other nodes, while this node was away or could not be reached.
-Its leader may be gone, and sends nothing while there are no records; so each replica on the disk
-has its document read in turn, one at a time.
+A partition may be deleted, or moved to other nodes, while this node cannot be reached. If its
+leader is gone too, no message tells this node. So it reads the documents of the replicas on its
+disk, one at a time.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from docstore.streams.role_transitions import Roles
 
 
 class Strays:
-    """A round over the partitions that this node keeps."""
+    """Reads the documents of this node's replicas in rounds."""
 
     def __init__(self, core: Core, logs: PartitionLogs, roles: Roles) -> None:
         self._core = core
@@ -23,7 +23,7 @@ class Strays:
         self._looked_at = core.now
 
     def tick(self) -> None:
-        """Read the document of the next partition, if it is time."""
+        """Read the document of the next partition, if it is due."""
         core, logs = self._core, self._logs
         if (core.now - self._looked_at) * max(1, len(logs)) < core.config.upkeep.strays_s:
             return

@@ -1,10 +1,11 @@
-"""The machine: this node's part in every partition, and the entry of its own clients.
+"""The partition machine of a node: replica, leader and controller, and entry of its clients.
 
 `step(event, now)` returns the effects, in the order in which they must be performed. It never
-waits, reads no clock and draws no number but from the generator it was given. It stands beside the
-machine of documents (`documents/replica.py`), whose documents of level 3 it reads and changes as a
-client: a partition's epoch, leader and live replica set are one of them. This file only dispatches;
-each rule has its own file, named in `docstore/streams/__init__.py`.
+waits, reads no clock, and draws random numbers only from the generator that it was given.
+
+A partition's epoch, leader and live replica set are a document of level 3. This machine reads and
+changes such documents as a client of the document machine (`documents/replica.py`). This file only
+dispatches; each rule has its own file, named in `docstore/streams/__init__.py`.
 """
 
 from random import Random
@@ -134,7 +135,7 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming]):
         self._ticking = self._in_order()
 
     def _govern(self, topics: Topics) -> None:
-        """Begin the parts of the controller."""
+        """Create the parts of the controller."""
         core, updates = self.core, self.updates
         self.witnesses = Witnesses(core)
         self.controller = Controller(
@@ -171,12 +172,12 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming]):
         )
 
     def _stood_still(self, passed_s: float) -> None:
-        """Ask all followers whether they have another leader by now."""
+        """Have the followers asked whether the epochs still stand, as this process stalled."""
         self.deferring.ask_all()
 
     @property
     def wants_turn(self) -> bool:
-        """Say whether something waits for TurnEnded."""
+        """Say whether a part waits for TurnEnded."""
         return bool(
             self.disk.has_more
             or self.core.has_posted
@@ -266,7 +267,7 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming]):
             case _:
                 assert_never(message)
 
-    # Versions of documents
+    # Documents
 
     def _learn(self, row: Row) -> None:
         """Take a decided version of a document under /core/streams."""
@@ -292,21 +293,21 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming]):
         self.duties.forgotten(known)
 
     def _missed(self, link: str) -> None:
-        """Read a document again that could not be changed: our replicas may be of none."""
+        """Have our replicas read a document whose update failed: it may no longer exist."""
         self.roles.reread_all(link)
 
-    # Effects on more than one part
+    # Effects on several parts
 
     def _deposed(self, log: PartitionLog) -> None:
-        """End what this node leads or follows under a ballot below the one just promised."""
+        """End our lead of a partition, or forget its leader, after promising a greater ballot."""
         self.roles.step_down(log)
 
     def _durable(self, log: PartitionLog) -> None:
-        """More of a log is on the disk: what we lead may be committed further."""
+        """Advance the high watermark, as more of a log is durable."""
         self.leader.durable(log)
 
     def _damaged(self, log: PartitionLog) -> None:
-        """Stop vouching for a log: a batch failed its check."""
+        """Stop vouching for a log, since a batch of it failed its check."""
         core = self.core
         if not log.full:
             return

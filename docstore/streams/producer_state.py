@@ -1,9 +1,9 @@
-"""State of producers: any later leader recognises the retry of an idempotent producer.
+"""Producer state, by which any later leader recognises the retry of an idempotent producer.
 
-A producer numbers its batches 0, 1, 2, ... for each partition, under an epoch that grows when it is
-started anew. All that is known comes from the headers of the log, so it is the same on every
-replica and is cut with the log (rule RN2). Source: idempotent receiver; Kafka's producer ids
-(KIP-98).
+A producer numbers its batches 0, 1, 2, ... for each partition, under an epoch that grows when the
+producer restarts. The state is derived from the headers of the log alone, so it is the same on
+every replica and is truncated with the log (rule RN2). Source: idempotent receiver; Kafka's
+producer ids (KIP-98).
 """
 
 from typing import NamedTuple
@@ -13,11 +13,11 @@ import msgpack
 from docstore.model.streams_batch import BatchHeader
 
 REMEMBERED = 5
-"""Newest batches of a producer that a retry is recognised among, as in Kafka."""
+"""Number of newest batches of a producer among which a retry is recognised, as in Kafka."""
 
 
 class ProducerEntry(NamedTuple):
-    """One batch of a producer."""
+    """Entry of one batch of a producer."""
 
     epoch: int
     sequence: int
@@ -27,7 +27,10 @@ class ProducerEntry(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Decision about a batch: append it if code is "", else answer so. entry: the original."""
+    """Decision about a batch: append it, answer with the offset of `entry`, or reject it.
+
+    entry: the original, if the batch is a repetition. code: the reason of a rejection, "" for none.
+    """
 
     code: str
     detail: str = ""
@@ -38,13 +41,13 @@ APPEND = Verdict("")
 
 
 class ProducerState:
-    """Producer -> its newest batches, oldest first; those above the high watermark all."""
+    """Producer -> entries of its newest batches, oldest first, with all that are not committed."""
 
     def __init__(self) -> None:
         self._entries: dict[str, list[ProducerEntry]] = {}
 
     def note(self, header: BatchHeader, high: int) -> None:
-        """Learn of a batch that has joined the log."""
+        """Add a batch that was appended to the log."""
         if not header.producer:
             return
         entries = self._entries.setdefault(header.producer, [])
@@ -53,12 +56,12 @@ class ProducerState:
                 header.producer_epoch, header.sequence, header.base, header.records, header.last_us
             )
         )
-        # Entries that are not committed may be cut: those before them are the newest then.
+        # An uncommitted entry may be truncated, so the newest committed ones are kept below it.
         while len(entries) > REMEMBERED and entries[REMEMBERED].base < high:
             del entries[0]
 
     def cut(self, end: int) -> None:  # Tests replace this.
-        """Forget the batches from offset `end` on."""
+        """Drop the entries of batches from offset `end` on."""
         for producer, entries in list(self._entries.items()):
             while entries and entries[-1].base >= end:
                 entries.pop()
@@ -66,9 +69,10 @@ class ProducerState:
                 del self._entries[producer]
 
     def judge(self, producer: tuple[str, int, int], records: int, *, expired_us: int) -> Verdict:
-        """Decide about a batch of (id, epoch, sequence) with this number of records.
+        """Decide about a batch of this number of records.
 
-        expired_us: a producer whose last batch is older, by the times of the log, has expired.
+        producer: (id, epoch, sequence). expired_us: a producer whose last batch is older, by the
+        times in the log, has expired.
         """
         name, epoch, sequence = producer
         entries = self._entries.get(name, [])[-REMEMBERED:]
@@ -84,7 +88,7 @@ class ProducerState:
         expected = last.sequence + 1 if epoch == last.epoch else 0
         if sequence == expected:
             return APPEND
-        # A producer that expired may have begun at zero again: compare with its newest batch.
+        # An expired producer may begin at zero again, so the newest batch with a sequence decides.
         for entry in reversed(entries):
             if (entry.epoch, entry.sequence) == (epoch, sequence):
                 return _again(entry, records)
@@ -93,7 +97,7 @@ class ProducerState:
         return Verdict("stale-sequence", f"sequence {sequence} was appended long ago")
 
     def pack(self, end: int) -> bytes:
-        """Return what is known from the batches below offset `end`."""
+        """Return the state from batches below offset `end`, as bytes."""
         packed: bytes = msgpack.packb(
             {
                 producer: [tuple(entry) for entry in below]
@@ -105,7 +109,7 @@ class ProducerState:
 
     @classmethod
     def unpack(cls, packed: bytes) -> "ProducerState":
-        """Return what `pack` returned, b"" for nothing."""
+        """Return the state of packed bytes; b"" stands for none."""
         state = cls()
         if packed:
             for producer, entries in msgpack.unpackb(packed, use_list=False).items():
@@ -113,13 +117,13 @@ class ProducerState:
         return state
 
     def expire(self, expired_us: int) -> None:
-        """Forget producers that wrote nothing since."""
+        """Drop the producers whose last batch is older than `expired_us`."""
         for producer, entries in list(self._entries.items()):
             if entries[-1].us < expired_us:
                 del self._entries[producer]
 
     def newest(self) -> dict[str, tuple[ProducerEntry, ...]]:
-        """Return what decides about the next batch of each producer."""
+        """Return the entries of each producer among which a retry is recognised."""
         return {name: tuple(each[-REMEMBERED:]) for name, each in self._entries.items()}
 
 

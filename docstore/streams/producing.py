@@ -1,8 +1,8 @@
-"""The entry node's side of a produce: find the leader, forward the records, answer the outcome.
+"""Produce requests at the entry node: find the leader, forward the records, return the outcome.
 
-As for operations (rule C3), a request that is refused has not happened. One that may have been
-appended is retried only if its producer numbers its batches (RN3); otherwise the answer is that its
-fate is unknown.
+As for operations (rule C3), a request that is rejected has had no effect. A request that may have
+been appended is retried only if its producer numbers its batches (RN3); otherwise the client is
+told that its fate is unknown.
 """
 
 import heapq
@@ -38,17 +38,17 @@ class PendingProduce:
     event: ProduceAsked
     id: int
     sent_to: str = ""
-    """The node that has it; "" while no node has it."""
+    """Node that the records were sent to; "" if they are to be sent."""
     retry_at: float = NEVER
     may_be_appended: bool = False
 
 
 class ClientProduces:
-    """Produces of this node's clients."""
+    """Produce requests of this node's clients."""
 
     def __init__(self, core: Core, directory: Directory) -> None:
         self._core = core
-        # A leader may answer what an earlier life of this node has asked for.
+        # A leader may still answer requests of this node's earlier process.
         self._ids = count(core.new_run())
         self._directory = directory
         self._asked: dict[int, PendingProduce] = {}
@@ -57,7 +57,7 @@ class ClientProduces:
         self._retrying: dict[int, PendingProduce] = {}
 
     def ask(self, event: ProduceAsked) -> None:
-        """Pass records of a client on to the leader."""
+        """Forward the records of a client to the leader."""
         asked = PendingProduce(event, next(self._ids))
         self._asked[asked.id] = asked
         heapq.heappush(self._deadlines, (event.deadline, asked.id))
@@ -110,10 +110,10 @@ class ClientProduces:
         else:
             self._retry_later(asked)
 
-    # Answers
+    # Answers of leaders
 
     def produced(self, sender: str, message: Produced) -> None:
-        """Take the answer of the leader, or of a node that is none."""
+        """Take the answer of the leader, or of a node that does not lead."""
         asked = self._asked.get(message.id)
         if asked is None or asked.sent_to != sender:
             return
@@ -129,7 +129,7 @@ class ClientProduces:
             self._give(asked, self._unknown(message.detail))
         else:
             status = STATUSES[message.code]
-            # An earlier attempt may be in a log: then this refusal is not the whole truth.
+            # After an attempt that may have been appended, a rejection does not settle the request.
             self._give(
                 asked,
                 Problem(
@@ -141,7 +141,7 @@ class ClientProduces:
             )
 
     def _lost(self, asked: PendingProduce) -> None:  # Tests replace this.
-        """Settle a request that may be in the log of a former leader."""
+        """Retry a request that a former leader may have appended, or answer that it is unknown."""
         asked.may_be_appended = True
         if asked.event.producer:
             self._retry_later(asked)
@@ -149,18 +149,18 @@ class ClientProduces:
             self._give(asked, self._unknown("the leader was replaced before it was committed"))
 
     def link_lost(self, peer: str) -> None:
-        """Settle the requests sent to that node: its log may have them, or not."""
+        """Settle the requests sent to that node, which may have appended them."""
         for number in sorted(self._sent_to.pop(peer, ())):
             self._lost(self._asked[number])
 
     def _leave(self, silent: str) -> None:
-        """Ask the next leader for what may be sent twice; the rest waits for a silent node."""
+        """Send requests with batch numbers to another leader; others wait for the silent node."""
         for number in sorted(self._sent_to[silent]):
             if self._asked[number].event.producer:
                 self._lost(self._asked[number])
 
     def tick(self) -> None:
-        """Answer what waited for too long, and try again."""
+        """Answer the requests whose deadline has passed, and retry others."""
         core = self._core
         while self._deadlines and self._deadlines[0][0] <= core.now:
             asked = self._asked.get(heapq.heappop(self._deadlines)[1])
@@ -194,7 +194,7 @@ class ClientProduces:
             self._sent_to.get(asked.sent_to, set()).discard(asked.id)
             asked.sent_to = ""
 
-    # Questions for the leader
+    # Questions for the leader of a partition
 
     def who_leads(self, event: LeaderAsked) -> None:
         """Answer with the leader of a partition."""

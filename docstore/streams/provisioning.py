@@ -1,12 +1,14 @@
-"""The controller of a topic: the owner of its document creates the partitions that it names.
+"""Provisioning: the owner of a topic's document creates the partitions that the document names.
 
-Each partition's document is read first. A missing one is created, one with other settings is
-changed, and one of an earlier topic of that name is deleted, to be created again. A step that fails
-is repeated. Every step is conditional on a version that was read, so a controller that has been
-replaced does no harm. Once all partitions exist, the topic's document says so.
+The owner, called the topic's controller, first reads each partition's document. It creates a
+missing partition, changes one with other settings, and deletes one of an earlier topic of that
+name, to create it again. A step that fails is repeated. Every step is conditional on a version that
+was read, so a controller that was replaced does no harm. Once all partitions exist, the controller
+updates the topic's document.
 
-A topic that is deleted is gone at once. Its controller marks the partitions; theirs do the rest
-(`deletion.py`), and find out by themselves what was not done (`topic_audit.py`).
+The document of a deleted topic is deleted at once. Then the topic's controller marks the
+partitions, and their controllers delete them (`deletion.py`). Those controllers also find
+partitions that were not marked (`topic_audit.py`).
 """
 
 from collections import deque
@@ -26,40 +28,41 @@ from docstore.streams.replica_set import ReplicaSet, Resolution, partition_link,
 from docstore.streams.topic import Provision, Topic, read_topic
 
 AT_ONCE = 64
-"""Partitions that are looked at at a time, of all topics of a controller."""
+"""Partitions that a controller reads or changes at the same time, over all topics."""
 PLANNED_AT_ONCE = 64
 RETRY_S = 0.2
 
 
 @dataclass(slots=True)
 class Job:
-    """A topic whose partitions differ from what it says, or are not known."""
+    """Work on a topic whose partitions differ from its document, or have not been read."""
 
     link: str
     tag: Tag
     topic: Topic
     is_deleted: bool
     numbers: deque[int] = field(default_factory=deque)
-    """Partitions to look at."""
+    """Partitions to read next."""
     later: list[tuple[float, int]] = field(default_factory=list)
-    """(when to look again, partition)."""
+    """(when to read it again, partition)."""
     under_way: int = 0
     is_waiting: bool = False
     """Whether there are too few members for the partitions still to be created."""
     lacks: bool = False
     is_current: bool = False
-    """The topic was read since another one's partitions were met: it is not an echo."""
+    """Whether a read, begun when a partition of another topic was found, has confirmed this topic.
+    """
     is_ending: bool = False
     plan: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def is_idle(self) -> bool:
-        """Say whether nothing is left to look at."""
+        """Say whether no partition is left to read or change."""
         return not (self.numbers or self.later or self.under_way or self.is_waiting)
 
 
 class Provisioning:
-    """All topics of this node that are not as they should be."""
+    """Provisions the topics whose documents this node owns."""
 
     def __init__(self, core: Core, updates: Updates) -> None:
         self._core = core
@@ -68,10 +71,10 @@ class Provisioning:
         self._under_way = 0
         self._reading = PagedReads(core.view, updates, self.learn)
 
-    # Versions of documents
+    # Documents of topics
 
     def learn(self, row: Row) -> None:
-        """Take a version of a topic's document; an echo of an old one costs some reads."""
+        """Take a version of a topic's document and begin its job; an old one only costs reads."""
         known = self._jobs.get(row.link)
         if known is not None and tag_of(row) <= known.tag:
             return
@@ -85,11 +88,11 @@ class Provisioning:
             self._go_on(job)
 
     def surveyed(self, links: list[str]) -> None:
-        """Read the topics that lie in slots of ours: what a disk holds need not be decided."""
+        """Read the listed topics: a version found on the disk may not be decided."""
         self._reading.begin(links)
 
     def tick(self) -> None:
-        """Advance the jobs that wait for a time, or for members."""
+        """Advance the jobs whose partitions are due, or that waited for members."""
         self._reading.go_on()
         for job in list(self._jobs.values()):
             if not self._core.view.owns(job.link):
@@ -104,11 +107,11 @@ class Provisioning:
             self._go_on(job)
 
     def _members(self) -> list[str]:
-        """Return the members that may be given replicas."""
+        """Return the members that may get replicas: those alive that do not leave."""
         view = self._core.view
         return [each for each in view.members if view.is_alive(each) and each not in view.leavers]
 
-    # One partition after the other
+    # Partitions of a topic
 
     def _go_on(self, job: Job) -> None:
         while job.numbers and self._under_way < AT_ONCE and self._is_ours(job):
@@ -124,7 +127,7 @@ class Provisioning:
         return self._jobs.get(job.link) is job
 
     def _done(self, job: Job) -> None:
-        """Count a partition as done: it is as it should be, or cannot be for now."""
+        """Count a partition as done for now, and go on with the next ones."""
         job.under_way -= 1
         self._under_way -= 1
         self._go_on(job)
@@ -137,7 +140,7 @@ class Provisioning:
         self._done(job)
 
     def _looked(self, job: Job, number: int, answer: Answer) -> None:
-        """Bring a partition's document one step nearer to what the topic says."""
+        """Perform the next step towards what the topic says about this partition."""
         row = answer.row
         if not self._is_ours(job):
             self._done(job)
@@ -185,7 +188,7 @@ class Provisioning:
             job.lacks = True
             self._done(job)
             return
-        # A controller that was replaced may not know that the topic and its partitions are gone.
+        # This node may not know that the topic and its partitions have been deleted meanwhile.
         self._confirm(job, lambda: self._post(job, number, tombstone))
 
     def _post(self, job: Job, number: int, tombstone: Row | None) -> None:
@@ -195,7 +198,7 @@ class Provisioning:
         found = ReplicaSet(incarnation=job.topic.incarnation, replicas=job.plan[number])
         body = with_settings(found, job.topic).pack()
         link = partition_link(job.topic.name, number)
-        # One that comes late must not bring back what has been made, and deleted, since.
+        # A late POST must not create again a partition that was created and deleted meanwhile.
         below = tombstone.version + 1 if tombstone is not None else None
         self._core.ask(
             Operation(verb="POST", link=link, body=body, recreate_below=below),
@@ -211,7 +214,7 @@ class Provisioning:
             self._look_again(job, number, RETRY_S)
 
     def _plan(self, job: Job, number: int, members: list[str]) -> None:
-        """Assign replicas to this partition, and to some of the next ones."""
+        """Assign replicas to this partition, and to some of those that follow."""
         view = self._core.view
         numbers = range(number, min(number + PLANNED_AT_ONCE, job.topic.partitions))
         planned = assignments(
@@ -224,7 +227,7 @@ class Provisioning:
         job.plan.update(planned)
 
     def _replace(self, job: Job, number: int, row: Row, found: ReplicaSet) -> None:
-        """Make way for a partition of ours; first be sure that ours is not the earlier one."""
+        """Delete a partition of another incarnation, once ours is confirmed as the current one."""
         if not job.is_current:
             self._confirm(
                 job, lambda: self._look_again(job, number, 0 if job.is_current else RETRY_S)
@@ -239,7 +242,7 @@ class Provisioning:
             )
 
     def _confirm(self, job: Job, then: Callable[[], None]) -> None:
-        """Read the topic: it is current if it is still as it was when the job began."""
+        """Read the topic, set `is_current` to whether it has not changed, then call `then`."""
         job.is_current = False
 
         def read(answer: Answer) -> None:
@@ -250,10 +253,10 @@ class Provisioning:
 
         self._updates.read(job.link, read)
 
-    # The topic itself
+    # Document of the topic
 
     def _end(self, job: Job) -> None:
-        """Record the outcome in the topic once all partitions were looked at."""
+        """Record the outcome in the topic's document once all partitions were read."""
         if job.is_deleted:
             del self._jobs[job.link]
             return
@@ -268,7 +271,7 @@ class Provisioning:
         )
 
     def _ended(self, job: Job) -> None:
-        """Wait for members if replicas are lacking; look again unless the topic was updated."""
+        """Wait for members if replicas are lacking; otherwise read the partitions again."""
         job.is_ending = False
         if self._is_ours(job) and job.lacks:
             job.is_waiting = True
@@ -277,7 +280,7 @@ class Provisioning:
 
 
 def with_settings(found: ReplicaSet, topic: Topic) -> ReplicaSet:
-    """Return a partition with the settings of its topic; they may change which are eligible."""
+    """Return a partition with its topic's settings, which may change the eligible copies."""
     lrs, elr = without(found.lrs, found.elr, (), topic.min_in_sync)
     return replace(
         found,

@@ -1,6 +1,7 @@
-"""Where produce requests wait: to be judged, for the leader's disk, or for the high watermark.
+"""Requests of producers that wait: to be judged, for the leader's disk, or to be committed.
 
-The word is Kafka's. No request waits beyond its deadline, and the bytes that wait are bounded.
+The name is Kafka's. A request is answered at its deadline at the latest, and the bytes that wait
+are bounded.
 """
 
 import heapq
@@ -11,7 +12,7 @@ from docstore.wire.streams_messages import Produced
 
 
 class Purgatory:
-    """All requests of producers that this node has, as leader, and has not answered."""
+    """Keeps the requests that the leaders of this node have not answered."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -20,7 +21,7 @@ class Purgatory:
         self._waiting_bytes = 0
 
     def admit(self, pending: PendingAppend) -> bool:
-        """Let a request wait, unless too much does; then it is answered at once."""
+        """Register a request, or reject it at once if too many or too large ones wait."""
         core, bounds = self._core, self._core.config.memory
         if (
             self._waiting >= bounds.waiting_max
@@ -35,13 +36,13 @@ class Purgatory:
         return True
 
     def wait(self, leading: Leading, pending: PendingAppend) -> None:  # Tests replace this.
-        """Let records that have offsets wait until they are stored, or committed."""
+        """Keep a request until its records are stored or committed, as its `acks` asks."""
         queue = leading.storing if pending.acks == "leader" else leading.committing
         heapq.heappush(queue, (pending.end, self._core.next_token(), pending))
         self.complete(leading)
 
     def complete(self, leading: Leading) -> None:
-        """Answer the requests whose records are committed, or stored, now."""
+        """Answer the requests whose records are now stored or committed."""
         log = leading.log
         for queue, bound in ((leading.committing, log.high), (leading.storing, log.durable)):
             while queue and queue[0][0] <= bound:
@@ -49,14 +50,14 @@ class Purgatory:
                 self.answer(pending, leading, "repeated" if pending.repeated else "")
 
     def turn_away(self, leading: Leading) -> None:
-        """Answer all that wait, as we lead no more: whether the records may be in a log."""
+        """Answer all requests, as this node no longer leads, with whether they may be in a log."""
         for pending in (*leading.deferred, *leading.gathered):
             self.answer(pending, leading, "not-leader")
         for _, _, pending in (*leading.committing, *leading.storing):
             self.answer(pending, leading, "not-leader", appended=True)
 
     def tick(self) -> None:
-        """Answer requests that have waited too long."""
+        """Answer the requests whose deadline has passed."""
         core = self._core
         while self._deadlines and self._deadlines[0][0] <= core.now:
             pending = heapq.heappop(self._deadlines)[2]
@@ -76,7 +77,11 @@ class Purgatory:
         detail: str = "",
         appended: bool = False,
     ) -> None:
-        """Answer once: "" or "repeated" is success; leading: whose offsets the answer tells."""
+        """Answer a request once.
+
+        code: "" or "repeated" for success. leading: the partition whose offsets are in the answer;
+        None for an answer without.
+        """
         if pending.is_answered:
             return
         pending.is_answered = True
@@ -100,5 +105,8 @@ class Purgatory:
 def produced(
     pending: PendingAppend, code: str, detail: str, leader: str = "", *, appended: bool = False
 ) -> Produced:
-    """Return an answer without offsets; leader: the node that may lead, "" if not known."""
+    """Return an answer without offsets.
+
+    leader: node that may lead; "" if unknown.
+    """
     return Produced(pending.id, code, detail, -1, pending.records, 0, 0, 0, leader, appended)

@@ -1,9 +1,9 @@
-"""Reassignment: replicas move to other nodes, one at a time, without a moment of less safety.
+"""Reassignment: replicas move to other nodes, one at a time, at no time with less safety.
 
-A replica is added and filled, joins the live replica set, and only then the one that it replaces is
-left out; if that one leads, it makes way first. The document names the moves under way (`adding`,
-`leaving`), so a later controller continues them. Reasons: a node leaves the group, or an operator
-wants other replicas.
+A new replica is filled and joins the live replica set; only then is the replica that it replaces
+removed. If that replica leads, it yields first. The document names the moves under way (`adding`,
+`leaving`), so that a later controller continues them. A move is needed when a node leaves the
+group, or when an operator asks for other replicas.
 """
 
 from collections.abc import Sequence
@@ -28,15 +28,16 @@ class Reassignment:
         self._wanted: dict[str, tuple[str, ...]] = {}
         """Link -> the replicas that an operator wants."""
         self._open: dict[str, ControlledPartition] = {}
-        """Partitions whose replicas are not as they should be."""
+        """Partitions with a move under way or needed."""
         self._by_slot: dict[int, dict[str, ControlledPartition]] = {}
         self._asked_at: dict[str, float] = {}
         self._group: tuple[tuple[str, ...], frozenset[str]] = ((), frozenset())
 
     def blocks(self, slot: int) -> bool:  # Tests replace this.
-        """Say whether a partition whose document is in a slot of ours needs a node that leaves.
+        """Say whether a partition with its document in this slot still needs a node that leaves.
 
-        One that is dead is not needed: what it held alone is not to be had in any case (rule RM1).
+        A dead node is not needed: records that only that node had cannot be read in any case (rule
+        RM1).
         """
         if not self._controller.knows_all:
             return True
@@ -48,7 +49,10 @@ class Reassignment:
         )
 
     def want(self, known: ControlledPartition, replicas: tuple[str, ...]) -> str:
-        """Begin to move a partition to these replicas; return why not, "" if it has begun."""
+        """Begin to move a partition to these replicas.
+
+        Returns "", or the reason why it is not possible.
+        """
         members = set(self._core.view.members) - self._core.view.leavers
         if not replicas or len(set(replicas)) < len(replicas) or not members.issuperset(replicas):
             return "replicas are different members of the group"
@@ -76,7 +80,7 @@ class Reassignment:
         self._by_slot.get(self._core.view.slot_of(known.link), {}).pop(known.link, None)
 
     def _gone(self, found: ReplicaSet) -> list[str]:
-        """Return the replicas on nodes that leave the group, or have left it."""
+        """Return the replicas on nodes that are leaving the group, or have left it."""
         return [node for node in found.replicas if self._leaves(node)]
 
     def _leaves(self, node: str) -> bool:
@@ -119,9 +123,10 @@ class Reassignment:
         return live.issuperset(found.adding) and enough and bool(live - set(found.leaving))
 
     def _given_up(self, found: ReplicaSet) -> ReplicaSet | None:
-        """Return the document without a replica that will never be filled (rule RM2).
+        """Return the document after giving up a replica that will never be filled (rule RM2).
 
-        None while it may be. A replica whose data counts leaves as others do.
+        Returns None while it may still be filled. A replica whose data counts is removed as others
+        are.
         """
         view, counted = self._core.view, {node for node, _ in (*found.lrs, *found.elr)}
         if any(node not in counted and not view.is_alive(node) for node in found.adding):
@@ -131,7 +136,7 @@ class Reassignment:
         return None
 
     def _begun(self, known: ControlledPartition) -> ReplicaSet | None:
-        """Return the document that says which replica comes next, and which one goes for it."""
+        """Return the document that names the replica to add next, and the one to remove for it."""
         found = known.found
         wanted = self._wanted.get(known.link)
         if wanted is not None and any(map(self._leaves, wanted)):
@@ -149,12 +154,12 @@ class Reassignment:
             coming = self._stand_ins(known, going)
         adding, leaving = tuple(coming[:1]), tuple(going[:1])
         if not adding and len(found.replicas) == len(leaving):
-            return None  # The last one: its data would go with it.
+            return None  # The last replica has the only data.
         self._core.counters["reassignments"] += 1
         return replace(found, replicas=(*found.replicas, *adding), adding=adding, leaving=leaving)
 
     def _stand_ins(self, known: ControlledPartition, going: list[str]) -> list[str]:
-        """Return the nodes that may take a replica, best first: of another zone, if possible."""
+        """Return the nodes that may take a replica; first those in a zone without one."""
         found, view = known.found, self._core.view
         members = [node for node in view.members if node not in view.leavers]
         zones = {view.zones.get(node, "") for node in found.replicas if node not in going}
@@ -166,7 +171,7 @@ class Reassignment:
         return sorted(free, key=lambda node: view.zones.get(node, "") in zones)
 
     def _left_out(self, found: ReplicaSet, nodes: Sequence[str]) -> ReplicaSet:
-        """Return the document at the end of a move, without those on which nothing rests."""
+        """Return the document at the end of a move, without the replicas on these nodes."""
         gone = [copy for copy in (*found.lrs, *found.elr) if copy[0] in nodes]
         lrs, elr = without(found.lrs, found.elr, gone, found.min_in_sync)
         return replace(

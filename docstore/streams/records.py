@@ -1,13 +1,13 @@
-"""One record inside a batch, and how it comes in and goes out: msgpack, JSON, NDJSON.
+"""Records inside a batch, and their forms at the interface: msgpack, JSON, NDJSON.
 
 The body of a batch is records one after the other, each the msgpack of `[key, value, headers,
-time]`: key nil or bytes (text of clients, as UTF-8), value bytes, headers nil or a list of
-[name, bytes], time nil or the client's microseconds since 1970. A body that a client sends as
-msgpack is checked once and stored as it came; its keys may be texts as well.
+time]`: key nil or bytes (text of clients, as UTF-8), value bytes, headers nil or a list of [name,
+bytes], time nil or the client's microseconds since 1970. A body that a client sends as msgpack is
+checked once and stored unchanged; its keys may also be texts.
 
-Strict, since stored records are read by others: no other shapes, no header twice, no half record at
-the end. An error is a ValueError that names the record, counted from 0, or the line, counted from
-1.
+The check is strict, since other clients read the stored records: it rejects other shapes, a header
+that occurs twice, and an incomplete record at the end. It raises a ValueError that names the
+record, counted from 0, or the line, counted from 1.
 """
 
 import re
@@ -21,7 +21,7 @@ from docstore.errors import BadRequest
 from docstore.model import json
 
 KEY_BYTES_MAX = 1 << 16
-"""A key names something; it is no place for a value."""
+"""Greatest size of a key in bytes."""
 HEADERS_MAX = 64
 NAME_BYTES_MAX = 255
 TIME_MAX = (1 << 63) - 1
@@ -44,7 +44,10 @@ class Record(NamedTuple):
 
 
 class Posted(NamedTuple):
-    """A record of a client's JSON, packed. Its partition or else its key says where it belongs."""
+    """A record of a client's JSON, packed.
+
+    Its partition is the one that the client has given, or else follows from its key.
+    """
 
     key: bytes | None
     partition: int | None
@@ -52,7 +55,7 @@ class Posted(NamedTuple):
 
 
 def pack(record: Record) -> bytes:
-    """Return the record as it stands in the body of a batch."""
+    """Return the packed record, as in the body of a batch."""
     key, value, headers, client_us = record
     return cast("bytes", msgpack.packb((key, value, headers or None, client_us)))
 
@@ -64,7 +67,7 @@ def unpacked(body: bytes) -> Iterator[Record]:
 
 
 def keyed(body: bytes) -> Iterator[tuple[bytes | None, bytes]]:
-    """Yield the key of each record of a body that was checked before, and its packed form."""
+    """Yield (key, packed record) for each record of a body that was checked before."""
     unpacker = _unpacker(body)
     begin = 0
     for key, *_ in unpacker:
@@ -74,7 +77,7 @@ def keyed(body: bytes) -> Iterator[tuple[bytes | None, bytes]]:
 
 
 def checked(body: bytes, *, is_json: bool = False) -> int:
-    """Return how many records there are in a body that came from outside.
+    """Check a body that a client has sent, and return its number of records.
 
     is_json: whether every value must be a JSON text. Raises ValueError.
     """
@@ -86,7 +89,7 @@ def checked(body: bytes, *, is_json: bool = False) -> int:
             if is_json:
                 json.parse(record[1])
             number += 1
-            end = unpacker.tell()  # Afterwards it counts what was begun, too.
+            end = unpacker.tell()  # Once a record is incomplete, `tell` also counts its bytes.
     except (ValueError, BadRequest) as error:
         raise ValueError(f"record {number}: {why_not_msgpack(error)}") from None
     if end != len(body):
@@ -95,7 +98,7 @@ def checked(body: bytes, *, is_json: bool = False) -> int:
 
 
 def why_not_msgpack(error: Exception) -> str:
-    """Return what is wrong with bytes that msgpack refuses, in words of their sender."""
+    """Return a description of why msgpack rejects a client's bytes."""
     found = _EXCEEDS.match(str(error))
     if found is not None:
         what = _KINDS[found[2]]
@@ -110,7 +113,7 @@ def why_not_msgpack(error: Exception) -> str:
 
 
 def _unpacker(body: bytes) -> Any:
-    # Bounds for what is allocated on the word of a few bytes, before anything is looked at.
+    # A few bytes can claim a large size: bounds what is allocated before it is checked.
     unpacker = msgpack.Unpacker(
         use_list=False,
         max_buffer_size=len(body) or 1,
@@ -124,7 +127,7 @@ def _unpacker(body: bytes) -> Any:
 
 
 def _check(record: Any) -> None:
-    """Raise ValueError when this is no record."""
+    """Raise ValueError unless this is a record."""
     if type(record) is not tuple or len(record) != 4:
         raise ValueError("not [key, value, headers, time]")
     key, value, headers, client_us = record
@@ -160,9 +163,9 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def from_json(value: object) -> Posted:
-    """Return a record that was posted as {"key", "value", "headers", "partition"}.
+    """Return a record posted as {"key", "value", "headers", "partition"}.
 
-    Only the value must be there; it may be any JSON. key: a text. headers: name -> text.
+    Only the value is required; it may be any JSON. key: a text. headers: name -> text.
     """
     if not isinstance(value, dict):
         raise ValueError("a record is a JSON object")  # noqa: TRY004 - one kind for all
@@ -193,7 +196,7 @@ def _headers_from(headers: object) -> list[tuple[str, bytes]]:
 
 
 def from_lines(body: bytes) -> list[Posted]:
-    """Return the records of NDJSON, as `from_json` takes them; empty lines are passed over."""
+    """Return the records of NDJSON, each as in `from_json`; skip empty lines."""
     posted: list[Posted] = []
     number = 0
     try:
@@ -208,9 +211,9 @@ def from_lines(body: bytes) -> list[Posted]:
 def shown(offset: int, record: Record, at_us: int, *, is_json: bool) -> dict[str, object]:
     """Return a record as JSON answers show it, for `json.dump`.
 
-    at_us: when its batch came, shown unless the client gave a time of its own. is_json: whether
-    the value is known to be JSON; one that is not is there in base64, under another name, and so
-    are a key and headers that are not UTF-8.
+    at_us: time of its batch, shown unless the client has set a time. is_json: whether the value is
+    known to be JSON. A value that is not JSON is shown in base64 under another name, as are a key
+    and headers that are not UTF-8.
     """
     key, value, headers, client_us = record
     shape: dict[str, object] = {"offset": offset}

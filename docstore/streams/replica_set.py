@@ -1,9 +1,9 @@
 """A partition's document: its replicas, its leader and epoch, and the copies eligible to lead.
 
-It lies at `/core/streams/<topic>/partitions/<number>`, at level 3. Only nodes write it, by
-conditional updates, each of which brings the whole next state. The tag of the version that it is
-based on keeps two writers apart, and the owner refuses a transition that `ownership/by_lag.py` does
-not allow.
+It lies at `/core/streams/<topic>/partitions/<number>`, at level 3. Only nodes write it. Each update
+contains the whole next state, and is conditional on the tag of the version that it is based on, so
+that two writers do not overwrite each other. The owner of the document rejects a transition that
+`ownership/by_lag.py` does not allow.
 """
 
 from dataclasses import dataclass
@@ -34,31 +34,34 @@ EPOCH_MAX = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSet:
-    """State of the document. epoch: grows by one with each election, and fences."""
+    """State of a partition's document.
+
+    epoch: grows by one with each election; replicas reject messages of smaller epochs.
+    """
 
     incarnation: str
     replicas: tuple[str, ...]
-    """In order of preference: the first should lead."""
+    """Node ids in order of preference; the first should lead."""
     adding: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
-    """Replicas that are being filled, and replicas that leave once those are full."""
+    """Replicas to remove once those in `adding` are filled."""
     epoch: int = 0
     leader: str = ""
     candidate: str = ""
     lrs: tuple[Copy, ...] = ()
-    """The live replica set: every record that is committed is on all of them."""
+    """The live replica set, in which each copy has every committed record."""
     elr: tuple[Copy, ...] = ()
-    """Eligible though outside: left while too few were in step for anything to be committed."""
+    """Eligible copies outside `lrs`: they left it while it was too small to commit a record."""
     min_in_sync: int = 1
     max_lag_ms: int = 2_000
     max_lag_records: int = 0
-    """0 for no bound."""
+    """Greatest lag of a member of `lrs`; 0 for no bound."""
     unclean: int = 0
     """Epoch of the last election that may have lost committed records; 0 for none."""
     resolution: Resolution = Resolution.OFFLINE
 
     def pack(self) -> bytes:
-        """Return the document's state: the body of the update that writes it."""
+        """Return the document's state, which is the body of an update."""
         return json.dump(
             {
                 "format": FORMAT,
@@ -81,7 +84,7 @@ class ReplicaSet:
 
 
 def replica_set_of(state: State) -> ReplicaSet:
-    """Return what a state says. Raises Refusal when it cannot be a partition's."""
+    """Return a document's state as a value. Raises Refusal if it cannot be a partition's."""
     fields = Fields(state)
     fields.whole("format", FORMAT, FORMAT)
     preferred, lag = fields.text("preferred"), fields.inner("maxLag")
@@ -117,7 +120,7 @@ def _resolution(text: str) -> Resolution:
 
 
 def _why_not_whole(found: ReplicaSet, preferred: str) -> str:
-    """Return why its sets do not belong together, "" if they do."""
+    """Return why the sets of a document contradict each other, "" if they do not."""
     replicas = set(found.replicas)
     live = [node for node, _ in found.lrs]
     if not found.incarnation or "@" in found.incarnation:
@@ -138,7 +141,7 @@ def _repeats(copies: tuple[Copy, ...]) -> bool:
 
 
 def _why_not_led(found: ReplicaSet) -> str:
-    """Return why its leader and candidate are not as its resolution says, "" if they are."""
+    """Return why leader and candidate contradict the resolution, "" if they do not."""
     if found.resolution is Resolution.DELETED:
         return ""
     is_led, is_found = found.resolution in LED, found.resolution is Resolution.CANDIDATE_FOUND
@@ -156,12 +159,12 @@ def partition_link(topic: str, number: int) -> str:
 
 
 def is_of_partitions(path: str) -> bool:
-    """Say whether a path is that of a topic's partitions."""
+    """Say whether a path is that of the partitions of a topic."""
     return path.startswith(_BELOW) and path.split("/")[4:] == [PARTITIONS]
 
 
 def partition_name(link: str, incarnation: str) -> str:  # Tests replace this.
-    """Return the name under which nodes keep the data: `<topic>/<n>@<incarnation>` (RF4)."""
+    """Return the name of the data at nodes: `<topic>/<n>@<incarnation>` (rule RF4)."""
     return f"{_place(link)}@{incarnation}"
 
 
@@ -182,7 +185,7 @@ def is_partition(link: str) -> bool:
 
 
 def topic_link_of(link: str) -> str:
-    """Return the link of the topic of a partition's document."""
+    """Return the link of the topic that a partition's document belongs to."""
     return link[: link.index("/", len(STREAMS) + 1)]
 
 
@@ -192,13 +195,13 @@ def is_topic(link: str) -> bool:
 
 
 def link_of(name: str) -> str:
-    """Return the link of the document of a partition's name."""
+    """Return the link of the document of the partition with this name."""
     topic, _, number = name.rpartition("@")[0].partition("/")
     return f"{STREAMS}/{topic}/{PARTITIONS}/{number}"
 
 
 def read_replica_set(state: bytes) -> ReplicaSet | None:
-    """Return what a document says, None if it is not one of ours."""
+    """Return the value of a document's state, None if this node does not understand it."""
     try:
         return replica_set_of(json.load(state))
     except (Refusal, DocstoreError):
@@ -217,11 +220,11 @@ class PartitionService:
     checks = True
 
     def check(self, state: State) -> None:
-        """Refuse what cannot be a partition's state."""
+        """Raise Refusal unless this can be a partition's state."""
         replica_set_of(state)
 
     def patch(self, before: State, after: State) -> State | None:
-        """Return the next state, which the change brings whole, if the transition is allowed."""
+        """Return the change, which is the whole next state, if the transition is allowed."""
         replica_set_of(after)
         why = may_follow(before, after)
         if why:

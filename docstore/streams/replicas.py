@@ -1,8 +1,8 @@
-"""The replicas of partitions that this node keeps: found on its disk, begun, and dropped.
+"""Replicas that this node keeps: those found on its disk, and those that it begins and drops.
 
-A partition may be large, and one commit that removes it all would hold up those of all others: so
-it is removed in slices, until all is gone. A start finds what was left, as a partition without a
-copy.
+Data may be large, and one commit that deletes all of it would delay all other writes. So a
+partition is deleted in slices. After a restart, the remains of one are found as a partition without
+a copy.
 """
 
 from functools import partial
@@ -23,11 +23,11 @@ class Replicas:
         self._tails = tails
         self._disk = disk
         self._dropped: set[str] = set()
-        """Partitions of which the disk may still have something."""
+        """Partitions of which the disk may still have data."""
         self._looking: set[str] = set()
 
     def recover(self, recovered: StreamsRecovered) -> None:  # Tests replace this.
-        """Take what the disk has."""
+        """Add the replicas found on the disk."""
         for name, found in sorted(recovered.partitions.items()):
             if not found.record.copy:
                 self._dropped.add(name)
@@ -35,7 +35,7 @@ class Replicas:
             log = log_from_disk(found)
             self._logs.add(log)
             if recovered.is_old:
-                # It may lack records that it acknowledged, so it must count as another copy (RC5).
+                # It may lack acknowledged records, so it must count as another copy (RC5).
                 log.copy = self._core.new_copy()
                 self._disk.save(log)
 
@@ -57,7 +57,7 @@ class Replicas:
         self._disk.store(DropPartition(log.name))
 
     def tick(self) -> None:
-        """See what is left of each that was dropped."""
+        """Check what is left of each dropped partition."""
         for name in self._dropped - self._looking:
             self._looking.add(name)
             self._disk.read(Oldest(name, 1), partial(self._looked, name))
@@ -65,7 +65,7 @@ class Replicas:
     def _looked(self, name: str, found: PartitionResult) -> None:
         self._looking.discard(name)
         if name not in self._dropped:
-            return  # Begun anew, and so dropped to the end.
+            return  # It was begun anew.
         self._disk.store(DropPartition(name))
         if not found:
             self._dropped.discard(name)

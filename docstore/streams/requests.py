@@ -1,4 +1,4 @@
-"""Requests of clients for streams, as values that the HTTP face makes and the node takes."""
+"""Requests of clients for streams, as values that the HTTP layer makes for the node."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ class NoSuchTopic(NotFound):
 
 
 class NoSuchPartition(NotFound):
-    """The topic has fewer partitions."""
+    """The topic has no partition with this number."""
 
     code = "no-such-partition"
 
@@ -25,7 +25,7 @@ class NotProvisioned(Unavailable):
 
 
 class ProduceRequest(NamedTuple):
-    """Records on their way into one partition; see `messages.Produce`."""
+    """Records for one partition; see `messages.Produce`."""
 
     acks: str
     producer: Sequence[str | int]

@@ -1,7 +1,8 @@
-"""Delete records that are too old, or too many, by the settings of their topic.
+"""Retention: delete records that are too old or too many, by the settings of their topic.
 
-Only the leader decides (rule RC11), by what is past for sure (rule D6) and by sizes; followers trim
-to the start that it tells. It deletes whole batches below the high watermark, and always keeps one.
+Only the leader decides (rule RC11), by times that are certainly past (rule D6) and by sizes;
+followers trim to the log start that it sends. It deletes whole batches below the high watermark,
+and always keeps one.
 """
 
 import heapq
@@ -18,11 +19,12 @@ from docstore.streams.topic import Topic
 from docstore.streams.topics import Topics
 
 LOOKED_AT = 64
-"""Batches that one pass over a partition may delete; if it does, the next follows soon."""
+"""Batches that one pass over a partition may delete; after a deletion the next pass follows soon.
+"""
 
 
 class RetentionTask:
-    """Looks at the partitions that this node leads, each now and then."""
+    """Applies retention at intervals to the partitions that this node leads."""
 
     def __init__(
         self, core: Core, leads: Leads, disk: Disk, catchup: FollowerCatchUp, topics: Topics
@@ -35,14 +37,14 @@ class RetentionTask:
         self._due: list[tuple[float, int, Leading]] = []
 
     def opened(self, leading: Leading) -> None:
-        """A partition is led here: look at it after a while, for as long as it is."""
+        """Plan the passes over a partition that this node has begun to lead."""
         self._plan(leading, self._core.config.upkeep.retention_s)
 
     def _plan(self, leading: Leading, after_s: float) -> None:
         heapq.heappush(self._due, (self._core.now + after_s, self._core.next_token(), leading))
 
     def tick(self) -> None:
-        """Look at those whose time has come."""
+        """Begin the passes that are due."""
         while self._due and self._due[0][0] <= self._core.now:
             leading = heapq.heappop(self._due)[2]
             if self._is_led(leading):
@@ -86,7 +88,7 @@ class RetentionTask:
             log.trim(start)
             self._disk.store(Trim(log.name, start))
             self._disk.save(log)
-            self._catchup.remind(leading)  # Their logs start later now.
+            self._catchup.remind(leading)  # Their logs must be trimmed as well.
             self._plan(leading, 0.0)
         else:
             self._plan(leading, core.config.upkeep.retention_s)

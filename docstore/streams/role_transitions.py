@@ -1,8 +1,8 @@
 """Role of this node in a partition, by the partition's document: candidate, leader, follower.
 
-In: every version of a replica-set document that becomes known to be decided: noticed at this node's
-own replica of its slot, told by a controller or leader, or read. A replica that knows no document,
-or whose leader does not answer, reads it.
+In: every version of a replica-set document that this node learns to be decided, from its own
+replica of the slot, from a controller or leader, or from a read. A replica reads the document if it
+knows none, or if its leader does not answer.
 """
 
 from docstore.machines.updates import Updates
@@ -24,11 +24,11 @@ from docstore.wire.streams_messages import Promoted, Rejected, Resign
 
 READS_AT_ONCE = 16
 READ_INTERVAL_S = 1.0
-"""Pause between two reads of a document while its leader is away and not replaced yet."""
+"""Pause between two reads of a document while its leader does not answer."""
 
 
 class Roles:
-    """This node's part in each partition that it holds a replica of."""
+    """Roles of this node in the partitions that it has a replica of."""
 
     def __init__(
         self,
@@ -49,19 +49,19 @@ class Roles:
         self._leader = leader
         self._updates = updates
         self._promoting: dict[str, float] = {}
-        """Partitions that we are the candidate of -> when that was last told."""
+        """Partitions that this node is the candidate for -> when the controller was last told."""
         self._unsure: dict[str, float] = dict.fromkeys(logs, core.now)
-        """Partitions without a leader that answers -> when to read the document."""
+        """Partitions whose leader does not answer or is not known -> when to read the document."""
         self._reading = 0
 
     def take(self, link: str, tag: tuple[int, int], found: ReplicaSet) -> None:
-        """Take the role that a version of the document says; ignore an older one."""
+        """Take the role that a version of the document gives this node; ignore an older version."""
         core = self._core
         name = partition_name(link, found.incarnation)
         log = self._logs.get(name)
         is_named = core.me in found.replicas or core.me in found.adding
         if log is None:
-            self.reread_all(link)  # The topic was deleted and made again.
+            self.reread_all(link)  # An incarnation that was deleted and created again.
             if not is_named or found.resolution is Resolution.DELETED:
                 return
             log = self._replicas.begin(name)
@@ -71,7 +71,7 @@ class Roles:
         if found.resolution is Resolution.DELETED:
             self.drop(log)
         elif not is_named:
-            # A version that was decided may be long past: only a read says what is true now.
+            # This version may be outdated: only a read returns the current one.
             self.reread(log)
         else:
             self._unsure.pop(name, None)
@@ -96,11 +96,11 @@ class Roles:
             if not leading.is_online:
                 self._leader.serve(leading)
         elif found.resolution in LED:
-            # A ballot dies with its process: rows that were sent may be lost from this disk.
+            # A ballot ends with its process: records that it sent may be missing on this disk.
             self.resign(log, found.epoch, "restarted")
 
     def _be_candidate(self, log: PartitionLog, found: ReplicaSet) -> None:
-        """Lead from where our log ends, once that is durable; never twice under one ballot."""
+        """Begin to lead at the end of our durable log; never twice under one ballot."""
         core, ballot = self._core, (found.epoch, self._core.me)
         is_named = (core.me, log.copy) in found.lrs
         if log.promised >= ballot or not log.full or not is_named or core.draining:
@@ -130,7 +130,7 @@ class Roles:
             self._core.post(controller, Promoted, (log.name, leading.epoch, leading.base))
 
     def resign(self, log: PartitionLog, epoch: int, why: str) -> None:  # Tests replace this.
-        """Ask for another leader; this one leads until there is one."""
+        """Ask the controller for another leader; continue to lead until there is one."""
         core = self._core
         controller = core.view.owner_of(log.link)
         core.counters["resignations"] += 1
@@ -139,21 +139,21 @@ class Roles:
         self._unsure[log.name] = core.now + READ_INTERVAL_S
 
     def step_down(self, log: PartitionLog) -> None:
-        """Lead no more, or be no candidate any more."""
+        """End the lead or the candidacy of this node."""
         self._promoting.pop(log.name, None)
         self._leader.close(log)
 
     def reread(self, log: PartitionLog) -> None:
-        """Read the document soon: the node that we follow says that it does not lead."""
+        """Read the document soon, as the node that we follow does not lead."""
         self._unsure.setdefault(log.name, self._core.now)
 
     def reread_all(self, link: str) -> None:
-        """Read a document soon: it may not name this node any more."""
+        """Read a document soon, as it may not name this node any more."""
         for log in self._logs.at(link):
             self.reread(log)
 
     def drop(self, log: PartitionLog) -> None:
-        """Delete the data: the document is deleted, or does not name this node."""
+        """Delete the data, as the document is deleted or does not name this node."""
         self.step_down(log)
         self._follower.forget(log)
         self._unsure.pop(log.name, None)
@@ -161,7 +161,7 @@ class Roles:
         self._core.counters["dropped"] += 1
 
     def tick(self) -> None:
-        """Send again what may be lost, and read the documents that are due."""
+        """Tell controllers again of candidacies, and read the documents that are due."""
         core = self._core
         for name, told_at in list(self._promoting.items()):
             if name not in self._leader.leading:
@@ -198,10 +198,10 @@ class Roles:
         row = answer.row
         if not answer.is_success or row is None:
             return
-        self._updates.learn(row)  # Takes it, if it says anything new.
+        self._updates.learn(row)  # Changes our role, if it is new.
         found = read_replica_set(row.state)
         if found is None or not self._logs.holds(log):
-            return  # Learning it may have dropped the partition.
+            return  # The update may have dropped the partition.
         if found.incarnation != log.incarnation or not (
             core.me in found.replicas or core.me in found.adding
         ):

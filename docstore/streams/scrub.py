@@ -1,7 +1,7 @@
-"""The scrub: every batch on this disk is read once in a while, so that damage is found in time.
+"""Scrub: reads every batch on this disk at intervals, so that damage is found in time.
 
-A checksum is verified whenever a batch is read, but records that are never read may rot on all
-replicas, one after another. Pages are read slowly, one partition after the other.
+A checksum is verified whenever a batch is read, but batches that are never read may become damaged
+on all replicas, one after another. Pages are read slowly, one partition after the other.
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ class Scrub:
         self._round_at = self._next_at
 
     def tick(self) -> None:
-        """Read the next page when it is time."""
+        """Read the next page, if it is due."""
         core = self._core
         if core.now < self._next_at:
             return

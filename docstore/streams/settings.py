@@ -20,7 +20,7 @@ STREAMS_KEYS = (
 
 
 def streams_config(settings: Mapping[str, Any]) -> StreamsConfig:
-    """Return what the settings say. Raises BadConfig in one line."""
+    """Return the streams settings as a value. Raises BadConfig, whose message is one line."""
     elections, transfers, upkeep = ElectionTimes(), TransferBounds(), Upkeep()
     tails_mb = integer(settings.get("streams_tail_mb", 64), "streams_tail_mb", 1, 65_536)
     said = partial(seconds, settings)

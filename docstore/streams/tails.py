@@ -1,6 +1,6 @@
-"""The newest batches, kept in memory: a bound for each partition, and one for all.
+"""Newest batches in memory, bounded for each partition and for all together.
 
-Readers and followers that are in step read from there, so that the disk is not asked at all.
+Readers and followers that are in step are served from memory, without a disk read.
 """
 
 from collections import OrderedDict
@@ -10,7 +10,7 @@ from docstore.streams.timing import BatchMemory
 
 
 class Tails:
-    """The partitions with batches in memory, and the bytes of these."""
+    """Accounts for the partitions with batches in memory, and evicts batches."""
 
     def __init__(self, bounds: BatchMemory) -> None:
         self._bounds = bounds
@@ -18,7 +18,7 @@ class Tails:
         self._bytes = 0
 
     def grown(self, log: PartitionLog) -> None:
-        """Evict batches above the bounds, first of the partitions written to longest ago."""
+        """Evict batches above the bounds, first of the partition least recently written to."""
         self.forget(log)
         log.shorten_tail(self._bounds.tail_bytes)
         self._by_name[log.name] = log
@@ -29,11 +29,11 @@ class Tails:
             other = self._by_name[name]
             self.forget(other)
             other.shorten_tail(0)
-            if other.tail_bytes:  # Not on the disk yet.
+            if other.tail_bytes:  # Its batches are not durable yet.
                 break
 
     def forget(self, log: PartitionLog) -> None:
-        """Count a partition no more."""
+        """Stop accounting for a partition."""
         if self._by_name.pop(log.name, None) is not None:
             self._bytes -= log.tail_accounted
             log.tail_accounted = 0

@@ -1,4 +1,4 @@
-"""The times and bounds of streams, with units and reasons, by what they are about."""
+"""Times and bounds of streams, with units and reasons."""
 
 from dataclasses import dataclass, field
 
@@ -10,36 +10,36 @@ class ElectionTimes:
     owner_timeout_s: float = 1.2
     """Silence after which a leader may be replaced, as for owners of documents."""
     veto_s: float = 0.25
-    """Pause between two rounds of witnesses about a leader that a replica still hears."""
+    """Time for which one answer that the leader is heard keeps it from being replaced."""
     gather_s: float = 0.2
     """How long an election waits for the answers of all replicas that are alive."""
     confirm_s: float = 0.5
-    """How long a candidate has to say that it leads: then the next one is tried."""
+    """How long a candidate has to confirm that it leads before the next one is elected."""
     offline_retry_s: float = 2.0
-    """Pause between two elections of a partition for which no replica could be elected."""
+    """Pause between two elections of a partition that found no replica to lead."""
     stuck_s: float = 2.0
     """Time after which a leader resigns if its disk stored nothing while requests wait."""
     unfit_s: float = 10.0
     """Time after such a resignation during which the node is not elected again."""
     pause_s: float = 0.5
-    """Stall of the process after which a leader asks its followers before it appends."""
+    """Stall of its process after which a leader asks its followers whether its epoch stands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferBounds:
-    """How leads move to other replicas, and replicas to other nodes."""
+    """Bounds on moves of leads and of replicas."""
 
     fail_back_s: float = 60.0
     """How long the preferred leader must have been in step before it leads again; 0 for never."""
     transfers_max: int = 5
     """Leads that one controller moves at a time."""
     yield_s: float = 0.5
-    """How long a leader that makes way defers new records."""
+    """How long a leader that yields defers new records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationBounds:
-    """How followers catch up, and which of them are in sync."""
+    """Bounds on what followers are sent, and on when they count as in sync."""
 
     unlinked_s: float = 0.3
     """Time without a connection after which a follower leaves the live replica set."""
@@ -50,22 +50,22 @@ class ReplicationBounds:
     page_bytes: int = 1 << 20
     """Bytes of batches in one message about one partition."""
     in_flight_bytes: int = 8 << 20
-    """Sent to one node and not acknowledged, so that heartbeats are not behind more than that."""
+    """Bytes sent to one follower and not acknowledged; heartbeats may wait behind these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchMemory:
-    """Bounds of memory: for batches, and for the requests of producers that wait."""
+    """Bounds of memory for batches, and for the requests of producers that wait."""
 
     batch_bytes: int = 1 << 20
     """Bytes of the records of one batch, unless the topic says less."""
     tail_bytes: int = 1 << 20
-    """Newest batches of a partition that are kept in memory."""
+    """Bytes of the newest batches of a partition that are kept in memory."""
     tails_bytes: int = 64 << 20
-    """The same for all partitions of a node."""
+    """Bytes of the newest batches of all partitions that are kept in memory."""
     waiting_max: int = 10_000
     waiting_bytes_max: int = 64 << 20
-    """Bounds of what waits at a node; beyond it the answer is 503."""
+    """Bytes of requests that may wait at a node; further requests are answered with 503."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Upkeep:
     """Intervals of background checks, and how long old state is kept."""
 
     save_s: float = 5.0
-    """Interval at which a high watermark that moved is saved; no guarantee rests on it."""
+    """Interval at which high watermarks that moved are saved."""
     snapshot_batches: int = 1_000
     """Batches between two saves of producer state; a start reads at most this many headers."""
     retention_s: float = 60.0
@@ -92,7 +92,7 @@ class Upkeep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsConfig:
-    """The times and bounds of streams."""
+    """Time after which an idle producer is forgotten, by its partition's times and rule D6."""
 
     elections: ElectionTimes = field(default_factory=ElectionTimes)
     transfers: TransferBounds = field(default_factory=TransferBounds)
@@ -101,4 +101,4 @@ class StreamsConfig:
     upkeep: Upkeep = field(default_factory=Upkeep)
 
     ask_timeout_s: float = 3.0
-    """Time for one operation on a document; its fate may be unknown afterwards."""
+    """Time for one operation on a document; afterwards its fate is unknown."""

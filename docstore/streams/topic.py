@@ -1,8 +1,9 @@
-"""A topic: how many partitions a stream has, how many replicas hold each, and what is kept.
+"""A topic: how many partitions a stream has, how many replicas each has, and what is retained.
 
-Its document lies at `/core/streams/<name>`, at level 3. A client asks for one, and may change some
-of it; what the document says is complete. The owner of the document is the topic's controller
-(`provisioning.py`), and makes what it says true.
+Its document lies at `/core/streams/<name>`, at level 3. A client creates it with the settings that
+it gives, and may change some of them later; the document contains all settings. The owner of the
+document is the topic's controller (`provisioning.py`), which creates and changes the partitions
+accordingly.
 """
 
 from dataclasses import dataclass
@@ -29,17 +30,20 @@ CHANGEABLE = frozenset({"partitions", "retention", "minInSync", "maxLag", "uncle
 
 
 class Provision(StrEnum):
-    """How far a topic is what its document says."""
+    """Progress of the topic's partitions towards the topic's document."""
 
     PENDING = "pending"
     INSUFFICIENT = "insufficient-resources"
-    """There are fewer members than each partition should have replicas."""
+    """The group has fewer members than a partition must have replicas."""
     PROVISIONED = "provisioned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """State of a topic's document. incarnation: differs when a name is deleted and made again."""
+    """State of a topic's document.
+
+    incarnation: changes when a topic is deleted and one of the same name is created.
+    """
 
     name: str
     incarnation: str
@@ -49,10 +53,10 @@ class Topic:
     """Least number of replicas in step for a record to be committed."""
     retention_ms: int = RETENTION_MS
     retention_bytes: int = 0
-    """Bytes that a partition keeps. 0 for no bound, as for the time."""
+    """Bytes that a partition retains; 0 for no bound."""
     max_lag_ms: int = 2_000
     max_lag_records: int = 0
-    """How far a replica may lag and be in step; 0 records for no bound."""
+    """Greatest lag of a replica that is in step; 0 for no bound."""
     batch_bytes_max: int = BATCH_BYTES[1]
     unclean: bool = False
     """Whether a replica that lacks committed records may lead when no other can."""
@@ -85,13 +89,16 @@ class Topic:
 
 
 def topic_link(name: str) -> str:
-    """Return the link of a topic's document. Raises Refusal when it can be no topic's name."""
+    """Return the link of a topic's document.
+
+    Raises Refusal if the name is not a valid topic name.
+    """
     check_name(name)
     return f"{STREAMS}/{name}"
 
 
 def check_name(name: str) -> None:
-    """Raise Refusal (400) unless a topic may have this name: as an id, but shorter."""
+    """Raise Refusal (400) unless this is a valid topic name, which is an id of limited length."""
     if not name or len(name.encode(errors="surrogatepass")) > NAME_BYTES_MAX:
         raise Refusal(f"a topic's name has from 1 to {NAME_BYTES_MAX} bytes", status=400)
     if "/" in name or "%" in name or name in SUFFIXES:
@@ -103,7 +110,10 @@ def check_name(name: str) -> None:
 
 
 def asked_topic(asked: State, *, incarnation: str, members: int) -> Topic:
-    """Return the topic that a client asks for. Raises Refusal. members: nodes of the group."""
+    """Return the topic that a client asks to create. Raises Refusal.
+
+    members: number of nodes of the group.
+    """
     fields = Fields(asked)
     found = _topic(fields, incarnation, replicas=min(REPLICAS, members))
     fields.end()
@@ -111,7 +121,7 @@ def asked_topic(asked: State, *, incarnation: str, members: int) -> Topic:
 
 
 def topic_of(state: State) -> Topic:
-    """Return what a document says. Raises Refusal when it cannot be a topic's."""
+    """Return the topic of a document's state. Raises Refusal if it is not a valid one."""
     fields = Fields(state)
     fields.whole("format", FORMAT, FORMAT)
     incarnation, resolution = fields.text("incarnation"), fields.text("resolution")
@@ -125,7 +135,7 @@ def topic_of(state: State) -> Topic:
 
 
 def read_topic(state: bytes) -> Topic | None:
-    """Return what a document says, None if it is not one of ours."""
+    """Return the topic of a document's state, None if this node does not understand it."""
     try:
         return topic_of(json.load(state))
     except (Refusal, DocstoreError):
@@ -174,17 +184,17 @@ def _of_partitions(topic: Topic) -> tuple[int, ...]:
 
 
 class TopicService:
-    """The service of topics' documents. Requests of clients are checked before they reach it."""
+    """Service of topics' documents. Requests of clients are checked before they reach it."""
 
     options = ServiceOptions(path=STREAMS, kind="docstore:Topic", put_creates=False, methods=())
     checks = True
 
     def check(self, state: State) -> None:
-        """Refuse what cannot be a topic's state."""
+        """Raise Refusal unless this can be a topic's state."""
         topic_of(state)
 
     def patch(self, state: State, change: State) -> State | None:
-        """Merge the change; what concerns its partitions has to be provisioned first."""
+        """Merge the change; if partitions are affected, set the topic to be provisioned again."""
         before, after = topic_of(state), topic_of(patch.merge(state, change))
         if (after.name, after.incarnation, after.replication_factor, after.batch_bytes_max) != (
             before.name, before.incarnation, before.replication_factor, before.batch_bytes_max

@@ -1,9 +1,9 @@
-"""Partitions against their topics: each controller of partitions looks now and then.
+"""Audit: each controller of partitions compares them with their topics at intervals.
 
 The work of a topic's controller may be undone. An update that it sent and abandoned may arrive
 after its successor has found nothing to do. A partition may be created for a topic that was deleted
 meanwhile. The controller of a deleted topic may die before it has marked all partitions. The audit
-repairs each of these: partitions that differ from their topic are made equal to it again.
+changes the partitions that differ from their topic, and marks those without one.
 """
 
 from collections import deque
@@ -21,16 +21,16 @@ from docstore.streams.topic import Provision, Topic, read_topic
 
 
 class TopicAudit:
-    """The topics of this controller's partitions."""
+    """Audits the topics of this controller's partitions."""
 
     def __init__(self, core: Core, controller: Controller, updates: Updates) -> None:
         self._core = core
         self._controller = controller
         self._updates = updates
         self._links: dict[str, set[str]] = {}
-        """Topic -> its partitions here."""
+        """Topic -> links of its partitions that this controller governs."""
         self._looks: deque[tuple[float, str]] = deque()
-        """(when to audit it, topic), in order."""
+        """(when to audit, topic), in order of time."""
 
     def entered(self, known: ControlledPartition) -> None:
         """Take a new version of a document."""
@@ -48,7 +48,7 @@ class TopicAudit:
         self._links.get(topic_link_of(known.link), set()).discard(known.link)
 
     def tick(self) -> None:
-        """Look at the topics whose time has come."""
+        """Audit the topics that are due."""
         while self._looks and self._looks[0][0] <= self._core.now:
             _, topic = self._looks.popleft()
             if self._links[topic]:
@@ -61,7 +61,7 @@ class TopicAudit:
             self._looks.append((self._core.now + self._core.config.upkeep.orphans_s, topic))
 
     def _look(self, topic: str) -> None:
-        """Read a topic, and judge what was there before it was read."""
+        """Read a topic, and compare it with those partitions that were known before the read."""
         judged = [self._controller.governed[link] for link in sorted(self._links[topic])]
         self._updates.read(topic, partial(self._looked, topic, judged))
 
@@ -73,7 +73,7 @@ class TopicAudit:
         if found is None and answer.status != 404:
             return
         for known in judged:
-            # One that was made again meanwhile is known anew.
+            # A partition created again meanwhile is another object.
             if self._controller.governed.get(known.link) is known and not known.is_updating:
                 self._judge(known, found)
 
@@ -85,6 +85,6 @@ class TopicAudit:
         elif topic.resolution is Provision.PROVISIONED:
             after = with_settings(found, topic)
         else:
-            return  # Its controller is at it.
+            return  # The topic's controller still provisions it.
         if after != found:
             self._controller.update(known, after)

@@ -1,4 +1,4 @@
-"""Topics as this node read them last: retention, and whether elections may be unclean."""
+"""Topics as this node last read them, for retention and unclean elections."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ Then = Callable[[Topic | None], None]
 
 
 class Topics:
-    """Topic documents, read when they are needed, by many at once if it happens so."""
+    """Reads topic documents; requests for the same topic share one read."""
 
     def __init__(self, core: Core, updates: Updates) -> None:
         self._core = core
@@ -20,7 +20,7 @@ class Topics:
         self._waiting: dict[str, list[Then]] = {}
 
     def read(self, partition: str, then: Then) -> None:
-        """Read the topic of a partition (its name); `then` runs with None if that fails."""
+        """Read the topic of a partition, given by its name; call `then` with None if that fails."""
         link = f"{STREAMS}/{partition.partition('/')[0]}"
         waiting = self._waiting.setdefault(link, [])
         waiting.append(then)

@@ -1,7 +1,7 @@
-"""Is a leader's node really gone? Asked of the other replicas before it is replaced (rule RF7).
+"""Witnesses: the other replicas, asked before a leader that seems dead is replaced (rule RF7).
 
-A veto spares a healthy leader of which only the controller's own connection broke. Safety does not
-rest on it: a leader that is replaced is fenced.
+If one of them hears the leader, only the controller's own connection is broken, and the leader is
+kept. Safety does not depend on this: a leader that is replaced is fenced.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from docstore.wire.streams_messages import Witness, Witnessed
 
 @dataclass(slots=True)
 class WitnessRound:
-    """One question about one node."""
+    """One question to all witnesses about one node."""
 
     number: int
     asked_at: float
@@ -22,14 +22,14 @@ class WitnessRound:
 
 
 class Witnesses:
-    """Rounds in which witnesses are asked, one at a time for each node."""
+    """Asks witnesses about nodes, in one round at a time for each node."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._rounds: dict[str, WitnessRound] = {}
 
     def is_gone(self, node: str, witnesses: frozenset[str]) -> bool:  # Tests replace this.
-        """Say whether no witness hears a node. Asks them first; call it again for the result."""
+        """Say whether no witness hears a node. Starts a round; call again for its result."""
         core = self._core
         if core.view.is_alive(node):
             self._rounds.pop(node, None)
@@ -59,7 +59,7 @@ class Witnesses:
         self._core.send(sender, Witnessed(message.round, message.node, heard))
 
     def answered(self, sender: str, message: Witnessed) -> None:
-        """Count an answer: one that hears it is enough, for a while."""
+        """Count the answer of a witness; one that hears the node vetoes its replacement."""
         found = self._rounds.get(message.node)
         if found is None or found.number != message.round:
             return
