@@ -1,15 +1,15 @@
-"""Leases and members of groups: they live only while their holder is heard. A machine beside.
+"""Sessions: leases and members of groups, which end when their holder is no longer heard.
 
-Durable is a document of level 3 for each lease, election, lock, group; in the memory of its owner
-are the times until which holders and members are believed to be there. The road of a keep-alive,
-or of any other call, and the file of each step:
+Each lease, election, lock and group is a document of level 3. The owner of the document keeps in
+memory the times until which it counts holders and members as alive. The steps of a keep-alive, or
+of any other call, and the file of each:
 
-| step | file | can end the road with |
+| step | file | other ends of the call |
 |---|---|---|
 | enters, goes to the owner | `calling.py` | 503 no-owner, no-quorum: nothing is proven |
-| ours, under which term? | `owned.py` | asked again elsewhere |
+| does this node own the document, under which term? | `owned.py` | asked again elsewhere |
 | the deadline moves | `deadlines.py` | - |
-| a read of after the arrival | `confirming.py` | asked again elsewhere |
+| a read begun after the arrival | `confirming.py` | asked again elsewhere |
 | judged, by the part of its kind | `leasing.py` | 404, 410 |
 | of a group: heard, and answered | `coordinating.py`, `joining.py` | 404, 409 |
 | waits until the document changes | `waiting.py` | 202 |

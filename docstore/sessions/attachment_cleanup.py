@@ -1,10 +1,10 @@
-"""Deletes or releases the documents that were attached to a lease that has ended (S5).
+"""Sweeping: documents attached to a lease that has ended are deleted or released (rule S5).
 
-The end of a lease is one row, on which all readers agree; the documents that are attached to it lie
-in other slots and are changed afterwards. There is more than one pass: a write that was under way
-when the lease ended may arrive until its deadline. Its link is on the list, since documents are
-attached before they are written. Then the lease itself is deleted. A new owner begins the passes
-anew.
+The end of a lease is one row, on which all readers agree. The documents attached to the lease lie
+in other slots, and are changed afterwards in several passes: a write that was under way when the
+lease ended may arrive until its deadline. Its link is on the lease's list, since a document is
+attached before it is written. After the last pass the lease is deleted. A new owner begins the
+passes again.
 """
 
 import heapq
@@ -24,23 +24,23 @@ from docstore.sessions.core import Core
 from docstore.sessions.owned import Known, OwnedDocuments
 
 AGAIN_S = 0.5
-"""Between two attempts on a document whose owner does not answer."""
+"""Pause between two attempts on a document whose owner does not answer."""
 
 
 @dataclass(slots=True, eq=False)
 class Swept:
-    """A lease that has ended, under one term."""
+    """State of the sweep of a lease that has ended, under one term."""
 
     known: Known
     began_at: float
     passes: int = 0
     """Number of passes begun."""
     left: int = 0
-    """Documents of this pass that are not done."""
+    """Number of documents of this pass that are not done."""
 
 
 class Sweeping:
-    """All leases of ours that have ended."""
+    """Sweeps the leases of this node that have ended."""
 
     def __init__(self, core: Core, owned: OwnedDocuments) -> None:
         self._core = core
@@ -49,7 +49,7 @@ class Sweeping:
         self._timers: list[tuple[float, int, Swept]] = []
         self._order = count()
         self._todo: deque[tuple[Swept, str]] = deque()
-        """Documents to be looked at, each for its lease."""
+        """(sweep, link) for each document to be read."""
         self._later: list[tuple[float, int, Swept, str]] = []
         self._looking = 0
 
@@ -60,11 +60,11 @@ class Sweeping:
             self._plan(swept)
 
     def forget(self, link: str) -> None:
-        """Drop a lease that is deleted, or owned by another node."""
+        """Stop sweeping a lease that was deleted or that another node owns now."""
         self._swept.pop(link, None)
 
     def tick(self) -> None:
-        """Begin passes that are due, and go on with those that are under way."""
+        """Begin the passes that are due, and go on with those under way."""
         now = self._core.now
         while self._timers and self._timers[0][0] <= now:
             self._pass(heapq.heappop(self._timers)[2])
@@ -92,7 +92,7 @@ class Sweeping:
             self._passed(swept)
 
     def _passed(self, swept: Swept) -> None:
-        """End a pass; after the last one no document can be attached any more."""
+        """Plan the next pass; after the last one, when no write can arrive, delete the lease."""
         if swept.passes < len(self._core.config.passes_s):
             self._plan(swept)
             return
@@ -105,12 +105,12 @@ class Sweeping:
 
     def _deleted(self, swept: Swept, answer: Answer) -> None:
         if answer.status >= 500 and self._is_current(swept):
-            swept.passes -= 1  # The last one once more.
+            swept.passes -= 1  # Repeats the last pass.
             heapq.heappush(self._timers, (self._core.now + AGAIN_S, next(self._order), swept))
         elif answer.row is not None:
             self._owned.learn(answer.row)
 
-    # One document
+    # A document of a pass
 
     def _work(self) -> None:
         while self._todo and self._looking < self._core.config.endings_max:
@@ -144,7 +144,8 @@ class Sweeping:
 
     def _changed(self, swept: Swept, link: str, answer: Answer) -> None:
         if answer.status == 412 or answer.status >= 500:
-            self._try_later(swept, link)  # Whatever became of it, it is read first.
+            # The outcome may be unknown, so the document is read again.
+            self._try_later(swept, link)
             return
         if not answer.is_success and answer.status != 404:
             self._core.counters["sweeps_refused"] += 1
@@ -163,7 +164,7 @@ class Sweeping:
 
 
 def _removal(link: str, row: Row, behavior: Behavior) -> Operation:
-    """Return what takes a lease out of a document, or the document away, as it was read."""
+    """Return the operation that detaches the lease from a document, or deletes the document."""
     conditions = Conditions(match=[list(tag_of(row))])
     if behavior is Behavior.DELETE:
         return Operation(verb="DELETE", link=link, conditions=conditions, fence=OF_THE_STORE)

@@ -1,8 +1,9 @@
-"""Calls: how a client's question about sessions reaches the owner of a document, and comes back.
+"""Calls of clients about sessions: the way to the owner of a document, and of the answer back.
 
-At the entry: to the owner as this node knows it; to another one when that one is lost, is silent,
-or says that it is none; again after a while, since a message may be lost. Only what may be asked
-twice is asked so. At the deadline the answer is 503: nothing is proven, and nothing was changed.
+The entry node sends a call to the owner that it knows. It tries another node when that owner is
+lost, is silent, or answers that it is not the owner, and repeats the call after a while, since a
+message may be lost. All calls may safely be repeated. At the deadline the answer is 503: nothing is
+proven, and nothing was changed.
 """
 
 import heapq
@@ -18,7 +19,10 @@ from docstore.wire.sessions_messages import NOT_OWNER, Call, Reply
 
 @dataclass(slots=True)
 class Served:
-    """A call at the owner, until it is answered. argument: plain values, as the kind says."""
+    """A call at the owner, until it is answered.
+
+    argument: plain values, in the shape that the kind of call defines.
+    """
 
     sender: str
     id: int
@@ -49,11 +53,11 @@ class Outstanding:
     sent_to: str = ""
     resend_s: float = 0.0
     timer_at: float = 0.0
-    """When to try again, or to give up; timers of another time are of an attempt that is over."""
+    """Time of the next attempt, or of giving up; other timers of this call are void."""
 
 
 class Calls:
-    """Calls of this node's clients, and calls to this node as owner."""
+    """Handles the calls of this node's clients, and the calls to this node as owner."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -65,16 +69,16 @@ class Calls:
         self._served: set[tuple[str, int]] = set()
 
     def add(self, handlers: Mapping[str, Callable[[Served], None]]) -> None:
-        """Answer more kinds of calls."""
+        """Add handlers for more kinds of calls: kind -> handler."""
         self._handlers.update(handlers)
 
-    # The owner's side
+    # Calls at the owner
 
     def called(self, sender: str, call: Call) -> None:
-        """Serve a call of a node to the owner of a document."""
+        """Serve a call that an entry node has sent to the owner of a document."""
         key = (sender, call.id)
         if key in self._served:
-            return  # It asks again for what is being answered.
+            return  # The call was repeated while it is being answered.
         core = self._core
         deadline = core.now + call.remaining_ms / 1000
         served = Served(*key, call.link, call.kind, call.argument, deadline, self._answer)
@@ -90,14 +94,14 @@ class Calls:
 
     def _answer(self, served: Served, reply: Reply) -> None:
         key = (served.sender, served.id)
-        if key in self._served:  # It is answered once.
+        if key in self._served:  # Only the first answer is sent.
             self._served.discard(key)
             self._core.send(served.sender, reply)
 
-    # The entry's side
+    # Calls at the entry node
 
     def ask(self, asked: Asked) -> None:
-        """Pass a question of a client on to the owner."""
+        """Send a client's call to the owner."""
         number = next(self._ids)
         self._outstanding[number] = Outstanding(asked)
         self._try(number)
@@ -126,7 +130,7 @@ class Calls:
         heapq.heappush(self._timers, (at, number))
 
     def replied(self, sender: str, reply: Reply) -> None:
-        """Take the answer of an owner, or of a node that is none."""
+        """Take the answer of the owner, or of a node that is not the owner."""
         outstanding = self._outstanding.get(reply.id)
         if outstanding is None or outstanding.sent_to != sender:
             return

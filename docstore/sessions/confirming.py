@@ -24,7 +24,7 @@ Then = Callable[[Known | None], None]
 
 @dataclass(slots=True)
 class Question:
-    """A question that waits until its slot is confirmed, asked under `epoch`."""
+    """Function that is called with the document as decided, or None if there is none."""
 
     link: str
     epoch: int
@@ -33,22 +33,22 @@ class Question:
 
 
 class Confirming:
-    """Questions whose answers rest on this node's table."""
+    """Confirms that this node still owns a slot, before it answers from memory."""
 
     def __init__(self, core: Core, owned: OwnedDocuments) -> None:
         self._core = core
         self._owned = owned
         self._of_slots: dict[int, list[Question]] = {}
-        """Questions about decided rows of the table, by slot: the slot is to be confirmed."""
+        """Slot -> questions about decided rows of the table; the slot is to be confirmed."""
         self._of_documents: dict[str, list[Question]] = {}
-        """Questions about documents that are to be read, by link."""
+        """Link -> questions about documents that are to be read."""
 
     def confirm(
         self, link: str, then: Then, lost: Callable[[], None]
     ) -> None:  # Tests replace this.
-        """Run `then` once a majority that is asked after this moment has confirmed our term.
+        """Call `then` once a majority that is asked after this moment has confirmed our term.
 
-        lost: run instead if the term is over or is not confirmed: another node may know.
+        lost: called instead if the term is over or is not confirmed; another node may be the owner.
         """
         known = self._owned.at(link)
         if known is not None and known.is_sure:
@@ -67,7 +67,7 @@ class Confirming:
         return bool(self._of_slots or self._of_documents)
 
     def end_turn(self) -> None:
-        """Have all slots confirmed at once, and read each document that the table does not know."""
+        """Have the slots confirmed by one request, and read the documents that the table lacks."""
         slots, self._of_slots = self._of_slots, {}
         documents, self._of_documents = self._of_documents, {}
         if slots:
@@ -93,7 +93,7 @@ class Confirming:
     def _answered(
         self, questions: Sequence[Question], answer: Answer
     ) -> None:  # Tests replace this.
-        """Take the answer of an owner about a slot, and its first document if that was read."""
+        """Continue the questions of a slot with the answer to its confirmation or read."""
         core, link = self._core, questions[0].link
         is_said = answer.is_success or answer.status == 404
         is_ours = is_said and answer.owner == core.me and answer.epoch == core.view.own_epoch(link)
@@ -103,7 +103,7 @@ class Confirming:
             self._owned.missed(link)
         table = self._owned.beside(link)
         for question in questions:
-            # Our term of now may be another one than that of the question.
+            # Our present term may be later than that of the question.
             if is_ours and answer.epoch == question.epoch:
                 question.then(table.get(question.link))
             else:

@@ -16,10 +16,11 @@ from docstore.sessions.reconciling import GroupChanges
 
 @dataclass(frozen=True, slots=True)
 class MemberShare:
-    """A member's part, as the decided document has it, seen from its own list.
+    """Share of a member by the decided document, compared with the member's own list.
 
-    assigned: partition -> token of what is its and stays. revoked: its still, to be given up.
-    kept: led by it until its successor is confirmed. lost: of its list, and not its any more.
+    assigned: partition -> token, of those that the member has and is to keep. revoked: those that
+    it still has and must give up. kept: those in its list that it leads until the successor is
+    confirmed. lost: those in its list that it no longer has.
     """
 
     assigned: dict[str, int]
@@ -33,24 +34,24 @@ class Heard:
     """State of one member, from its pulses under this term."""
 
     at: float
-    """When its last pulse arrived; by the clock of deadlines."""
+    """Arrival of the last pulse, by the clock of deadlines."""
     number: int = -1
     generation: int = -1
-    """The one that it answered to, in its newest pulse."""
+    """Generation that the newest pulse named as received."""
     listing: int = -1
     owned: frozenset[str] | None = None
-    """Its list; None while it is not known."""
+    """List of partitions that the member has sent; None while it is not known."""
     answered: int = 0
-    """The newest of its pulses whose reply it has taken, as it says."""
+    """Number of the newest pulse whose reply the member has received, as it says."""
     confirmed: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """partition -> (token, number of the first pulse whose reply confirmed it), of all since."""
+    """partition -> (token, number of the pulse whose reply first confirmed that token)."""
     revoking: dict[str, float] = field(default_factory=dict)
-    """partition -> when it was first told to give it up."""
+    """partition -> time at which the member was first told to give it up."""
     is_fenced: bool = False
     told: MemberShare | None = None
 
     def take(self, pulse: Pulse) -> bool:
-        """Take what a pulse says; False if a newer one was here first."""
+        """Take the contents of a pulse; return False if a newer pulse came first."""
         if pulse.number <= self.number:
             return False
         self.number, self.generation = pulse.number, pulse.generation
@@ -62,7 +63,10 @@ class Heard:
         return True
 
     def confirm(self, assigned: Mapping[str, int]) -> None:
-        """Tell it that it may lead these, in the reply to its newest pulse."""
+        """Record the partitions confirmed in the reply to the newest pulse.
+
+        assigned: partition -> token.
+        """
         before = self.confirmed
         self.confirmed = {
             each: before[each] if before.get(each, (0, 0))[0] == token else (token, self.number)
@@ -70,21 +74,21 @@ class Heard:
         }
 
     def leads(self, partition: str, token: int) -> bool:
-        """Say whether it has heard that it may lead a partition, for all that is known here."""
+        """Say whether the member is known to have received a reply that confirms a partition."""
         told, number = self.confirmed.get(partition, (0, 0))
         return told == token and number <= self.answered
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A decided version of a group, indexed by member: pulses are many."""
+    """A decided version of a group, indexed by member, since pulses are frequent."""
 
     tenures: dict[str, list[tuple[str, int]]]
-    """member -> (partition, token) of all that it has."""
+    """member -> (partition, token) of each partition that the member has."""
     moving: list[tuple[str, str]]
-    """(partition, member) where the member has what another, or none, should have."""
+    """(partition, member) of each partition that should pass from that member."""
     draining: list[str]
-    """Members that give away what they have."""
+    """Members with capacity 0, which give away their partitions."""
 
     @classmethod
     def of(cls, group: GroupState) -> "Index":
@@ -108,26 +112,26 @@ class CoordinatedGroup:
     heard: dict[str, Heard] = field(default_factory=dict)
     changes: GroupChanges = field(default_factory=GroupChanges)
     draft: GroupState | None = None
-    """The next state, while it is under way: of unknown fate, until it is known."""
+    """The next state, while the fate of its update is unknown."""
     joining: dict[str, list[Served]] = field(default_factory=dict)
     leaving: dict[str, list[Served]] = field(default_factory=dict)
-    """Calls that wait until a join, or a leave, is decided: member -> calls."""
+    """member -> calls that wait until its join or leave is decided."""
     look_at: float = 0.0
-    """When to look at its topics again."""
+    """Time at which to read its topics again."""
 
     @property
     def group(self) -> GroupState:
-        """Return the group as it is decided."""
+        """Return the decided state of the group."""
         found = self.known.found
         assert isinstance(found, GroupState)
         return found
 
     def is_leaving(self, member: str) -> bool:  # Tests replace this.
-        """Say whether a member's end is under way, or what became of it is unknown."""
+        """Say whether an update under way removes a member."""
         return self.draft is not None and member not in self.draft.members
 
     def share_of(self, member: str) -> MemberShare:
-        """Return a member's part (rules G2 and G4)."""
+        """Return the share of a member (rules G2 and G4)."""
         group, owned = self.group, self.heard[member].owned or frozenset()
         assigned, revoked = {}, []
         for partition, token in self.index.tenures[member]:
@@ -153,9 +157,10 @@ class CoordinatedGroup:
         )
 
     def _is_kept(self, partition: str) -> bool:
-        """Say whether the former member still leads it: its successor may not yet (G4).
+        """Say whether a partition's former member still leads, as the successor may not yet (G4).
 
-        The successor leads once it has the reply that says so, which may be lost or late.
+        The successor leads once it has received the reply that confirms it, which may be lost or
+        late.
         """
         successor = self.group.tenure.get(partition)
         if self.group.is_exclusive or successor is None:
@@ -164,10 +169,10 @@ class CoordinatedGroup:
         return heard is None or not heard.leads(partition, successor.token)
 
     def released(self) -> Iterable[tuple[str, str]]:  # Tests replace this.
-        """Yield (partition, member) of what was given up and should be another's (G3 b).
+        """Yield (partition, member) of each moving partition that its member has released (G3 b).
 
-        Absence in a list is a release only if the member had learnt, as it sent it, that the
-        partition should be another's: one that it was just granted is not in its list either.
+        A partition that is missing in the member's list is released only if the member had already
+        learnt that it should move. A partition that was just granted is not in the list either.
         """
         for partition, member in self.index.moving:
             heard = self.heard[member]
@@ -176,7 +181,7 @@ class CoordinatedGroup:
                 yield partition, member
 
     def drained(self) -> Iterable[str]:
-        """Yield the members that have given away all that they had."""
+        """Yield the draining members that have no partition left."""
         for member in self.index.draining:
             if not self.index.tenures[member] and self.heard[member].owned == frozenset():
                 yield member

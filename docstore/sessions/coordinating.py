@@ -44,7 +44,7 @@ Key = tuple[str, str]
 
 
 class Coordinating:
-    """The groups below one path of which this node is the coordinator."""
+    """Coordinates the groups below one path whose documents this node owns."""
 
     def __init__(
         self, core: Core, updates: Updates, *, confirming: Confirming, waiting: Waiting, path: str
@@ -71,15 +71,15 @@ class Coordinating:
     # Documents
 
     def read(self, row: Row) -> GroupState | None:
-        """Return what a row says, None if it is no group's."""
+        """Return the state of a group's row, None if the row is not a group's."""
         return read_group(row.state)
 
     def entered(self, known: Known) -> None:
-        """Begin to govern a group: every member has a whole session from now."""
+        """Begin to govern a group: every member has a whole session from this moment."""
         self._governed[known.link] = CoordinatedGroup(known, Index.of(known.found))
 
     def changed(self, known: Known) -> None:  # Tests replace this.
-        """Continue from a decided version; answer the members that it admits or removes."""
+        """Continue from a newly decided version; answer the members that it admits or removes."""
         governed = self._governed[known.link]
         group = governed.group
         governed.index = Index.of(group)
@@ -93,7 +93,7 @@ class Coordinating:
         JoinsAndLeaves.answer(governed)
 
     def left(self, known: Known) -> None:
-        """Govern a group no more, and send its waiting calls to the next coordinator."""
+        """Stop governing a group, and send its waiting calls to the next coordinator."""
         governed = self._governed.pop(known.link)
         for member in governed.heard:
             self._deadlines.drop((known.link, member))
@@ -102,7 +102,7 @@ class Coordinating:
                 served.elsewhere()
 
     def tick(self) -> None:
-        """Remove those that are silent, fence those that are slow, and carry on."""
+        """Remove silent members, fence slow ones, and go on with updates."""
         core = self._core
         for (link, member), late_s in self._deadlines.overdue(core.config.endings_max):
             core.counters["members_expired"] += 1
@@ -129,11 +129,12 @@ class Coordinating:
         pulse = messages.Pulse(*served.argument)
         governed = self._governed.get(served.link)
         if governed is not None:
-            self._hear(governed, pulse)  # At arrival: longer is always safe.
+            # A renewal at arrival is always safe: it can only lengthen a session.
+            self._hear(governed, pulse)
         self.confirm(served, lambda found: self._judge(served, found, pulse))
 
     def _hear(self, governed: CoordinatedGroup, pulse: messages.Pulse) -> bool:
-        """Take a pulse once; False for one that was overtaken, or is too late."""
+        """Take a pulse and renew the session; return False if it is not newer, or is too late."""
         heard = governed.heard.get(pulse.member)
         if heard is None or heard.is_fenced or not heard.take(pulse):
             return False
@@ -143,7 +144,7 @@ class Coordinating:
         return True
 
     def confirm(self, served: Served, then: Callable[[CoordinatedGroup], None]) -> None:
-        """Run `then` once a read of after this moment has confirmed that we govern the group."""
+        """Call `then` once a read begun after this moment confirms that we govern the group."""
 
         def read(known: Known | None) -> None:
             if known is None:
@@ -154,12 +155,12 @@ class Coordinating:
         self._confirming.confirm(served.link, read, served.elsewhere)
 
     def _judge(self, served: Served, governed: CoordinatedGroup, pulse: messages.Pulse) -> None:
-        """Answer a pulse from the document that was confirmed after it had arrived."""
+        """Answer a pulse by the document, which was confirmed after the pulse had arrived."""
         heard = governed.heard.get(pulse.member)
         if heard is None:
             answer(served, messages.Fenced("unknown"))
             return
-        self._hear(governed, pulse)  # In case that the group was not known as it arrived.
+        self._hear(governed, pulse)  # The group may have been unknown when the pulse arrived.
         is_ending = self._deadlines.is_ending((served.link, pulse.member))
         if heard.is_fenced:
             answer(served, messages.Fenced("fenced"))
@@ -193,7 +194,7 @@ class Coordinating:
         )
 
     def _waits(self, served: Served) -> None:
-        """Keep a member waiting until its part differs from the one last sent; wake no other."""
+        """Keep a member waiting until its share differs from the last one sent; wake no other."""
         wait, wait_ms = messages.Wait(*served.argument[:-1]), served.argument[-1]
 
         def is_other(known: Known | None) -> list[Any] | None:
@@ -214,7 +215,7 @@ class Coordinating:
     # Updates
 
     def reconcile(self, governed: CoordinatedGroup) -> None:
-        """Write the next state, if there is one and none is under way."""
+        """Write the next state of a group, if it differs and no update is under way."""
         if governed.draft is not None:
             return
         changes = self._gather(governed)
@@ -247,7 +248,7 @@ class Coordinating:
         )
 
     def _decided(self, governed: CoordinatedGroup, *, is_done: bool) -> None:
-        """Continue: an update is decided, or known to have had no effect."""
+        """Continue after an update that is decided, or known to have had no effect."""
         draft, governed.draft = governed.draft, None
         assert draft is not None
         if self._governed.get(governed.known.link) is not governed:
@@ -260,10 +261,10 @@ class Coordinating:
             JoinsAndLeaves.answer(governed)
             self.reconcile(governed)
 
-    # Figures for people
+    # Figures for operators
 
     def _shows(self, served: Served) -> None:
-        """Answer with what only the coordinator knows: member -> its live figures."""
+        """Answer with the live figures of the members, which only the coordinator knows."""
 
         def show(governed: CoordinatedGroup) -> None:
             served.reply({member: self._figures(each) for member, each in governed.heard.items()})
@@ -271,7 +272,7 @@ class Coordinating:
         self.confirm(served, show)
 
     def _forces(self, served: Served) -> None:
-        """Fence a member because an operator says so: its session runs out, and then it is gone."""
+        """Fence a member at an operator's request: its session runs out, then it is removed."""
 
         def fence(governed: CoordinatedGroup) -> None:
             heard = governed.heard.get(served.argument)

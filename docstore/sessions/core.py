@@ -14,7 +14,10 @@ Owners = Mapping[str, tuple[str, int]]
 
 
 class Core(MachineCore[SessionEffect, Calling]):
-    """The shared state of the sessions of one node; deadlines are counted in its `heard_s`."""
+    """Shared state of a node's sessions.
+
+    `heard_s`: clock of all deadlines.
+    """
 
     def __init__(
         self, me: str, *, view: MachineView, rng: Random, config: SessionsConfig, now: float
@@ -37,5 +40,5 @@ class Core(MachineCore[SessionEffect, Calling]):
         self.out.append(Confirm(token, links, self.config.ask_timeout_s))
 
     def confirmed(self, token: int, owners: Owners) -> None:
-        """Run what waits for a confirmation."""
+        """Call the function that waits for a confirmation."""
         self._confirms.pop(token)(owners)

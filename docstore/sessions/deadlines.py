@@ -1,10 +1,12 @@
-"""Times until which holders and members count as alive: a heap with lazy deletion (S2, S4).
+"""Deadlines: times until which holders and members count as alive (rules S2, S4).
 
-A renewal writes one number; the heap learns of it when the old time is up. So a tick costs what is
-overdue, not what there is.
+They are kept in a heap with lazy deletion. A renewal only changes a number; the heap entry is moved
+when its old time has passed. So a tick costs as much as there are overdue deadlines, not as there
+are deadlines.
 
-Times here stand still while this process does (`Core.heard_s`): after a pause renewals wait unread
-in its sockets, and what is overdue must not be judged before they are. Longer is always safe.
+The clock of the deadlines stops while this process is stalled (`Core.heard_s`). After a stall,
+renewals wait unread in the sockets, and must be read before a deadline is judged. Longer is always
+safe.
 """
 
 import heapq
@@ -17,7 +19,7 @@ from docstore.sessions.core import Core
 
 Key = TypeVar("Key", bound=Hashable)
 DROPPED_MIN = 1_000
-"""Least number of dropped deadlines to purge the heap, once they are most of it."""
+"""Heap entries beyond twice the live deadlines at which the heap is purged."""
 
 
 @dataclass(slots=True, eq=False)
@@ -28,9 +30,9 @@ class Deadline(Generic[Key]):
     span_s: float
     until: float
     due: float
-    """Time at which it leaves the heap: an earlier `until`."""
+    """Time at which the heap returns it; `until` may be later by now."""
     order: int
-    """Order of arrival, among those that are due at once."""
+    """Order among deadlines that are due at the same time."""
     is_ending: bool = False
     """Whether its ending is under way; until the outcome is known it is not renewed."""
     is_dropped: bool = False
@@ -40,7 +42,7 @@ class Deadline(Generic[Key]):
 
 
 class Deadlines(Generic[Key]):
-    """Deadlines of one kind, each under a key."""
+    """Deadlines of one kind: key -> time."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -55,14 +57,14 @@ class Deadlines(Generic[Key]):
         return key in self._known
 
     def grant(self, key: Key, span_s: float) -> None:
-        """Begin a whole span from now, whatever was known under the key."""
+        """Begin a whole span from this moment, replacing any deadline of the key."""
         self.drop(key)
         until = self._core.heard_s + span_s
         deadline = self._known[key] = Deadline(key, span_s, until, until, next(self._order))
         heapq.heappush(self._heap, deadline)
 
     def renew(self, key: Key) -> bool:  # Tests replace this.
-        """Begin the span anew; False if it is unknown here, or ending."""
+        """Begin the span again; return False if the key is unknown or is ending."""
         deadline = self._known.get(key)
         if deadline is None or deadline.is_ending:
             return False
@@ -79,7 +81,7 @@ class Deadlines(Generic[Key]):
                 heapq.heapify(self._heap)
 
     def is_ending(self, key: Key) -> bool:  # Tests replace this.
-        """Say whether a key was overdue, and is not known to have ended, nor to live on."""
+        """Say whether a key was overdue, and the outcome of its ending is not known yet."""
         deadline = self._known.get(key)
         return deadline is not None and deadline.is_ending
 
@@ -89,7 +91,7 @@ class Deadlines(Generic[Key]):
         return None if deadline is None else max(0.0, deadline.until - self._core.heard_s)
 
     def overdue(self, limit: int) -> Iterator[tuple[Key, float]]:
-        """Give up to `limit` keys that are overdue, and since how long; they are ending now."""
+        """Mark up to `limit` overdue keys as ending, and yield each with the seconds since then."""
         while limit > 0 and self._heap and self._heap[0].due <= self._core.heard_s:
             deadline = heapq.heappop(self._heap)
             if deadline.is_dropped:

@@ -9,9 +9,9 @@ from docstore.wire.sessions_messages import Calling, Reply
 
 @dataclass(slots=True)
 class Confirm:
-    """Have a majority say from now on who owns the slots of these documents, one of each slot.
+    """Ask a majority to confirm who owns the slots of these documents, one document of each slot.
 
-    Answered by Confirmed, after so many seconds at the latest.
+    Answered by Confirmed, after that many seconds at the latest.
     """
 
     token: int

@@ -18,7 +18,7 @@ from docstore.wire.sessions_messages import Calling
 
 @dataclass(slots=True)
 class Confirmed:
-    """What Confirm `token` found: link -> (owner, epoch). Others may have changed."""
+    """Result of the Confirm with this token: link -> (owner, epoch)."""
 
     token: int
     owners: Mapping[str, tuple[str, int]]
@@ -26,9 +26,9 @@ class Confirmed:
 
 @dataclass(slots=True)
 class Asked:
-    """A client of this node asks the owner of a document, see `messages.Call`.
+    """A client's call to the owner of a document; see `messages.Call`.
 
-    deadline: on the clock of `now`.
+    deadline: in seconds of the machine's clock.
     """
 
     request: int

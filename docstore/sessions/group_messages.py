@@ -11,10 +11,10 @@ from docstore.services.group_document import MemberDetails
 
 
 class Join(NamedTuple):
-    """Let me take part. Answered by Joined once that is decided, or by Refused.
+    """Request to take part. Answered by Joined once that is decided, or by Refused.
 
     member: an id that no other process makes. former: the id of the same process before it was
-    fenced. It has dropped all its partitions, so its former session is ended at once.
+    fenced. The process has dropped all its partitions, so its former session is ended at once.
     """
 
     member: str
@@ -23,11 +23,12 @@ class Join(NamedTuple):
 
 
 class Pulse(NamedTuple):
-    """I am here, and I have these. Answered by Confirmed, Changed, Again, or Fenced.
+    """Sign of life of a member with its list of partitions.
 
-    number: grows from one to the next. generation: the newest that I have received and acted
-    on. listing: number of my list of partitions; owned: the list, None for the one last said.
-    answered: the newest of my pulses whose reply I have taken, 0 for none.
+    Answered by Confirmed, Changed, Again, or Fenced. number: greater than that of the pulse before.
+    generation: the newest that the member has received and acted on. listing: number of the list;
+    owned: the list, None if it is the last one sent. answered: number of the newest pulse whose
+    reply the member has received, 0 for none.
     """
 
     member: str
@@ -39,7 +40,10 @@ class Pulse(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Tell me when my part is not what it was as of this generation and list. By Woken."""
+    """Request to be woken when the member's share differs from that of a generation and list.
+
+    Answered by Woken.
+    """
 
     member: str
     generation: int
@@ -47,9 +51,9 @@ class Wait(NamedTuple):
 
 
 class Leave(NamedTuple):
-    """I take part no more. Answered by Left once that is decided.
+    """Request to leave. Answered by Left once that is decided.
 
-    drain: I go on until others have what I have; then the answer comes.
+    drain: whether the member goes on until other members have its partitions, and is answered then.
     """
 
     member: str
@@ -57,7 +61,10 @@ class Leave(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """You are a member, with these settings. Replies to pulses list your partitions."""
+    """Reply: the process is a member, with these settings.
+
+    Replies to pulses list its partitions.
+    """
 
     generation: int
     settings: Mapping[str, Any]
@@ -65,18 +72,18 @@ class Joined(NamedTuple):
 
 
 class Confirmed(NamedTuple):
-    """All partitions of your list are yours, and there are no others: a proof for each."""
+    """Reply: the member has exactly the partitions of its list. It proves each of them."""
 
     listing: int
 
 
 class Changed(NamedTuple):
-    """Your part is another one.
+    """Reply: the member's share differs from its list.
 
-    assigned: partition -> token of all that is yours and is to stay; of those a proof for each
-    that was in the pulse's list. kept: others of your list, which no other member leads yet: a
-    proof too. revoked: to be given up, in your own time but before revokeMs. lost: not yours any
-    more.
+    assigned: partition -> token of those that the member has and is to keep; it proves those that
+    were in the pulse's list. kept: others of the list, which no other member leads yet; it proves
+    them too. revoked: those to give up, when their work has finished but within revokeMs. lost:
+    those that the member no longer has.
     """
 
     generation: int
@@ -87,25 +94,31 @@ class Changed(NamedTuple):
 
 
 class Again(NamedTuple):
-    """I do not know your list (any more): say it whole. No proof."""
+    """Reply: the coordinator does not know the list, so the member must send it whole. No proof."""
 
 
 class Woken(NamedTuple):
-    """Send a pulse: something may have changed."""
+    """Reply: the share may have changed, so the member should send a pulse."""
 
 
 class Left(NamedTuple):
-    """You are no member any more."""
+    """Reply: the process is no longer a member."""
 
 
 class Fenced(NamedTuple):
-    """You are no member, or will not be one. why: "unknown", or "fenced" by revokeMs."""
+    """Reply: the process is not a member, or must stop being one.
+
+    why: "unknown", or "fenced" by revokeMs.
+    """
 
     why: str
 
 
 class Refused(NamedTuple):
-    """Not possible. status: as in HTTP."""
+    """Reply: the request is not possible.
+
+    status: HTTP status.
+    """
 
     status: int
     code: str
@@ -128,7 +141,7 @@ _REPLIES: Mapping[str, type[Any]] = {
 
 
 def reply_of(values: Sequence[Any]) -> Reply:
-    """Return the reply that `plain` made these values of."""
+    """Return the reply that `plain` has turned into these values."""
     name, *fields = values
     found: Reply = _REPLIES[name](*fields)
     return found
@@ -140,7 +153,7 @@ def shown(reply: Reply) -> dict[str, Any]:
 
 
 def read_shown(page: Mapping[str, Any]) -> Reply:
-    """Return the reply that `shown` made this of."""
+    """Return the reply that `shown` has turned into this page."""
     fields = {name: each for name, each in page.items() if name != "kind"}
     found: Reply = _REPLIES[page["kind"]](**fields)
     return found

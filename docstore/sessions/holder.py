@@ -21,31 +21,34 @@ WINDOW = 2.0 / 3.0
 """The share of the TTL for which a proof is valid."""
 KEEP_ALIVES_PER_TTL = 5
 BATCH_MAX = 1_000
-"""Leases in one request: an answer should not wait for the reads of many more."""
+"""Greatest number of leases in one request; the owner reads each before it answers."""
 AGAIN = 0.25
-"""When to ask again about what no owner answered for, as a share of the usual interval."""
+"""Pause before leases without an answer are asked for again, as a share of the usual interval."""
 
 
 class KeepAlive(NamedTuple):
-    """Ask for these leases in one request. To be stamped as it is sent."""
+    """Effect: ask for these leases in one request, and read the clock just before it is sent."""
 
     leases: tuple[str, ...]
 
 
 class Lapsed(NamedTuple):
-    """No proof of this lease is valid any more, though no owner has said that it is over."""
+    """No proof of this lease is valid any more, but no owner has said that it has ended."""
 
     lease: str
 
 
 class Regained(NamedTuple):
-    """A lease that had lapsed is proven again: it was kept all the time."""
+    """A lease that had lapsed is proven again: the owner has kept it without a break."""
 
     lease: str
 
 
 class LeaseLost(NamedTuple):
-    """This lease is over for ever. why: "ended" by its owner, or "released" by us."""
+    """This lease has ended for ever.
+
+    why: "ended" by its owner, or "released" by this process.
+    """
 
     lease: str
     why: str
@@ -63,14 +66,14 @@ class _Held:
 
 @dataclass(slots=True)
 class _Cohort:
-    """The leases of one TTL: they are due at once, so that they share requests."""
+    """Leases of one TTL, which are due at the same time so that they share requests."""
 
     due_at: float
     leases: dict[str, None] = field(default_factory=dict)
 
 
 class Holder:
-    """All leases that one process holds."""
+    """Keeps the leases of one process alive."""
 
     def __init__(self, rate_error: float = RATE_ERROR) -> None:
         self._rate_error = rate_error
@@ -82,9 +85,9 @@ class Holder:
     def hold(self, lease: str, ttl_s: float, stamp: float, *, window_s: float = 0.0) -> Proof:
         """Keep a lease that was created, and return its proof.
 
-        stamp: when the request that created it was sent: the owner has counted from after it.
-        window_s: for how long a proof is valid; 0: two thirds of the TTL. Raises ValueError if a
-        holder could believe for longer than the owner keeps the lease.
+        stamp: when the request that created the lease was sent, so before the owner began to count.
+        window_s: for how long a proof is valid; 0 for two thirds of the TTL. Raises ValueError if
+        the holder could believe in the lease for longer than the owner keeps it.
         """
         window_s = window_s or ttl_s * WINDOW
         check_disjoint(window_s, ttl_s, self._rate_error)
@@ -97,16 +100,16 @@ class Holder:
         return held.proof
 
     def holds(self, lease: str, now: float) -> bool:
-        """Say whether a lease is held, by a clock that was read for this very question."""
+        """Say whether a lease is held at `now`, which must be read after the question arose."""
         held = self._held.get(lease)
         return held is not None and held.proof.is_valid(now)
 
     def release(self, lease: str) -> list[Happening]:
-        """Hold a lease no more. To be called before the request that says so is sent."""
+        """Stop holding a lease; to be called before the request that releases it is sent."""
         return self._lose(lease, "released")
 
     def drop_all(self) -> None:
-        """Believe in nothing any more: this process is the copy of another one."""
+        """Stop holding all leases, as this process is a fork of the one that holds them."""
         for lease in tuple(self._held):
             self._lose(lease, "released")
 
@@ -116,15 +119,15 @@ class Holder:
         return self._held.keys()
 
     def next_at(self) -> float:
-        """Return when there is something to do again, by the holder's clock."""
+        """Return the time of the next keep-alive or lapse, by the holder's clock."""
         due = [cohort.due_at for cohort in self._cohorts.values()]
         due += self._again.values()
-        # A proof is valid up to its end, that instant included.
+        # A proof is still valid at its end.
         due += [math.nextafter(at, math.inf) for at, _ in self._lapses[:1]]
         return min(due, default=math.inf)
 
     def due(self, now: float) -> list[KeepAlive | Happening]:
-        """Return the keep-alives to send at once, and what has lapsed meanwhile."""
+        """Return the keep-alives to send at once, and the leases that have lapsed."""
         wanted = dict.fromkeys(lease for lease, at in self._again.items() if at <= now)
         for ttl_s, cohort in self._cohorts.items():
             if cohort.due_at <= now:
@@ -143,16 +146,16 @@ class Holder:
         alive: Collection[str] = (),
         gone: Collection[str] = (),
     ) -> list[Happening]:
-        """Take the answer to a keep-alive that was sent at `stamp`; no lists: no answer came.
+        """Take the answer to a keep-alive that was sent at `stamp`.
 
-        alive: confirmed by their owners. gone: ended, or not known to their owners. The others
-        are unknown and are asked for again.
+        alive: leases confirmed by their owners. gone: leases that have ended, or that their owners
+        do not know. All others are asked for again, as when no answer came.
         """
         happened: list[Happening] = []
         for lease in asked.leases:
             held = self._held.get(lease)
             if held is None:
-                continue  # Released, or lost, while this was under way.
+                continue  # Released, or lost, while the request was under way.
             if lease in gone:
                 happened += self._lose(lease, "ended")
             elif lease in alive:
@@ -182,7 +185,7 @@ class Holder:
         return [LeaseLost(lease, why)]
 
     def _lapsed(self, now: float) -> Iterator[Happening]:
-        """Yield what has lapsed. The heap has one entry of each lease that has not."""
+        """Yield the leases that have lapsed since; the heap has one entry for each other lease."""
         while self._lapses and self._lapses[0][0] < now:
             _, lease = heapq.heappop(self._lapses)
             held = self._held.get(lease)

@@ -19,7 +19,7 @@ Then = Callable[[CoordinatedGroup], None]
 
 
 class JoinsAndLeaves:
-    """Joins and leaves at a coordinator."""
+    """Admits and removes members at the coordinator."""
 
     def __init__(self, confirm: Callable[[Served, Then], None], reconcile: Then) -> None:
         """confirm: a read names us its coordinator, then so. reconcile: write what has changed."""
@@ -27,7 +27,7 @@ class JoinsAndLeaves:
         self._reconcile = reconcile
 
     def asked(self, served: Served) -> None:
-        """Admit a member; the same id again is the same join."""
+        """Admit a member; a join with the same id is a repetition."""
         member, about, former = served.argument
         join = Join(member, MemberDetails(*about), former)
         try:
@@ -53,7 +53,7 @@ class JoinsAndLeaves:
         self._reconcile(governed)
 
     def leaves(self, served: Served) -> None:
-        """Remove a member: at once, or once other members have its partitions."""
+        """Remove a member at once, or, if it drains, once other members have its partitions."""
         leave = Leave(*served.argument)
         self._confirm(served, lambda governed: self._leave(served, governed, leave))
 
@@ -76,7 +76,7 @@ class JoinsAndLeaves:
 
     @staticmethod
     def answer(governed: CoordinatedGroup) -> None:
-        """Answer those whose join or leave is decided."""
+        """Answer the calls whose join or leave is decided."""
         group = governed.group
         joined = plain(Joined(group.generation, group.settings.state(), group.parts))
         for member in [each for each in governed.joining if each in group.members]:

@@ -32,12 +32,12 @@ from docstore.sessions.owned import Known, OwnedDocuments
 
 @dataclass(slots=True)
 class KeepAliveBatch:
-    """Keep-alives of one call, until the last of them is decided."""
+    """Keep-alives of one call, which is answered once all of them are decided."""
 
     served: Served
     left: int
     alive: dict[str, int] = field(default_factory=dict)
-    """id -> its time to live in ms."""
+    """Lease id -> its time to live in ms."""
     ended: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     again: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class KeepAliveBatch:
 
 
 class Leasing:
-    """The leases that this node owns."""
+    """Renews and ends the leases whose documents this node owns."""
 
     path = LEASES
 
@@ -69,17 +69,17 @@ class Leasing:
             "remaining": self._remaining,
         }
         self._endings = 0
-        """Those in flight."""
+        """Number of endings in flight."""
         self._allowed = 0.0
-        """How many may be begun now, of those a second."""
+        """Number of endings that the rate allows to begin now."""
         self._allowed_at = core.now
         self._again: deque[tuple[float, Known]] = deque()
-        """Endings that failed -> when to try again, under the same term."""
+        """(when to try again, lease) for each ending that failed, under the same term."""
 
-    # The documents
+    # Documents of leases
 
     def read(self, row: Row) -> LeaseState | None:
-        """Return what a lease's document says."""
+        """Return the state of a lease's document."""
         return read_lease(row.state)
 
     def entered(self, known: Known) -> None:  # Tests replace this.
@@ -90,10 +90,10 @@ class Leasing:
             self._core.counters["granted_again"] += known.tag[0] < known.epoch
 
     def changed(self, known: Known) -> None:
-        """Sweep a lease that has ended: surely, as a listing shows what may never be decided."""
+        """Sweep a lease that has ended; read it first if only a listing says so."""
         if known.found.phase is not LeasePhase.ENDED:
             if known.link not in self.deadlines:
-                self.entered(known)  # A listing had shown an end that is none.
+                self.entered(known)  # A listing had shown an end that was never decided.
         elif known.is_sure:
             self.deadlines.drop(known.link)
             self.sweeping.begin(known)
@@ -101,17 +101,17 @@ class Leasing:
             self._make_sure(known)
 
     def left(self, known: Known) -> None:
-        """Drop a lease."""
+        """Stop measuring and sweeping a lease."""
         self.deadlines.drop(known.link)
         self.sweeping.forget(known.link)
 
-    # Calls
+    # Calls of clients
 
     def _keep_alive(self, served: Served) -> None:
         """Renew leases.
 
-        argument: (ids of leases of ours, ...). The result: ({id: ttlMs} of those that live, ids
-        that have ended, ids that are unknown, ids to be asked for again).
+        argument: the ids of leases in slots of this node. The result: ({id: ttlMs} of those alive,
+        ids that have ended, ids that are unknown, ids to ask for again).
         """
         ids: Sequence[str] = served.argument
         batch = KeepAliveBatch(served, len(ids))
@@ -142,7 +142,7 @@ class Leasing:
         self._confirming.confirm(link, read, lost)
 
     def _remaining(self, served: Served) -> None:
-        """Say how long a lease has left, in ms; None if it has ended, or there is none."""
+        """Reply how long a lease has left in ms; None if it has ended or does not exist."""
 
         def read(known: Known | None) -> None:
             left_s = self.deadlines.left_s(served.link)
@@ -150,10 +150,10 @@ class Leasing:
 
         self._confirming.confirm(served.link, read, served.elsewhere)
 
-    # Endings
+    # Endings of overdue leases
 
     def tick(self) -> None:
-        """End overdue leases, within the bounds; sweep those that have ended."""
+        """End overdue leases, within the bounds, and go on with the sweeps."""
         core, config = self._core, self._core.config
         allowed = self._allowed + (core.now - self._allowed_at) * config.endings_per_s
         self._allowed, self._allowed_at = min(allowed, config.endings_max), core.now
@@ -176,7 +176,7 @@ class Leasing:
         return min(int(self._allowed), self._core.config.endings_max - self._endings)
 
     def _end(self, known: Known) -> None:
-        """Have a lease ended that is overdue, if it is the same as it is known here."""
+        """Update an overdue lease's document to ended, unless it has changed meanwhile."""
         if known.found.phase is LeasePhase.ENDED:
             if not known.is_sure:
                 self._make_sure(known)
@@ -196,7 +196,7 @@ class Leasing:
         )
 
     def _make_sure(self, known: Known) -> None:
-        """Read a lease that is said to have ended; what is read is learnt."""
+        """Read a lease that a listing shows as ended, so that the table has the decided version."""
 
         def unanswered() -> None:
             self._again.append((self._core.now + self._core.config.again_s, known))
@@ -204,9 +204,9 @@ class Leasing:
         self._confirming.confirm(known.link, lambda _: None, unanswered)
 
     def _ended(self, known: Known, row: Row | None) -> None:
-        """Take the outcome of an ending: if the lease lives, it is still overdue."""
+        """Continue after an ending; a lease that is still alive is still overdue."""
         self._endings -= 1
-        if row is None:  # Gone, perhaps; a read says whether it is.
+        if row is None:  # The document may be deleted: read it.
             go_on = partial(self._go_on, known)
             self._confirming.confirm(known.link, go_on, go_on)
         else:

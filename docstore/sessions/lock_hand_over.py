@@ -1,9 +1,9 @@
-"""Turns of elections and locks: wakes the next candidate, and promotes it after the grace.
+"""Turns in elections and locks: wakes the next candidate, and promotes it after the grace.
 
-The order of an election or a lock is in `ownership/by_store.py`, and needs no machine. Two things
-do. A waiting candidate is answered when its turn has come, and no other is woken. And when the
-lease of a holder has ended, the next candidate may have to wait for a grace. It is measured here,
-by the owner's clock, and in full again under a new term. So a promotion names its term.
+The order of candidates follows from the document alone (`ownership/by_store.py`). This file adds
+two things. A waiting candidate is answered when its turn has come, and no other is woken. And when
+the lease of a holder has expired, the next candidate may have to wait for a grace, which the owner
+measures by its own clock, and in full again under a new term. So a promotion names its term.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,10 @@ PROMOTE = json.dump({"kind": "PromoteRequest"})
 
 
 class QueueState(NamedTuple):
-    """State of an election or a lock. present: (name, lease) of the holder and the queue."""
+    """State of an election or a lock.
+
+    present: (name, lease) of the holder and of each candidate in the queue.
+    """
 
     row: Row
     turns: Turns
@@ -34,7 +37,10 @@ class QueueState(NamedTuple):
 
 
 class Promoting:
-    """The elections of this node's slots, or the locks; calls of the one answer for both."""
+    """Promotes candidates in the elections of this node's slots, or in its locks.
+
+    The calls of one of the two parts serve both.
+    """
 
     def __init__(
         self, path: str, core: Core, owned: OwnedDocuments, updates: Updates, *, waiting: Waiting
@@ -46,11 +52,11 @@ class Promoting:
         self._updates = updates
         self._waiting = waiting
         self._graces: Deadlines[tuple[str, int]] = Deadlines(core)
-        """Graces by (link, token of the former holder): a second expiry has its own."""
+        """Graces by (link, token of the former holder): each expiry has a grace of its own."""
         self._promoting: set[tuple[str, int]] = set()
 
     def read(self, row: Row) -> QueueState | None:
-        """Return the state of an election or a lock, None if this is none."""
+        """Return the state of an election or a lock, None if the row is of neither."""
         try:
             turns = turns_of(json.load(row.state))
         except (Refusal, DocstoreError):
@@ -59,10 +65,10 @@ class Promoting:
         return QueueState(row, turns, frozenset((each.name, each.lease) for each in everybody))
 
     def entered(self, known: Known) -> None:
-        """Grant a grace in full, with the first look at it (`changed`)."""
+        """Do nothing: `changed`, which is called next, grants the grace in full."""
 
     def changed(self, known: Known) -> None:
-        """Begin to measure a grace, or promote a candidate that came after it."""
+        """Begin a grace, or promote a candidate that joined after the grace had ended."""
         turns: Turns = known.found.turns
         key = (known.link, turns.token)
         if not turns.is_in_grace:
@@ -77,7 +83,7 @@ class Promoting:
         self._graces.drop((known.link, known.found.turns.token))
 
     def tick(self) -> None:
-        """Promote the next candidate where the grace is over."""
+        """Promote the next candidates where the grace is over."""
         for (link, token), _ in self._graces.overdue(self._core.config.endings_max):
             known = self._owned.at(link)
             if known is not None and known.found.turns.token == token:
@@ -91,7 +97,7 @@ class Promoting:
         self._promoting.add(key)
 
         def told(row: Row | None, is_done: bool) -> None:
-            """Look again: the queue may have changed meanwhile."""
+            """Check again if the promotion failed because the queue had changed."""
             self._promoting.discard(key)
             now = self._owned.at(link)
             if not is_done and now is not None and now.tag != tag:
@@ -104,12 +110,12 @@ class Promoting:
         )  # fmt: skip
 
     def _turn(self, served: Served) -> None:
-        """Keep a candidate waiting until its turn has come, or it is not in the queue any more.
+        """Keep a candidate waiting until it is the holder or is no longer in the queue.
 
-        argument: (name, lease, how long before the deadline to answer in ms, the version in which
-        the candidate was seen: this node may receive older ones later). The result is the row
-        that says so, empty if there is no document; when the time is over the present row, or
-        None where none has been read.
+        argument: (name, lease, time before the deadline at which to answer in ms, version that has
+        the candidate; an older version is ignored). The result is the row of the document, empty if
+        there is none. At the end of the wait it is the present row, or None if no row has been
+        read.
         """
         name, lease, spare_ms, version = served.argument
 

@@ -1,7 +1,7 @@
-"""The machine: this node's part in everything that lives only while somebody is heard.
+"""The session machine: a node's part in leases, elections, locks, groups and roles.
 
 `step(event, now)` returns the effects, in the order in which they must be performed. It never
-waits, and reads no clock. It stores nothing: what must survive is in documents of level 3, which it
+waits, and reads no clock. It stores nothing: durable state is in documents of level 3, which it
 reads and changes as a client. This file only dispatches; each rule has its own file, named in
 `docstore/sessions/__init__.py`.
 """
@@ -31,7 +31,7 @@ from docstore.wire.sessions_messages import Call, Calling, Reply
 
 
 class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling]):
-    """One node's sessions: owner of their documents, and entry of those who ask."""
+    """Sessions at one node: owner of their documents, and entry node of clients."""
 
     core: Core
 
@@ -71,24 +71,24 @@ class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling]):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Return the paths below which the documents of the parts are."""
+        """Return the paths below which the parts keep their documents."""
         return tuple(part.path for part in self.parts)
 
     def takes(self, link: str) -> bool:
-        """Say whether a document is one of a part's."""
+        """Say whether a part keeps this document."""
         return self.owned.part_of(link) is not None
 
     def has_use_for(self, row: Row) -> bool:
-        """Say whether to be told of a decided row can change anything: Noticed costs a step."""
+        """Say whether a decided row can change anything here, so that Noticed is worth a step."""
         return self.owned.has_use_for(row)
 
     def _stood_still(self, passed_s: float) -> None:  # Tests replace this.
-        """While this process stands still no deadline comes nearer."""
+        """Count a stall of this process, during which no deadline has come nearer."""
         self.core.counters["pauses"] += 1
 
     @property
     def wants_turn(self) -> bool:
-        """Say whether something waits for TurnEnded."""
+        """Say whether questions wait for TurnEnded."""
         return self.confirming.has_more
 
     def _dispatch(self, event: SessionEvent) -> None:

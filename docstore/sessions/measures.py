@@ -8,10 +8,10 @@ EXPIRY_LAG = "expiry_lag_us"
 
 
 def session_metrics(machine: Sessions) -> Mapping[str, float]:
-    """Return name -> value of the gauges and counters of sessions.
+    """Return the gauges and counters of sessions: name -> value.
 
-    leases: those that live, of this node as owner. waiting: clients at this node. The lag of
-    expiries is a sum: divided by their number it is how late they are, on average.
+    leases: live leases that this node owns. waiting: clients that wait at this node. The lag of
+    expiries is a sum; divided by their number it is the average delay.
     """
     values = {
         "docstore_sessions_leases": float(len(machine.leasing.deadlines)),

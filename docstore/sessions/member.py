@@ -29,16 +29,16 @@ from docstore.sessions.member_state import MemberState, SentPulse
 RETRY_S = 0.25
 """Pause between two attempts of an unanswered join or leave; pulses have their own interval."""
 UNANSWERED_MAX = 16
-"""Pulses whose replies may still come; those of older ones are not looked at any more."""
+"""Number of pulses whose replies are still accepted; a reply to an older pulse is ignored."""
 NEVER = float("inf")
 AT_ONCE = float("-inf")
 
 
 class GroupMember:
-    """One process in one group."""
+    """Member of one group, for one process."""
 
     def __init__(self, new_id: Callable[[], str], about: MemberDetails) -> None:
-        """new_id: makes ids that no other process makes; each time it is fenced one is used up."""
+        """new_id: returns an id that no other process makes; called again after each fencing."""
         self._new_id = new_id
         self._about = about
         self._me = MemberState(new_id())
@@ -49,15 +49,15 @@ class GroupMember:
         self._wait_at = NEVER
         self._leaving: messages.Leave | None = None
         self._leave_by = NEVER
-        """When the leave is sent though work has not finished; never unless it leaves."""
+        """Time at which to leave even if work has not finished; NEVER unless it leaves."""
         self._is_over = False
         self.settings: Settings | None = None
         self.induced: Induced | None = None
-        """Partitions it leads, safe to ask from any thread; None until it was a member once."""
+        """Partitions that it leads, which any thread may read; None until it has joined once."""
         self._places: dict[str, int] = {}
         self._names: dict[int, str] = {}
 
-    # Questions
+    # Queries
 
     @property
     def id(self) -> str:
@@ -66,15 +66,15 @@ class GroupMember:
 
     @property
     def generation(self) -> int:
-        """Return the newest generation that is known; -1 outside of the group."""
+        """Return the newest known generation; -1 while it is not a member."""
         return self._me.generation
 
     def name_of(self, place: int) -> str:
-        """Return the name of a partition by its place, as happenings have it."""
+        """Return the name of a partition from its place in the vector."""
         return self._names[place]
 
     def place_of(self, partition: str) -> int:
-        """Return the place of a partition in the vector: of roles its number."""
+        """Return the place of a partition in the vector; for a role, the partition's number."""
         place = self._places.get(partition)
         if place is None:
             is_number = partition.isascii() and partition.isdecimal()
@@ -94,7 +94,7 @@ class GroupMember:
     # Events
 
     def step(self, event: events.MemberEvent, now: float) -> list[events.MemberEffect]:
-        """Return what an event asks for, in the order in which it is to be done."""
+        """Return the effects of an event, in the order in which they must be performed."""
         effects: list[events.MemberEffect] = []
         if self.induced is not None:
             effects += map(events.Tell, self.induced.lapsed(now))
@@ -121,7 +121,7 @@ class GroupMember:
         if is_done or self._leave_by <= now:
             says += self._depart()
         if self._say_at <= now:
-            self._say_at = NEVER  # Until it is known what became of it.
+            self._say_at = NEVER  # No repetition before the outcome is known.
             join = messages.Join(self._me.id, self._about, self._me.former)
             says.append(self._say(self._leaving or join))
         if self._pulse_at <= now:
@@ -160,7 +160,7 @@ class GroupMember:
     ) -> list[events.MemberEffect]:
         asked = self._asking.pop(number, None)
         if asked is None:
-            return []  # The request is from before this process was fenced, or too old.
+            return []  # It was sent before this process was fenced, or too long ago.
         sent = self._me.sent.pop(number, None)
         match reply:
             case None:
@@ -173,7 +173,7 @@ class GroupMember:
                 self._me.is_listed = False
                 self._pulse_at = AT_ONCE
             case messages.Woken():
-                self._pulse_at = AT_ONCE  # And wait again once its reply is here.
+                self._pulse_at = AT_ONCE  # The reply to that pulse begins the next wait.
             case messages.Joined():
                 self._joined(reply)
             case messages.Confirmed() | messages.Changed():
@@ -225,11 +225,11 @@ class GroupMember:
     def _proves(
         self, reply: messages.Confirmed | messages.Changed, partition: str, token: int
     ) -> bool:
-        """Say whether a reply says that a partition of the pulse's list is ours."""
+        """Say whether a reply proves a partition that was in the pulse's list."""
         if isinstance(reply, messages.Confirmed):
             return True
         is_to_stay = reply.assigned.get(partition) == token or partition in reply.kept
-        # A revoked partition keeps its barrier, and no more than that.
+        # A reply that revokes a partition only extends its barrier.
         return is_to_stay or (partition in self._me.revoking and partition in reply.revoked)
 
     def _changed(
@@ -255,18 +255,18 @@ class GroupMember:
             self._pulse_at = AT_ONCE
         return told
 
-    # Giving up
+    # Giving up partitions
 
     def _revoke(self, partition: str) -> list[events.MemberEffect]:
         assert self.induced is not None
         self._me.revoking[partition] = self._me.claims.pop(partition)
         told = self.induced.revoked(self.place_of(partition))
         if not told:
-            self._finish(partition)  # It was only claimed: there is nothing to finish.
+            self._finish(partition)  # It was claimed but never led, so no work has to finish.
         return [events.Tell(each) for each in told]
 
     def _finish(self, partition: str) -> None:
-        """Take a partition off the list: from the next pulse on it is released."""
+        """Remove a partition from the list; the next pulse releases it."""
         me = self._me
         if me.revoking.pop(partition, None) is None:
             return
@@ -287,7 +287,7 @@ class GroupMember:
 
     @property
     def _is_departing(self) -> bool:
-        """Say whether it leads nothing any more, and waits for what it has told to finish."""
+        """Say whether it leaves: it leads nothing more, but work may still have to finish."""
         return self._leave_by < NEVER
 
     def _leave(self, now: float, *, drain: bool) -> list[events.MemberEffect]:
@@ -301,11 +301,11 @@ class GroupMember:
         return [told for each in tuple(self._me.claims) for told in self._revoke(each)]
 
     def _depart(self) -> list[events.MemberEffect]:
-        """Say that it leaves; what has not finished by now is held no more."""
+        """Send the leave, and drop the partitions whose work has not finished."""
         self._say_at = AT_ONCE
         self._asking.clear()
         for held in (self._me.sent, self._me.claims, self._me.revoking):
-            held.clear()  # Also what has not finished: when it has, no pulse may come of it.
+            held.clear()  # Work that finishes later must not cause a pulse.
         self._pulse_at = self._wait_at = self._leave_by = NEVER
         return self._drop("left")
 
@@ -321,6 +321,6 @@ class GroupMember:
         )
 
     def drop_all(self) -> None:
-        """Believe in nothing any more: this process is the copy of another one."""
+        """Stop leading, as this process is a fork of the member's."""
         self._is_over = True
         self._drop("left")

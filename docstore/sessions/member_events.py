@@ -7,7 +7,10 @@ from docstore.sessions.group_messages import Reply, Request
 
 
 class Answered(NamedTuple):
-    """A reply to a request; None if none came. stamp: when the request was sent."""
+    """Reply to a request, None if none came.
+
+    stamp: when the request was sent.
+    """
 
     number: int
     reply: Reply | None
@@ -15,13 +18,16 @@ class Answered(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """The work on a revoked partition has finished: it may be given up."""
+    """The work on a revoked partition has finished, so it may be released."""
 
     partition: str
 
 
 class LeaveAsked(NamedTuple):
-    """Take part no more. drain: go on until others have what this member has."""
+    """Request of the application to leave.
+
+    drain: whether to go on until other members have its partitions.
+    """
 
     drain: bool = False
 
@@ -38,13 +44,16 @@ class Say(NamedTuple):
 
 
 class Tell(NamedTuple):
-    """Report to the code that leads by this member; it answers Revoked with Finished."""
+    """Report to the application that leads by this member; it answers Revoked with Finished."""
 
     happening: Happening
 
 
 class Ended(NamedTuple):
-    """This member takes part no more. why: "left", or why it was refused."""
+    """The process is not a member any more.
+
+    why: "left", or why it was refused.
+    """
 
     why: str
 

@@ -21,9 +21,9 @@ from docstore.sessions.core import Core
 
 @dataclass(slots=True)
 class Known:
-    """A live document of ours, under one term.
+    """A live document in a slot of this node, under one term.
 
-    found: what its part has read out of the state (`Part.read`).
+    found: the value that its part has read from the state (`Part.read`).
     """
 
     link: str
@@ -36,26 +36,26 @@ class Known:
 
 
 class Part(Protocol):
-    """The keeper of documents of one kind while this node owns them. Links are `path`/<id>."""
+    """Keeper of the documents of one kind while this node owns them; links are `path`/<id>."""
 
     path: str
     calls: Mapping[str, Callable[[Served], None]]
-    """kind -> the function that answers calls of it."""
+    """Kind of call -> the function that answers it."""
 
     def read(self, row: Row) -> Any:
-        """Return what the part needs of a live row, None if it is not one of its kind."""
+        """Return the value of a live row, None if it is not of this kind."""
 
     def entered(self, known: Known) -> None:
-        """Begin with a document that is first known under a term: all it grants begins anew."""
+        """Begin with a document when it is first known under a term; grant its whole time again."""
 
     def changed(self, known: Known) -> None:
-        """Take a newer version, which `known` has already. Called after `entered` too."""
+        """Act on a newer version, which `known` already has; also called after `entered`."""
 
     def left(self, known: Known) -> None:
         """Drop a document: it was deleted, or the term is over."""
 
     def tick(self) -> None:
-        """50 ms or so have passed."""
+        """Do the work that is due; called about every 50 ms."""
 
 
 @dataclass(slots=True)
@@ -68,17 +68,17 @@ class Table:
 
 
 class OwnedDocuments:
-    """All documents of ours."""
+    """Tables of the documents that this node owns."""
 
     def __init__(self, core: Core, noted: Callable[[str], None]) -> None:
-        """noted: called with a document whose version, or owner, has changed."""
+        """noted: called with the link of a document whose version or owner has changed."""
         self._core = core
         self._noted = noted
         self._parts: dict[str, Part] = {}
         self._tables: dict[int, Table] = {}
         self._terms_opened = -1
         self._surveying = 0
-        """The token of a listing that is under way."""
+        """Token of the listing under way."""
         self._surveyed_at = NEVER
         self._once_more_at = inf
         self._swept_at = NEVER
@@ -92,15 +92,15 @@ class OwnedDocuments:
         return self._parts.get(link.rpartition("/")[0])
 
     def at(self, link: str) -> Known | None:
-        """Return the known version of a document under the present term."""
+        """Return the known version of a document under our present term."""
         return self._table(link).documents.get(link)
 
     def beside(self, link: str) -> Mapping[str, Known]:
-        """Return the known documents in the slot of a document, under the present term."""
+        """Return the known documents of a document's slot, under our present term."""
         return self._table(link).documents
 
     def every(self, path: str) -> list[Known]:
-        """Return all documents of a path that are known here, also under terms just over."""
+        """Return the known documents below a path, including those under a term just over."""
         return [
             known
             for table in self._tables.values()
@@ -109,18 +109,19 @@ class OwnedDocuments:
         ]
 
     def has_use_for(self, row: Row) -> bool:
-        """Say whether a version can be news here; other nodes keep tables of most slots.
+        """Say whether a version may be newer than the one known here.
 
-        A table of a term that is over counts: it is dropped at the next look at its slot.
+        A table of a term that is over also counts: it is dropped at the next access to its slot.
         """
         return row.slot in self._tables or self._core.view.owns(row.link)
 
     def learn(self, row: Row, *, is_sure: bool = True) -> None:
-        """Take a version of a document, if it is ours and says anything new."""
+        """Take a version of a document, if this node owns it and the version is newer."""
         part = self.part_of(row.link)
         table = self._table(row.link)
         if part is None or not table.epoch or row.epoch > table.epoch:
-            return  # The row is of a later term: ours is over, whether this node knows it or not.
+            # The row is of a later term, so our term is over even if this node does not know it.
+            return
         known = table.documents.get(row.link)
         if known is not None and not _is_news(known, tag_of(row), is_sure=is_sure):
             return
@@ -139,19 +140,19 @@ class OwnedDocuments:
             self._noted(row.link)
 
     def missed(self, link: str) -> None:
-        """Learn that there is no such document (any more)."""
+        """Remove a document that does not exist any more."""
         table = self._table(link)
         self._forget(table, table.documents.get(link))
 
     def surveyed(self, token: int, rows: Sequence[Row]) -> None:
-        """Take what a listing of this node's disk has found."""
+        """Take the rows of a listing of this node's disk."""
         if token == self._surveying:
             self._surveying = 0
             for row in rows:
                 self.learn(row, is_sure=False)
 
     def tick(self) -> None:
-        """List what this node owns when it owns more; drop tables of terms that are over."""
+        """Begin a listing when this node owns more slots; drop tables of terms that are over."""
         core = self._core
         if core.now - self._swept_at >= core.config.sweep_s:
             self._swept_at = core.now
@@ -160,9 +161,9 @@ class OwnedDocuments:
         self._survey()
 
     def _survey(self) -> None:
-        """List what this node owns when it owns more, and once more a while after that.
+        """List the documents when this node owns more slots, and again a while later.
 
-        Rows that this node has adopted may not be on its own disk yet.
+        Rows that this node has adopted may not be on its disk at the first listing.
         """
         core = self._core
         if core.view.terms_opened != self._terms_opened:
@@ -205,9 +206,9 @@ class OwnedDocuments:
 
 
 def _is_news(known: Known, tag: Tag, *, is_sure: bool) -> bool:
-    """Say whether a version replaces what is known: decided ones do not go back.
+    """Say whether a version replaces the known one; a decided one never yields to an older.
 
-    One that was never decided may have a greater tag than the truth.
+    A version that was never decided may have a greater tag than the decided one.
     """
     if known.is_sure != is_sure:
         return is_sure

@@ -15,13 +15,13 @@ TOPICS = "/core/streams"
 
 
 class Growing:
-    """How many partitions the topics of groups have."""
+    """Reads the topics of groups, to learn how many partitions they have."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     def look(self, governed: CoordinatedGroup) -> None:
-        """Ask for the topics of a group, if it has any and it is time."""
+        """Read the topics of a group, if it has any and the interval is over."""
         core = self._core
         if "" in governed.group.parts or core.now < governed.look_at:
             return

@@ -14,11 +14,11 @@ from docstore.services.group_document import GroupState, MemberDetails, Tenure
 
 @dataclass(slots=True)
 class GroupChanges:
-    """Changes for the next update of a group; all of them have happened already.
+    """Changes for the next update of a group, which have all happened.
 
     joins: new members, or members with another capacity. gone: members that left, or whose session
-    is over. released: (partition, member) of those that have given up what should move. parts: as
-    its topics are now; None for no change.
+    is over. released: (partition, member) of each moving partition that its member gave up. parts:
+    the present numbers of partitions of its topics; None for no change.
     """
 
     joins: dict[str, MemberDetails] = field(default_factory=dict)
@@ -32,12 +32,12 @@ class GroupChanges:
 
 
 class Move(NamedTuple):
-    """A partition whose member is not the one that should have it."""
+    """A partition that another member than its present one should have."""
 
     has_holder: bool
-    """Whether a member of the group has its tenure."""
+    """Whether a member of the group still has the tenure."""
     is_released: bool
-    """Whether that member has said, after it had learnt that it should, that it gave it up."""
+    """Whether the present member has released it after it learnt of the move."""
     is_exclusive: bool
 
 
@@ -50,13 +50,13 @@ PASSES: Mapping[str, Callable[[Move], bool]] = {  # Tests replace this.
         not m.is_exclusive
     ),
 }
-"""When a partition's tenure passes to its target. In no other case: see rules G3 and G4."""
+"""Reason -> condition under which a tenure passes to its target; no other case (G3, G4)."""
 
 
 def reconciled(link: str, group: GroupState, changes: GroupChanges, token: int) -> GroupState:
-    """Return the group after some changes; the same if they change nothing.
+    """Return the group after some changes; an equal group if they change nothing.
 
-    link: of the group's document. token: the version of the row that this will be.
+    link: that of the group's document. token: version of the row that the update will create.
     """
     members, successors = _members(group, changes)
     parts = group.parts if changes.parts is None else changes.parts
@@ -71,8 +71,8 @@ def reconciled(link: str, group: GroupState, changes: GroupChanges, token: int) 
 def predecessor(group: GroupState, member: str) -> str:
     """Return the live member that this one waits behind, "" for none (rule G6).
 
-    Two processes under one instance: the later one gets exactly what the earlier had, once that
-    one is over. Until then it has no part in what is assigned.
+    When two processes have the same instance, the later one gets exactly the partitions of the
+    earlier one, once that has ended. Until then it is assigned nothing.
     """
     own = group.members[member]
     if not own.instance or not group.is_exclusive:
@@ -88,7 +88,7 @@ def predecessor(group: GroupState, member: str) -> str:
 def _members(
     group: GroupState, changes: GroupChanges
 ) -> tuple[dict[str, MemberDetails], dict[str, str]]:
-    """Return the members after the changes, and who takes over exactly whose partitions."""
+    """Return the members after the changes, and former member -> heir of its partitions."""
     after = {name: each for name, each in group.members.items() if name not in changes.gone}
     for name, each in changes.joins.items():
         since = after[name].since if name in after else group.generation + 1
@@ -112,7 +112,7 @@ def _members(
 
 
 def _capacities(group: GroupState) -> dict[str, int]:
-    """Return the weights of those that take part in what is assigned."""
+    """Return member -> weight, for the members that partitions are assigned to."""
     return {
         name: each.capacity
         for name, each in group.members.items()

@@ -11,17 +11,19 @@ class SessionsConfig:
     """Time for one operation on a document; its fate may be unknown afterwards."""
 
     pause_s: float = 0.5
-    """Stall of the process after which its sockets may hold renewals that it has not read."""
+    """Stall of the process after which its sockets may hold unread renewals."""
 
     again_s: float = 0.05
     """Pause between two attempts to find the owner of a document."""
 
     resend_s: tuple[float, float] = (1.0, 5.0)
-    """The first and the longest time after which a call that may be lost is sent again. It doubles,
-    since most calls that are not answered wait for something."""
+    """First and longest pause before a call without an answer is sent again; it doubles each time.
+
+    Most calls without an answer are not lost, but wait.
+    """
 
     survey_s: float = 0.2
-    """Pause between two listings of what this node owns: slots are taken over one by one."""
+    """Pause between two listings of owned documents; slots are taken over one after another."""
 
     survey_again_s: float = 5.0
     """Time after a listing to list once more: by then adopted rows are on the disk."""
@@ -30,13 +32,13 @@ class SessionsConfig:
     """Interval between two passes that drop tables of terms that are over."""
 
     endings_max: int = 256
-    """Endings in flight at a node: they share the Entry's places with clients."""
+    """Endings in flight at a node, which share the capacity for operations with clients."""
 
     endings_per_s: int = 1_000
-    """Endings per second: clients are served as well when all leases run out at once."""
+    """Endings per second, so that clients are served even if all leases expire at once."""
 
     topics_s: float = 30.0
-    """Interval between two looks at the topics of a consumer group: they may have grown."""
+    """Interval between two reads of a consumer group's topics, which may get more partitions."""
 
     passes_s: tuple[float, ...] = (0.0, 2.0, 10.0, 65.0)
     """Times after the end of a lease at which its attached documents are swept.
@@ -45,4 +47,4 @@ class SessionsConfig:
     """
 
     waiting_max: int = 10_000
-    """Calls that wait at a node; beyond it the answer is 503."""
+    """Calls that may wait at a node; a further call is answered with 503."""

@@ -1,10 +1,10 @@
-"""Calls that wait for a version of a document, until it is decided or their time is over.
+"""Calls that wait for a version of a document.
 
-A waiter is registered first (rule W1); then the document is read, as decided after that moment;
-then every decided version is offered. So no version in between is missed. Each waiter judges
-versions for itself: of a queue only the candidate whose turn it is wakes. When the term is over
-all are sent to the next owner, and wait there: also if that is this node again, which knows nothing
-of the document under its new term until it has read it.
+A waiter is registered first (rule W1), then the document is read, and then every decided version is
+offered to it. So it misses no version. Each waiter decides which version it wants: in a queue, only
+the candidate whose turn has come is answered. When the term is over, all waiters are sent to the
+next owner, even if that is this node again: under a new term, it does not know the document until
+it has read it.
 """
 
 import heapq
@@ -19,17 +19,17 @@ from docstore.sessions.core import Core
 from docstore.sessions.owned import Known, OwnedDocuments
 
 Wanted = Callable[[Known | None], Any]
-"""Return what to answer (plain values) of a decided version, None to wait on.
+"""Function that returns the answer (plain values) for a decided version, None to go on waiting.
 
-Asked with None if there is no such document.
+Called with None if there is no document.
 """
 Late = Callable[[Known | None], Any]
-"""Return what to answer when the time is over."""
+"""Function that returns the answer at the end of the wait."""
 
 
 @dataclass(slots=True, eq=False)
 class WaitingCall:
-    """A call that waits."""
+    """A waiting call."""
 
     served: Served
     epoch: int
@@ -39,14 +39,14 @@ class WaitingCall:
 
 
 class Waiting:
-    """All calls that wait at this node."""
+    """Keeps the calls that wait at this node."""
 
     def __init__(self, core: Core, owned: OwnedDocuments, confirming: Confirming) -> None:
         self._core = core
         self._owned = owned
         self._confirming = confirming
         self._waiters: dict[str, dict[WaitingCall, None]] = {}
-        """link -> its waiters, in their order of arrival."""
+        """link -> waiting calls, in order of arrival."""
         self._ends: list[tuple[float, int, WaitingCall]] = []
         self._order = count()
         self.size = 0
@@ -55,7 +55,7 @@ class Waiting:
     def wait(
         self, served: Served, wait_s: float, wanted: Wanted, late: Late
     ) -> None:  # Tests replace this.
-        """Answer with what `wanted` says first, or after `wait_s` with what `late` does, as 202."""
+        """Answer once `wanted` returns an answer, or after `wait_s` as `late` says, with 202."""
         if self.size >= self._core.config.waiting_max:
             served.refuse(503, "too-many-waiting", "too many wait at the owner of the document")
             return
@@ -68,7 +68,7 @@ class Waiting:
         )
 
     def noted(self, link: str) -> None:
-        """Look at a version of a document that has become known, or at another owner of it."""
+        """Offer a new version of a document to its waiters, or send them to its new owner."""
         waiting = list(self._waiters.get(link, ()))
         if not waiting:
             return
@@ -81,7 +81,7 @@ class Waiting:
                 self._look(waiter, known)
 
     def tick(self) -> None:
-        """Answer those whose time is over."""
+        """Answer the calls whose wait is over."""
         while self._ends and self._ends[0][0] <= self._core.now:
             waiter = heapq.heappop(self._ends)[2]
             if not waiter.is_over:
@@ -108,10 +108,10 @@ class Waiting:
             del self._waiters[waiter.served.link]
 
     def _wait(self, served: Served) -> None:
-        """Keep a client waiting that has read a version until there is another one.
+        """Keep a client waiting until there is another version than the one that it has read.
 
         argument: (documentEpoch, documentVersion, how long to wait in ms). The result is True once
-        there is another version, or no document.
+        there is another version or no document, False if the wait is over.
         """
         epoch, version, wait_ms = served.argument
         read = (epoch, version)
