@@ -1,13 +1,13 @@
-"""A small client: documents, bulk, history, and what the group says of itself.
+"""A small client for documents, bulk operations, history, and the state of the group.
 
     async with Client(["http://127.0.0.1:8001"]) as store:
         created = await store.put("/notes/a", {"text": "first"})
         await store.put("/notes/a", {"text": "second"}, if_match=created.etag)
 
-A request goes to the first URL that answers. It is sent again elsewhere only when that is safe:
-the connection was refused, the answer was 503, which says that nothing was applied, or it only
-reads. An update whose answer is lost raises Unanswered. A node that says nothing is waited for
-twelve seconds by a read, and thirty by an update.
+A request goes to the first URL that answers. It is sent to another node only when that is safe: if
+the connection was refused, if the answer was 503, which means that nothing was applied, or if the
+request only reads. An update whose answer is lost raises Unanswered. For the answer of one node, a
+read waits twelve seconds, and an update thirty.
 """
 
 from importlib import import_module
@@ -67,12 +67,12 @@ _WHEN_ASKED_FOR = {
     "ReadRecord": "consumer",
     "Voting": "voting",
 }
-"""Name -> module: what a program that reads and writes documents has no use for."""
+"""Name -> module, for the names that are imported at their first use."""
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Import what is asked for only now: `docstore get` is over before that would be."""
+        """Import the module of a name at its first use, so that commands start quickly."""
         if name not in _WHEN_ASKED_FOR:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(f"{__name__}.{_WHEN_ASKED_FOR[name]}"), name)

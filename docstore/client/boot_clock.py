@@ -1,9 +1,9 @@
-"""The clock that proofs are counted by (rule H3), and what becomes of them in a forked child.
+"""Clock of proofs (rule H3), and the loss of proofs in a forked child.
 
-`CLOCK_BOOTTIME` goes on while a machine is suspended, so a process that wakes up knows at once that
-its proofs are over. Where there is none (macOS, Windows) the monotonic clock is taken, which may
-stand still meanwhile: that is said once, as a warning. A child of `fork` has the memory of its
-parent, but holds nothing: its proofs are dropped before it runs a line of its own.
+`CLOCK_BOOTTIME` advances while a machine is suspended, so a process that wakes up knows at once
+that its proofs are over. A system without that clock (macOS, Windows) gets the monotonic clock,
+which may stop during a suspend; a warning says so once. A child of `fork` has the memory of its
+parent but holds nothing, so its proofs are dropped before its code runs.
 """
 
 import functools
@@ -16,17 +16,17 @@ from typing import Protocol
 
 
 class Believer(Protocol):
-    """Objects that keep proofs."""
+    """Object that keeps proofs."""
 
     def drop_all(self) -> None:
-        """Believe in nothing any more."""
+        """Drop all proofs."""
 
 
 _believers: "weakref.WeakSet[Believer]" = weakref.WeakSet()
 
 
 def boot_clock() -> Callable[[], float]:
-    """Return a clock in seconds that goes on in suspend, or warn and return the next best."""
+    """Return a clock in seconds that advances in a suspend; without one warn, return another."""
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
     if boottime is None:
         warnings.warn(
@@ -40,7 +40,7 @@ def boot_clock() -> Callable[[], float]:
 
 
 def drop_in_child(believer: Believer) -> None:
-    """Clear the proofs of `believer` in a forked child of this process."""
+    """Drop the proofs of `believer` in a forked child of this process."""
     _believers.add(believer)
     _watch_forks()
 
@@ -52,6 +52,6 @@ def _forget() -> None:
 
 @functools.cache
 def _watch_forks() -> None:
-    """Register once: what is registered cannot be taken back."""
+    """Register the handler once per process, since it cannot be unregistered."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forget)

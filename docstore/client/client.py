@@ -1,6 +1,7 @@
-"""The client: documents, and a face for each other thing that a group of nodes offers.
+"""The client: documents, and methods for everything else that a group of nodes offers.
 
-Each is imported when it is asked for: most programs want one, and `docstore get` none of them.
+Those methods import their module when they are called, since most programs need at most one of
+them, and `docstore get` none.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Client(DocumentRequests, QueryRequests):
-    """Speaks to a group through any of its nodes."""
+    """Client of a group, which sends requests to any of its nodes."""
 
     # Streams
 
@@ -45,12 +46,13 @@ class Client(DocumentRequests, QueryRequests):
         isolation: str = "committed",
         follow: bool = True,
     ) -> "AsyncGenerator[ReadRecord, None]":
-        """Yield records of a partition in order, or of all partitions side by side.
+        """Yield the records of a partition in order, or those of all partitions interleaved.
 
         A caller that stops before the end must close it (`contextlib.aclosing`).
 
         since: an offset, beginning, end, end-N, a time with its zone, or @ and microseconds.
-        follow: go on for ever, else until what is committed now has been read.
+        follow: whether to wait for more records for ever; else end once the records committed by
+        now have been read.
         """
         from docstore.client.consumer import ReadOptions, consume
 
@@ -64,8 +66,8 @@ class Client(DocumentRequests, QueryRequests):
     ) -> "Lock":
         """Return a lock, for `async with`; see `docstore/client/elections.py`.
 
-        ttl_s: seconds of silence after which the next candidate holds it. lease: one
-        that stands already, for this and for others, instead.
+        ttl_s: seconds of silence after which the next candidate holds it. lease: an existing lease
+        to share, instead of a new one of `ttl_s`.
         """
         from docstore.client.elections import Lock
 
@@ -74,7 +76,7 @@ class Client(DocumentRequests, QueryRequests):
     def election(
         self, name: str, *, candidate: str = "", ttl_s: float = 10.0, lease: "Lease | None" = None
     ) -> "Election":
-        """Return an election: to `observe`, or for `async with` to be a candidate of it."""
+        """Return an election, to `observe`, or to be a candidate of within `async with`."""
         from docstore.client.elections import Election
 
         return Election(self, name, candidate=candidate, lease=lease, ttl_s=ttl_s)
@@ -82,13 +84,13 @@ class Client(DocumentRequests, QueryRequests):
     # Roles and groups
 
     def role(self, name: str, **settings: Any) -> "Role":
-        """Return a part in leading roles, for `async with`; settings: of `roles.Role`."""
+        """Return a member that leads roles, for `async with`; settings: those of `roles.Role`."""
         from docstore.client.roles import Role
 
         return Role(self, name, **settings)
 
     def group(self, name: str, topics: Sequence[str], **settings: Any) -> "ConsumerGroup":
-        """Return a part in reading topics, for `async with`; settings: of `ConsumerGroup`."""
+        """Return a member that reads topics, for `async with`; settings as of `ConsumerGroup`."""
         from docstore.client.groups import ConsumerGroup
 
         return ConsumerGroup(self, name, topics, **settings)

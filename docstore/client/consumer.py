@@ -1,9 +1,9 @@
-"""Reading a topic: the records of each partition in order, from where and for as long as one likes.
+"""Reader of a topic: the records of each partition in order, from any offset or time on.
 
     async for record in client.consume("flights", partition=0, since="beginning"):
         print(record.offset, record.key, record.value)
 
-Batches come as they are stored, from the leader if it can be reached, else through any node.
+Batches are sent as they are stored, by the leader if it can be reached, else through any node.
 """
 
 import asyncio
@@ -24,11 +24,14 @@ BATCHES = {"Accept": "application/vnd.docstore.batches"}
 PATIENCE_S = 60.0
 """Seconds for which a partition may lack a leader before reading it fails."""
 QUEUED_MAX = 1_000
-"""Records that wait for who reads several partitions."""
+"""Records that are read ahead for a caller that reads several partitions."""
 
 
 class ReadRecord(NamedTuple):
-    """One record as it was read. timestamp_us: the writer's time, or when it was appended."""
+    """A record as read.
+
+    timestamp_us: the time that the writer has given, else that of its append.
+    """
 
     partition: int
     offset: int
@@ -38,16 +41,16 @@ class ReadRecord(NamedTuple):
     raw_headers: Sequence[tuple[str, bytes]]
     timestamp_us: int
     topic: str = ""
-    """Topic of a record that a group has read: a group may read several."""
+    """Topic of the record; set for consumer groups, which may read several."""
 
     @property
     def key(self) -> str | bytes | None:
-        """Return the key, as a text if it is one."""
+        """Return the key, as a text if it is UTF-8."""
         return None if self.raw_key is None else _text(self.raw_key)
 
     @property
     def value(self) -> Any:
-        """Return the value that the JSON says, or the bytes that are none."""
+        """Return the value parsed as JSON, or its bytes if it is not JSON."""
         try:
             return orjson.loads(self.raw_value)
         except orjson.JSONDecodeError:
@@ -55,14 +58,15 @@ class ReadRecord(NamedTuple):
 
     @property
     def headers(self) -> Mapping[str, str | bytes]:
-        """Return the headers, as texts where they are."""
+        """Return the headers, each as a text if it is UTF-8."""
         return {name: _text(content) for name, content in self.raw_headers}
 
 
 class ReadOptions(NamedTuple):
-    """How to read. follow: wait for more at the end; else end with what is committed by then.
+    """Options of a reader.
 
-    incarnation: the one of the topic to which `since` belongs; "" for the present one.
+    follow: whether to wait for more records at the end; else end once the records committed by now
+    have been read. incarnation: that of the topic to which `since` belongs; "" for the present one.
     """
 
     since: str = "beginning"
@@ -73,9 +77,10 @@ class ReadOptions(NamedTuple):
 
 
 class _Ended(NamedTuple):
-    """One of several partitions is read no more. failure: why, unless it has been read to the end.
+    """Marker that the reader of one partition has ended, among several.
 
-    There is none for a partition whose reader is cancelled.
+    failure: the error that ended it, None at the end of the partition. A reader that is cancelled
+    leaves no marker.
     """
 
     failure: Exception | None
@@ -84,7 +89,7 @@ class _Ended(NamedTuple):
 async def consume(
     client: Requests, topic: str, partition: int | None, reading: ReadOptions
 ) -> AsyncGenerator[ReadRecord, None]:
-    """Yield the records of a partition, or of all partitions side by side."""
+    """Yield the records of a partition in order, or those of all partitions interleaved."""
     leaders = Leaders(client, topic)
     await leaders.refresh()
     one = None if partition is None else _read(leaders, partition, reading)
@@ -134,7 +139,7 @@ async def _read(
         until, of = await _position(leaders, partition, reading._replace(since="end"))
     wait_ms = 1000 * reading.wait_s if reading.follow else 0
     while True:
-        # A repeated "end" would be a later one: where that is, is answered before the wait.
+        # "end" is resolved by a request that does not wait, since a later "end" would skip records.
         waits_ms = 0 if since.startswith("end") else wait_ms
         query = {"from": since, "isolation": reading.isolation, "waitMs": waits_ms} | _named(of)
         headers, content = await leaders.ask(
@@ -147,7 +152,7 @@ async def _read(
             timeout_s=PATIENCE_S,
         )
         first, following = int(headers["Docstore-From"]), int(headers["Docstore-Next"])
-        of = headers.get(INCARNATION, of)  # The positions from here on are of this one.
+        of = headers.get(INCARNATION, of)  # The offsets in the answer belong to this incarnation.
         for record in _records(content, partition, first, following):
             yield record
         if until is not None and following >= until:
@@ -170,9 +175,9 @@ async def position_of(client: Requests, topic: str, partition: int, reading: Rea
 
 
 async def _position(leaders: Leaders, partition: int, reading: ReadOptions) -> tuple[int, str]:
-    """Return the offset that `since` means now, and of which incarnation that is.
+    """Return the offset that `since` means now, and the incarnation that it belongs to.
 
-    A leader that is new has to find out first.
+    A new leader may have to find the offset first, so the request is repeated.
     """
     asked = {"from": reading.since, "isolation": reading.isolation, "maxBytes": "1"}
     query = urlencode(asked | _named(reading.incarnation))
@@ -183,7 +188,7 @@ async def _position(leaders: Leaders, partition: int, reading: ReadOptions) -> t
 
 
 def _records(content: bytes, partition: int, first: int, until: int) -> Sequence[ReadRecord]:
-    """Return the records first..until-1 of batches that stand behind their lengths."""
+    """Return the records first..until-1 of batches, each of which follows its length."""
     found: list[ReadRecord] = []
     for raw in unframed(content):
         header = header_of(raw)

@@ -1,4 +1,4 @@
-"""Documents, one by one and many at once, and leases, with which documents come and go."""
+"""Requests for documents, single and in bulk, and for leases, which documents can depend on."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,18 +16,18 @@ from docstore.model.service import LEVEL_3
 NDJSON = {"Content-Type": "application/x-ndjson"}
 NOTHING: Mapping[str, str] = {}
 PATIENCE_S = 60.0
-"""How long a follower of changes retries while no node answers."""
+"""Seconds for which a follower of changes retries while no node answers."""
 
 USUAL: Mapping[str, Any] = {
     "options": LEVEL_3, "putCreates": True, "requiresPrecondition": False, "requiresFence": False,
     "nodeSelector": "default", "defaultExpirationSeconds": 0, "retention": {}, "schema": None,
 }  # fmt: skip
-"""Defaults of the members of a declaration that take effect."""
+"""Defaults of those members of a declaration that change how a factory behaves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document as a node gave it: its fields, its entity tag and its version."""
+    """A document as a node returned it: its fields, its entity tag and its version."""
 
     value: dict[str, Any]
     etag: str
@@ -39,7 +39,7 @@ class Document:
 
 
 class Changes(NamedTuple):
-    """Some versions as they came about, and where the next ones begin."""
+    """Versions in the order of the feed, and the position of those that follow."""
 
     changes: list[dict[str, Any]]
     next: str
@@ -57,7 +57,7 @@ class DocumentRequests(Requests):
         await super().__aexit__(*raised)
 
     async def get(self, link: str, *, version: int | None = None, at: str = "") -> Document:
-        """Return a document as it is, or as it was."""
+        """Return a document in its present state, or in that of a version or time."""
         query = f"?documentVersion={version}" if version is not None else ""
         query = f"?at={quote(at)}" if at else query
         return await self._document("GET", link, query)
@@ -73,8 +73,8 @@ class DocumentRequests(Requests):
     ) -> Document:
         """Replace a document, or create it.
 
-        fence: `<scope>:<token>`, of the holder of a lock, lease or role.
-        lease: when it ends, the document is deleted, or released.
+        fence: `<scope>:<token>`, of the holder of a lock, lease or role. lease: lease to attach the
+        document to; when that ends, the document is deleted or released.
         """
         said = _said(if_match, fence, lease)
         return await self._document("PUT", link, value=value, said=said)
@@ -95,7 +95,7 @@ class DocumentRequests(Requests):
     async def post(
         self, factory: str, value: dict[str, Any], *, fence: str = "", lease: Lease | None = None
     ) -> Document:
-        """Create a document with an id of its own."""
+        """Create a document under an id that the node chooses."""
         said = _said("", fence, lease)
         return await self._document("POST", factory, value=value, said=said)
 
@@ -112,7 +112,10 @@ class DocumentRequests(Requests):
         value: Any = None,
         said: Mapping[str, str] = NOTHING,
     ) -> Document:
-        """Ask about one document. said: headers."""
+        """Send a request about one document.
+
+        said: headers.
+        """
         headers = {**JSON, **said}
         body = None if value is None else orjson.dumps(value)
         _, answered, content = await self.request(method, quote(link) + query, body, headers)
@@ -129,7 +132,7 @@ class DocumentRequests(Requests):
         return versions
 
     async def ls(self, factory: str, *, expand: bool = False) -> list[Any]:
-        """Return the links under a factory, or the documents if `expand`."""
+        """Return the links below a factory, or its documents if `expand`."""
         found: list[Any] = []
         path: str | None = f"{quote(factory)}?$limit=1000" + ("&expand" if expand else "")
         while path:
@@ -144,14 +147,15 @@ class DocumentRequests(Requests):
         """Yield the changes of a path and of all paths below it, without end and without a gap.
 
         since: `next` of an earlier result, earliest, latest, a time with its zone, or a snapshot's
-        name. wait_s: seconds that a node waits for changes before it answers with none.
-        Raises ClientError: at once if the first request fails; later only after a minute without
-        an answer (all nodes may be restarting), or if the feed cannot be followed any more.
+        name. wait_s: seconds that a node waits for changes before it answers with none. Raises
+        ClientError: at once if the first request fails; later only after a minute without an answer
+        (all nodes may be restarting), or if the feed can no longer be followed.
         """
         patience_s = 0.0
         while True:
             asked = orjson.dumps({"prefix": path, "since": since, "where": where})
-            # A repeated "latest" would be a later one: it is answered with a token before the wait.
+            # "latest" is resolved by a request that does not wait, since a later "latest" would
+            # skip changes.
             content = await self._stretch(asked, 0 if since == "latest" else wait_s, patience_s)
             *lines, ending = content.splitlines()
             since, patience_s = orjson.loads(ending)["next"], PATIENCE_S
@@ -183,13 +187,13 @@ class DocumentRequests(Requests):
         replay: bool = False,
         secret: str = "",
     ) -> dict[str, Any]:
-        """Have a receiver told what changes at a path and below it; return the subscription.
+        """Have a receiver called with the changes of a path and below it; return the subscription.
 
-        since: as of `changes`, else from now on. replay: first the documents as they are. secret:
-        that deliveries are signed with; without one, one is made, and is the member `secret` of
-        what is returned. It ends by `delete(page["documentSelfLink"])`.
-        Raises RequestFailed: 400 where the nodes may not call it, or it fails the challenge;
-        ValueError for an empty `since`.
+        since: as for `changes`; by default, the present. replay: whether to send the existing
+        documents first. secret: key that signs deliveries; without it the node makes one, which is
+        the member `secret` of the result. `delete(page["documentSelfLink"])` ends the subscription.
+        Raises RequestFailed (400) if the nodes may not call the receiver, or if it fails the
+        challenge; ValueError for an empty `since`.
         """
         if since == "":
             raise ValueError("since is empty: give a position, or leave since out")
@@ -202,12 +206,11 @@ class DocumentRequests(Requests):
         return page
 
     async def declare(self, factory: str, **members: Any) -> None:
-        """Declare a factory unless it is there. Raises Differs: it is there with other members.
+        """Declare a factory unless it exists. Raises Differs if it exists with other members.
 
-        Only members that are given are compared. A user that may write its documents, and not
-        declare it, finds it there all the same.
-        Raises RequestFailed: one that was deleted is declared anew only with
-        `Prefer: recreate`, as its documents are there again then.
+        Only the members that are given are compared. For a factory that exists, the permission to
+        write its documents is enough. Raises RequestFailed if the factory was deleted: only
+        `Prefer: recreate` declares it again, since its documents then exist again.
         """
         try:
             await self.json("POST", "/core/factories", {"path": factory, **members})
@@ -218,7 +221,7 @@ class DocumentRequests(Requests):
                 raise
 
     async def _is_declared(self, factory: str, members: Mapping[str, Any]) -> bool:
-        """Say whether a factory is there. Raises Differs: with other members."""
+        """Say whether a factory exists. Raises Differs if it has other members."""
         name = factory.strip("/").replace("/", ":")
         try:
             page = await self.get(f"/core/factories/{name}")
@@ -239,8 +242,8 @@ class DocumentRequests(Requests):
     ) -> Lease:
         """Return a lease, for `async with`; see `docstore/client/leases.py`.
 
-        behavior: what becomes of documents that are attached to it, "delete" or "release".
-        holder: who it is, for people. name: its id, if it should be a certain one.
+        behavior: "delete" or "release", for the attached documents at its end. holder: description
+        of this process, for people. name: id of the lease; "" for a new one.
         """
         if self._leases is None:
             self._leases = LeaseKeepers(self)
@@ -274,5 +277,5 @@ def _said(if_match: str, fence: str, lease: Lease | None) -> dict[str, str]:
 
 
 def _unordered(value: Any) -> Any:
-    """Return a value of a declaration so that options in another order are the same."""
+    """Return a member of a declaration in a form in which the order of options does not matter."""
     return sorted(value) if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""Elections and locks: the holder, looked up without a request, under a lease.
+"""Elections and locks, whose holder checks without a request that it still holds.
 
     async with client.lock("billing") as lock:
         await client.put("/invoices/7", invoice, fence=lock.fence())
@@ -8,12 +8,12 @@
         while election.leads():
             ...
 
-This process is the holder while two conditions hold: the group has decided so (with a token), and
-the lease of the candidate is proven to live. It stops being the holder *before* it sends the
-request that gives the lock up, so a lost answer leaves no process that takes itself for the holder.
-A request without an answer is repeated until its outcome is known. The requests of a candidate are
-numbered, so that a late one changes nothing: a late campaign would make a holder that does not know
-of it.
+This process is the holder while the group has decided so (with a token) and a proof shows that the
+lease of the candidate is alive. It stops being the holder *before* it sends the request that gives
+the lock up, so that a lost answer leaves no process that takes itself for the holder. A request
+without an answer is repeated until its outcome is known. The requests of a candidate are numbered,
+so that the group ignores a late one; a late campaign would make a process the holder that does not
+know of it.
 """
 
 import asyncio
@@ -49,19 +49,19 @@ SCOPE_BYTES_MAX = 200
 """Longest scope of a Fence; a longer name is replaced by its SHA-256."""
 BUSY = (429, 503)
 GONE = (404, 409)
-"""Codes of a resignation that mean: not queued any more. They count as success."""
+"""Statuses of a resignation that count as success: the candidate is not in the queue."""
 
 
 BEHIND = "@"
-"""Separator in `resume` between the last version and a position of the feed before the next."""
+"""Separator in `resume` between a version and a feed position before the next version."""
 OUT = frozenset({"not-holder", "other-token"})
-"""Codes of a retried transfer that was carried out already."""
+"""Codes that a repeated transfer gets if its first attempt was carried out."""
 _numbers = itertools.count(1)
-"""Number of the newest request of this process: one process sends all requests of a candidate."""
+"""Numbers of requests: they order a candidate's requests, which all come from one process."""
 
 
 class _Campaign(NamedTuple):
-    """A campaign that may have been carried out."""
+    """A campaign request whose outcome is unknown."""
 
     value: Any
     body: bytes
@@ -69,10 +69,10 @@ class _Campaign(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ElectionState:
-    """An election as a version of its document shows it.
+    """State of an election in one version of its document.
 
-    leader: "" for none; value: its proclaimed value. waiting: the others, in their order.
-    resume: `since` of an observer that goes on behind this version.
+    leader: "" for none; value: its proclaimed value. waiting: the other candidates in order.
+    resume: `since` for an observer that continues after this version.
     """
 
     leader: str
@@ -97,7 +97,7 @@ class Candidacy:
         lease: Lease | None,
         ttl_s: float,
     ) -> None:
-        """candidate: "" for a name of its own. lease: one that is shared; None for one of ttl_s."""
+        """candidate: "" for a new name. lease: a shared lease; None for a new one of `ttl_s`."""
         if not name or "/" in name:
             raise BadAddress(f"{name!r} is no name: it is one segment of a path")
         self.name = name
@@ -108,10 +108,10 @@ class Candidacy:
         self._lease = self._owned or lease
         self._token: int | None = None
         self._ended = asyncio.Event()
-        """Set while the turn is not ours."""
+        """Set while this candidate does not hold."""
         self._is_open = self._is_queued = False
         self._pending: _Campaign | None = None
-        """A campaign of which it is not known whether it holds."""
+        """The campaign whose outcome is unknown, None if there is none."""
 
     async def __aenter__(self) -> Self:
         """Obtain a lease."""
@@ -123,31 +123,31 @@ class Candidacy:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, *rest: object
     ) -> None:
-        """Give the turn up, or the place in the queue; then end the lease if it is ours."""
+        """Release the turn or leave the queue, then end the lease unless it is shared."""
         try:
             async with asyncio.timeout(LEAVE_S):
                 await self._resign()
         except (ClientError, TimeoutError):
-            pass  # The end of the lease does it.
+            pass  # The end of the lease releases the turn.
         finally:
             if self._owned is not None:
                 await self._owned.__aexit__(kind, error, *rest)
 
     @property
     def lease(self) -> Lease:
-        """Return what this stands and falls with."""
+        """Return the lease on which this candidacy depends."""
         assert self._lease is not None
         return self._lease
 
     @property
     def token(self) -> int:
-        """Return the fencing token of our turn. Raises Lost if it is not ours any more."""
+        """Return the fencing token of our turn. Raises Lost if the turn is over."""
         if self._token is None:
             raise Lost(f"{self.candidate} has no turn at {self._link}")
         return self._token
 
     def fence(self) -> str:
-        """Return the `Fence` of what is written during our turn. Raises Lost."""
+        """Return the `Fence` for writes during our turn. Raises Lost if the turn is over."""
         scope = f"{self.scope}/{quote(self.name, safe='')}"
         if len(scope) > SCOPE_BYTES_MAX:
             scope = f"{self.scope}/{hashlib.sha256(self.name.encode()).hexdigest()}"
@@ -157,13 +157,13 @@ class Candidacy:
         return self._token is not None and self.lease.held()
 
     def _give_up(self) -> int | None:
-        """Believe no more, before a request that says so is sent; return the token."""
+        """Stop holding, before the request that says so is sent; return the token."""
         token, self._token = self._token, None
         self._ended.set()
         return token
 
     async def lost(self) -> None:
-        """Return when this candidate does not hold any more."""
+        """Wait until this candidate no longer holds."""
         while self._holds():
             ends = [asyncio.ensure_future(each.wait()) for each in (self.lease.lost, self._ended)]
             await asyncio.wait(
@@ -172,10 +172,10 @@ class Candidacy:
             for each in ends:
                 each.cancel()
 
-    # Requests
+    # Requests to the group
 
     async def _campaign(self, value: Any = None) -> int:
-        """Return the token once it is our turn. Raises Lost when the lease ends first."""
+        """Return the token once it is our turn. Raises Lost if the lease ends before."""
         if self._owned is not None and not self._is_open:
             raise RuntimeError(f"{self._link}: a candidate has a lease within `async with` only")
         if self._holds():
@@ -189,9 +189,10 @@ class Candidacy:
         try:
             page = await self._ask(body, wait_s=WAIT_S)
             while not page["won"]:
-                await asyncio.sleep(PAUSE_S)  # A node that stops, or is full, answers at once.
+                # A node that stops or is full answers without waiting.
+                await asyncio.sleep(PAUSE_S)
                 page = await self._ask(body, wait_s=WAIT_S)
-        except RequestFailed:  # It is known that this candidate is in no queue.
+        except RequestFailed:  # The group rejected the campaign, so this candidate is in no queue.
             self._pending, self._is_queued = None, False
             raise
         self._pending = None
@@ -200,7 +201,7 @@ class Candidacy:
         return token
 
     async def _resign(self) -> None:
-        """Be neither holder nor in the queue, once this returns."""
+        """Return once this candidate neither holds nor is in the queue."""
         token = self._give_up()
         if not self._is_queued:
             return
@@ -222,9 +223,9 @@ class Candidacy:
     async def _ask(
         self, body: bytes, *, wait_s: int = 0, done: Collection[str] = ()
     ) -> dict[str, Any]:
-        """Ask until it is known what became of a request. Raises Lost, RequestFailed.
+        """Repeat a request until its outcome is known. Raises Lost, RequestFailed.
 
-        done: codes of refusals that, after a doubt, say that it has been carried out.
+        done: codes of rejections that mean success if an earlier attempt had an unknown outcome.
         """
         headers = JSON | ({"Prefer": f"wait={wait_s}"} if wait_s else {})
         is_in_doubt = False
@@ -254,7 +255,7 @@ class Candidacy:
 
 
 class Lock(Candidacy):
-    """Held by one at a time; made by `Client.lock`, and held within its `async with`."""
+    """Lock that one candidate holds at a time; made by `Client.lock`, held within `async with`."""
 
     campaigns, resigns, scope = "AcquireRequest", "ReleaseRequest", "locks"
 
@@ -271,9 +272,9 @@ class Lock(Candidacy):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, *rest: object
     ) -> None:
-        """Release it. Raises Lost if it was lost before.
+        """Release the lock. Raises Lost if it was lost before.
 
-        An exception of the block is raised as it is, with a note of the loss.
+        An exception of the block is raised unchanged, with a note of the loss.
         """
         was_held = self.held()
         await super().__aexit__(kind, error, *rest)
@@ -284,35 +285,41 @@ class Lock(Candidacy):
             error.add_note(lost)
 
     def held(self) -> bool:
-        """Say whether the lock is ours at this moment; a look at the clock."""
+        """Say whether this process holds the lock now, by its clock."""
         return self._holds()
 
 
 class Election(Candidacy):
-    """One candidate of an election, or an observer of it; made by `Client.election`."""
+    """A candidate of an election, or an observer; made by `Client.election`."""
 
     campaigns, resigns, scope = "CampaignRequest", "ResignRequest", "elections"
 
     def leads(self) -> bool:
-        """Say whether this candidate leads at this moment; a look at the clock."""
+        """Say whether this candidate leads now, by its clock."""
         return self._holds()
 
     async def campaign(self, value: Any = None) -> int:
-        """Return the token once this candidate leads; value: what it proclaims. Raises Lost."""
+        """Return the token once this candidate leads. Raises Lost.
+
+        value: the value to proclaim.
+        """
         return await self._campaign(value)
 
     async def proclaim(self, value: Any) -> None:
-        """Proclaim another value. Raises Lost, RequestFailed when it leads no more."""
+        """Proclaim another value.
+
+        Raises Lost, or RequestFailed if this candidate no longer leads.
+        """
         await self._ask(self._body("ProclaimRequest", token=self.token, value=value))
 
     async def resign(self) -> None:
-        """Stop to lead, or to wait; the next of the queue leads."""
+        """Stop leading, or leave the queue; the next candidate then leads."""
         await self._resign()
 
     async def transfer(self, to: str) -> None:
-        """Stop to lead, for the candidate `to`, who must be waiting.
+        """Pass the lead on to the candidate `to`, which must be in the queue.
 
-        Raises RequestFailed (409 not-queued) if it is not: then this candidate still leads.
+        Raises RequestFailed (409 not-queued) if it is not; then this candidate still leads.
         """
         body = self._body("TransferRequest", token=self.token, to=to)
         token = self._give_up()
@@ -320,17 +327,18 @@ class Election(Candidacy):
             await self._ask(body, done=OUT)
         except RequestFailed as error:
             if error.problem.get("errorCode") == "not-queued":
-                self._token = token  # It is known that nothing has changed.
+                self._token = token  # The rejection means that nothing has changed.
                 self._ended.clear()
             raise
         self._is_queued = False
 
     async def observe(self, *, since: str | None = None) -> AsyncIterator[ElectionState]:
-        """Yield the election as it is, then each version of it, in order and once, for ever.
+        """Yield the present state of the election, then each later version in order, without end.
 
-        since: `resume` of a state that was seen before; then the versions after it are yielded, and
-        none is missed or comes twice. A token of a feed, or a time, is taken as well.
-        Raises ValueError for an empty one, RequestFailed (410) when history ends behind it.
+        since: `resume` of an earlier state; then the first state is that of the version after it,
+        and no version is skipped or repeated. A token of a feed, or a time, is also accepted.
+        Raises ValueError for an empty `since`, RequestFailed (410) if the history after it was
+        compacted.
         """
         if since is None:
             position = await self._now()

@@ -1,4 +1,4 @@
-"""Errors of the client, each with what its caller may conclude."""
+"""Errors of the client, with the conclusions that a caller may draw."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,40 +7,40 @@ from docstore.errors import Picklable
 
 
 class ClientError(Picklable):
-    """A request has not succeeded."""
+    """A request did not succeed."""
 
 
 class BadAddress(ClientError):
-    """A node's URL or a document's link is not one, or no node is there: none was asked."""
+    """The URL or link is malformed, or no node is at the URL: no node got the request."""
 
 
 class BadToken(ClientError):
-    """The token cannot be read, or is none: no node was asked."""
+    """The token cannot be read or is malformed: no node got the request."""
 
 
 class Unreachable(ClientError):
-    """None of the nodes took the connection, so nothing was sent; or none answered a read."""
+    """No node accepted a connection, so nothing was sent; or no node answered a read."""
 
     @property
     def why(self) -> str:
-        """Return what went wrong on the way."""
+        """Return why the connection failed."""
         return str(self)
 
 
 class Unanswered(ClientError):
-    """The request was sent and its answer did not come: an update may have happened."""
+    """The request was sent but no answer arrived: an update may have happened."""
 
     def __init__(self, why: str) -> None:
-        """why: what went wrong on the way."""
+        """why: why the connection failed."""
         super().__init__(f"{why}; it may have happened")
         self.why = why
 
 
 class RequestFailed(ClientError):
-    """The group answered with a problem.
+    """A node answered with a problem.
 
-    status: as in HTTP. code: for programs. outcome: "not_applied", or "unknown" when it may have
-    happened.
+    status: HTTP status. code: `errorCode` of the problem. outcome: "not_applied", or "unknown" if
+    the request may have taken effect.
     """
 
     def __init__(self, status: int, problem: dict[str, Any]) -> None:
@@ -53,11 +53,14 @@ class RequestFailed(ClientError):
 
 
 class StateUnusable(ClientError):
-    """A voter's file is damaged, of another member, or cannot be written. It votes no more."""
+    """The state file of a voter is damaged, belongs to another member or cannot be written.
+
+    The voter stops voting.
+    """
 
 
 class Closed(ClientError):
-    """Its producer was left before this was sent: nothing of it has happened."""
+    """The producer was closed before this record was sent, so it was not appended."""
 
 
 class Lost(ClientError):
@@ -69,7 +72,7 @@ class Differs(ClientError):
 
 
 def check_same(link: str, asked: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-    """Raise Differs unless what is at a link has every setting that the caller has asked for."""
+    """Raise Differs unless the object at a link has every setting that the caller has asked for."""
     differing = [
         f"{name} is {found.get(name)!r}, asked for was {value!r}"
         for name, value in asked.items()
@@ -83,7 +86,7 @@ def check_same(link: str, asked: Mapping[str, Any], found: Mapping[str, Any]) ->
 
 
 def is_passing(error: ClientError) -> bool:
-    """Say whether a failure may be over soon: no node answers, or the one that does cannot."""
+    """Say whether a retry later may succeed: no node answered, or a node could not at present."""
     if isinstance(error, RequestFailed):
         return error.status >= 500
     return isinstance(error, (Unreachable, Unanswered))

@@ -12,13 +12,13 @@ from docstore.client.requests import Requests
 from docstore.sessions.member import GroupMember
 
 QUEUED_MAX = 1_000
-"""Records of a partition that wait for the application, at most."""
+"""Most records of a partition that are read ahead for the application."""
 PAUSE_S = 0.1
 
 
 @dataclass(slots=True, eq=False)
 class PartitionReading:
-    """One partition under one tenure."""
+    """Reading of one partition under one tenure."""
 
     topic: str
     partition: int
@@ -27,15 +27,15 @@ class PartitionReading:
     records: asyncio.Queue[ReadRecord] = field(default_factory=lambda: asyncio.Queue(QUEUED_MAX))
     task: asyncio.Task[None] | None = None
     done: int = -1
-    """Offset of the first record that is not processed; -1 while none was."""
+    """Offset after the last processed record; -1 if none was processed."""
     committed: int = -1
     epoch: int = 0
     incarnation: str = ""
-    """The topic's incarnation, as the claim has named it."""
+    """Incarnation of the topic, as returned by the claim."""
     is_ending: bool = False
 
     def stop(self) -> None:
-        """Read no further; records that were read already stay in the queue."""
+        """Stop reading; records that were read ahead stay in the queue."""
         self.is_ending = True
         if self.task is not None:
             self.task.cancel()
@@ -45,14 +45,14 @@ class GroupOffsets:
     """Claims and commits of one member."""
 
     def __init__(self, client: Requests, link: str, member: GroupMember, since: str) -> None:
-        """link: of the group. since: position in a partition that the group has never read."""
+        """link: that of the group. since: where to begin in a partition never read by the group."""
         self._client = client
         self._link = link
         self._member = member
         self._since = since
 
     async def claim(self, reading: PartitionReading) -> str:
-        """Return from where to read, as `since` says it."""
+        """Claim a partition, and return the position from which to read it."""
         link = f"{self._link}/offsets/{reading.topic}/{reading.partition}"
         body = {
             "kind": "ClaimRequest",
@@ -66,7 +66,7 @@ class GroupOffsets:
             except ClientError as error:
                 if not is_passing(error):
                     raise
-                await asyncio.sleep(PAUSE_S)  # A claim may be asked for again.
+                await asyncio.sleep(PAUSE_S)  # The claim may be repeated safely.
             else:
                 reading.committed = reading.done = int(page["offset"])
                 reading.incarnation = page.get("incarnation", "")
@@ -76,9 +76,10 @@ class GroupOffsets:
                     return self._since if reading.done < 0 else str(reading.done)
 
     async def _begun(self, reading: PartitionReading) -> bool:
-        """Commit where the group begins to read a partition; say whether it is committed.
+        """Commit the first offset of a partition; say whether it is committed.
 
-        Until then "end" is another offset for the next member, which would skip what lies between.
+        A member that ends before would leave none, and the next one would resolve "end" again and
+        skip the records in between.
         """
         way = ReadOptions(self._since, incarnation=reading.incarnation)
         try:
@@ -117,7 +118,7 @@ class GroupOffsets:
         except RequestFailed as error:
             if error.status != 409:
                 raise
-            page = error.problem  # All of them are another's by now.
+            page = error.problem  # All of these partitions belong to other members by now.
         for (reading, done), result in zip(moved, page["offsets"], strict=True):
             if result["status"] == 200:
                 reading.committed = max(reading.committed, done)
@@ -126,5 +127,5 @@ class GroupOffsets:
 
 
 def is_recreated(error: ClientError) -> bool:
-    """Say whether the topic that was read was deleted, and made again."""
+    """Say whether the topic was deleted and created again."""
     return isinstance(error, RequestFailed) and error.code == "topic-recreated"

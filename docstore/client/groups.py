@@ -27,7 +27,7 @@ COMMIT_S = 5.0
 
 
 class ConsumerGroup(GroupMembership):
-    """A member that reads some topics together with other processes."""
+    """Member of a group that reads topics together with other processes."""
 
     def __init__(
         self,
@@ -42,11 +42,11 @@ class ConsumerGroup(GroupMembership):
         instance: str = "",
         capacity: int = 1,
     ) -> None:
-        """name: of the group; topics: what all of its processes read.
+        """name: that of the group. topics: the topics that all its processes read.
 
-        `async with` raises Differs where it reads other topics, or has another session than the one
-        that is given. since: where to begin in a partition that the group has never read; which
-        offset that is, the first member there commits. commit_s: between two commits; each is a
+        `async with` raises Differs if the group reads other topics, or has another session than the
+        one given. since: where to begin in a partition that the group has never read; the first
+        member that reads it commits the offset. commit_s: interval between commits; each is a
         version of a document, which history keeps.
         """
         asked: dict[str, Any] = {"topics": sorted(topics)}
@@ -60,20 +60,23 @@ class ConsumerGroup(GroupMembership):
         self._readings: dict[int, PartitionReading] = {}
         self._arrived = asyncio.Event()
         self._busy: PartitionReading | None = None
-        """The partition of the record that is being processed."""
+        """Partition of the record that the application is processing."""
         self._taker: asyncio.Task[Any] | None = None
-        """The task that has asked for that record."""
+        """Task that requested that record."""
         self._handed = 0
         self._was_processed = asyncio.Event()
         self._problem: Exception | None = None
 
     @property
     def calls_back(self) -> bool:
-        """Say that this class does what events ask for."""
+        """Return True: this class handles its events itself."""
         return True
 
     async def __aenter__(self) -> Self:
-        """Make the group unless it is there, and take part. Raises RequestFailed: no such topic."""
+        """Create the group unless it exists, and join.
+
+        Raises RequestFailed if a topic does not exist.
+        """
         await self._driver.insist_on(GROUPS, self._wanted)
         await super().__aenter__()
         self._driver.spawn(self._commit_on())
@@ -82,24 +85,25 @@ class ConsumerGroup(GroupMembership):
     async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         """Commit what was processed, and leave.
 
-        The record in hand counts as processed unless an error ends the block. One that another
-        task has in hand is waited for, up to revokeMs.
+        The last record counts as processed unless an error ends the block. A record that another
+        task is processing is waited for, up to revokeMs.
         """
         if self._taker is asyncio.current_task() and kind is None:
             self._processed()
         for reading in list(self._readings.values()):
             reading.stop()
         try:
-            with contextlib.suppress(ClientError):  # Then the records come again, elsewhere.
+            with contextlib.suppress(ClientError):  # Otherwise the records are delivered again.
                 await self.commit()
         finally:
             await super().__aexit__(kind, *rest)
 
     async def leave(self, *, drain: bool = False) -> None:
-        """Take part no more; see `GroupMembership.leave`."""
+        """Leave the group; see `GroupMembership.leave`."""
         taker = self._taker
         if taker is None or taker is asyncio.current_task() or taker.done():
-            self._busy = None  # No other record is asked for: this one comes again, elsewhere.
+            # No next record will be requested, so this record is delivered again.
+            self._busy = None
             self._processed()
         await super().leave(drain=drain)
 
@@ -109,7 +113,7 @@ class ConsumerGroup(GroupMembership):
         return self.records()
 
     async def records(self) -> AsyncGenerator[ReadRecord, None]:
-        """Yield records as they come, for ever; each partition in order."""
+        """Yield records without end, those of each partition in order."""
         while True:
             self._taker = asyncio.current_task()
             self._processed()
@@ -128,11 +132,12 @@ class ConsumerGroup(GroupMembership):
             yield record
 
     def _next(self) -> tuple[PartitionReading, ReadRecord] | None:
-        """Return a record of a partition that is led at this moment; of each in turn."""
+        """Return the next record of the partitions that this process leads, each in turn."""
         for place, reading in list(self._readings.items()):
             is_ours = not reading.is_ending and self.leads_partition(place)
             if is_ours and not reading.records.empty():
-                self._readings[place] = self._readings.pop(place)  # The others come first now.
+                # Moves it behind the other partitions.
+                self._readings[place] = self._readings.pop(place)
                 return reading, reading.records.get_nowait()
         return None
 
@@ -149,12 +154,12 @@ class ConsumerGroup(GroupMembership):
     # Partitions
 
     async def happened(self, event: Event) -> None:
-        """Begin to read what was acquired; finish what was revoked; drop what was lost."""
+        """Begin to read acquired partitions, finish revoked ones, and drop lost ones."""
         self._arrived.set()  # The led partitions have changed.
         reading = self._readings.get(event.partition)
         if isinstance(event, Acquired):
             if reading is not None and reading.token != event.token:
-                reading.stop()  # It had lapsed, and is another tenure's by now.
+                reading.stop()  # It lapsed, and the partition has a new tenure.
                 reading = None
             if reading is None:
                 topic, _, number = self.member.name_of(event.partition).rpartition("/")
@@ -168,7 +173,7 @@ class ConsumerGroup(GroupMembership):
             reading.stop()
             while self._busy is reading:
                 await self._was_processed.wait()
-            with contextlib.suppress(ClientError):  # Then they come again, elsewhere.
+            with contextlib.suppress(ClientError):  # Otherwise the records are delivered again.
                 await self._offsets.commit([reading])
             self._forget(reading)
         elif event.why != "silent":
@@ -180,7 +185,7 @@ class ConsumerGroup(GroupMembership):
             del self._readings[reading.place]
 
     async def _read(self, reading: PartitionReading) -> None:
-        """Claim the partition, and read on from where the claim says, whatever fails meanwhile."""
+        """Claim the partition and read it from there; retry errors that pass."""
         try:
             since = await self._offsets.claim(reading)
             while True:
@@ -197,7 +202,7 @@ class ConsumerGroup(GroupMembership):
                         continue
                     if not is_passing(error):
                         raise
-                await asyncio.sleep(PAUSE_S)  # No node answers for the moment.
+                await asyncio.sleep(PAUSE_S)  # No node answers at present.
         except ClientError as error:
             if not reading.is_ending and not _is_anothers(error):
                 self._problem = error
@@ -212,16 +217,16 @@ class ConsumerGroup(GroupMembership):
     # Offsets
 
     async def commit(self) -> None:
-        """Commit what was processed. Raises ClientError: it may not be."""
+        """Commit what was processed. Raises ClientError if that may have failed."""
         await self._offsets.commit(list(self._readings.values()))
 
     async def _commit_on(self) -> None:
         while not self.is_over:
             await asyncio.sleep(self._commit_s)
-            with contextlib.suppress(ClientError):  # The next one says the same, and more.
+            with contextlib.suppress(ClientError):  # The next commit includes this one.
                 await self.commit()
 
 
 def _is_anothers(error: ClientError) -> bool:
-    """Say whether another member has the partition by now."""
+    """Say whether the partition belongs to another member by now."""
     return isinstance(error, RequestFailed) and error.code in ("fenced", "other-token")

@@ -43,11 +43,11 @@ LASTING = (
     errors.InvalidTopicError,
     errors.InconsistentGroupProtocolError,
 )
-"""Errors that do not pass by themselves: a role ends with them. All others are met again."""
+"""Errors that a retry does not repair, so they end the role; all other errors are retried."""
 
 
 class KafkaRole(LeadsRoles):
-    """A member of a group that shares the roles of one name. Use it as a context."""
+    """Member of a Kafka consumer group that shares the roles of one name; for `async with`."""
 
     def __init__(
         self,
@@ -65,12 +65,13 @@ class KafkaRole(LeadsRoles):
         on_fenced: Callback | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """bootstrap: host:port of brokers. name: of the consumer group; others are independent.
+        """bootstrap: host:port of brokers. name: that of the consumer group.
 
-        roles: how many hash slots keys have. mode: "exclusive" or "nonExclusive". session_s: S,
-        within the broker's bounds (from 6 s on, usually). window_s: T, else S/2 or 3S. member: told
-        to the broker, to be recognised there. options: for both clients of aiokafka, such as
-        `security_protocol`. Raises ValueError: no role, or times that do not fit each other.
+        roles: number of hash slots of keys. mode: "exclusive" or "nonExclusive". session_s: S,
+        within the broker's bounds (usually from 6 s on). window_s: T, else S/2 or 3S. member: name
+        by which brokers know this process. options: for both clients of aiokafka, such as
+        `security_protocol`. Raises ValueError if `roles` is less than 1 or the times contradict
+        each other.
         """
         self.name, self.topic, self.roles = name, topic, checked_roles(name, roles)
         self.windows = windows_on_kafka(Mode(mode), session_s, window_s)
@@ -78,7 +79,7 @@ class KafkaRole(LeadsRoles):
         self._clock = boot_clock()
         callbacks = {Acquired: on_acquired, Revoked: on_revoked, Fenced: on_fenced}
         self._telling = Telling(callbacks)
-        request_ms = int(1_000 * session_s) + 2_000  # A join may be held for S by the broker.
+        request_ms = int(1_000 * session_s) + 2_000  # The broker may hold a join for S.
         self._options = {
             "bootstrap_servers": bootstrap,
             "client_id": member,
@@ -96,7 +97,7 @@ class KafkaRole(LeadsRoles):
 
     @property
     def trouble(self) -> Exception | None:
-        """Return the last error that passes by itself, until what it befell succeeds again."""
+        """Return the last error that is being retried, None once the retry has succeeded."""
         return next(iter(self._troubles.values()), None)
 
     @property
@@ -104,20 +105,20 @@ class KafkaRole(LeadsRoles):
         return None if self._membership is None else self._membership.induced
 
     def now(self) -> float:
-        """Return the clock by which proofs are counted, as `event.protected(now)` wants it."""
+        """Return the clock of proofs, which `event.protected(now)` expects."""
         return self._clock()
 
     def events(self) -> AsyncGenerator[Event, None]:
-        """Yield Acquired, Revoked and Fenced; asking for the next acknowledges the one before.
+        """Yield Acquired, Revoked and Fenced; requesting the next acknowledges the one before.
 
-        Ends with the context, or raises GroupEnded. Not beside callbacks.
+        Ends with the context, or raises GroupEnded. Not to be used together with callbacks.
         """
         return self._telling.events()
 
     async def while_leading(self, role: int, step: Callable[[], Awaitable[None] | None]) -> None:
-        """Take short steps whenever a role is led, until the context ends. Raises GroupEnded.
+        """Call `step` repeatedly whenever a role is led, until the context ends. Raises GroupEnded.
 
-        A step is not interrupted: it should take far less than T.
+        A step is not interrupted, so it should take far less than T.
         """
         while not self._is_over:
             answer = step() if self.leads(role) else asyncio.sleep(self.windows.heartbeat_s / 4.0)
@@ -125,17 +126,17 @@ class KafkaRole(LeadsRoles):
         if self._failure is not None:
             raise self._failed()
 
-    # Its life
+    # Joining and leaving
 
     async def __aenter__(self) -> Self:
-        """Join the group, and return once the first rebalance is over.
+        """Join the group, and return after the first rebalance.
 
-        Raises errors.KafkaError, and GroupEnded if it has ended before it began.
+        Raises errors.KafkaError, or GroupEnded if the membership ended meanwhile.
         """
         async with AsyncExitStack() as undo:
             undo.push_async_callback(
                 _cancelled, self._tasks
-            )  # Last: what is still asked gets its answer.
+            )  # The last step of leaving: requests under way still get their answers.
             self._producer = AIOKafkaProducer(acks="all", **self._options)
             undo.push_async_callback(self._producer.stop)
             await self._producer.start()
@@ -172,13 +173,13 @@ class KafkaRole(LeadsRoles):
             await self._leave()
 
     def _leave(self) -> asyncio.Task[None]:
-        """Stop everything and leave the group, once."""
+        """Stop all tasks and leave the group; later calls return the same task."""
         if self._leaving is None:
             self._leaving = asyncio.create_task(self._undo.aclose())
         return self._leaving
 
     async def _revoked(self) -> None:
-        """Wait for the callbacks during a rebalance, as the broker does: for S.
+        """Wait for the callbacks during a rebalance, for S at most, as the broker does.
 
         Heartbeats continue.
         """
@@ -190,13 +191,14 @@ class KafkaRole(LeadsRoles):
     def _assigned(self, partitions: Collection[int]) -> None:
         if self._membership is not None and not self._is_over:
             self._membership.assigned(partitions)
-            self._consumer.pause(*self._consumer.assignment())  # Receipt says nothing.
+            # Records prove nothing, so none are fetched.
+            self._consumer.pause(*self._consumer.assignment())
             self._titles_due.set()
 
     # Background tasks
 
     async def _repeat(self, work: Callable[[], Awaitable[None]], due: asyncio.Event) -> None:
-        """Do this once in a heartbeat, and when it is due."""
+        """Call `work` once in each heartbeat interval, and whenever `due` is set."""
         while not self._is_over:
             due.clear()
             try:
@@ -214,7 +216,7 @@ class KafkaRole(LeadsRoles):
                 continue
 
     async def _prove(self) -> None:
-        """Prove that our generation is the last: one partition is enough for all of them."""
+        """Prove that our generation is the latest; a commit for one partition proves them all."""
         assert self._membership is not None
         await self._look()
         attempt = self._membership.attempt(self._clock())
@@ -222,7 +224,7 @@ class KafkaRole(LeadsRoles):
             return
         partition, token = min(attempt.tokens.items())
         place = {TopicPartition(self.topic, partition): (token, self._member)}
-        try:  # However long it takes, as it may be sent again: the stamp is of before.
+        try:  # No timeout: a commit may be repeated, and the stamp was taken before.
             await self._consumer.commit(place)
         except errors.CommitFailedError as error:
             if not isinstance(error.__cause__, errors.RebalanceInProgressError):
@@ -231,22 +233,24 @@ class KafkaRole(LeadsRoles):
         self._tell_of(self._membership.accepted(attempt, self._clock()))
 
     async def _look(self) -> None:
-        """Show the client's watchdog that we live, and ask what befell it."""
+        """Call the consumer, which keeps it from leaving the group, and raise its errors."""
         try:
             await self._consumer.getmany(timeout_ms=0)
         except errors.KafkaError as error:
-            if error.__cause__ is None:  # Errors of the client's own task, which continues.
+            if error.__cause__ is None:  # An error of the consumer's own task, which continues.
                 raise
             raise RuntimeError("the client of Kafka has ended by itself") from error
         found = self._consumer.partitions_for_topic(self.topic)
-        if found and len(found) != self._partitions:  # Roles lie elsewhere now, for some of us.
+        # With another number of partitions, roles would move for some members only.
+        if found and len(found) != self._partitions:
             raise ValueError(f"{self.topic} has {len(found)} partitions, not {self._partitions}")
 
     async def _title(self) -> None:
-        """Write the empty records whose offsets will be tokens."""
+        """Append the empty records whose offsets become tokens."""
         assert self._membership is not None
         era, untitled = self._membership.era, self._membership.untitled
-        async with asyncio.timeout(self.windows.session_s):  # Meanwhile others may be due.
+        # Other partitions may become due meanwhile.
+        async with asyncio.timeout(self.windows.session_s):
             records = (
                 self._producer.send_and_wait(self.topic, b"", partition=each) for each in untitled
             )
@@ -260,7 +264,7 @@ class KafkaRole(LeadsRoles):
             raise failed[0]
 
     async def _pass_time(self) -> None:
-        """Tell of what ends, or begins, by time alone."""
+        """Report the leaderships that begin or end by time alone."""
         assert self._membership is not None
         while True:
             now = self._clock()
@@ -278,7 +282,7 @@ class KafkaRole(LeadsRoles):
         self._changed.set()
 
     def _fail(self, error: BaseException) -> None:
-        """Lead nothing any more, tell so, and leave."""
+        """Stop leading, report the error to readers of events, and leave."""
         if not self._is_over and self._membership is not None:
             self._is_over, self._failure = True, error
             self._telling.put(self._membership.failed())
@@ -312,7 +316,7 @@ async def _cancelled(tasks: Iterable[asyncio.Task[None]]) -> None:
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types.
-    """Callbacks of aiokafka at both ends of a rebalance."""
+    """Callbacks of aiokafka before and after a rebalance."""
 
     def __init__(
         self, revoked: Callable[[], Awaitable[None]], assigned: Callable[[Collection[int]], None]

@@ -1,6 +1,7 @@
-"""Where a topic's partitions are led: clients go straight there, and ask again when it moves.
+"""Leaders of a topic's partitions, so that clients send requests to them directly.
 
-No request waits for the news: until then any other node is asked, which forwards it.
+The addresses are refreshed in the background when a leader moves. Meanwhile requests go to any
+other node, which forwards them.
 """
 
 import asyncio
@@ -15,16 +16,18 @@ from docstore.client.requests import Requests
 
 GROUP = "/core/node-groups/default"
 PAUSE_S = (0.02, 0.25)
-"""Between two attempts: at first, and at most."""
+"""First and longest pause between two attempts."""
 ATTEMPT_S = 1.5
-"""Seconds to wait for a node's answer: another one may lead by then."""
+"""Seconds to wait for a node's answer; after that another node may lead."""
 AVOIDED_S = 3.0
-"""Seconds for which a node that did not answer is skipped, if there is another: by then its
-partitions have other leaders."""
+"""Seconds for which a node that did not answer is skipped if there is another.
+
+By then its partitions have other leaders.
+"""
 
 
 class Leaders:
-    """The partitions of one topic, and where their leaders are, as that was last heard of."""
+    """Last known leaders of the partitions of one topic."""
 
     def __init__(self, client: Requests, topic: str) -> None:
         self._client = client
@@ -34,12 +37,15 @@ class Leaders:
         self._addresses: dict[str, str] = {}
         self._urls: dict[int, str] = {}
         self._avoided: dict[str, float] = {}
-        """Node -> until when others are asked."""
+        """URL -> time until which other nodes are preferred."""
         self._asked = 0
         self._looking: asyncio.Task[None] | None = None
 
     async def refresh(self) -> None:
-        """Ask any node. Raises RequestFailed (404: there is no such topic), Unreachable."""
+        """Read the topic from any node.
+
+        Raises RequestFailed (404 for an unknown topic), Unreachable.
+        """
         client = self._client
         self._take(*await asyncio.gather(client.json("GET", self.path), client.json("GET", GROUP)))
 
@@ -66,12 +72,12 @@ class Leaders:
         wait_s: float = 0.0,
         timeout_s: float,
     ) -> tuple[Mapping[str, str], bytes]:
-        """Return headers and body of an answer about a partition's records.
+        """Return headers and body of the answer to a request about a partition's records.
 
-        To be used for what may be asked for again: 503, 504 and lost answers are, until the time is
-        over. wait_s: how long a node may wait for news before it answers.
-        Raises RequestFailed, Unanswered, Unreachable. The outcome of a failure is unknown if that
-        of any attempt is.
+        Only for requests that may be repeated: it repeats them after 503, 504 and lost answers,
+        until `timeout_s` is over. wait_s: how long a node may wait for records before it answers.
+        Raises RequestFailed, Unanswered, Unreachable. The outcome is unknown if that of any attempt
+        is.
         """
         loop = asyncio.get_running_loop()
         deadline, pause_s = loop.time() + timeout_s, PAUSE_S[0]
@@ -106,7 +112,7 @@ class Leaders:
             self._look_again()
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop refreshing."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
@@ -116,7 +122,7 @@ class Leaders:
             self._looking = asyncio.get_running_loop().create_task(self._look())
 
     async def _look(self) -> None:
-        """Ask some node who leads now."""
+        """Read the present leaders from any node."""
         url = self._any_url()
         pages = [
             self._client.once(url, "GET", path, timeout_s=ATTEMPT_S) for path in (self.path, GROUP)
@@ -124,19 +130,19 @@ class Leaders:
         try:
             found = await asyncio.gather(*pages)
         except (RequestFailed, BadAddress):
-            return  # It is asked for again with the next failure.
+            return  # The next failure starts a refresh again.
         except (Unreachable, Unanswered):
             self._avoid(url)
         else:
             self._take(*(orjson.loads(content) for _, _, content in found))
 
     def _url(self, partition: int) -> str:
-        """Return the leader's address if it is known and answers, else that of any node."""
+        """Return the leader's address if it is known and not avoided, else that of any node."""
         url = self._urls.get(partition)
         return url if url and not self._is_avoided(url) else self._any_url()
 
     def _any_url(self) -> str:
-        """Return the next node in turn, of those that answer if there are any."""
+        """Return the next node in turn, if possible one that is not avoided."""
         urls = [url for url in self._client.urls if not self._is_avoided(url)] or self._client.urls
         self._asked += 1
         return urls[self._asked % len(urls)]

@@ -1,7 +1,7 @@
-"""Guard for acts in the name of a role, whatever policy made the process its leader.
+"""Guard for actions in the name of a role, whichever policy made this process its leader.
 
-A look at a vector and a clock; any thread may ask. It is safe by itself for what happens in this
-process and at once; a write that travels takes the fence along.
+The answer comes from a vector and a clock, and any thread may ask. It is enough for actions inside
+this process that happen at once. A write to another system must carry the fence.
 """
 
 from abc import ABC, abstractmethod
@@ -11,33 +11,33 @@ from docstore.ownership.by_induction import Induced, partition_of
 
 
 class NotLeading(ClientError):
-    """This process does not lead that role (any more): nothing should be done in its name."""
+    """This process does not lead the role: it must not act in its name."""
 
 
 def checked_roles(name: str, roles: int) -> int:
-    """Return how many roles a name has. Raises ValueError."""
+    """Return the number of roles, which must be at least 1. Raises ValueError."""
     if roles < 1:
         raise ValueError(f"{name}: roles is {roles}: it is a whole number, 1 or more")
     return roles
 
 
 class LeadsRoles(ABC):
-    """Roles 0 to `roles` - 1 of one name."""
+    """Roles 0 to `roles` - 1 of one name, of which this process may lead some."""
 
     name: str
     roles: int
 
     @abstractmethod
     def now(self) -> float:
-        """Return the clock by which proofs are counted, as `event.protected(now)` wants it."""
+        """Return the clock of proofs, which `event.protected(now)` expects."""
 
     @property
     @abstractmethod
     def _induced(self) -> Induced | None:
-        """Return what this process has; None before it takes part."""
+        """Return the vector of what this process leads; None before it takes part."""
 
     def leads(self, role: int) -> bool:
-        """Say whether this process leads a role, now. Raises ValueError: there is no such role."""
+        """Say whether this process leads a role now. Raises ValueError if there is no such role."""
         self._check(role)
         induced = self._induced
         return induced is not None and induced.leads(role, self.now())
@@ -54,7 +54,7 @@ class LeadsRoles(ABC):
     def token(self, role: int) -> int:
         """Return the token of the tenure.
 
-        Raises NotLeading without one, ValueError: there is no such role.
+        Raises NotLeading without one, ValueError for no such role.
         """
         self._check(role)
         token = None if self._induced is None else self._induced.token(role)
@@ -63,7 +63,10 @@ class LeadsRoles(ABC):
         return token
 
     def fence(self, role: int) -> str:
-        """Return what guarded writes take along. Raises NotLeading unless the role is led now."""
+        """Return the fence that guarded writes must carry.
+
+        Raises NotLeading unless the role is led now.
+        """
         token = self.token(role)
         if not self.leads(role):
             raise NotLeading(f"{self.name}: role {role} is not led here any more")
@@ -77,6 +80,6 @@ class LeadsRoles(ABC):
             )
 
     def roles_of(self, partition: int) -> list[int]:
-        """Return the roles that a partition carries, as events name it."""
+        """Return the roles of a partition, which is numbered as in events."""
         size = 1 if self._induced is None else self._induced.partitions
         return [role for role in range(self.roles) if partition_of(role, size) == partition]

@@ -34,11 +34,11 @@ ANSWER_SHARE = 0.25
 ANSWER_LEAST_S = 0.25
 WHOLE_S = 3_600.0
 LEAVE_S = 3.0
-"""Seconds for a revocation at the end. Without it the lease expires."""
+"""Seconds for the request that ends a lease; without an answer the lease expires."""
 
 
 class Lease:
-    """One lease; for `async with`, which makes it and ends it."""
+    """A lease; `async with` creates it and ends it."""
 
     def __init__(
         self, keeper: "LeaseKeepers", ttl_s: float, *, behavior: str, holder: str, name: str
@@ -46,7 +46,7 @@ class Lease:
         self.id = name or uuid4().hex
         self.ttl_s = ttl_s
         self.lost = asyncio.Event()
-        """Set when the lease is over for ever: by its owner's word, or by ours."""
+        """Set once the lease is over for ever, ended by its owner or released by this process."""
         self._keeper = keeper
         self._behavior = behavior
         self._holder = holder
@@ -58,30 +58,31 @@ class Lease:
         return f"{LEASES}/{self.id}"
 
     def held(self) -> bool:
-        """Say whether it is held, by a look at the clock; any thread may ask."""
+        """Say whether this process holds the lease now, by its clock; any thread may ask."""
         return self._proof is not None and self._proof.is_valid(self._keeper.clock())
 
     def left_s(self) -> float:
-        """Return for how long it is still held without another answer; 0 if it is not."""
+        """Return for how many seconds the lease is held without another answer; else 0."""
         return 0.0 if self._proof is None else max(0.0, self._proof.until - self._keeper.clock())
 
     def kept_s(self) -> float:
-        """Return for how long its owner keeps it at the least, although it is held no more."""
+        """Return for how many seconds its owner certainly keeps the lease, even if not held."""
         if self._proof is None:
             return 0.0
         until = self._proof.stamp + self.ttl_s * (1.0 - RATE_ERROR)
         return max(0.0, until - self._keeper.clock())
 
     async def grant(self) -> None:
-        """Have it made, and keep it alive from now on. Raises ClientError.
+        """Create the lease, and keep it alive from now on. Raises ClientError.
 
-        ValueError: by clocks that are as wrong as they may be, `held()` could be true for too long.
+        Raises ValueError if `held()` could be true for too long, given the greatest error of
+        clocks.
         """
         asked = {
             "documentSelfLink": self.id, "ttlMs": round(self.ttl_s * 1000),
             "behavior": self._behavior, "holder": self._holder,
         }  # fmt: skip
-        # An answer that was lost may have been of the first request: the owner counts from that.
+        # The first attempt may have created it, and the owner counts from then.
         stamp = self._keeper.clock()
         await self._keeper.make(asked)
         self.keep(stamp)
@@ -94,13 +95,16 @@ class Lease:
         self.keep(stamp)
 
     def keep(self, stamp: float) -> None:
-        """Believe in it, and keep it alive. stamp: when what granted it was sent."""
+        """Start its proof, and keep it alive.
+
+        stamp: when the request that granted it was sent.
+        """
         self._proof = self._keeper.hold(self, stamp)
 
     async def release(self) -> None:
-        """Hold it no more, and say so: what is attached to it goes at once."""
+        """Stop holding it, and end it at the owner: attached documents are removed at once."""
         self._keeper.let_go(self)
-        with suppress(ClientError, TimeoutError):  # It ends by itself when its time is over.
+        with suppress(ClientError, TimeoutError):  # Without an answer the lease expires.
             async with asyncio.timeout(LEAVE_S):
                 await self._keeper.end(self.link)
 
@@ -115,7 +119,7 @@ class Lease:
 
 
 class LeaseKeepers:
-    """All leases of one client."""
+    """Keeps all leases of one client alive."""
 
     def __init__(self, client: Requests) -> None:
         self.clock = boot_clock()
@@ -129,12 +133,15 @@ class LeaseKeepers:
         self._first = 0
 
     async def make(self, asked: dict[str, object]) -> None:
-        """Make a lease; under an id of ours that may be asked for again. Raises ClientError."""
+        """Create a lease under an id of ours, so that the request may be repeated.
+
+        Raises ClientError.
+        """
         body = orjson.dumps(asked)
         await self._client.request("POST", LEASES, body, JSON, only_reads=True)
 
     async def ask_once(self, link: str) -> dict[str, int]:
-        """Keep one existing lease alive. Raises ClientError."""
+        """Send one keep-alive for an existing lease. Raises ClientError."""
         body = orjson.dumps({"kind": "KeepAliveRequest"})
         _, _, content = await self._client.request(
             "PATCH", quote(link), body, JSON, only_reads=True
@@ -142,11 +149,11 @@ class LeaseKeepers:
         return dict(orjson.loads(content))
 
     async def end(self, link: str) -> None:
-        """Say that the holder of a lease has stopped."""
+        """End a lease whose holder has stopped."""
         await self._client.json("DELETE", quote(link))
 
     def hold(self, lease: Lease, stamp: float) -> Proof:
-        """Keep a lease alive that was granted."""
+        """Keep a granted lease alive; return its proof."""
         proof = self._holder.hold(lease.id, lease.ttl_s, stamp)
         self._leases[lease.id] = lease
         if self._keeping is None:
@@ -155,11 +162,11 @@ class LeaseKeepers:
         return proof
 
     def let_go(self, lease: Lease) -> None:
-        """Believe in a lease no more."""
+        """Stop holding a lease."""
         self._tell(self._holder.release(lease.id))
 
     async def stop(self) -> None:
-        """Keep nothing alive any more; what is held is believed no more, and ends by itself."""
+        """Stop holding all leases, which then expire."""
         self._holder.drop_all()
         tasks = [each for each in (self._keeping, *self._asking) if each is not None]
         for task in tasks:
@@ -169,7 +176,7 @@ class LeaseKeepers:
             lease.lost.set()
 
     async def _keep(self) -> None:
-        """Send what is due, for ever."""
+        """Send the keep-alives that are due, without end."""
         while True:
             self._news.clear()
             for due in self._holder.due(self.clock()):
@@ -177,14 +184,14 @@ class LeaseKeepers:
                     task = asyncio.get_running_loop().create_task(self._ask(due))
                     self._asking.add(task)
                     task.add_done_callback(self._asking.discard)
-            # Nothing at all is due if nothing is held: then there is news first.
+            # If no lease is held, nothing is due before `_news` is set.
             left_s = min(max(0.0, self._holder.next_at() - self.clock()), WHOLE_S)
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
                     await self._news.wait()
 
     async def _ask(self, asked: KeepAlive) -> None:
-        """Keep leases alive with one request to one node: one stamp for one send."""
+        """Keep leases alive with one request to one node: it is sent once, so has one stamp."""
         held = [self._leases[each] for each in asked.leases if each in self._leases]
         if not held:
             return

@@ -1,6 +1,6 @@
-"""A group of real nodes on this machine, for trying things out: examples, the demo, tests.
+"""A group of real nodes on this machine, for examples, the demo and tests.
 
-Several may be made at once, by this process and by others: no two of them take the same ports.
+Several groups may run at the same time, in one process or in many; each gets its own ports.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from docstore.model.tokens import with_token
 
 POLL_S = 0.05
 CLAIM = 3
-"""How many ports a node takes, one after the other; the next one is the claim to them."""
+"""Number of consecutive ports of a node; the port after them is bound to claim them."""
 
 
 @dataclass(slots=True)
@@ -37,9 +37,9 @@ class LocalNode:
     url: str
     data: Path
     flags: tuple[str, ...] = ()
-    """How it finds its group."""
+    """Flags by which the node finds its group."""
     command: tuple[str, ...] = ("-m", "docstore")
-    """Arguments of Python."""
+    """Arguments of Python that start the node."""
     process: subprocess.Popen[bytes] | None = None
 
     def last_words(self) -> str:
@@ -48,7 +48,7 @@ class LocalNode:
 
 
 class LocalCluster:
-    """Nodes n1, n2, ... on free loopback ports; stopped, each by its own process, at the end."""
+    """Nodes n1, n2, ... on free loopback ports, each a process, stopped at the end."""
 
     def __init__(
         self,
@@ -59,9 +59,10 @@ class LocalCluster:
         *,
         certs: Path | None = None,
     ) -> None:
-        """settings: flags for every node. token: shown to nodes that want one.
+        """settings: flags for every node. token: sent to nodes that require one.
 
-        certs: where `docstore certs` has made ca.pem, n1.pem, n2.pem, ...: all ports have TLS then.
+        certs: directory in which `docstore certs` has made ca.pem, n1.pem, n2.pem, ...; with it all
+        ports use TLS.
         """
         self._token = token
         self._settings = tuple(settings)
@@ -71,7 +72,7 @@ class LocalCluster:
         self._own_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="docstore-"))
         self._claims = contextlib.ExitStack()
-        weakref.finalize(self, self._claims.close)  # A group that was stopped may start again.
+        weakref.finalize(self, self._claims.close)  # Only then, as a stopped group may start again.
         self.nodes: list[LocalNode] = []
         for _ in range(size):
             self._add_node()
@@ -96,7 +97,7 @@ class LocalCluster:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Stop all nodes; remove what was made for them."""
+        """Stop all nodes, and delete their directory unless the caller has given it."""
         self.stop()
 
     def node(self, name: str) -> LocalNode:
@@ -104,13 +105,13 @@ class LocalCluster:
         return next(node for node in self.nodes if node.name == name)
 
     def add(self, *flags: str) -> LocalNode:
-        """Start one more node that asks the others to be taken in; return it at once."""
+        """Start one more node, which asks the others to add it; return it at once."""
         node = self.prepare(*flags)
         self.start(node)
         return node
 
     def prepare(self, *flags: str) -> LocalNode:
-        """Return one more node that will ask the others to be taken in once it is started."""
+        """Return one more node, which asks the others to add it once it is started."""
         members = ",".join(self.urls)
         node = self._add_node()
         node.flags = ("--join", members, *flags)
@@ -148,7 +149,7 @@ class LocalCluster:
             )  # fmt: skip
 
     def kill(self, node: LocalNode) -> None:
-        """End a node without a word, as a power cut would."""
+        """Kill a node without notice, as a power cut would."""
         assert node.process is not None
         node.process.kill()
         node.process.wait()
@@ -160,7 +161,7 @@ class LocalCluster:
         running = [node for node in self.nodes if node.process is not None]
         waiting = running
         while waiting := [node for node in waiting if not self._is_ready(node)]:
-            for node in running:  # One that ended may be what the others wait for.
+            for node in running:  # Other nodes may be waiting for a node that has exited.
                 if node.process is not None and node.process.poll() is not None:
                     raise RuntimeError(f"{node.name} ended by itself:\n{node.last_words()}")
             if time.monotonic() > deadline:
@@ -181,7 +182,7 @@ class LocalCluster:
         return dict(with_token({}, self._token) or {})
 
     def stop(self) -> None:
-        """Stop every node that runs: gently, then not."""
+        """Stop every running node, by SIGTERM and then by SIGKILL."""
         running = [node for node in self.nodes if node.process is not None]
         for node in running:
             assert node.process is not None
@@ -205,17 +206,17 @@ class LocalCluster:
 
 
 def launch(command: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start a process in a session of its own that prints to the log."""
+    """Start a process in a session of its own, with its output in the log."""
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
     )
 
 
 def claim_ports() -> socket.socket:
-    """Find p so that p, p + 1 and p + 2 are free, TCP and UDP; return a socket bound to p + 3.
+    """Return a socket bound to a port p + 3 such that p, p + 1 and p + 2 are free, TCP and UDP.
 
-    While that is open, no other caller of this function takes the three before it: not between now
-    and the node's start, and not while the node is down.
+    While it is open, no other caller of this function takes these ports: neither before the node
+    starts, nor while the node is down.
     """
     while True:
         port = random.randrange(20_000, 32_000, CLAIM + 1)

@@ -30,7 +30,7 @@ LEAVE_S = 5.0
 """Seconds that a leaving process waits for the answer, in addition to the time of its callbacks."""
 
 UNSEEN_MAX = 1_000
-"""Events that are kept for a reader that may come later."""
+"""Events kept for a reader that may begin later."""
 
 
 class EventQueue:
@@ -46,7 +46,7 @@ class EventQueue:
         self.unfinished: set[str] = set()
         """Revoked partitions whose event is not handled."""
         self.happened = asyncio.Event()
-        """Set, and replaced, at each event."""
+        """Set, and replaced by a new one, at each event."""
 
     def put(self, event: Event) -> None:
         self._events.put_nowait(event)
@@ -95,7 +95,7 @@ class MemberDriver:
         self.clock = boot_clock()
         self.events = EventQueue(member, lambda partition: self.feed(events.Finished(partition)))
         self.is_in = asyncio.Event()
-        """Set once this process is a member, or never will be."""
+        """Set once this process is a member, or is certain never to be."""
         self.ended = asyncio.Event()
         self.refused: ClientError | None = None
         self.tasks: set[asyncio.Task[None]] = set()
@@ -149,7 +149,7 @@ class MemberDriver:
                 await self._client.json("POST", factory, wanted)
             except RequestFailed as refused:
                 if refused.status != 409:
-                    raise  # 409: another process has made it meanwhile; its join says how.
+                    raise  # 409: another process has created it; the join returns its settings.
         else:
             parts = {"": page["partitions"]} if "partitions" in page else page["topics"]
             check_same(self.link, self._asked, _settings(page["settings"], parts))
@@ -177,7 +177,7 @@ class MemberDriver:
         except ClientError:
             reply = None
         if reply is None and url == self._url % len(urls):
-            self._url += 1  # That node does not answer, or cannot: the next one is asked.
+            self._url += 1  # That node does not answer or cannot: ask the next one.
         self.feed(events.Answered(said.number, reply, stamp))
         if isinstance(reply, messages.Joined):
             self._joined(reply)
@@ -220,13 +220,13 @@ def _http(
 
 
 def _settings(settings: Mapping[str, Any], parts: Mapping[str, int]) -> dict[str, Any]:
-    """Return the settings of a group in the words of the request that makes it."""
+    """Return the settings of a group as named in the request that creates it."""
     what = {"partitions": parts[""]} if "" in parts else {"topics": sorted(parts)}
     return {**settings, **what}
 
 
 def _refusal(error: RequestFailed) -> messages.Reply | None:
-    """Return what a problem says, None if it says nothing about the member."""
+    """Return the reply that a problem stands for, None if it is not about the member."""
     if error.status >= 500 or error.status == 429:
         return None
     if error.code in ("unknown-member", "fenced"):

@@ -26,7 +26,7 @@ Callback = Callable[[Event], Awaitable[None] | None] | None
 
 
 class GroupEnded(ClientError):
-    """This process is no member any more, although it did not leave: its group is gone, say."""
+    """This process is no longer a member although it did not leave; its group may be deleted."""
 
 
 class GroupMembership:
@@ -103,11 +103,12 @@ class GroupMembership:
         me, reader = asyncio.current_task(), self._events.reader
         is_waited_for = reader is not None and reader is not me and not reader.done()
         if not is_waited_for:
-            for partition in tuple(self._events.unfinished):  # Their reader is here, and is done.
+            # The caller reads these events itself, and is done with them.
+            for partition in tuple(self._events.unfinished):
                 self._driver.feed(Finished(partition))
         settings = self.member.settings
         revoke_s = 0.0 if settings is None else settings.revoke_ms / 1000
-        with contextlib.suppress(TimeoutError):  # Else its session runs out.
+        with contextlib.suppress(TimeoutError):  # Otherwise its session runs out.
             async with asyncio.timeout(revoke_s + LEAVE_S):
                 await self._driver.ended.wait()
                 if reader is not None and is_waited_for and self.calls_back:
@@ -146,7 +147,7 @@ class GroupMembership:
         return self._driver.clock()
 
     async def changed(self) -> None:
-        """Wait until something has been acquired, revoked or fenced."""
+        """Wait for the next event: acquired, revoked or fenced."""
         await self._events.happened.wait()
 
     async def events(self) -> AsyncIterator[Event]:
@@ -174,7 +175,7 @@ class GroupMembership:
             await self.happened(event)
 
     async def happened(self, event: Event) -> None:
-        """Do what an event asks for before it is acknowledged."""
+        """Handle an event before it is acknowledged."""
         callback = self._callbacks.get(type(event).__name__)
         if callback is None:
             return

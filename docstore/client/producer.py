@@ -28,7 +28,7 @@ MSGPACK = {"Content-Type": "application/msgpack"}
 LINGER_S = 0.005
 """Seconds that a batch waits for more records."""
 QUEUED_BYTES_MAX = 32 << 20
-"""Bytes of records that were not sent yet: `send` waits while there are more."""
+"""Bytes of unsent records above which `send` waits."""
 
 
 class Position(NamedTuple):
@@ -39,7 +39,7 @@ class Position(NamedTuple):
 
 
 _Batch = list[tuple[bytes, "asyncio.Future[Position]"]]
-"""Packed records, and who waits for where each is."""
+"""Packed records, each with the future of its position."""
 
 
 @dataclass(slots=True)
@@ -69,10 +69,10 @@ class Producer:
         batch: int = 500,
         timeout_s: float = 60.0,
     ) -> None:
-        """id: a name that outlives this process; "" for one of its own.
+        """id: a name that outlives this process; "" for a new one.
 
-        acks: "committed", or "leader" for on the leader's disk. batch: most records sent at once.
-        timeout_s: for how long one batch is sent again before it is given up.
+        acks: "committed", or "leader" for records that are only on the leader's disk. batch: most
+        records sent at once. timeout_s: for how long a batch is retried.
         """
         if batch < 1:
             raise ValueError(f"batch is {batch}: a request has 1 record or more")
@@ -91,11 +91,11 @@ class Producer:
         self._failure: ClientError | None = None
 
     async def __aenter__(self) -> Self:
-        """Learn who leads, and get an epoch."""
+        """Find the leaders, and get an epoch."""
         await self._leaders.refresh()
         if self._id:
             asked = orjson.dumps({"id": self._id})
-            # A retry skips an epoch, which does no harm.
+            # A repeated request skips an epoch, which does no harm.
             _, _, content = await self._client.request(
                 "POST", "/core/producers", asked, JSON, only_reads=True
             )
@@ -105,9 +105,9 @@ class Producer:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        """Wait until everything is acknowledged. Raises the error that prevented it.
+        """Wait until all records are acknowledged. Raises the error that prevented it.
 
-        A record that is not acknowledged by then fails, as Unanswered if it was sent.
+        A record without an acknowledgement fails, as Unanswered if it was sent.
         """
         try:
             if kind is None:
@@ -130,11 +130,12 @@ class Producer:
         headers: Mapping[str, str] | None = None,
         partition: int | None = None,
     ) -> "asyncio.Future[Position]":
-        """Queue a record; return a future for where it is, which need not be awaited.
+        """Queue a record; return a future of its position, which need not be awaited.
 
-        value: bytes are kept as they are, anything else as JSON. Without a partition, records of
-        one key go to the same one, and those without a key in turn. Waits while much is queued.
-        Raises what kept an earlier record from being appended.
+        value: bytes are kept unchanged, anything else is sent as JSON. Without `partition`, records
+        with the same key go to the same partition, and records without a key to each partition in
+        turn. Waits while too many bytes are queued. Raises the error that kept an earlier record
+        from being appended.
         """
         if not self._leaders.partitions:
             raise RuntimeError("this producer is not open: use it within `async with`")
@@ -156,7 +157,7 @@ class Producer:
         return future
 
     async def flush(self) -> None:
-        """Return once everything is acknowledged. Raises what keeps it from being."""
+        """Wait until all records are acknowledged. Raises the error that prevents it."""
         self._is_flushing = True
         try:
             while self._failure is None and any(
@@ -172,7 +173,7 @@ class Producer:
     def _partition(self, key: bytes | None) -> int:
         if key is not None:
             return partition_of(key, self._leaders.partitions)
-        # A batch each in turn: one that is spread over all partitions is many small ones.
+        # A whole batch goes to each partition in turn, as many small batches would be slower.
         self._turn += 1
         return self._turn // self._batch % self._leaders.partitions
 
@@ -184,7 +185,7 @@ class Producer:
         return queue
 
     async def _run(self, queue: _Queue) -> None:
-        """Send one batch after the other."""
+        """Send the batches of a queue one after another."""
         while self._failure is None:
             await queue.news.wait()
             if not self._is_flushing and len(queue.records) < self._batch:
@@ -218,8 +219,8 @@ class Producer:
         except RequestFailed as error:
             if not _is_forgotten(error):
                 raise
-            # It was silent for long. Everything before is acknowledged, and this batch was not
-            # appended: a new epoch cannot double anything.
+            # The leader forgot the idle producer. All earlier batches are acknowledged and this one
+            # was not appended, so beginning again at 0 cannot append a record twice.
             queue.sequence = 0
             base = await self._append(queue, body)
         queue.sequence += 1
@@ -230,7 +231,7 @@ class Producer:
                 future.set_result(Position(queue.partition, offset))
 
     async def _append(self, queue: _Queue, body: bytes) -> int:
-        """Return the offset of a batch's first record."""
+        """Append a batch; return the offset of its first record."""
         number = f"{self._id}; epoch={self._epoch}; sequence={queue.sequence}"
         _, content = await self._leaders.ask(
             "POST", queue.partition, body, MSGPACK | {"Docstore-Producer": number},
@@ -239,14 +240,14 @@ class Producer:
         return int(orjson.loads(content)["base"])
 
     def _fail(self, error: ClientError) -> None:
-        """Give up: what follows a batch that is missing must not be appended."""
+        """Stop sending: no batch may be appended after a missing one."""
         self._failure = error
         for queue in self._queues.values():
             _refuse(queue.records, error)
 
 
 def _refuse(batch: "Iterable[tuple[bytes, asyncio.Future[Position]]]", error: ClientError) -> None:
-    """Tell those who wait for records that they are not known to be there."""
+    """Fail the futures of records that are not known to be appended."""
     for _, future in batch:
         if not future.done():
             future.set_exception(error)
@@ -254,11 +255,11 @@ def _refuse(batch: "Iterable[tuple[bytes, asyncio.Future[Position]]]", error: Cl
 
 
 def _is_forgotten(error: RequestFailed) -> bool:
-    """Say whether a partition knows nothing of the producer, and has not appended the batch."""
+    """Say whether a partition has forgotten the producer, and so has not appended the batch."""
     code = error.problem.get("errorCode")
     return code == "unknown-producer" and error.outcome == "not_applied"
 
 
 def is_fenced(error: ClientError) -> bool:
-    """Say whether another process has started under the same producer id since."""
+    """Say whether a newer producer with the same id has fenced this one."""
     return isinstance(error, RequestFailed) and error.problem.get("errorCode") == "producer-fenced"

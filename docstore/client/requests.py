@@ -1,4 +1,4 @@
-"""Requests to a group: one HTTP session, a list of nodes, and rules for when to ask again."""
+"""Requests to a group: one HTTP session, a list of nodes, and the rules for retries."""
 
 import asyncio
 import re
@@ -25,17 +25,17 @@ from docstore.model.tokens import Token, with_token
 ATTEMPTS = 8
 PAUSE_S = 0.1
 CONNECT_S = 3.0
-"""Seconds to wait for a connection. Nothing was sent by then, so the next node is asked."""
+"""Seconds to wait for a connection; nothing was sent yet, so the next node is tried."""
 ANSWER_S = 12.0
-"""A node answers within ten seconds, whatever happens: one that has not is not waited for."""
+"""Seconds to wait for an answer to a read; a healthy node answers within ten."""
 EXAMPLE = "http://127.0.0.1:8001"
 METRICS = "/metrics"
-"""The one page that is text."""
+"""Path of the only page that is not JSON but text."""
 READS = ("GET", "HEAD")
 CLOSING = "Cannot write to closing transport"
 JSON = {"Content-Type": "application/json"}
 _NO_SSL = re.compile(r" ssl:(default|<[^>]*>)")
-"""Text of aiohttp for each address to which it cannot connect, also for one without TLS."""
+"""Part of aiohttp's message that names TLS even for connections without TLS."""
 Answered = tuple[int, Mapping[str, str], bytes]
 """Status, headers and body."""
 
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
 
 
 class Requests:
-    """One HTTP session with any of a group's nodes."""
+    """HTTP session with the nodes of a group."""
 
     def __init__(
         self,
@@ -60,12 +60,11 @@ class Requests:
         token: Token = "",
         ssl: SSLContext | None = None,
     ) -> None:
-        """timeout_s: deadline of a request with its retries, and of an update.
+        """timeout_s: deadline of a request with its retries.
 
-        token: shown with each request; a function gives one that holds, in time.
-        ssl: whom to believe over https, such as `ssl.create_default_context(cafile="ca.pem")`;
-        None: as the system does.
-        Raises BadAddress without a URL, and for one with a password in it.
+        token: sent with each request; a function may return a new one in time. ssl: trusted CAs for
+        https, such as `ssl.create_default_context(cafile="ca.pem")`; None for those of the system.
+        Raises BadAddress without a URL, or for a URL with a password.
         """
         if not urls:
             raise BadAddress("no URL of a node is given")
@@ -80,7 +79,7 @@ class Requests:
         self._first = 0
 
     def to(self, urls: Sequence[str], *, timeout_s: float = 30.0) -> Self:
-        """Return a client of other nodes that believes whom this one does, and shows the same."""
+        """Return a client of other nodes with the same token and trusted CAs."""
         return type(self)(urls, timeout_s=timeout_s, token=self._token, ssl=self._ssl)
 
     async def __aenter__(self) -> Self:
@@ -102,11 +101,11 @@ class Requests:
         only_reads: bool = False,
         wait_s: float = 0.0,
     ) -> Answered:
-        """Return status, headers and body. only_reads: a POST that may be sent twice.
+        """Return status, headers and body.
 
-        wait_s: how long a node may wait for news before it answers.
-        Raises BadAddress, Unreachable, RequestFailed from 400 on, Unanswered. A read whose answer
-        is lost is sent again; an update is not.
+        only_reads: whether a POST may be sent twice. wait_s: how long a node may wait for news
+        before it answers. Raises BadAddress, Unreachable, Unanswered, and RequestFailed for
+        statuses from 400 on. A read without an answer is sent again; an update is not.
         """
         asked = Asked(method, path, body, headers)
         is_read = only_reads or method in READS
@@ -134,18 +133,18 @@ class Requests:
                 failure = Unreachable(f"no node answers: {error.why}")
             else:
                 if answered[1].get("Connection") == "close":
-                    self._avoid(place)  # It sends its clients away, and will stop to listen.
+                    self._avoid(place)  # The node is about to stop listening.
                 return answered
             await asyncio.sleep(min(pause_s, max(0.0, deadline - loop.time())))
         raise failure
 
     def _patience(self, all_s: float, wait_s: float, is_read: bool) -> aiohttp.ClientTimeout:
-        """Return how long one node is waited for: a read may go on at the next one."""
+        """Return the timeouts for one node; a read may be repeated at the next node."""
         silence_s = ANSWER_S + wait_s if is_read else None
         return aiohttp.ClientTimeout(total=all_s, connect=CONNECT_S, sock_read=silence_s)
 
     def _avoid(self, place: int) -> None:
-        """Begin at another node from now on."""
+        """Begin later requests at the next node, if they began at this one."""
         if self._first == place:
             self._first = (place + 1) % len(self.urls)
 
@@ -195,7 +194,7 @@ class _Exchanges:
         return answered
 
     async def _exchange(self, url: str, asked: Asked, timeout: aiohttp.ClientTimeout) -> Answered:
-        """Return what a server answers, whatever it is."""
+        """Return the answer of a server, whatever its status."""
         if self.session is None or self.session.closed:
             raise RuntimeError("this client is not open: use it within `async with Client(...)`")
         try:
@@ -222,9 +221,9 @@ class _Exchanges:
     async def _is_node(
         self, url: str, lost: type[ClientError], timeout: aiohttp.ClientTimeout
     ) -> bool:
-        """Say whether a node is at `url` that does not name itself, or is not let.
+        """Say whether the server at `url`, whose answer names no node, is a node.
 
-        lost: what is raised if it does not say, of a request that it has answered.
+        lost: error to raise if it does not answer this question.
         """
         if url not in self._nodes:
             try:
@@ -238,24 +237,25 @@ class _Exchanges:
 
 
 def session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
-    """Return what requests go through: an update once, if it has gone at all."""
+    """Return a session for requests that never sends an update twice by itself."""
     return aiohttp.ClientSession(connector=connector, middlewares=(_sent_once,))
 
 
 class _Broken(aiohttp.ClientError):
-    """A connection has ended before the answer came."""
+    """The connection ended before the answer arrived."""
 
 
 class _NotSent(aiohttp.ClientError):
-    """The connection ended before the whole request was written, so no node acts on it."""
+    """The connection ended before the whole request was written, so no node applies it."""
 
 
 async def _sent_once(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Keep aiohttp from sending PUT and DELETE again by itself when a connection breaks.
+    """Keep aiohttp from repeating a PUT or DELETE by itself when a connection breaks.
 
-    The effect of the first would be reported as a refusal of the second: 412, 404.
+    If the first attempt had taken effect, the second would be rejected (412, 404), and the caller
+    would think that the update failed.
     """
     if request.method in READS:
         return await handler(request)
@@ -269,12 +269,12 @@ async def _sent_once(
 
 
 def _lost(method: str) -> type[Unreachable] | type[Unanswered]:
-    """Return what is raised of a request whose answer is lost."""
+    """Return the error for a request whose answer is lost."""
     return Unreachable if method in READS else Unanswered
 
 
 def _without_tls(error: aiohttp.ClientSSLError) -> str:
-    """Return why there is no TLS with a node, in words of what may be done about it."""
+    """Return why TLS with a node failed, and what to do about it."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         why = getattr(error.certificate_error, "verify_message", error.certificate_error)
         return f"its certificate is not believed: {why}; name its CA (--cacert, or ssl=)"
@@ -283,7 +283,7 @@ def _without_tls(error: aiohttp.ClientSSLError) -> str:
 
 
 def _check_link(path: str) -> None:
-    """Raise BadAddress before `1/notes` is taken for a part of the port, or `..` for a way up."""
+    """Raise BadAddress for a link without a leading slash (`1/notes`) or with dot segments."""
     link = path.partition("?")[0]
     if not link.startswith("/"):
         raise BadAddress(f"{link!r} is not a link: links begin with /")
@@ -292,7 +292,7 @@ def _check_link(path: str) -> None:
 
 
 def _problem(content: bytes, *, is_read: bool) -> dict[str, Any]:
-    """Return the error of a refusal; a refused read has changed nothing."""
+    """Return the problem of a rejection; a rejected read has changed nothing."""
     outcome = {"outcome": "not_applied"} if is_read else {}
     try:
         value = orjson.loads(content)

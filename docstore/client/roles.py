@@ -1,11 +1,11 @@
-"""Roles by induction: which of several processes does what, without asking anybody for each step.
+"""Roles: several processes divide them, and each knows without a request which roles it leads.
 
     async with client.role("pricing", roles=64, partitions=12, mode="exclusive") as role:
         if role.leads(7):
             await client.put("/prices/EURUSD", quote, fence=role.fence(7))
 
-`leads` looks at a vector and a clock, and may be asked by any thread. It is safe by itself for what
-happens in this process and at once; a write that travels takes the fence along.
+`leads` compares a vector with a clock; any thread may call it. That is enough for an action in this
+process that happens at once. A write to another system must carry the fence.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from docstore.services.group_document import ROLES
 
 
 class Role(GroupMembership, LeadsRoles):
-    """Takes part in leading some roles."""
+    """Member that leads some of the roles of one name."""
 
     def __init__(
         self,
@@ -39,13 +39,14 @@ class Role(GroupMembership, LeadsRoles):
         on_revoked: Callback = None,
         on_fenced: Callback = None,
     ) -> None:
-        """Lead `roles` roles, carried by `partitions` (0: as many as roles, 64 at most).
+        """roles: number of roles, carried by `partitions` (0: as many as roles, 64 at most).
 
-        mode: exclusive, or nonExclusive: rather two than none. session_s: after how much silence
-        a process is succeeded, else 6 s. group: processes of another group lead the same roles
-        beside these. Roles that exist under the name must have the given mode, partitions and
-        session: otherwise `async with` raises Differs. Callbacks may be coroutines; a partition is
-        released when `on_revoked` has returned. Raises ValueError if `roles` is less than 1.
+        mode: exclusive, or nonExclusive, in which two processes may lead a role for a while rather
+        than none. session_s: silence after which a process loses its roles, by default 6 s. group:
+        processes of another group lead the same roles independently. If the roles exist with
+        another mode, partitions or session than given, `async with` raises Differs. Callbacks may
+        be coroutines; a partition is released when `on_revoked` has returned. Raises ValueError if
+        `roles` is less than 1.
         """
         self.name = f"{name}.{group}" if group else name
         self.roles = checked_roles(self.name, roles)
@@ -65,7 +66,7 @@ class Role(GroupMembership, LeadsRoles):
         self._wanted = {"name": self.name, "partitions": min(roles, 64), **asked}
 
     async def __aenter__(self) -> Self:
-        """Make the document of the roles unless it is there, and take part."""
+        """Create the document of the roles unless it exists, and join."""
         await self._driver.insist_on(ROLES, self._wanted)
         return await super().__aenter__()
 
@@ -74,7 +75,7 @@ class Role(GroupMembership, LeadsRoles):
         return self.member.induced
 
     async def leave(self, *, drain: bool = True) -> None:
-        """Take part no more; where two may lead, go on until a successor does."""
+        """Leave; in mode nonExclusive, lead on until a successor does."""
         settings = self.member.settings
         overlaps = settings is not None and settings.mode is Mode.NON_EXCLUSIVE
         await super().leave(drain=drain and overlaps)
@@ -88,10 +89,10 @@ class Role(GroupMembership, LeadsRoles):
         return self.fence(role)
 
     async def while_leading(self, role: int, step: Callable[[], Awaitable[Any] | Any]) -> None:
-        """Run `step` again and again while the role is led, until this process takes part no more.
+        """Call `step` repeatedly while the role is led, until this process is no longer a member.
 
-        step: work of a bite's size, perhaps a coroutine: it is not interrupted. Raises GroupEnded
-        unless this process has left.
+        step: short work, perhaps a coroutine, which is not interrupted. Raises GroupEnded unless
+        this process has left.
         """
         while not self.is_over:
             if not self.leads(role):
@@ -100,5 +101,5 @@ class Role(GroupMembership, LeadsRoles):
             result = step()
             if inspect.isawaitable(result):
                 await result
-            await asyncio.sleep(0)  # A step that never waits must not keep heartbeats back.
+            await asyncio.sleep(0)  # A step without a wait must not delay heartbeats.
         self._check_over()

@@ -16,14 +16,14 @@ from typing import Any
 Callback = Callable[[Any], Awaitable[None] | None]
 
 EVENTS_MAX = 1_000
-"""Events that wait for a reader, at most; beyond it the oldest are dropped."""
+"""Events kept for a reader; beyond that the oldest are dropped."""
 
 
 class Telling:
-    """The events of one holder, in order. To be used within one event loop."""
+    """Events of one holder in order, for use within one event loop."""
 
     def __init__(self, callbacks: Mapping[type, Callback | None]) -> None:
-        """callbacks: by the type of event; an event without one is handled once it is read."""
+        """callbacks: by type of event; an event without a callback is handled once it is read."""
         self._callbacks = {kind: each for kind, each in callbacks.items() if each is not None}
         self._waiting: deque[Any] = deque(maxlen=EVENTS_MAX)
         self._some = asyncio.Event()
@@ -46,15 +46,16 @@ class Telling:
             self._drained.clear()
 
     def end(self, error: BaseException | None = None) -> None:
-        """Deliver only the queued events; then readers end, or get `error`."""
+        """Accept no more events; once the queued ones are delivered, readers end or get `error`."""
         self._is_over = True
         self._error = self._error or error
         self._some.set()
 
     async def drained(self, within_s: float) -> None:
-        """Return when all events were handled, or when the time is over.
+        """Return when all events were handled, or after `within_s` seconds.
 
-        Returns at once without a listener. A reader that stopped reading is waited for until then.
+        Returns at once if there are neither callbacks nor a reader. A reader that stopped reading
+        is waited for.
         """
         if self._is_read:
             with suppress(TimeoutError):
@@ -62,7 +63,7 @@ class Telling:
                     await self._drained.wait()
 
     async def call(self) -> None:
-        """Call the callbacks until the end. An exception of one is logged, and ends nothing."""
+        """Call the callbacks until the end; log an exception of a callback and continue."""
         async for event in self.events():
             callback = self._callbacks.get(type(event))
             try:

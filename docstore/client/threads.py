@@ -1,12 +1,12 @@
-"""Roles and leases for programs without an event loop, or with one that may stand still.
+"""Roles and leases for programs without an event loop, or with one that may be blocked.
 
     with ThreadedRole(urls, "pricing", roles=64) as role:
         while True:
             if role.leads(7):
                 publish(fence=role.fence(7))
 
-Heartbeats run on a loop of their own, in a daemon thread; what is led is looked up without asking
-that thread. Callbacks run in it, and must not block it for longer than a proof is valid.
+Heartbeats run on a loop of their own, in a daemon thread; `leads` does not wait for that thread.
+Callbacks run in it, and must not block it for longer than a proof is valid.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ START_S = 60.0
 
 
 class _Threaded(ABC, Generic[Held]):
-    """A client and what it holds, on a loop of their own."""
+    """A client and a role or lease of it, on an event loop in a thread of its own."""
 
     def __init__(
         self, urls: Sequence[str], what: dict[str, Any], token: Token, ssl: SSLContext | None
@@ -45,17 +45,17 @@ class _Threaded(ABC, Generic[Held]):
 
     @property
     def held_thing(self) -> Held:
-        """Return what is held, between entering and leaving the block."""
+        """Return the role or lease; it exists only within the `with` block."""
         if self._held is None:
             raise RuntimeError(f"{type(self).__name__} takes no part: use it within `with`")
         return self._held
 
     @abstractmethod
     def _make(self, client: Client) -> Held:
-        """Return what is to be held."""
+        """Return the role or lease to hold."""
 
     def __enter__(self) -> Self:
-        """Start the thread, and take part."""
+        """Start the thread, and begin to hold."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=THREAD, daemon=True)
         self._thread.start()
@@ -67,9 +67,9 @@ class _Threaded(ABC, Generic[Held]):
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Leave, and end the thread."""
+        """End the role or lease, and the thread."""
         try:
-            self._run(self._end(), None)  # It ends, after revokeMs at the latest.
+            self._run(self._end(), None)  # No timeout, as it ends after revokeMs at the latest.
         finally:
             self._stop()
 
@@ -105,7 +105,7 @@ class _Threaded(ABC, Generic[Held]):
 
 
 class ThreadedRole(_Threaded[Role]):
-    """`client.role` without an event loop of the caller's; settings as there."""
+    """`client.role` for programs without an event loop, with the same settings."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class ThreadedRole(_Threaded[Role]):
         ssl: SSLContext | None = None,
         **settings: Any,
     ) -> None:
-        """token, ssl: as of `Client`."""
+        """token, ssl: as for `Client`."""
         super().__init__(urls, settings, token, ssl)
         self._name = name
 
@@ -124,11 +124,11 @@ class ThreadedRole(_Threaded[Role]):
         return client.role(self._name, **self._what)
 
     def leads(self, role: int) -> bool:
-        """Say whether this process leads a role, at this moment."""
+        """Say whether this process leads a role now."""
         return self.held_thing.leads(role)
 
     def leads_key(self, key: str, slots: int = 0) -> bool:
-        """Say whether this process leads the hash slot of a key."""
+        """Say whether this process leads the hash slot of a key now."""
         return self.held_thing.leads_key(key, slots)
 
     def token(self, role: int) -> int:
@@ -136,12 +136,15 @@ class ThreadedRole(_Threaded[Role]):
         return self.held_thing.token(role)
 
     def fence(self, role: int) -> str:
-        """Return what guarded writes take along. Raises NotLeading unless the role is led now."""
+        """Return the fence that guarded writes must carry.
+
+        Raises NotLeading unless the role is led now.
+        """
         return self.held_thing.fence(role)
 
 
 class ThreadedLease(_Threaded[Lease]):
-    """`client.lease` without an event loop of the caller's; settings as there."""
+    """`client.lease` for programs without an event loop, with the same settings."""
 
     def __init__(
         self,
@@ -151,7 +154,7 @@ class ThreadedLease(_Threaded[Lease]):
         ssl: SSLContext | None = None,
         **settings: Any,
     ) -> None:
-        """token, ssl: as of `Client`."""
+        """token, ssl: as for `Client`."""
         super().__init__(urls, settings, token, ssl)
 
     def _make(self, client: Client) -> Lease:
@@ -163,5 +166,5 @@ class ThreadedLease(_Threaded[Lease]):
         return self.held_thing.link
 
     def held(self) -> bool:
-        """Say whether the lease is held, at this moment."""
+        """Say whether the lease is held now."""
         return self.held_thing.held()

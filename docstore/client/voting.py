@@ -1,4 +1,4 @@
-"""The vote as it is used: three to seven processes of yours, of which one leads at a time.
+"""Vote: three to seven processes of an application elect one of them as leader, without nodes.
 
     members = {"a": ("10.0.0.1", 7000), "b": ("10.0.0.2", 7000), "c": ("10.0.0.3", 7000)}
     async with Voting("a", members, state="/var/lib/job/vote.json", secret=b"...") as voting:
@@ -32,13 +32,13 @@ from docstore.ownership.elector_messages import Changed, Effect, Event, Keep, Se
 Address = tuple[str, int]
 TICKS_PER_HEARTBEAT = 4
 WAITING_MAX = 1_000
-"""Datagrams that wait while the disk is busy; those beyond are lost, as any may be."""
+"""Datagrams that wait while the disk is busy; further ones are dropped."""
 LOOK_UP_S = 30.0
-"""Between two look-ups of the members' names: who is moved is found again."""
+"""Pause between two look-ups of the members' names, which find a member that has moved."""
 
 
 class Voting(asyncio.DatagramProtocol):
-    """One member's part in a vote, for as long as the `async with` lasts."""
+    """A member of a vote, for as long as the `async with` lasts."""
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class Voting(asyncio.DatagramProtocol):
         rho: float = RHO,
         bind: Address | None = None,
     ) -> None:
-        """Say who may vote: the same `members`, `secret`, `times` and `rho` everywhere.
+        """members, secret, times, rho: must be the same at all members.
 
-        me: our name, one of `members`. state: a file of our own on a disk that outlives us.
-        secret: with one, what others send is ignored. bind: where to listen, if not at our address.
-        rho: by how much the rate of a clock may be wrong.
-        Raises ValueError when they cannot vote so.
+        me: our name, one of `members`. state: a file of our own, on a disk that outlives this
+        process. secret: with it, datagrams of other senders are ignored. bind: address to listen
+        at, if it is not ours in `members`. rho: greatest error of a clock's rate. Raises ValueError
+        for settings with which the members cannot vote.
         """
         if me not in members:
             raise ValueError(f"{me} is not one of the members {sorted(members)}")
@@ -66,7 +66,7 @@ class Voting(asyncio.DatagramProtocol):
         self._path, self._secret = Path(state), secret
         self._times, self._rho = times or Times(), rho
         self._clock = boot_clock()
-        self._made((0, ""))  # Whatever is wrong with the group is said at once.
+        self._made((0, ""))  # Raises errors of the group's settings at once.
         self._elector: Elector | None = None
         self._recency = Recency(0, 0)
         self._change, self._news = Changed(0, None), asyncio.Event()
@@ -76,12 +76,12 @@ class Voting(asyncio.DatagramProtocol):
         self._tasks: list[asyncio.Task[None]] = []
         self._transport: asyncio.DatagramTransport | None = None
         self.ignored_count = 0
-        """Datagrams that were damaged, of strangers, or too many."""
+        """Datagrams that were ignored: damaged, of unknown senders, or too many."""
 
     async def __aenter__(self) -> Self:
-        """Take part. Raises StateUnusable, and OSError when the address cannot be taken."""
+        """Join the vote. Raises StateUnusable, and OSError if the address cannot be used."""
         stored = await asyncio.to_thread(voting_state.read, self._path, self._me)
-        await self._keep(*stored)  # A disk that cannot be written is found now.
+        await self._keep(*stored)  # Finds out now if the disk cannot be written.
         loop = asyncio.get_running_loop()
         self._transport, _ = await loop.create_datagram_endpoint(
             lambda: self, local_addr=self._bind
@@ -95,8 +95,8 @@ class Voting(asyncio.DatagramProtocol):
         return self
 
     async def __aexit__(self, *raised: object) -> None:
-        """Take part no more; who leads asks the most recent of its followers to go on."""
-        with contextlib.suppress(TimeoutError):  # A disk that hangs must not hold us.
+        """Leave the vote; a leader first asks the most recent of its followers to take over."""
+        with contextlib.suppress(TimeoutError):  # A disk that hangs must not keep us from leaving.
             async with asyncio.timeout(self._times.patience_s):
                 await self.transfer()
         self.drop_all()
@@ -108,16 +108,16 @@ class Voting(asyncio.DatagramProtocol):
         for bug in (end for end in ends if isinstance(end, Exception)):
             raise bug
 
-    # For users
+    # Methods for applications
 
     def leads(self) -> bool:
-        """Say whether we lead at this instant; from any thread, and without asking anybody."""
+        """Say whether this process leads now, by its clock; any thread may ask."""
         elector = self._elector
         return elector is not None and elector.leads(self._clock())
 
     @property
     def generation(self) -> int:
-        """Return the latest generation that we know of; while we lead, our fencing token."""
+        """Return the latest known generation; while we lead, it is our fencing token."""
         return self._elector.generation if self._elector else self._change.generation
 
     @property
@@ -127,7 +127,7 @@ class Voting(asyncio.DatagramProtocol):
 
     @property
     def recency(self) -> tuple[int, int]:
-        """Return or set how recent our copy is, as (generation, number); who is behind loses."""
+        """Return or set how recent our copy is, as (generation, number); the greatest one wins."""
         return self._recency
 
     @recency.setter
@@ -137,7 +137,7 @@ class Voting(asyncio.DatagramProtocol):
             self._elector.recency = self._recency
 
     async def transfer(self, to: str = "") -> bool:
-        """Resign, and let another stand at once: this one, or the most recent follower.
+        """Resign so that `to`, or the most recent follower, stands for election at once.
 
         Returns False, and changes nothing, if this member does not lead or has no suitable
         follower.
@@ -149,9 +149,9 @@ class Voting(asyncio.DatagramProtocol):
         return await is_begun
 
     async def __aiter__(self) -> AsyncIterator[Changed]:
-        """Yield who leads now, then each change; who is slow gets the latest only.
+        """Yield the present leader, then each change; a slow reader gets only the latest.
 
-        Ends with the `async with`. Raises StateUnusable once our votes cannot be kept.
+        Ends with the `async with`. Raises StateUnusable once our votes cannot be stored.
         """
         seen: Changed | None = None
         while self._elector is not None:
@@ -163,10 +163,10 @@ class Voting(asyncio.DatagramProtocol):
         if self._failed:
             raise self._failed
 
-    # How it works
+    # Internal methods
 
     def drop_all(self) -> None:
-        """Believe in nothing any more: at the end, and in a forked child."""
+        """Stop leading, at the end and in a forked child."""
         self._elector = None
 
     def _made(self, stored: tuple[int, str]) -> Elector:
@@ -187,7 +187,7 @@ class Voting(asyncio.DatagramProtocol):
             asyncio.get_running_loop().call_later(pause_s, self._tick)
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
-        """Take what a member says; whatever else comes is counted."""
+        """Take the message of a member; count any other datagram."""
         received = opened(data, to=self._me, secret=self._secret)
         is_welcome = received is not None and received.sender in self._members
         if received is not None and is_welcome and self._waiting.qsize() < WAITING_MAX:
@@ -196,7 +196,7 @@ class Voting(asyncio.DatagramProtocol):
             self.ignored_count += 1
 
     async def _run(self) -> None:
-        """Feed one event after the other, each only when all that the one before asked is done."""
+        """Process events in order, each after the effects of the one before."""
         try:
             while self._elector is not None:
                 event, is_begun = await self._waiting.get()
@@ -240,7 +240,7 @@ class Voting(asyncio.DatagramProtocol):
         )
 
     async def _look_up(self) -> None:
-        """Find the members' addresses, again and again; an old one is better than none."""
+        """Look up the members' addresses at intervals; keep an old address if that fails."""
         assert self._transport is not None
         loop = asyncio.get_running_loop()
         family = self._transport.get_extra_info("socket").family

@@ -1,7 +1,7 @@
 """Durable state of a voter: its latest generation and its vote in it, in one file.
 
-The file is replaced as a whole, and durable before anything that rests on it is said. It names its
-member: with the file of another one a process would vote twice.
+The file is replaced as a whole, and is durable before a message that depends on it is sent. It
+names its member, since a process with the file of another member would vote twice.
 """
 
 import os
@@ -36,7 +36,7 @@ def read(path: Path, member: str) -> tuple[int, str]:
 
 
 def write(path: Path, member: str, *, generation: int, voted_for: str) -> None:
-    """Return once the file would survive a power cut. Raises StateUnusable."""
+    """Write the state, and return once it survives a power cut. Raises StateUnusable."""
     content = orjson.dumps({"member": member, "generation": generation, "votedFor": voted_for})
     fresh = path.with_name(f"{path.name}.new")
     try:

@@ -34,7 +34,7 @@ class Core(MachineCore[SessionEffect, Calling]):
         self._confirms: dict[int, Callable[[Owners], None]] = {}
 
     def confirm(self, links: Sequence[str], then: Callable[[Owners], None]) -> None:
-        """Have it confirmed who owns documents, one of each slot; `then` runs with who does."""
+        """Have the owners of documents confirmed, one of each slot; call `then` with them."""
         token = self.next_token()
         self._confirms[token] = then
         self.out.append(Confirm(token, links, self.config.ask_timeout_s))

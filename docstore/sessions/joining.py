@@ -22,7 +22,7 @@ class JoinsAndLeaves:
     """Admits and removes members at the coordinator."""
 
     def __init__(self, confirm: Callable[[Served, Then], None], reconcile: Then) -> None:
-        """confirm: a read names us its coordinator, then so. reconcile: write what has changed."""
+        """confirm: calls its function once we are coordinator. reconcile: writes changes."""
         self._confirm = confirm
         self._reconcile = reconcile
 
