@@ -57,7 +57,7 @@ def _run(
                 )
                 result = Work(spark, url, name, job_id, dry_run).run(job, **arguments)
             finally:
-                if is_ours:  # Else the caller still uses the session.
+                if is_ours:  # Otherwise the caller still uses the session.
                     spark.stop()
     except EXPECTED as error:
         raise _failed(error) from None
@@ -66,9 +66,9 @@ def _run(
 
 @contextmanager
 def _noise_elsewhere() -> Iterator[None]:
-    """Send Java's messages to standard error: standard output is for the result."""
+    """Redirect Java's messages to standard error, since standard output is for the result."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        logging.getLogger(name).disabled = True  # They print PySpark's tracebacks as JSON.
+        logging.getLogger(name).disabled = True  # These loggers print PySpark's tracebacks as JSON.
     sys.stdout.flush()
     ours = os.dup(1)
     os.dup2(2, 1)

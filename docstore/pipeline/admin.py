@@ -91,7 +91,7 @@ def _documents(group: GroupClient, factory: str) -> Iterator[dict[str, Any]]:
 
 
 Table = tuple[str, Callable[[GroupClient], Iterator[tuple[Any, ...]]]]
-"""The columns of a table, and the function that yields its rows."""
+"""(columns of a table, function that yields its rows)."""
 TABLES: dict[str, Table] = {
     "nodes": ("id string, url string, zone string, status string", _nodes),
     "slots": ("slot long, owner string, epoch long, n long, kept long", _slots),

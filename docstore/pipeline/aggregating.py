@@ -24,15 +24,15 @@ from docstore.query.aggregates import BIGINT, BOOLEAN, DOUBLE, STRING, Grouping,
 TYPES = {BIGINT: LongType(), DOUBLE: DoubleType(), STRING: StringType(), BOOLEAN: BooleanType()}
 SHARES_AT_ONCE = 8
 GROUPS_MAX = 250_000
-"""Some 100 MB in the task. Spark groups larger results better than one task does."""
+"""Groups of some 100 MB in the task; Spark groups larger results better than one task does."""
 
 
 class TooManyGroups(PipelineError):
-    """There are more groups than one task may hold."""
+    """The result has more groups than one task may hold."""
 
 
 def schema_of(grouping: Grouping) -> StructType:
-    """Return a column for each key and each function."""
+    """Return the schema of the results: a column for each key and each function."""
     columns = grouping.columns
     counts = {each.name for each in grouping.aggregates if each.function == "count"}
     return StructType(

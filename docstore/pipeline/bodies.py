@@ -33,10 +33,10 @@ def members(
     bodies: pa.Array, fields: Sequence[pa.Field], mode: str, *, links: pa.Array | None = None,
     any_is_text: bool = False,
 ) -> tuple[list[pa.Array], pa.Array]:  # fmt: skip
-    """Return an array for each member, and which rows fit the schema.
+    """Return an array for each member, and for each row whether it fits the schema.
 
-    links: the links of the documents, for the message. any_is_text: a string takes any value, as
-    its JSON. Raises Malformed in mode FAILFAST.
+    links: the links of the documents, for the message. any_is_text: whether a string takes any
+    value, as its JSON. Raises Malformed in mode FAILFAST.
     """
     wire = [_wire(field.type) for field in fields]
     named = [pa.field(f.name, t) for f, t in zip(fields, wire, strict=True) if t is not None]
@@ -123,7 +123,7 @@ def _wire(kind: pa.DataType) -> pa.DataType | None:
     if pa.types.is_map(kind):
         return None
     if pa.types.is_float32(kind):
-        return pa.float64()  # As float32 too large a number would become an infinity.
+        return pa.float64()  # A number too large for float32 would become an infinity.
     if pa.types.is_decimal(kind):
         return pa.decimal256(kind.precision, kind.scale)
     if pa.types.is_list(kind):
@@ -149,7 +149,7 @@ def _made(array: pa.Array, kind: pa.DataType) -> pa.Array:
             raise pa.ArrowInvalid("a number is too large")
         return made
     if pa.types.is_decimal(kind):
-        array.validate(full=True)  # The reader has checked the digits of the text only.
+        array.validate(full=True)  # The reader has checked only the digits of the text.
     if pa.types.is_list(kind):
         inner = _made(array.values, kind.value_type)
         return pa.ListArray.from_arrays(array.offsets, inner, kind, mask=array.is_null())

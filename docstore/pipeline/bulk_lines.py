@@ -35,27 +35,27 @@ EXPECTING = ("append_version", "replace", "patch", "jsonPatch", "delete")
 REFUSE, MOVE, FOLLOW = FOREIGN_LINKS = ("refuse", "move", "follow")
 """refuse the row; move it below the path under its own id; follow its link to any place.
 
-An id with a slash is no foreign link and is never cut: two ids would become one.
+An id with a slash is not a foreign link, and is never cut, since two ids could become one.
 """
 RUN = "run"
-"""An option that only writers of tables set: the name of this run of a job (`writing.py`)."""
+"""Option that only writers of tables set: the name of this run of a job (`writing.py`)."""
 DIGEST_BYTES = 12
 JSON_NAMES: dict[type, str] = {dict: "object", list: "array"}
 KEY = "documentSelfLink"
 SET_BY_STORE = frozenset(document_members.COLUMN_NAMES) | {
     each.time_name for each in document_members.COLUMNS if each.type is Type.TIME
 }
-"""Columns of rows that were read from a factory. No document has members of these names."""
+"""Columns that a read returns and that the store sets; no document has members of these names."""
 ALSO_READ = frozenset(("slot", "seq", "deleted", "digest", "before", EXPIRY.removesuffix("Micros")))
-"""Columns of rows that were read from a factory. Members may have the same names."""
+"""Columns that a read returns but whose names members of a document may have as well."""
 
 
 class WriteFailed(PipelineError):
-    """A row could not be written, and by the options this fails the job."""
+    """A row could not be written, and the options make this an error of the job."""
 
 
 class RowRefused(WriteFailed):
-    """A row will never be written as it is. A retry does not help."""
+    """A row that would be refused again, so that a retry does not help."""
 
 
 class BulkLine(NamedTuple):
@@ -65,7 +65,7 @@ class BulkLine(NamedTuple):
     value: bytes
     slot: int
     wrong: str = ""
-    """The reason why it cannot be sent, "" if it can."""
+    """Reason why the operation cannot be sent; "" if it can."""
 
 
 class BulkLines:
@@ -79,7 +79,7 @@ class BulkLines:
         self._sequence = options.text("sequenceBy")
         self._run = options.text(RUN)
         self.digest = 0
-        """The sum of the hashes of all operations so far. Their order does not matter."""
+        """Sum of the hashes of all operations so far, which does not depend on their order."""
         self._slots = slots
         names = schema.names
         if self._key not in names:
@@ -101,10 +101,10 @@ class BulkLines:
         self._expected = self._expected_column(options, names)
 
     def _members_among(self, names: Sequence[str]) -> list[str]:
-        """Return the columns that become members, the one with the ids last."""
+        """Return the columns that become members; the column with the ids comes last."""
         used = {self._key} | SET_BY_STORE
         if SET_BY_STORE.intersection(names):
-            used |= ALSO_READ & {self._sequence}  # The column was read with the row.
+            used |= ALSO_READ & {self._sequence}  # This column was read with the row.
         named = [] if self._key in SET_BY_STORE else [self._key]
         return [name for name in names if name not in used] + named
 
@@ -149,7 +149,7 @@ class BulkLines:
             yield BulkLine(link, raw, slot_of(link, self._slots), wrong)
 
     def _address(self, key: str | Formless | None) -> tuple[str, str]:
-        """Return the link of a row's document, and why it is refused, "" if it is not."""
+        """Return the link of a row's document, and the reason why it is refused ("" for none)."""
         if isinstance(key, Formless):
             return "", key.why
         if not key:
@@ -172,7 +172,7 @@ class BulkLines:
         )
 
     def _version(self, given: Any) -> tuple[int | None, str]:
-        """Return the expected version, and why the row is refused, "" if it is not."""
+        """Return the expected version, and the reason why the row is refused ("" for none)."""
         if given is None:
             is_needed = self._operation != "append_version"
             return None, f"{self._expected!r} is null in a row" if is_needed else ""
@@ -181,7 +181,7 @@ class BulkLines:
         return version, "" if version is not None else why
 
     def _bodies(self, batch: pa.RecordBatch) -> Iterator[tuple[bytes, str]]:
-        """Yield the body of each row, and why it cannot be sent, "" if it can."""
+        """Yield the body of each row, and the reason why it cannot be sent ("" for none)."""
         if self._operation == "delete":
             return repeat((b"", ""), batch.num_rows)
         if not self._body:
@@ -211,7 +211,7 @@ class BulkLines:
 
 
 def _insist_on_meaning(members: Sequence[str], names: Sequence[str]) -> None:
-    """Raise ValueError for a column that may be a member or the store's own column."""
+    """Raise ValueError for a column name that may mean a member or the store's own column."""
     own = next((name for name in names if name in SET_BY_STORE), None)
     unclear = next((name for name in members if name in ALSO_READ), None)
     if own is not None and unclear is not None:
@@ -222,7 +222,7 @@ def _insist_on_meaning(members: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _checked(body: str | bytes | Formless | None, wanted: type) -> tuple[bytes, str]:
-    """Return a body in one line, and why it is refused, "" if it is not."""
+    """Return a body in one line, and the reason why it is refused ("" for none)."""
     if isinstance(body, Formless):
         return b"", body.why
     if body is None:
@@ -242,7 +242,7 @@ def _type_of(schema: StructType, name: str) -> DataType | None:
 
 
 def _ordered(array: pa.Array) -> list[Any]:
-    """Return numbers in the order of the values: microseconds for times, days for dates."""
+    """Return values as numbers in the same order: microseconds for times, days for dates."""
     if pa.types.is_temporal(array.type):
         array = array.cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64())
     return list(array.to_pylist())

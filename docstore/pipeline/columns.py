@@ -18,7 +18,7 @@ TYPES = {Type.TEXT: T.StringType(), Type.NUMBER: T.LongType(), Type.TIME: T.Long
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A column that the store sets: its type, and the column of the scan that it is made of."""
+    """Column that the store sets: its type, and the column of the scan that it is computed from."""
 
     wire: str
     type: T.DataType
@@ -97,23 +97,23 @@ def _taken(name: str, what: str) -> ValueError:
 
 
 def with_members(own: T.StructType, members: str) -> T.StructType | str:
-    """Return columns of the store, followed by members of the documents in DDL."""
+    """Return columns of the store, followed by members of documents, which are given in DDL."""
     if not members:
         return own
     names = [
         f"{field.name} {field.dataType.simpleString()}{'' if field.nullable else ' NOT NULL'}"
         for field in own.fields
     ]
-    return ", ".join([*names, members])  # Spark parses it: only a session can.
+    return ", ".join([*names, members])  # Only a session can parse DDL, so Spark does.
 
 
 def wire_columns(schema: T.StructType, corrupt: str) -> list[str]:
-    """Return the columns of the scan that a schema needs: the body for all members."""
+    """Return the columns of the scan that a schema needs; all members need the body."""
     insist_on_distinct(schema.names)
     wanted = [
         ENVELOPE[name].wire if name in ENVELOPE else "body"
         for name in schema.names
         if name != corrupt
     ]
-    # A count needs rows too: this is the narrowest column.
+    # Even a count needs rows; this is the narrowest column.
     return list(dict.fromkeys(wanted)) or ["documentVersion"]

@@ -17,11 +17,11 @@ from docstore.query.cut import is_token
 
 SNAPSHOTS = "/core/snapshots"
 MOVING = ("", "latest", "barrier", "earliest")
-"""Words that mean another cut each time they are resolved."""
+"""Words that name another cut each time they are resolved."""
 
 
 def pinned(options: Options) -> Options:
-    """Return the options with the token of a cut as asOf. Raises GroupError, OSError."""
+    """Return the options with asOf replaced by the token of its cut. Raises GroupError, OSError."""
     as_of = options.text("asOf", "latest")
     if is_token(as_of):
         return options
@@ -29,7 +29,7 @@ def pinned(options: Options) -> Options:
 
 
 def insist_on_cut(options: Options, *names: str) -> None:
-    """Raise ValueError if an option means another cut in each scan."""
+    """Raise ValueError if one of the options would be another cut in each scan."""
     for name in names:
         if options.text(name) in MOVING:
             raise ValueError(

@@ -18,12 +18,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 LINE_MAX = 1000
 PLAIN = ("ValueError", "RuntimeError", "AnalysisException", "ParseException")
-"""Kinds of errors whose name adds nothing to their message."""
+"""Kinds of errors whose names are left out of messages."""
 
 _TRACEBACK = re.compile(r"^(?:  .*\n)+(?P<kind>[A-Za-z_][\w.]*)(?:: ?(?P<said>.*))?$", re.MULTILINE)
 _JAVA = re.compile(r"^: (?:[\w$]+\.)+[\w$]+: (?P<said>.+)$", re.MULTILINE)
 _IN_TASK = re.compile(r"^Job aborted due to stage failure: .*?\): (?:(?:[\w$]+\.)+[\w$]+: )?")
-"""Spark's prefix of a message from one of its own tasks."""
+"""Prefix that Spark puts before the message of an error in one of its tasks."""
 _STATE = re.compile(r"\s*SQLSTATE: \w+;?")
 
 
@@ -32,7 +32,7 @@ class PipelineError(Picklable):
 
 
 class SparkFailed(PipelineError, PySparkException):
-    """Spark failed. The text is its reason; `__context__` is its own error."""
+    """An error of Spark. The text is its reason; `__context__` is the original error."""
 
     def __init__(self, line: str) -> None:
         PySparkException.__init__(self, message=line)

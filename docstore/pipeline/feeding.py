@@ -43,7 +43,7 @@ KEYS = ("slot", "seq", "documentSelfLink", "documentVersion", "deleted")
 GONE = "snapshot-gone"
 CONSUMER_TTL_S = 86_400
 RETAIN_AGAIN_S = 30.0
-"""Seconds between two writes of a consumer's snapshot. A late one keeps a little more history."""
+"""Seconds between two renewals of a consumer's snapshot; a late one keeps some more history."""
 
 log = logging.getLogger("docstore.pipeline")
 
@@ -77,13 +77,14 @@ def position(options: Options, name: str, default: str) -> Cut:
 
 
 Ends = tuple[Cut, Cut]
-"""The cuts between which a bounded read is."""
+"""(start, end) of a bounded read, as cuts."""
 
 
 def ends_of(options: Options) -> Ends | Exception:
-    """Return the cuts of the options `start` and `end`, or the error if there are none.
+    """Return the cuts of the options `start` and `end`, or the error that they cause.
 
-    Spark says later whether the read is bounded. An endless one does not need them.
+    The error is returned since an endless read does not need the cuts, and Spark says only later
+    whether the read is bounded.
     """
     try:
         start = position(options, "start", "earliest")
@@ -95,7 +96,7 @@ def ends_of(options: Options) -> Ends | Exception:
 
 
 def insist_on_order(start: Cut, end: Cut) -> None:
-    """Raise ValueError for an end before the start, which would give no rows and no error."""
+    """Raise ValueError if the end is before the start: a read would have no rows and no error."""
     if start.cluster != end.cluster:
         raise ValueError("docstore: start and end are cuts of two groups")
     steps = [n - begun for (_, begun), (_, n) in zip(start.positions, end.positions, strict=True)]
@@ -149,7 +150,7 @@ class ChangeFeed:
             yield from self._after_trim(share)
 
     def _after_trim(self, share: scanning.ScanShare) -> Iterator[pa.RecordBatch]:
-        """Yield the kept changes, after the state at their beginning if onTrim is snapshot.
+        """Yield the changes that are kept, after the state at their beginning if onTrim=snapshot.
 
         A share whose log is trimmed fails before its first row, so this reads whole slots.
         """
@@ -195,7 +196,7 @@ class FeedStreamReader(ChangeFeed, DataSourceStreamReader, SupportsTriggerAvaila
         self._of = hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a query without a checkpoint begins, the same at each call."""
+        """Return the offset at which a query without a checkpoint begins; the same at each call."""
         if self._first is None:
             self._first = self._beginning()
             self._retain(self._first)
@@ -213,7 +214,7 @@ class FeedStreamReader(ChangeFeed, DataSourceStreamReader, SupportsTriggerAvaila
         return ReadMaxRows(rows) if rows else ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return the end of the next batch: all decided rows, or a fair share of them."""
+        """Return the end of the next batch: all decided rows, or each slot's share of the limit."""
         if start["of"] != self._of:
             raise ValueError(
                 "docstore: this checkpoint belongs to another path, where or mode; give the query"
@@ -283,7 +284,7 @@ def advanced(after: Cut, target: Cut, rows: int | None) -> Cut:
 
 
 def _insist_not_rewritten(after: Cut, target: Cut) -> None:
-    """Raise ValueError if a log ends before the offset of the feed: it is another log."""
+    """Raise ValueError if a log ends before the offset of the feed, as it is another log then."""
     if after.cluster != target.cluster:
         raise ValueError("docstore: this checkpoint is of another group")
     for slot, (seen, now) in enumerate(zip(after.positions, target.positions, strict=True)):

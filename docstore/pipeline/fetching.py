@@ -43,7 +43,7 @@ class Range:
     retries: int
     timeout_s: float
     of: str = ""
-    """The incarnation of the topic, "" for any."""
+    """Incarnation of the topic, "" for any."""
 
     @property
     def name(self) -> str:
@@ -61,7 +61,7 @@ class Range:
 
 
 class RecordsPage(NamedTuple):
-    """One answer: sealed batches, of which only the records first..following-1 count.
+    """An answer: sealed batches, of which only the records first..following-1 belong to it.
 
     of: the incarnation of the topic, "" from a node that does not send it.
     """
@@ -108,7 +108,7 @@ def blocks(asked: Range) -> Iterator[RecordBlock]:
 
 
 def _after_loss(asked: Range, at: int, error: GroupError) -> int:
-    """Return the offset after the lost records. Raises RecordsLost, or the error if none is."""
+    """Return the offset after the lost records. Raises RecordsLost, or `error` if none is lost."""
     if error.code not in (EVICTED, BEYOND):
         raise error
     kept = asked.end if error.code == BEYOND else fetch(asked, "beginning").first

@@ -39,7 +39,7 @@ def fitted(body: str | None, fields: Sequence[pa.Field], *, any_is_text: bool = 
 
 
 def _with_texts(value: Any, kind: pa.DataType) -> Any:
-    """Replace each value by its JSON where its type has a string."""
+    """Replace a value by its JSON wherever the type has a string."""
     if value is None or isinstance(value, str):
         return value
     if _is_text(kind):
@@ -105,7 +105,7 @@ def _key(text: str, kind: pa.DataType, name: str) -> Any:
 
 
 def _text(text: str, kind: pa.DataType) -> Any:
-    """Parse a text as a value of a type, None if it is none. Raises ValueError."""
+    """Parse a text as a value of a type; None if it is not one. Raises ValueError."""
     if _is_text(kind):
         return text
     if pa.types.is_timestamp(kind):
@@ -137,7 +137,7 @@ def _number(value: bool | int | Decimal, kind: pa.DataType) -> Any:
 
 
 def _decimal(value: Decimal, kind: pa.DataType) -> Decimal | None:
-    """Return a number that has no more digits than the type, else None."""
+    """Return a number if the type can hold all its digits, else None."""
     if value and value.adjusted() >= kind.precision - kind.scale:
         return None
     exact = value.quantize(Decimal((0, (1,), -kind.scale)), context=_ROOM)

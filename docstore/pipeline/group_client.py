@@ -44,11 +44,11 @@ TIMEOUT_S = 30.0
 RETRIES = 5
 PAUSE_S, PAUSE_MAX_S = 0.2, 5.0
 NOT_DONE = frozenset({421, 425, 429, 503})
-"""Statuses of a node that did nothing. Another node, or the same one later, may do better."""
+"""Statuses that say that a node did nothing; another node, or a later attempt, may succeed."""
 REPEATABLE = NOT_DONE | {504}
 """Statuses after which a write that names its job and batch is sent again."""
 FOREIGN_HOST = "foreign-host"
-"""The code of a node that will not answer to the host name in a URL, now or later."""
+"""Code of a node that rejects the host name of a URL, which a retry does not change."""
 LAYOUT = "/core/spark/layout"
 _nodes: set[str] = set()
 """URLs that are known to belong to nodes."""
@@ -105,7 +105,7 @@ def attempts(count: int, per_round: int = 1) -> Iterator[int]:
 
 
 def pause(round_number: int) -> None:
-    """Sleep, longer after each round, for a random time so that tasks do not retry in step."""
+    """Sleep, longer after each round, for a random time so that tasks do not retry together."""
     time.sleep(min(PAUSE_MAX_S, PAUSE_S * 2**round_number) * random.uniform(0.5, 1.5))
 
 
@@ -113,7 +113,7 @@ def in_turn(
     urls: Sequence[str], retries: int, ask: Callable[[str], T],
     statuses: frozenset[int] = NOT_DONE, *, final: str | None = None,
 ) -> T:  # fmt: skip
-    """Return the answer of the first node that gives one, of `retries` + 1 rounds.
+    """Return the first answer of a node, asking all nodes in turn for up to `retries` + 1 rounds.
 
     final: the code of a refusal that ends the attempts. Raises the error that ended them, or the
     last one.
@@ -150,11 +150,11 @@ class GroupClient:
         return in_turn(self.urls, self.retries, ask, final=FOREIGN_HOST)
 
     def plan(self, as_of: str = "latest", path: str = "", prefix: str = "") -> dict[str, Any]:
-        """Return the token of a cut, the end of each slot in it, and the layout of the group.
+        """Return a plan: the token of a cut, the end of each slot in it, the layout of the group.
 
         as_of: latest, barrier, a time, the name of a snapshot, or a token. path: a factory that
-        must exist. prefix: a path that need not exist. The token in the environment must be allowed
-        to read it; without either, everything. Raises GroupError, OSError.
+        must exist. prefix: a path that need not exist. The token in the environment must allow
+        reading these; without path and prefix, reading everything. Raises GroupError, OSError.
         """
         named = {"path": path} if path else {"prefix": prefix} if prefix else {}
         asked = urlencode({"asOf": as_of} | named)
@@ -167,7 +167,10 @@ class GroupClient:
         return page
 
     def high(self, prefix: str = "") -> dict[str, Any]:
-        """Return the end of each slot's log. prefix: as in `plan`. Raises GroupError, OSError."""
+        """Return the end of each slot's log. Raises GroupError, OSError.
+
+        prefix: as in `plan`.
+        """
         asked = f"?{urlencode({'prefix': prefix})}" if prefix else ""
         page: dict[str, Any] = self.json("GET", f"/core/spark/high{asked}")
         return page
@@ -212,13 +215,13 @@ class GroupClient:
                 connection.close()
 
     def _check(self, url: str, asked: str, met: http.client.HTTPResponse) -> None:
-        """Raise NoNode unless the server at `url`, whose answer has no name, is a node."""
+        """Raise NoNode unless the server at `url`, whose answer does not name a node, is a node."""
         with contextlib.closing(_connection(url, self.timeout_s)) as connection:
             connection.request("GET", MANAGEMENT)
             answer = connection.getresponse()
             page = answer.read()
             if not is_named(answer.headers) and not is_a_nodes(page):
-                met.close()  # It may own the connection by now.
+                met.close()  # The answer may own the connection by now.
                 what = f"it answers {asked} with {told(met.status, met.headers)}"
                 raise NoNode(f"what answers at {url} is no node: {what}")
             _nodes.add(url)
@@ -236,7 +239,7 @@ def _token() -> dict[str, str]:
 
 
 def _why(error: Exception) -> str:
-    """Return why a connection failed, in words."""
+    """Return why a connection failed, as a text."""
     if isinstance(error, http.client.IncompleteRead):
         return "the answer was cut off"
     said = str(error) or type(error).__name__
@@ -253,7 +256,8 @@ def url_of(url: str) -> str:
     try:
         parts = urlsplit(url)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        is_url = is_url and url == f"{parts.scheme}://{parts.netloc}"  # A path would be ignored.
+        # A path in it would be ignored.
+        is_url = is_url and url == f"{parts.scheme}://{parts.netloc}"
     except ValueError:
         is_url = False
     if not is_url:

@@ -7,7 +7,7 @@ from typing import Any
 import pyspark.sql.types as T  # noqa: N812
 
 KEYS_MAX = 250
-"""An object with more members than that is a map."""
+"""Number of members of an object above which it becomes a map."""
 _ORDER: tuple[type[T.DataType], ...] = (
     T.NullType,
     T.BooleanType,

@@ -31,7 +31,7 @@ class KeyLookup:
         self._plan = self._group.plan(cut)
 
     def beside(self, batch: pa.RecordBatch, key: str) -> pa.RecordBatch:
-        """Add the version and the body of its document to each row."""
+        """Add to each row the version and the body of its document."""
         links = [link_of(text, self._path) for text in texts(batch.column(key), key)]
         known: dict[str, tuple[str, str]] = {}
         for page in pages(dict.fromkeys(link for link in links if link)):

@@ -15,18 +15,18 @@ from docstore.pipeline.topics import TopicState
 
 EARLIEST, LATEST = "earliest", "latest"
 EARLIEST_IN_JSON, LATEST_IN_JSON = -2, -1
-"""As in the options of Spark's format for Kafka."""
+"""Values in an option that is JSON, as in Spark's format for Kafka."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STARTING, ENDING, SINCE = "startingOffsets", "endingOffsets", "startingTimestamp"
 OF = "of"
 
 Given = Mapping[int, int]
-"""An option that is JSON: partition -> offset."""
+"""Partition -> offset, from an option that is JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """The next offset of each partition. The topic may have got more partitions since."""
+    """The next offset of each partition that existed when the offsets were taken."""
 
     of: str
     """The topic's incarnation."""
@@ -111,7 +111,7 @@ def earliest(topic: TopicState) -> Offsets:
 def latest(topic: TopicState) -> Offsets:
     """Return the committed end of each partition, as far as it is known.
 
-    Evicted records were committed, even if a new leader does not know it of the rest.
+    Evicted records count as committed even while a new leader does not know its high watermark.
     """
     ends = tuple(max(0, each.base, each.high) for each in topic.partitions)
     return Offsets(topic.incarnation, ends)
@@ -120,7 +120,7 @@ def latest(topic: TopicState) -> Offsets:
 def _given(
     options: Options, name: str, least: int, topic: TopicState | None = None
 ) -> Given | None:
-    """Parse an option that is JSON, None if it is a word or empty. Raises ValueError.
+    """Return the offsets of an option in JSON, None if it is a word or empty. Raises ValueError.
 
     topic: the topic that the offsets must belong to, None while it is not known.
     """
@@ -137,7 +137,7 @@ def _given(
     )
     if not isinstance(value, dict):
         raise wrong
-    of = value.pop(OF, None)  # Offsets from a query's progress have it.
+    of = value.pop(OF, None)  # Offsets copied from a query's progress have this member.
     if not all(each.isascii() and each.isdecimal() for each in value):
         raise wrong
     if topic is not None and of not in (None, topic.incarnation):
@@ -163,7 +163,7 @@ def _resolved(given: Given, topic: TopicState, name: str, default: Sequence[int]
     for number, each in enumerate(topic.partitions):
         offset = given.get(number, default[number])
         offset = words[offset][number] if offset < 0 else offset
-        # Not the committed end, which may be lower for a moment on a new leader.
+        # Compares with the log end: a new leader may not know the committed end at first.
         if offset > each.end:
             raise ValueError(
                 f"docstore: {name}: partition {number} of {topic.name} ends at {each.end},"

@@ -46,7 +46,7 @@ class Options:
         """Return the options. Raises ValueError, with a suggestion for a misspelt one."""
         names = {name.lower(): name for name in known}
         said = {name.lower() for name in given}
-        # Spark passes the provider of a table without columns, and no option of one with columns.
+        # Spark passes `provider` for a table without columns, and no options for one with columns.
         if "provider" in said or not said & {"url", "path"}:
             raise ValueError(
                 "docstore: neither url nor path is given, and a table in Spark's catalog keeps"
@@ -74,7 +74,7 @@ class Options:
         return Options({**self.given, **{name.lower(): value for name, value in others.items()}})
 
     def refuse(self, why: str, name: str) -> None:
-        """Raise ValueError for an option that has no meaning here."""
+        """Raise ValueError for an option that has no meaning for this format."""
         if self.text(name):
             raise ValueError(f"docstore: {name} would be ignored: {why}")
 
@@ -100,7 +100,7 @@ class Options:
         return text == "true"
 
     def choice(self, name: str, choices: Iterable[str]) -> str:
-        """Return one of some words, the first by default. Raises ValueError."""
+        """Return one of `choices`; the first by default. Raises ValueError."""
         choices = list(choices)
         text = self.text(name, choices[0])
         found = next((each for each in choices if each.lower() == text.lower()), None)

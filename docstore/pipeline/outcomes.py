@@ -21,16 +21,16 @@ WHAT_TO_DO = {
 }
 DEAD_LETTERS = "/core/spark/dead"
 OVERWRITES = "overwrites"
-"""An option that only writers of tables set: remember the links of all rows."""
+"""Option that only writers of tables set: whether to remember the links of all rows."""
 
 
 def marked(link: str) -> bytes:
-    """Return eight bytes of a link's hash, small enough to remember many links."""
+    """Return eight bytes of a link's hash, to remember many links in little memory."""
     return hashlib.blake2b(link.encode(errors="surrogatepass"), digest_size=8).digest()
 
 
 class Outcomes:
-    """The outcomes of a job's rows, for several threads."""
+    """Outcomes of a job's rows, counted by several threads."""
 
     def __init__(self, options: Options, group: GroupClient, job: str, number: int) -> None:
         self._group = group
@@ -85,7 +85,7 @@ class Outcomes:
             self._bury(link, row, answer)
 
     def _bury(self, link: str, row: bytes, answer: Mapping[str, Any]) -> None:
-        """Keep a refused row. Its name is made of its content: a repetition is the same letter."""
+        """Keep a refused row as a dead letter, named by its content: a repetition adds none."""
         name = hashlib.sha256(self._job.encode() + row).hexdigest()[:32]
         letter = {
             "job": self._job, "batch": self._number, "link": link,

@@ -53,7 +53,7 @@ def snapshot_batches(
 
 
 def _slots_per_share(spans: Sequence[Span], options: Options) -> int:
-    """Return the number of slots in a share, by the most rows that their logs may have."""
+    """Return the number of slots in a share, from the greatest number of rows in their logs."""
     rows = sum(span[-1] - (span[1] if len(span) == 3 else 0) for span in spans)
     wanted = max(SHARES_MIN, -(-rows // ROWS_PER_SHARE), options.number("minPartitions", 0))
     wanted = options.number("partitions", 0) or wanted
@@ -69,7 +69,7 @@ def fair(lags: Sequence[int], rows: int | None) -> list[int]:
     if rows is None or total <= rows:
         return list(lags)
     taken = [lag * rows // total for lag in lags]
-    # Rounding leaves a few rows. The logs that lost the most by it get one each.
+    # Rounding leaves a few rows, which go to the logs that lost most by it.
     by_rest = sorted(range(len(lags)), key=lambda at: -(lags[at] * rows % total))
     for at in by_rest[: rows - sum(taken)]:
         taken[at] += 1

@@ -37,9 +37,9 @@ MSGPACK = {"Content-Type": "application/msgpack"}
 IN_FLIGHT = 4
 RETRIES = 8
 STALE = "stale-sequence"
-"""The code for a request that was appended, and whose offset the leader has forgotten."""
+"""Code for a request that was appended, but whose offset the leader has forgotten."""
 JOB_MAX = 90
-"""Characters of a job's name in the ids of its producers. A longer name is replaced by a digest."""
+"""Most characters of a job's name in producer ids; a longer name is replaced by a digest."""
 COLUMNS = ("key", "value", "headers", "partition")
 
 
@@ -51,7 +51,7 @@ class Target(NamedTuple):
     urls: Sequence[Sequence[str]]
     """The nodes to ask for each partition, the leader first."""
     shared: int
-    """Number of partitions for rows that name none. A row may name a partition beyond them."""
+    """Number of partitions for rows that name none; a row may name a greater partition."""
     incarnation: str
 
 
@@ -163,7 +163,7 @@ class TaskProducer:
             for batch in batches:
                 for partition, key, packed in _records(batch):
                     lane = self._lanes[self._partition(partition, key)]
-                    # Only sizes decide, so that a repetition makes the same requests.
+                    # Depends on sizes alone, so that a repetition makes the same requests.
                     is_large = lane.size + len(packed) > self._target.batch_bytes
                     if is_large or len(lane.records) == self._rows_at_once:
                         self._leave(pool, lane)
@@ -177,7 +177,7 @@ class TaskProducer:
         return self._counts
 
     def _partition(self, named: int | None, key: bytes | None) -> int:
-        """Return the partition that a row names, or of its key, or one for each request."""
+        """Return the partition that a row names, or that of its key, or the next in turn."""
         count, shared = len(self._lanes), self._target.shared
         if named is not None:
             if not 0 <= named < count:
@@ -191,7 +191,7 @@ class TaskProducer:
         return (self._attempt.task + (self._keyless - 1) // self._rows_at_once) % shared
 
     def _leave(self, pool: ThreadPoolExecutor, lane: _Lane) -> None:
-        """Send the waiting records once the request before them is appended."""
+        """Send the waiting records of a partition once its previous request is appended."""
         if lane.sent is not None:
             lane.sent.result()
         if lane.records:
@@ -239,9 +239,9 @@ class TaskProducer:
         return answer
 
     def _compare(self, partition: int, base: int, body: bytes) -> None:
-        """Raise RowRefused if an earlier run of the task has written other records.
+        """Raise RowRefused if an earlier run of the task has appended other records.
 
-        The leader sealed its request as one batch and stores the bytes as they were sent.
+        The leader sealed that run's request as one batch, and stores the bytes as they were sent.
         """
         urls = tuple(self._target.urls[partition])
         topic, retries = self._target.topic, self._retries

@@ -65,7 +65,7 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:
-            return  # There are no shares; Spark calls this all the same.
+            return  # No shares are needed; Spark calls this nevertheless.
         for batch in scanning.batches(partition.value):
             yield from self.rows.shaped(batch)
 
@@ -82,7 +82,7 @@ def snapshot_shares(options: Options, request: Mapping[str, Any]) -> list[scanni
 
 
 def request_of(options: Options) -> dict[str, Any]:
-    """Return the members of a scan's request that all kinds of reads have."""
+    """Return the members of a scan's request that are common to all kinds of reads."""
     return {
         "prefix": options.path + "/",
         "where": options.where,
@@ -96,7 +96,7 @@ class RowShaper:
     """Converts batches of a scan to a schema, for tables and feeds."""
 
     def __init__(self, options: Options, schema: StructType, own: Collection[str]) -> None:
-        """own: the columns of the store that go with the option `members`. Raises ValueError."""
+        """own: the columns of the store that accompany the option `members`. Raises ValueError."""
         if options.text("members"):
             insist_on_members(name for name in schema.names if name not in own)
         insist_on_own_types(schema)
@@ -109,17 +109,21 @@ class RowShaper:
         check_members(schema, self._members)
         self._wire = wire_columns(schema, self._corrupt)
         if self._members and self._mode == bodies.FAIL and "documentSelfLink" not in self._wire:
-            self._wire.append("documentSelfLink")  # For the message of Malformed.
+            # Plan the shares of a snapshot, without slots in which the condition finds no
+            # document.¶request: members of the scan's request other than its slots. Raises
+            # GroupError, OSError.
+            self._wire.append("documentSelfLink")
 
     def request(self) -> dict[str, Any]:
-        """Return the members of a scan's request that all shares have."""
+        """Return the members of a scan's request that are common to all shares."""
         compression = self._options.text("compression")
         return request_of(self._options) | {"columns": self._wire, "compression": compression}
 
     def shaped(self, batch: pa.RecordBatch, action: str | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the batch with the columns and types of the schema.
 
-        action: replaces the action of each version. Such a row is no change, so it has no `before`.
+        action: replaces the action of each version. Such a row is not a change, so it has no
+        `before`.
         """
         if action is not None:
             said = {"documentUpdateAction": action, "before": None}
@@ -164,7 +168,7 @@ def _body(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _slots_that_matter(options: Options, count: int) -> frozenset[int] | range:
-    """Return the slots in which a condition on links can find a document."""
+    """Return the slots in which a condition on links may find a document."""
     where = options.where
     links = parse(where).links if where.strip() else None
     return range(count) if links is None else frozenset(slot_of(link, count) for link in links)

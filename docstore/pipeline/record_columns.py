@@ -17,7 +17,7 @@ HEADERS = T.MapType(T.StringType(), T.BinaryType(), valueContainsNull=False)
 
 
 class NotText(PipelineError):
-    """Bytes that are read as text are not UTF-8."""
+    """Bytes to be read as text are not UTF-8."""
 
 
 def schema_of(options: Options) -> T.StructType:

@@ -1,8 +1,8 @@
 """Scan a share of the slots: the rows that one task reads, from any copy that has reached the cut.
 
-A scan gives the same rows in the same order on every copy (`docstore/query/request.py`). So a task
-that loses its node continues on another one after the rows that it has: no row is repeated and none
-is left out. An answer without its closing line is never taken as whole.
+A scan returns the same rows in the same order on every copy (`docstore/query/request.py`). So a
+task that loses its node continues on another one after the rows that it has received: no row is
+repeated or left out. An answer without its closing line is never taken as complete.
 """
 
 import json
@@ -53,13 +53,13 @@ class ScanShare:
     """Members of the scan's request other than its slots."""
     is_log: bool = False
     urls: tuple[str, ...] = ()
-    """URLs of the caller: nodes to ask for the layout, and for rows after the copies."""
+    """URLs given by the caller, for the layout, and for rows if no copy answers."""
     retries: int = 5
     timeout_s: float = 30.0
 
 
 def batches(share: ScanShare) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a share, each once. Raises GroupError, OSError when no copy can serve."""
+    """Yield each row of a share once. Raises GroupError, OSError if no copy can serve."""
     received = 0
 
     def ask(group: GroupClient, node: ScanNode) -> Iterator[pa.RecordBatch]:
@@ -86,8 +86,9 @@ def from_any_copy(
 ) -> Iterator[T]:  # fmt: skip
     """Yield the answer of a copy, in rounds as in `group_client`. Raises GroupError, OSError.
 
-    The caller's own URLs come after the copies, at whose advertised addresses executors may not
-    reach them. by_slot: called with a share for each slot if the slots have moved to other nodes.
+    The caller's own URLs are tried after the copies, since executors may not reach the advertised
+    addresses of these. by_slot: called with a share for each slot if the slots have moved to other
+    nodes.
     """
     group = GroupClient(share.urls, timeout_s=share.timeout_s)
     last: Exception = OSError("no copy is known")
@@ -119,7 +120,7 @@ def from_any_copy(
 def _moved(group: GroupClient, share: ScanShare) -> Iterator[ScanShare]:
     """Yield a share for each slot, with the nodes that hold it now."""
     if len(share.spans) == 1:
-        pause(1)  # The slot is moving right now.
+        pause(1)  # The slot is being moved.
     layout = group.layout()
     nodes = [ScanNode(each["url"], each["zone"]) for each in layout["nodes"]]
     for span in share.spans:
@@ -160,7 +161,7 @@ def check_ending(ending: Any, rows: int, node: ScanNode) -> None:
 
 
 def _arrow(answer: BinaryIO) -> Iterator[Any]:
-    """Yield the record batches, None after the last one, and the closing line."""
+    """Yield the record batches, then None, then the closing line."""
     with pa.ipc.open_stream(answer) as reader:
         yield from reader
     yield None
@@ -169,7 +170,7 @@ def _arrow(answer: BinaryIO) -> Iterator[Any]:
 
 
 def _ndjson(answer: BinaryIO, columns: Sequence[str]) -> Iterator[Any]:
-    """Yield the same from NDJSON, which nodes without pyarrow send."""
+    """Yield the same as `_arrow` from NDJSON, which nodes without pyarrow send."""
     waiting: list[dict[str, Any]] = []
     ending = None
     for line in answer:

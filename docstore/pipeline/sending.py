@@ -24,7 +24,7 @@ IN_FLIGHT = 4
 
 
 def writing_group(options: Options) -> group_client.GroupClient:
-    """Return a client that waits for as long as the option timeoutMs says, 60 s by default."""
+    """Return a client with the option timeoutMs as its timeout, 60 s by default."""
     return group_client.GroupClient(options.urls, timeout_s=options.timeout_s(60_000))
 
 
@@ -47,12 +47,12 @@ class Sender:
 
     @property
     def digest(self) -> int:
-        """The digest of the rows so far."""
+        """Digest of the rows sent so far."""
         return self._lines.digest
 
     @property
     def given(self) -> bytes:
-        """The marks of the links of an overwrite's rows so far."""
+        """Marks of the links of an overwrite's rows so far."""
         return bytes(self._outcomes.given)
 
     def send(self, batches: Iterator[pa.RecordBatch]) -> Counter[str]:
@@ -106,7 +106,7 @@ class Sender:
         raise WriteFailed(f"docstore: {len(lines)} rows were not written: {last}")
 
     def _url_of(self, line: BulkLine, attempt: int) -> str:
-        """Return the URL of the owner, and from the third attempt on a URL of the caller's."""
+        """Return the URL of the owner; from the third attempt on, a URL given by the caller."""
         owner = self._owners[line.slot]
         url = self._urls[owner] if owner >= 0 else ""
         if attempt > 1 or not url:
@@ -124,12 +124,12 @@ class Sender:
 
 
 def malformed(line: BulkLine) -> dict[str, Any]:
-    """Return the answer that a node would give to a row that cannot be sent."""
+    """Return the answer that a node would give for a row that cannot be sent."""
     return {"status": 400, "errorCode": "malformed", "detail": line.wrong}
 
 
 def _some_done(running: set[Future[None]]) -> set[Future[None]]:
-    """Wait while too many requests are in flight. Raises the error of one that failed."""
+    """Wait while too many requests are in flight. Raises the error of a failed one."""
     if len(running) < IN_FLIGHT:
         return running
     done, rest = wait(running, return_when="FIRST_COMPLETED")

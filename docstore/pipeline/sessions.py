@@ -34,7 +34,7 @@ class PythonMissing(PipelineError, RuntimeError):
 
 
 class NotSet(PipelineError, ValueError):
-    """The session exists, and a setting needs a new one."""
+    """A running session cannot take a setting; a new session can."""
 
 
 class BadMaster(PipelineError, ValueError):

@@ -38,7 +38,7 @@ class _Source(DataSource):
 
 
 def _raised(ends: T | Exception) -> T:
-    """Return the ends of a bounded read. Raises the error that they are."""
+    """Return the ends of a bounded read, or raise them if they are an error."""
     if isinstance(ends, Exception):
         raise ends
     return ends

@@ -78,14 +78,14 @@ def _put(group: GroupClient, job: str, file: IO[bytes], rows: int) -> StagedPart
     """Put a part on COPIES nodes, or on all if they are fewer. Raises WriteFailed."""
     layout = group.layout()
     urls = [each["url"] for each in layout["nodes"]]
-    random.shuffle(urls)  # Tasks spread over nodes.
+    random.shuffle(urls)  # A random order spreads the parts of tasks over nodes.
     name, wanted = uuid.uuid4().hex, min(COPIES, len(urls))
     done: list[str] = []
     last = "no node answers"
     given = [url for url in group.urls if url not in urls]
     for url in (*urls, *given):
         if url in given and done and done[-1] in urls:
-            break  # It may be another address of the node that has the part.
+            break  # It may be another address of the node that already has the part.
         file.seek(0)
         try:
             with group.open("PUT", url, _path(job, name), file, NDJSON) as answer:
@@ -144,12 +144,12 @@ def _do(
                     answer = json.loads(line)
                     if answer["status"] in REPEATABLE:
                         last = f"{url}: {answer.get('detail')}"
-                    elif told[row] is None:  # A later answer is that of a repetition.
+                    elif told[row] is None:  # A second answer is that of a repetition.
                         told[row] = answer
                         note(answer)
                         try:
                             outcomes.note(answer["link"], b"", answer)
-                        except RowRefused as error:  # The node still does the other rows.
+                        except RowRefused as error:  # The node still writes the other rows.
                             refused = refused or error
         except (*FAILED, ValueError) as error:
             last = str(error)
@@ -167,7 +167,7 @@ def _remove(group: GroupClient, job: str, parts: Sequence[StagedPart]) -> None:
                 with group.open("DELETE", url, _path(job, part.name)) as answer:
                     answer.read()
             except FAILED:
-                continue  # The node deletes it after a day.
+                continue  # The node deletes the part after a day.
 
 
 def _path(job: str, name: str) -> str:

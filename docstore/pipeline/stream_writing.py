@@ -39,14 +39,14 @@ def _target(options: Options, schema: StructType) -> Target:
 
 
 def _pinned(options: Options, target: Target, attempt: TaskAttempt) -> Target:
-    """Return the target with the number of partitions that the first task of the batch has used.
+    """Return the target with the number of partitions that the batch's first task has used.
 
-    The job's document keeps the number. If several tasks write it at once the first one wins, since
-    each writes as one batch of a job. Raises RowRefused, WriteFailed, GroupError, OSError.
+    The job's document keeps the number. If several tasks write it at once, the first one wins,
+    since each writes as one batch of a job. Raises RowRefused, WriteFailed, GroupError, OSError.
     """
     of, page = target.incarnation, job_of(options, attempt.job)
     if page.get("of") == of and page["batch"] > attempt.batch:
-        return target  # A late task, whose requests leaders fence.
+        return target  # A late task: leaders fence its requests.
     if not _says(page, target, attempt.batch):
         said: dict[str, Any] = {"kind": "docstore:Job", "state": "RUNNING", "job": attempt.job}
         said |= {"path": link_of(target.topic), "batch": attempt.batch}
@@ -81,7 +81,7 @@ def _leave(options: Options, job: str, state: str, batch: int, counts: Counter[s
     of_topic = options.with_(path=link_of(options.topic))
     page: dict[str, Any] = {"state": state, "batch": batch, **counts}
     known = job_of(options, job)
-    if known.get("batch") == batch:  # The batch may still be repeated.
+    if known.get("batch") == batch:  # This batch may still be repeated.
         page |= {name: known[name] for name in ("partitions", "of") if name in known}
     leave_job(of_topic, job, page)
 
@@ -93,7 +93,7 @@ class RecordsWriter(DataSourceArrowWriter):
         if overwrite:
             raise ValueError('docstore: a topic cannot be overwritten: write with mode("append")')
         self._options = options
-        # Drawn once: Spark pickles this object to the tasks, and calls its commit here.
+        # Chosen once: Spark pickles this object to the tasks, and calls its commit here.
         self._job = options.text("jobId") or f"batch-{uuid.uuid4()}"
         self._batch = options.number("batchId", 0)
         self._target = _target(options, schema)
@@ -101,7 +101,7 @@ class RecordsWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         attempt = TaskAttempt(self._job, self._batch, _task_number())
         target = self._target
-        if self._options.text("jobId"):  # Else the job has no other run.
+        if self._options.text("jobId"):  # Without a jobId the job has no other run.
             target = _pinned(self._options, target, attempt)
         return Counted(TaskProducer(self._options, target, attempt).send(iterator))
 

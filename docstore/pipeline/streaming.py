@@ -52,13 +52,14 @@ def check(options: Options) -> None:
 
 
 Ends = tuple[Offsets, Offsets]
-"""The offsets between which a bounded read is."""
+"""(start, end) of a bounded read, as offsets."""
 
 
 def ends_of(options: Options) -> Ends | Exception:
-    """Return the offsets at which a bounded read begins and ends, or the error if there are none.
+    """Return the offsets at which a bounded read begins and ends, or the error that they cause.
 
-    Spark says later whether the read is bounded. An endless one does not need them.
+    The error is returned since an endless read does not need the offsets, and Spark says only later
+    whether the read is bounded.
     """
     try:
         topic = whole_topic(options)
@@ -108,7 +109,7 @@ class _Records:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         asked: Range | None = partition.value
         if asked is None:
-            return  # There are no tasks; Spark calls this all the same.
+            return  # No tasks are needed; Spark calls this nevertheless.
         for found in blocks(asked):
             yield self._columns.of(asked, found)
 
@@ -162,7 +163,7 @@ class RecordsStreamReader(_Records, DataSourceStreamReader, SupportsTriggerAvail
         self._target: TopicState | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a query without a checkpoint begins, the same at each call."""
+        """Return the offset at which a query without a checkpoint begins; the same at each call."""
         if self._first is None:
             self._first = _beginning(self._options, whole_topic(self._options), LATEST)
         return self._first.to_json()
@@ -172,9 +173,9 @@ class RecordsStreamReader(_Records, DataSourceStreamReader, SupportsTriggerAvail
         return ReadMaxRows(rows) if rows else ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return the end of the next batch: all committed records, or a fair share of them.
+        """Return the end of the next batch: all committed records, or each partition's share.
 
-        Raises RecordsLost if the topic is another one, or ends before the offset of the query.
+        Raises RecordsLost if the topic was recreated, or ends before the offset of the query.
         """
         topic = self._target or topic_now(self._options)
         after = Offsets.from_json(start)
@@ -204,7 +205,7 @@ class RecordsStreamReader(_Records, DataSourceStreamReader, SupportsTriggerAvail
         return partition.high if self._is_lost(topic, number, after) else after
 
     def _is_lost(self, topic: TopicState, number: int, after: int) -> bool:
-        """Say whether a leader that is sure of its log has less than `after`."""
+        """Say whether a leader that knows its end has fewer records than `after`."""
         here = Offsets(topic.incarnation, tuple(after for _ in topic.partitions))
         asked = _ranges(self._options, topic, here, here)[number]
         try:

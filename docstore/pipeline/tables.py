@@ -47,7 +47,8 @@ def read(
     group = GroupClient(url.split(","))
     cut = _cut(group, path, as_of)
     given = {"url": url, "where": where, "asOf": cut, **options}
-    if body_as == "struct" and not schema:  # A member with several types is a string.
+    # A member with values of several types becomes a string.
+    if body_as == "struct" and not schema:
         given = {"strings": "any", **given}
     reader = spark.read.format("docstore").options(**_said(given))
     names = [name for name in columns or TABLE if body_as == "string" or name != "body"]
@@ -94,7 +95,7 @@ def _cut(group: GroupClient, path: str, as_of: str) -> str:
 
 
 def _said(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options that are not empty."""
+    """Return the options that are not empty, as texts."""
     return {name: str(value) for name, value in given.items() if value != ""}
 
 
@@ -176,7 +177,7 @@ def in_slot_order(
     is_moved: links to other places mean documents below the path (`bulk_lines.py`).
     """
     slot = slot_column(link_column(df[key], path, is_moved=is_moved), slots)
-    if is_remote():  # Only the server knows the number of its executors: it decides.
+    if is_remote():  # Only the server knows the number of its executors, so it decides.
         ranged = df.repartitionByRange(slot)
     else:
         parts = max(2, df.sparkSession.sparkContext.defaultParallelism)
@@ -205,12 +206,12 @@ def slot_column(link: Column, slots: int) -> Column:
 def lookup(
     df: DataFrame, url: str, path: str, *, key: str = KEY, as_of: str = "latest"
 ) -> DataFrame:
-    """Add the version and the body of its document to each row, null if there is none.
+    """Add to each row the version and the body of its document, null if it has none.
 
-    A join that asks for the keys of the rows in pages, without a scan of the whole factory. A key
-    that is null, or a link to another place, has no document below `path`. All rows read one cut,
-    taken now; on a stream each task reads the cut of its time. Raises GroupError, and ValueError
-    for a column that does not exist, cannot name documents or is named twice.
+    The join asks for the keys of the rows in pages, without a scan of the whole factory. A key that
+    is null, or a link to another place, has no document below `path`. All rows read one cut, taken
+    now; on a stream each task reads the cut of its time. Raises GroupError, and ValueError for a
+    column that does not exist, cannot name documents or is named twice.
     """
     if key not in df.schema.names:
         raise ValueError(f"docstore: there is no column {key!r} to name documents by")

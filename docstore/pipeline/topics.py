@@ -20,10 +20,10 @@ class NoLeader(PipelineError):
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The offsets of a partition, as its leader knows them.
+    """Offsets of a partition, as its leader knows them.
 
     base: the first offset that is kept. high: the offset after the last committed record. end: the
-    offset after the last record of the leader. All are -1 while no leader answers. high alone is -1
+    offset after the last record of the leader. All are -1 while no leader answers. Only high is -1
     while a new leader does not know what its predecessor has committed.
     """
 
@@ -54,9 +54,9 @@ class TopicState:
 
     name: str
     incarnation: str
-    """Differs from that of an earlier topic with the same name."""
+    """Id that differs for each topic that is created under the same name."""
     batch_bytes: int
-    """The most bytes of records that a request may hold for one partition."""
+    """Greatest number of bytes of records in a request for one partition."""
     partitions: tuple[Partition, ...]
 
 
@@ -93,9 +93,9 @@ def whole_topic(options: Options) -> TopicState:
 
 
 def node_urls(options: Options, topic: TopicState) -> list[tuple[str, ...]]:
-    """Return for each partition the URLs to ask: that of its leader, then those of the options.
+    """Return the URLs to ask for each partition: that of its leader, then those of the options.
 
-    Every node forwards requests to the leader, so this only saves a hop. Raises GroupError,
+    Every node forwards requests to the leader, so the order only saves a hop. Raises GroupError,
     OSError.
     """
     members = group_of(options).json("GET", MEMBERS)["members"]

@@ -40,7 +40,7 @@ class Undoing:
                 self._file.write(orjson.dumps(told) + b"\n")
 
     def undo(self, options: Options, job: str, number: int, cut: str) -> Counter[str]:
-        """Put back the states of a cut; `conflicted` counts documents with later changes.
+        """Restore the states at a cut; `conflicted` counts the documents with later changes.
 
         Raises WriteFailed, GroupError, OSError.
         """
@@ -62,7 +62,7 @@ class Undoing:
     def _batches(
         self, lookup: KeyLookup, *, was_there: bool, is_gone: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the documents that existed before, or did not, with the version to replace."""
+        """Yield the documents that did or did not exist before, with the version to replace."""
         self._file.seek(0)
         lines = iter(self._file)
         while told := [orjson.loads(line) for line in islice(lines, KEYS_AT_ONCE)]:
@@ -72,8 +72,9 @@ class Undoing:
             rows = []
             for link, version, is_repeated in told:
                 before, body = known.get(link, ("-1", None))
-                # A repetition may undo only a version that no other writer can have made.
-                # A handler that does not change its document answers with the earlier version.
+                # After a repetition, only a version that no other writer can have made may be
+                # undone.
+                # A handler that changes nothing answers with the earlier version.
                 is_ours = version == int(before) + 1 if is_repeated else version > int(before)
                 if is_ours and (link in known) == was_there:
                     rows.append((link, None if is_gone else version, body))

@@ -23,11 +23,11 @@ DIGITS_OF_DOUBLES = 15
 """Number of significant digits that every decimal number keeps as a double."""
 _DAYS = (-719_162, 2_932_896)
 _MICROS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
-"""The first of year 1 to the end of 9999: date-times in JSON have years of four digits."""
+"""First and last microsecond of years 1 to 9999, as date-times in JSON have four-digit years."""
 
 
 _OURS = orjson.OPT_PASSTHROUGH_DATACLASS
-"""Else orjson would write Formless as an object."""
+"""Otherwise orjson would write Formless as an object."""
 _NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 
 
@@ -45,10 +45,10 @@ class _NoForm(Exception):
 def objects(
     batch: pa.RecordBatch, names: Sequence[str], *, nulls: bool = False, words: bool = True
 ) -> Iterator[tuple[bytes, str]]:
-    """Yield each row as a JSON object, and why it has none, "" if it has one.
+    """Yield each row as a JSON object, and the reason why it has none ("" if it has one).
 
-    nulls: keep null members, which are left out otherwise. words: write NaN and the infinities as
-    texts, which have no form otherwise.
+    nulls: whether to keep null members. words: whether to write NaN and the infinities as texts;
+    otherwise they have no form.
     """
     columns = [values(batch.column(name), name, words=words) for name in names]
     rows = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
@@ -63,9 +63,10 @@ def objects(
 
 
 def values(array: pa.Array, name: str, *, words: bool = True) -> list[Any]:
-    """Return for each value what orjson writes as its JSON; None for null.
+    """Return for each value the Python value that orjson writes as its JSON; None for null.
 
-    name: of the column, for messages. words: as in `objects`. A value without a form is Formless.
+    name: that of the column, for messages. words: as in `objects`. A value without a form is
+    Formless.
     """
     kind = array.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -107,7 +108,7 @@ def _refuse(value: Any) -> Any:
 def _strings(array: pa.Array, name: str) -> list[Any]:
     try:
         return list(array.to_pylist())
-    except UnicodeDecodeError:  # Spark casts any bytes to a string; Arrow's strings are UTF-8.
+    except UnicodeDecodeError:  # Spark casts any bytes to a string, but Arrow's strings are UTF-8.
         return [_string(each, name) for each in array.cast(pa.binary()).to_pylist()]
 
 
@@ -122,7 +123,7 @@ def _floats(array: pa.Array, name: str, *, words: bool) -> list[Any]:
     found = array.cast(pa.float64()).to_pylist()
     if pc.all(pc.is_finite(array)).as_py() is not False:
         return list(found)
-    # The texts of Spark's own JSON, in which NaN and infinities are no numbers.
+    # Texts as in Spark's own JSON, where NaN and the infinities are not numbers.
     said = _NOT_FINITE if words else {
         text: Formless(f"{name} is {word}, which has no form in JSON")
         for text, word in _NOT_FINITE.items()
@@ -131,7 +132,7 @@ def _floats(array: pa.Array, name: str, *, words: bool) -> list[Any]:
 
 
 def _times(array: pa.Array, name: str) -> list[Any]:
-    """Format times from their microseconds, so that the rules of zones do not matter."""
+    """Format times from their microseconds, so that the rules of time zones do not matter."""
     assert array.type.unit == "us"
     micros = array.cast(pa.int64())
     said = pc.replace_substring(micros.cast(pa.timestamp("us")).cast(pa.string()), " ", "T")
@@ -201,7 +202,7 @@ def _under(array: pa.Array, inner: pa.Array) -> pa.Array:
 
 
 def _parts(array: pa.Array, flat: Sequence[Any]) -> list[Any]:
-    """Return the part of each list, None for null."""
+    """Return for each list its part of the flat values, None for null."""
     offsets = array.offsets.to_pylist()
     first = offsets[0]
     return [

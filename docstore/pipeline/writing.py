@@ -58,7 +58,7 @@ class Counted(WriterCommitMessage):
     given: bytes = b""
     """Marks of the links of an overwrite's rows that are in no part."""
     job: str = ""
-    """The job of a stream, whose commit runs in another object."""
+    """Job of a stream, as another object runs its commit."""
 
 
 def check(options: Options, schema: StructType) -> None:
@@ -86,13 +86,14 @@ class TableWriter(DataSourceArrowWriter):
 
     def __init__(self, options: Options, schema: StructType, *, overwrite: bool) -> None:
         if overwrite and not options.text("commit"):
-            options = Options({**options.given, "commit": "staged"})  # All rows or none.
+            # Either all rows are written or none.
+            options = Options({**options.given, "commit": "staged"})
         if overwrite and options.choice("foreignLinks", FOREIGN_LINKS) == FOLLOW:
             raise ValueError(
                 "docstore: an overwrite writes below one path: use foreignLinks=refuse or move"
             )
         self._options, self._schema = options, schema
-        # Drawn once: Spark pickles this object to the tasks, and calls its commit here.
+        # Chosen once: Spark pickles this object to the tasks, and calls its commit here.
         self.job = options.text("jobId") or f"batch-{uuid.uuid4()}"
         self._number = options.number("batchId", 0)
         check(options, schema)
@@ -118,7 +119,7 @@ class TableWriter(DataSourceArrowWriter):
         self._begun = page.get("begun", "") if page.get("state") == "COMMITTING" else ""
         if overwrite and page.get("before") and page["state"] in ("COMMITTING", "COMMITTED"):
             self._before, self._digest = page["before"], page.get("digest", "")
-            # Staged: the rows must be compared with the earlier ones before they are written.
+            # Staged, since the rows must be compared with the earlier ones before they are written.
             self._options = self._options.with_(commit="staged")
         elif overwrite and page and not is_staged(self._options):
             raise ValueError(
@@ -165,7 +166,8 @@ class TableWriter(DataSourceArrowWriter):
         if parts and page.get("state") == "COMMITTING" and page.get("parts") == _listed(parts):
             return
         staged.abandon(self._options, self.job, parts)
-        if not self._digest and "undone" not in page:  # Else its document has the outcome already.
+        # Otherwise the job's document already has the outcome.
+        if not self._digest and "undone" not in page:
             self._leave("ABORTED", done.counts)
 
     def _page(self) -> dict[str, Any]:
@@ -198,7 +200,7 @@ def settle(
         if page.get("before"):
             _insist_on_rows(options, counts)
             counts["removed"] = _remove_older(options, job, page, given + outcomes.given)
-    except RowRefused:  # A retry would be refused too: there is nothing to finish.
+    except RowRefused:  # A retry would be refused too, so there is nothing to finish.
         staged.abandon(options, job, parts)
         leave_job(options, job, {"state": "ABORTED", **page, **counts})
         raise
@@ -222,9 +224,9 @@ def _committed(
 
 
 def _insist_on_rows(options: Options, counts: Mapping[str, int]) -> None:
-    """Raise RowRefused if all rows of an overwrite were refused: it would empty the table.
+    """Raise RowRefused if all rows of an overwrite were refused, which would empty the table.
 
-    An overwrite with no rows is allowed to empty it.
+    An overwrite without rows may empty it.
     """
     refused = counts.get("conflicted", 0) + counts.get("dead", 0)
     if refused and not any(counts.get(name) for name in ("written", "repeated", "skipped")):
@@ -257,7 +259,7 @@ def finish(url: str, job: str) -> Counter[str]:
 
 
 def _remove_older(options: Options, job: str, page: Mapping[str, Any], given: bytes) -> int:
-    """Delete the documents of the cut that no writer has changed since and no row has named.
+    """Delete the cut's documents that no writer has changed since and that no row has named.
 
     A row may leave the version of its document unchanged: if a handler changes nothing, if the row
     is refused, or if it was written before the cut. The new documents exist already, so readers
@@ -354,6 +356,6 @@ def job_of(options: Options, job: str) -> dict[str, Any]:
 
 
 def leave_job(options: Options, job: str, state: Mapping[str, Any]) -> None:
-    """Write the job's document. Spark has no other place for the counts of a Python source."""
+    """Write the job's document, since Spark keeps no counts for a Python source."""
     page = {"kind": "docstore:Job", "path": options.path, "job": job, **state}
     options.group.json("PUT", f"{JOBS}/{quote(job, safe='')}", page)

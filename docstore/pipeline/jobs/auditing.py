@@ -22,7 +22,7 @@ def audit(work: Work, *, path: str, as_of: str = "latest") -> dict[str, Any]:
     """Compare the copies of a factory's documents."""
     plan = work.group.plan(as_of, path)
     copies, held = _copies(work, plan, path), _held(plan)
-    # Hashes of links, and no lists, take few bytes for each copy. Odd ones are read again.
+    # Hashes need only a few bytes for each copy. The documents that look odd are read again.
     keys = copies.groupBy("slot", "key").agg(
         F.count("*").alias("copies"),
         *(each(name).alias(f"{each.__name__}_{name}")
@@ -130,7 +130,7 @@ def _copy(
         "prefix": prefix, "columns": ["documentSelfLink", "documentVersion", "slot", "body"],
         "catchUpMs": 10_000, "direct": True,
     }  # fmt: skip
-    # Only this node: another node has another copy.
+    # No other node may answer instead, since each has another copy.
     share = scanning.ScanShare(tuple(spans), (scanning.ScanNode(url),), request, urls=(url,))
     for batch in scanning.batches(share):
         names = pa.array([node] * batch.num_rows, pa.string())

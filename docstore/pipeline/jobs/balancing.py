@@ -36,7 +36,7 @@ def _max_over_mean(values: list[int]) -> float:
 
 
 def gini(values: list[int]) -> float:
-    """Return Gini's coefficient: 0 if all values are equal, near 1 if one has all."""
+    """Return Gini's coefficient: 0 if all values are equal, near 1 if one value has all."""
     ordered = sorted(values)
     total, count = sum(ordered), len(ordered)
     if not total:

@@ -38,9 +38,9 @@ ABSENT = -1
 
 
 def histcheck(work: Work, *, log: str, path: str = "") -> dict[str, Any]:
-    """Check a log of operations; with `path`, also that the written versions are stored.
+    """Check a log of operations; with `path`, check also that the written versions are stored.
 
-    Raises ValueError for a line that is no operation.
+    Raises ValueError for a line that is not an operation.
     """
     operations = _operations(work, log)
     if path:
@@ -59,7 +59,7 @@ def histcheck(work: Work, *, log: str, path: str = "") -> dict[str, Any]:
 
 
 def _operations(work: Work, log: str) -> DataFrame:
-    """Return the operations of a log. Raises ValueError for a line that is none."""
+    """Return the operations of a log. Raises ValueError for a line that is not one."""
     lines = lines_of(work, log)
     options = {"columnNameOfCorruptRecord": _CORRUPT}
     parsed = F.from_json(F.col("raw").cast("string"), f"{SCHEMA}, {_CORRUPT} string", options)
@@ -130,7 +130,7 @@ def _stale(
         if _version(each) < least:
             maker = writes.get(_version(newest))
             if maker is not None and maker["ended"] < each["started"]:
-                newest = maker  # The write alone is the proof.
+                newest = maker  # The write alone proves the violation.
             proof = [maker] if maker is not None and maker is not newest else []
             return _violation("an older version after a newer one", [*proof, newest, each])
     return None

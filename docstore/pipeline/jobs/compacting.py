@@ -22,7 +22,7 @@ from docstore.query.cut import unpack_cut
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 ROUNDS_MAX = 6
-"""Owners find the rows that all replicas have, then replicas follow: two rounds or more."""
+"""Most rounds: owners find the rows that all replicas have, then replicas follow."""
 POLL_S = 0.2
 PATIENCE_S = 600.0
 MANAGEMENT = "/core/management"
@@ -85,8 +85,8 @@ def _old(work: Work, path: str, needed: DataFrame, before_us: int, staying: int)
 
 
 def _needed(group: GroupClient) -> Mapping[int, int]:
-    """Return slot -> the earliest row up to which a named snapshot reads it."""
-    needed: dict[int, int] = {0: NO_SNAPSHOT}  # A table needs a row.
+    """Return slot -> the least end of a named snapshot in that slot."""
+    needed: dict[int, int] = {0: NO_SNAPSHOT}  # Spark needs at least one row to make a table.
     pages = group.json("GET", "/core/snapshots?$limit=1000&expand")["documents"]
     for page in pages.values():
         for slot, (_, n) in enumerate(unpack_cut(page["cut"]).positions):
@@ -95,7 +95,7 @@ def _needed(group: GroupClient) -> Mapping[int, int]:
 
 
 def _let_go(work: Work, before_us: int) -> dict[str, int]:
-    """Compact all nodes in rounds until no more rows go; return node -> rows it passed."""
+    """Compact all nodes in rounds until a round trims nothing; return node -> rows trimmed."""
     nodes = {node["id"]: GroupClient([node["url"]]) for node in work.group.layout()["nodes"]}
     begun = dict(_passed(nodes))
     before = begun

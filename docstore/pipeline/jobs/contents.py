@@ -1,8 +1,8 @@
 """Compare the documents of two tables, by their bytes or by their values.
 
-A digest is of the bytes: an export matches its manifest, or it was altered. The rows that a job has
-written are compared by value, as the store compares them: the order of members, white space and the
-spelling of numbers and texts do not matter, and 1 equals 1.0.
+Digests are of the bytes, so that an export that was altered does not match its manifest. The rows
+that a job has written are compared by value, as the store compares them: the order of members,
+white space and the spelling of numbers and texts do not matter, and 1 equals 1.0.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ def content(link: Column, body: Column) -> Column:
 def digest(df: DataFrame) -> dict[str, Any]:
     """Return the number of documents, and a digest of their bytes for each bucket of links.
 
-    The digest is a sum, so that order does not matter and a document that is there twice counts
+    A digest is a sum, so that the order does not matter and a document that occurs twice counts
     twice.
     """
     name = F.element_at(F.split(F.col("documentSelfLink"), "/"), -1)

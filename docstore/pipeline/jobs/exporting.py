@@ -38,7 +38,7 @@ def export(
     done = manifest_of(work, to)
     if done is not None and done["jobId"] == work.job_id:
         return {**_summary(done), "to": to, "repeated": True}
-    try:  # Never overwrite: a wrong --to could destroy any directory.
+    try:  # An existing directory is never overwritten, since a wrong --to could destroy it.
         table.write.mode("errorifexists").option("compression", "zstd").parquet(to)
     except AnalysisException as error:
         if error.getCondition() != "PATH_ALREADY_EXISTS":

@@ -27,12 +27,12 @@ from docstore.pipeline.values import objects
 
 FORMATS = ("auto", "export", "json", "ndjson", "csv", "parquet", "arrow")
 ROW = "file string, block long, line long, raw binary, wrong string, isEnd boolean"
-"""block: offset of the part of the file in which `line` counts from 1."""
+"""Columns of rows, as DDL; block: offset of the part of the file in which `line` counts from 1."""
 ROWS_AT_ONCE = 1000
 _NUMBER = "number of this row in its file"
 _CORRUPT = "does not fit the schema"
 _ROW = "row"
-"""The column with the members of a row."""
+"""Name of the column with the members of a row."""
 
 
 class UnreadableFile(PipelineError, ValueError):
@@ -114,10 +114,10 @@ def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _split(work: Work, source: str, parse: Callable[[IO[bytes]], Iterable[SourceRow]]) -> DataFrame:
-    """Return the rows of files, each of which one task parses as a whole."""
+    """Return the rows of files, each of which is parsed as a whole by one task."""
     files = work.spark.read.format("binaryFile").load(source)
     is_local = urlsplit(source).scheme in ("", "file")
-    # The task opens a file of this machine itself: Spark would hold all of it in memory.
+    # The task opens a local file itself, as Spark would hold the whole file in memory.
     content = F.lit(None).cast("binary") if is_local else F.col("content")
     columns = (F.col("_metadata.file_path").alias("file"), content.alias("content"))
     return files.select(*columns).mapInArrow(partial(_whole, parse=parse), ROW)
@@ -165,14 +165,14 @@ def _inferred(work: Work, source: str) -> str:
 
 
 def _fitted(rows: DataFrame, schema: StructType) -> DataFrame:
-    """Parse JSON with a schema. A row that does not fit is wrong."""
+    """Parse JSON with a schema, and mark the rows that do not fit."""
     with_corrupt = StructType([*schema.fields]).add(_CORRUPT, StringType())
     options = {"columnNameOfCorruptRecord": _CORRUPT}
     value = F.from_json(F.col("raw").cast("string"), with_corrupt, options)
     rows = rows.withColumn("value", value)
     is_wrong = F.col("value")[_CORRUPT].isNotNull()
     columns = [F.col("value")[field.name].alias(field.name) for field in schema.fields]
-    # A NaN that was written as a text stays that text.
+    # A NaN written as a text stays a text.
     return _with(rows, columns, F.when(is_wrong, F.lit(_CORRUPT)), words=True)
 
 
@@ -195,7 +195,7 @@ def _of_texts(rows: DataFrame, schema: StructType) -> DataFrame:
 
 
 def _columns(table: DataFrame, file: Column, line: Column) -> DataFrame:
-    """Return the rows of a table as JSON, with its nulls."""
+    """Return the rows of a table as JSON, including members that are null."""
     names = [name for name in table.columns if name != _NUMBER]
     rows = table.select(
         file.alias("file"), F.lit(0).cast("long").alias("block"), line.alias("line"),
@@ -211,7 +211,10 @@ def _quoted(name: str) -> Column:
 
 
 def _with(rows: DataFrame, columns: list[Column], fault: Column, *, words: bool) -> DataFrame:
-    """Return the rows with the JSON of some columns in place of their bytes."""
+    """Return the rows with the JSON of `columns` as their bytes.
+
+    fault: why a row is wrong, null if it is not. words: as in `_spelled`.
+    """
     wrong = F.coalesce("wrong", fault)
     names = ("file", "block", "line", "raw", wrong.alias("wrong"), "isEnd")
     return _spelled(rows.select(*names, F.struct(*columns).alias(_ROW)), words=words)
@@ -246,13 +249,13 @@ def _of_members(batches: Iterable[pa.RecordBatch], *, words: bool) -> Iterator[p
 
 
 def _in_words(members: pa.RecordBatch) -> bytes:
-    """Return an approximation in JSON of a row without a form, for a dead letter."""
+    """Return an approximate JSON of a row that has none, for a dead letter."""
     [(raw, _)] = objects(members, members.schema.names, nulls=True)
     return raw
 
 
 def _parquet(work: Work, source: str) -> DataFrame:
-    """Read Parquet. Raises UnreadableFile for two columns that are one to Spark."""
+    """Read Parquet. Raises UnreadableFile for two columns that have one name in Spark."""
     try:
         return work.spark.read.parquet(source)
     except AnalysisException as error:
@@ -263,20 +266,20 @@ def _parquet(work: Work, source: str) -> DataFrame:
 
 
 def _arrow(work: Work, source: str) -> DataFrame:
-    """Read Arrow's file or stream format, which Spark cannot. Raises UnreadableFile."""
+    """Read Arrow's file or stream format, which Spark does not read. Raises UnreadableFile."""
     with pa.memory_map(source) as file:
         try:
             table = pa.ipc.open_file(file).read_all()
         except pa.ArrowInvalid:
             file.seek(0)
             table = _streamed(file, source)
-    names = [name.casefold() for name in table.column_names]  # Spark ignores case.
+    names = [name.casefold() for name in table.column_names]  # Spark ignores the case of names.
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UnreadableFile(f"{source}: the column {twice!r} is named twice")
     numbers = pa.array(range(1, table.num_rows + 1), pa.int64())
     table = table.append_column(_NUMBER, numbers)
-    # Else Spark gives times without a zone the zone of the session.
+    # Without the schema, Spark would give times without a zone the zone of the session.
     return work.spark.createDataFrame(table, from_arrow_schema(table.schema))
 
 

@@ -126,11 +126,11 @@ def _content(value: dict[str, Any]) -> str:
 
 
 def _settle(work: Work, source: str, into: str, bad: DataFrame, bad_lines: str) -> int:
-    """Fail for, skip or bury malformed rows; return their number. Raises BadLines."""
+    """Treat malformed rows as `bad_lines` says; return their number. Raises BadLines."""
     count = bad.count()
     if not count:
         return 0
-    # Parsing stopped at isEnd and the rest of the file is unknown, so it cannot be skipped.
+    # At isEnd parsing has stopped and the rest of the file is unknown, so it cannot be skipped.
     order = (F.desc("isEnd"), "file", "block", "line")
     first = bad.orderBy(*order).first()
     assert first is not None
@@ -144,7 +144,7 @@ def _settle(work: Work, source: str, into: str, bad: DataFrame, bad_lines: str) 
 
 
 def _bury(work: Work, into: str, row: Any, where: str) -> None:
-    """Keep a malformed row. Its name is made of its place: a repetition is the same letter."""
+    """Keep a malformed row as a dead letter, named by its place so that a repetition adds none."""
     raw = bytes(row["raw"] or b"")
     name = hashlib.sha256(f"{work.job_id}\0{where}\0".encode() + raw).hexdigest()[:32]
     letter = {
@@ -168,7 +168,7 @@ def _insist_on_ids(work: Work, source: str, rows: DataFrame) -> None:
 
 
 def documents_of(rows: DataFrame, into: str) -> DataFrame:
-    """Return links and bodies. Equal rows get a number behind their id."""
+    """Return links and bodies. Rows with equal content get a number after their id."""
     turn = F.row_number().over(Window.partitionBy("id").orderBy("file", "block", "line"))
     name = F.when(turn == 1, F.col("id")).otherwise(F.concat_ws("-", "id", turn.cast("string")))
     link = F.concat(F.lit(into.rstrip("/") + "/"), name)

@@ -15,7 +15,7 @@ from docstore.pipeline.jobs.work import Work
 def restore(
     work: Work, *, source: str, into: str, feed_url: str = "", until: str = ""
 ) -> dict[str, Any]:
-    """Write the documents of an export; with `feed_url`, changed by its feed up to `until`.
+    """Write the documents of an export, changed by the feed at `feed_url` up to `until`.
 
     This restores the whole factory: documents that the restored moment does not have are deleted.
     It restores bodies: versions and epochs continue, or begin, in this factory. Raises ValueError,
@@ -25,7 +25,8 @@ def restore(
     if manifest is None:
         raise ValueError(f"{source} is not a whole export: it has no manifest")
     exported = work.spark.read.parquet(source)
-    insist_on_manifest(source, manifest, exported)  # The documents of a lost file would be deleted.
+    # Without the check, the documents of a lost file would be deleted.
+    insist_on_manifest(source, manifest, exported)
     state = exported.select("documentSelfLink", "body")
     changed = 0
     if feed_url:

@@ -43,11 +43,11 @@ def matview(
     declare(work.group, into)
     if seconds:
         _run(view.start(into, checkpoint, seconds, trigger_s), seconds)
-    # One more run up to now finishes a batch that was stopped, however fast others write.
+    # A last run up to this cut finishes an interrupted batch, however fast clients write.
     now = str(work.group.plan(prefix=path)["cut"])
     query = view.start(into, checkpoint, 0.0, trigger_s)
     _run(query, None)
-    cut = cut_of_query(query) or now  # Without a batch the view was at this cut already.
+    cut = cut_of_query(query) or now  # If there was no batch, the view was already at this cut.
     result: dict[str, Any] = {"path": path, "into": into, "cut": cut}
     if check:
         result["equalsBatch"] = view.differences(into, cut) == 0
@@ -113,13 +113,13 @@ class GroupedView:
         return writer.foreachBatch(store).start()
 
     def batch(self, as_of: str) -> DataFrame:
-        """Compute the view of a snapshot at once."""
+        """Return the view computed at once from a snapshot."""
         spark, url = self._work.spark, self._work.url
         table = tables.read(spark, url, self._path, as_of=as_of, columns=LINK_AND_BODY)
         return self._summed(self._made(table, "body", 1)).filter(f"{COUNT} <> 0")
 
     def differences(self, into: str, cut: str) -> int:
-        """Return the number of groups that differ between the view and a batch at a cut."""
+        """Return the number of groups in which the stored view differs from one made at a cut."""
         named = ["documentSelfLink", COUNT, *self._sums]
         types = ", ".join([f"{COUNT} long", *(f"{name} {EXACT}" for name in self._sums)])
         stored = tables.read(self._work.spark, self._work.url, into, columns=LINK_AND_BODY)
@@ -130,7 +130,7 @@ class GroupedView:
         return stored.exceptAll(wanted).count() + wanted.exceptAll(stored).count()
 
     def _made(self, documents: DataFrame, body: str, weight: int) -> DataFrame:
-        """Return the rows that the view's query makes of some bodies, with a weight each."""
+        """Return the rows that the view's query makes of some bodies, each with this weight."""
         table = _parsed(documents, body, self._schema)
         # Spark resolves {documents}: two such queries go into one plan.
         query = re.sub(r"(?i)\bfrom\s+documents\b", "FROM {documents}", self._rows)
@@ -153,7 +153,7 @@ def _parsed(documents: DataFrame, body: str, schema: str) -> DataFrame:
 
 
 def group_id(groups: DataFrame, keys: Sequence[str]) -> Column:
-    """Return the ids of groups. Different keys have different ids, and null is a key too."""
+    """Return the ids of groups: different keys have different ids, and null counts as a key."""
     texts = []
     for key in keys:
         is_nested = isinstance(groups.schema[key].dataType, (ArrayType, MapType, StructType))
