@@ -1,7 +1,7 @@
 """Roles on Kafka: their leaders, by a topic and a consumer group (`docstore[kafka]`).
 
     async with KafkaRole("kafka:9092", "pricing", topic="pricing-roles", roles=64) as role:
-        if role.leads(7): ...                               # a pure look at proofs and the clock
+        if role.leads(7): ...                               # compares a proof with the clock
         await client.put("/prices/EURUSD", quote, fence=role.fence(7))
 
 The rules are in `ownership/on_kafka.py`; this file sends requests and delivers events. Once in a
@@ -105,7 +105,7 @@ class KafkaRole(LeadsRoles):
         return None if self._membership is None else self._membership.induced
 
     def now(self) -> float:
-        """Return the clock of proofs, which `event.protected(now)` expects."""
+        """Return the time by the clock of proofs, for `event.protected(now)`."""
         return self._clock()
 
     def events(self) -> AsyncGenerator[Event, None]:

@@ -29,7 +29,7 @@ class LeadsRoles(ABC):
 
     @abstractmethod
     def now(self) -> float:
-        """Return the clock of proofs, which `event.protected(now)` expects."""
+        """Return the time by the clock of proofs, for `event.protected(now)`."""
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Leases of this process: kept alive in the background, and believed by proofs.
+"""Leases of this process, kept alive in the background; proofs show whether they are held.
 
     async with client.lease(ttl_s=10.0) as lease:
         await client.put("/workers/a", {"host": "here"}, lease=lease)   # goes when the lease ends
@@ -7,9 +7,9 @@
 
 `held()` is true for two thirds of the TTL after the last keep-alive that was answered, counted from
 when it was sent (`ownership/proof.py`); `lost` is set once the lease is over for ever. A keep-alive
-is one request to one node: the next one goes to another node if it is not answered. Whatever
-travels (a write, a message) may arrive after the lease has ended: guard it with a Fence, whose
-token comes from a lock, an election or a role; a lease alone has none.
+is one request to one node; if it is not answered, the next request goes to another node. A write or
+a message may arrive after the lease has ended: guard it with a Fence, whose token comes from a
+lock, an election or a role; a lease alone has none.
 """
 
 import asyncio

@@ -143,7 +143,7 @@ class GroupMembership:
         return [] if induced is None else [p for p in induced.held if self.leads_partition(p)]
 
     def now(self) -> float:
-        """Return the clock by which proofs are counted, as `event.protected(now)` wants it."""
+        """Return the time by the clock of proofs, for `event.protected(now)`."""
         return self._driver.clock()
 
     async def changed(self) -> None:

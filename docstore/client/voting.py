@@ -127,7 +127,7 @@ class Voting(asyncio.DatagramProtocol):
 
     @property
     def recency(self) -> tuple[int, int]:
-        """Return or set how recent our copy is, as (generation, number); the greatest one wins."""
+        """Return or set how recent our copy is, as (generation, number); the greatest wins."""
         return self._recency
 
     @recency.setter

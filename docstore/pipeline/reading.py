@@ -109,10 +109,7 @@ class RowShaper:
         check_members(schema, self._members)
         self._wire = wire_columns(schema, self._corrupt)
         if self._members and self._mode == bodies.FAIL and "documentSelfLink" not in self._wire:
-            # Plan the shares of a snapshot, without slots in which the condition finds no
-            # document.¶request: members of the scan's request other than its slots. Raises
-            # GroupError, OSError.
-            self._wire.append("documentSelfLink")
+            self._wire.append("documentSelfLink")  # For the message of Malformed.
 
     def request(self) -> dict[str, Any]:
         """Return the members of a scan's request that are common to all shares."""

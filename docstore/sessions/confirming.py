@@ -1,14 +1,13 @@
-"""Answers from memory wait until a majority confirms, after the question, that this node owns.
+"""Confirmation of ownership by a majority, before this node answers from memory (rule S3).
 
-That is rule S3. A node may have lost a document without knowing it; its table is stale then. So a
-question waits for a confirmation that was begun after it arrived. The confirmation must name this
-node, under the term of the table: a majority has said meanwhile that no other node took over. A
-success elsewhere proves nothing about our table, and neither does an earlier confirmation.
+A node may have lost the ownership of a slot without knowing it, and then has a stale table. So a
+question waits for a confirmation that was begun after the question arrived. The confirmation must
+name this node, under the term of the table: then no other node had taken over until then.
 
-The questions of one turn are confirmed together, by one request for all their slots (Raft's read
-index). Then the table is current: under one term only rows decided here change documents, and this
-machine learns each before the confirmation arrives. A document that the table lacks, or has from a
-listing only, is read itself, which confirms as much.
+The questions of one turn are confirmed by one request for all their slots (Raft's read index).
+After that the table is current: under one term, only rows decided here change documents, and this
+machine learns each row before the confirmation arrives. A document that the table lacks, or has
+only from a listing, is read instead; the read confirms the ownership as well.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +18,12 @@ from docstore.sessions.core import Core, Owners
 from docstore.sessions.owned import Known, OwnedDocuments
 
 Then = Callable[[Known | None], None]
-"""Run with the document as it is decided, None if there is none."""
+"""Function that is called with the decided document, or with None if there is none."""
 
 
 @dataclass(slots=True)
 class Question:
-    """Function that is called with the document as decided, or None if there is none."""
+    """A question asked under the term `epoch`, which waits until its slot is confirmed."""
 
     link: str
     epoch: int

@@ -1,16 +1,18 @@
 """The coordinator of groups and roles: live members, their partitions, and how these move.
 
-G1 It is the owner of the group's document; a member is kept as a lease is: renewed as its pulse
-   arrives, answered after a read that confirms our term, removed by an update that names it.
+G1 The coordinator is the owner of the group's document. A member is kept like a lease: renewed when
+   its pulse arrives, answered after a read that confirms our term, removed by an update that names
+   the term.
 G2 A partition is confirmed to a member if its list has it, the decided document gives it the
    tenure, no update of unknown fate takes it away, and it is to stay (`CoordinatedGroup.share_of`).
 G3 Exclusive: the tenure passes only when no member has it, its member gave it up, left, or its
    session is over (`reconciling.PASSES`).
 G4 Not exclusive: it passes at once, and the old member is confirmed until the new one has heard
    that it is (`Heard.leads`).
-G5 A member that does not give up a revoked partition within revokeMs is fenced: answered no more,
-   and removed when its session is over. Until then it keeps its others: it was just confirmed.
-G7 Every partition moves by itself; what gathers while an update is under way goes into the next.
+G5 A member that does not give up a revoked partition within revokeMs is fenced: its pulses renew
+   nothing, and it is removed when its session is over. Until then it keeps its other partitions,
+   for which it has just had a proof.
+G7 Each partition moves independently; changes that arrive during an update go into the next one.
 G8 Under a new term all members have a whole session, and send their lists again.
 
 Joining and leaving (G6): `joining.py`. Topics that grow: `partition_growth.py`. The other side of
@@ -37,7 +39,7 @@ from docstore.sessions.reconciling import GroupChanges, reconciled
 from docstore.sessions.waiting import Waiting
 
 JOINS_MAX = 64
-"""Members that one update lets in: each new one is scored against each free partition."""
+"""Members that one update admits; each new member is scored against each free partition."""
 
 Key = tuple[str, str]
 """(link of the group, member)."""

@@ -81,7 +81,7 @@ class Deadlines(Generic[Key]):
                 heapq.heapify(self._heap)
 
     def is_ending(self, key: Key) -> bool:  # Tests replace this.
-        """Say whether a key was overdue, and the outcome of its ending is not known yet."""
+        """Say whether a key is overdue and the outcome of its ending is not known yet."""
         deadline = self._known.get(key)
         return deadline is not None and deadline.is_ending
 
@@ -91,7 +91,7 @@ class Deadlines(Generic[Key]):
         return None if deadline is None else max(0.0, deadline.until - self._core.heard_s)
 
     def overdue(self, limit: int) -> Iterator[tuple[Key, float]]:
-        """Mark up to `limit` overdue keys as ending, and yield each with the seconds since then."""
+        """Mark up to `limit` overdue keys as ending, and yield each with how long it is overdue."""
         while limit > 0 and self._heap and self._heap[0].due <= self._core.heard_s:
             deadline = heapq.heappop(self._heap)
             if deadline.is_dropped:

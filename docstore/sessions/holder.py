@@ -1,12 +1,12 @@
 """The holder's side of leases: when to send keep-alives, and how long a proof holds.
 
-A keep-alive goes out every TTL / 5, so two may be lost before the proof is over, valid for 2/3 of
-the TTL. Leases of one TTL are kept alive together, in batches; one request is one stamp.
-The sender (a client, a simulator) reads the clock just before the bytes leave and hands the stamp
-back with the answer. An owner that was not reached proves nothing: it is asked again soon.
+A keep-alive is sent every TTL / 5, and a proof is valid for 2/3 of the TTL, so two keep-alives may
+be lost. Leases of one TTL are kept alive together, in batches. The sender (a client, a simulator)
+reads the clock just before it sends a request, and returns this stamp with the answer. An owner
+that was not reached proves nothing; its leases are asked for again soon.
 
-Events of a lease: Lapsed (no proof is valid any more; it may come back), Regained, and Lost (it is
-gone or has ended, for ever). `holds` needs no event: it looks at the clock.
+Events of a lease: Lapsed (no proof is valid, but the owner may still keep the lease), Regained, and
+LeaseLost (the lease has ended for ever). `holds` needs no event, as it compares the clock.
 """
 
 import heapq
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from docstore.ownership.proof import RATE_ERROR, Proof, check_disjoint
 
 WINDOW = 2.0 / 3.0
-"""The share of the TTL for which a proof is valid."""
+"""Share of the TTL for which a proof is valid."""
 KEEP_ALIVES_PER_TTL = 5
 BATCH_MAX = 1_000
 """Greatest number of leases in one request; the owner reads each before it answers."""

@@ -1,10 +1,11 @@
 """Joins and leaves: each is answered once it is decided.
 
-G6 A second process under the instance of a live member waits behind it where only one may lead,
-   and gets exactly its partitions once that one is over; otherwise it takes its place at once.
+G6 A second process with the instance of a live member replaces that member at once in a group that
+   is not exclusive. In an exclusive group it waits until the member has ended, and then gets
+   exactly the member's partitions.
 
-A member that was fenced joins under a new id and names its former one: it has dropped all its
-partitions, so the former session is ended at once.
+A member that was fenced has dropped all its partitions. It joins under a new id and names its
+former id, whose session is ended at once.
 """
 
 from collections.abc import Callable

@@ -1,13 +1,14 @@
-"""Leases at their owner: how long each lives, and how it ends. The rules, as the file has them.
+"""Leases at their owner: how long each lives, and how it ends.
 
-S1 who: the owner of the lease's slot, for one term; its table begins empty (`owned.py`).
+S1 who decides: the owner of the lease's slot, for one term; its table begins empty (`owned.py`).
 S2 full again: a lease that is first seen under a term has its whole time from that moment. A
    change of owner lengthens leases and never shortens one.
 S3 renewal: in memory, the moment it arrives (longer is always safe), and answered after a read that
    was asked later has confirmed the term (`confirming.py`).
-S4 expiry: an overdue lease is *ending*: neither renewed nor said to live until the outcome of that
-   is known. The update that ends it names the term, since a successor would find the document
-   unchanged. Endings are bounded, at a time and per second: clients are served as well.
+S4 expiry: an overdue lease is *ending*: until the outcome of the update is known, the owner neither
+   renews it nor answers that it is alive. The update names the term: an old owner's would otherwise
+   succeed at its successor, which has the document unchanged. The endings in flight and the endings
+   per second are bounded, so that clients are served as well.
 S5 what has ended is swept: `attachment_cleanup.py`.
 S6 a holder that has stopped ends its lease at once. A client that ends the lease of another holder
    stops its renewals, and it ends when its time is over.

@@ -1,12 +1,12 @@
 """The member's side of groups and roles. `step(event, now)` returns what to send and report.
 
 GM1 The sender reads the stamp of a request just before its bytes leave, and hands it back.
-GM2 A partition leads only after a reply to a pulse whose list had it: claim, then confirm. So a
-   late word of a grant makes no leader.
+GM2 The member leads a partition only after a reply to a pulse whose list had the partition: claim,
+   then confirm. So a late reply with a grant makes no leader.
 GM3 Once a partition was released, replies to earlier pulses say nothing about it. Assignments of a
    generation below the known one are ignored; a proof in such a reply counts.
-GM4 A member that is fenced, or unknown, drops everything first, reports it, and joins anew. Its
-   partitions and times are those of what it has joined last.
+GM4 A member that is fenced, or unknown, first drops everything, reports it, and joins again. It
+   uses the partitions and times of the newest join.
 GM5 Proofs that lapse without a reply are reported as Fenced("silent"); confirmed again, as Acquired
    with the same token, since it is the same tenure.
 GM6 A member that leaves leads nothing from then on, claims nothing, and sends its leave once the

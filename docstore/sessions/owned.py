@@ -1,9 +1,9 @@
-"""Which documents of the machine's kinds are ours, and under which term (S1).
+"""Documents of sessions that this node owns, and the term under which it does (rule S1).
 
-A table of documents lives as long as the term over its slot: a new term begins with an empty one,
-and the state that depends on it (deadlines, waiting calls) begins anew. Rows come from listings of
-this node's disk, from what is decided at its replica, and from every answer to an update or a read.
-A listing serves to find silent holders; an answer never rests on it (`is_sure`).
+A table of documents lasts as long as the term over its slot. A new term begins with an empty table,
+and the state that depends on it (deadlines, waiting calls) begins again. Rows come from listings of
+this node's disk, from the rows decided at its replica, and from each answer to an update or a read.
+A listing serves only to find silent holders: an answer needs a row that is decided (`is_sure`).
 """
 
 from collections.abc import Callable, Mapping, Sequence

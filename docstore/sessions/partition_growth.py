@@ -1,7 +1,7 @@
-"""Topics may get more partitions at any time; groups that read them take those in.
+"""Growth of topics: groups that read a topic take in the partitions that are added to it.
 
-The coordinator looks at the topics of its groups every half a minute, by ordinary reads. A topic
-that is gone, or not read, leaves the group as it is: partitions are never taken out.
+The coordinator reads the topics of its groups at intervals. If a topic is deleted, or its read
+fails, the group keeps its partitions.
 """
 
 from functools import partial

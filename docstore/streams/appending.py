@@ -57,7 +57,7 @@ class Appending:
         """Drop the unsealed records of a partition that this node no longer leads."""
         self._dirty.pop(leading.log.name, None)
 
-    # Judgement of requests
+    # Acceptance of requests
 
     def _judge(self, leading: Leading, pending: PendingAppend) -> None:
         """Append the records, wait for the original of a repeated batch, or reject the request."""

@@ -16,7 +16,7 @@ from docstore.wire.streams_messages import Yield
 
 PROBE_INTERVAL_S = 0.5
 ANYBODY = ""
-"""In place of a node id: yield to any replica that is elected."""
+"""Value of `yielding_to` that accepts any replica as the successor."""
 
 
 class Deferring:

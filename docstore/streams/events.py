@@ -76,7 +76,7 @@ class LeaderAsked:
 
 @dataclass(slots=True)
 class FiguresAsked:
-    """Question for the live figures of those of these partitions that this node leads."""
+    """Question for the live figures of partitions; the answer has those that this node leads."""
 
     request: int
     links: Sequence[str]

@@ -182,7 +182,7 @@ class Fetching:
         following = self._follower.following.get(log.name)
         leading = self._leads.get(log.name)
         if leading is None and not reader.event.stale:
-            # Deposed while the disk was read: `promised` is the next leader's, but `high` is not.
+            # Deposed while the disk was read: the answer would mix two leaders' epoch and high.
             self._core.give(reader.event.request, NOT_LEADER)
             return
         heard_at = following.heard_at if following else self._core.now

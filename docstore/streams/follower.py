@@ -155,9 +155,8 @@ class FollowedPartitions:
             log.full = False
             self._disk.save(log)
             return False
-        # Below the start of the leader's log, the two logs may differ. Our log may even begin above
-        # the
-        # end of the leader's, if that was away for longer than retention and was elected uncleanly.
+        # Below the start of the leader's log, the two logs may differ. If the leader was away for
+        # longer than retention and was elected uncleanly, our log may even begin above its end.
         differs = message.common == message.start > log.start or message.common < log.start
         if differs and log.adopted != ballot:
             self._restart_at(log, message)

@@ -123,7 +123,7 @@ class Leading:
 
     @property
     def knows_high(self) -> bool:
-        """Say whether our high watermark has reached any that an earlier leader may have shown."""
+        """Say whether our high watermark is at least any that an earlier leader has shown."""
         return self.log.high >= self.base
 
     @property

@@ -50,8 +50,7 @@ class Job:
     """Whether there are too few members for the partitions still to be created."""
     lacks: bool = False
     is_current: bool = False
-    """Whether a read, begun when a partition of another topic was found, has confirmed this topic.
-    """
+    """Whether a read has confirmed that the topic's document is as when the job began."""
     is_ending: bool = False
     plan: dict[int, tuple[str, ...]] = field(default_factory=dict)
 

@@ -87,12 +87,12 @@ class Upkeep:
     strays_s: float = 600.0
     """Interval in which each replica on the disk reads its document about once."""
     producer_expiry_us: int = 86_400_000_000
-    """How long an idle producer is remembered, by its partition and rule D6."""
+    """Time after which an idle producer is forgotten, by its partition's times and rule D6."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsConfig:
-    """Time after which an idle producer is forgotten, by its partition's times and rule D6."""
+    """The times and bounds of streams."""
 
     elections: ElectionTimes = field(default_factory=ElectionTimes)
     transfers: TransferBounds = field(default_factory=TransferBounds)
