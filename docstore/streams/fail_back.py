@@ -1,7 +1,7 @@
 """Fail-back: the preferred replica leads again once it has been in step for long enough.
 
-The controller asks the leader to yield (`back_pressure.py`). An ordinary election then finds all logs
-equally long and chooses by preference, so no other way to become leader is needed.
+The controller asks the leader to yield (`back_pressure.py`). An ordinary election then finds all
+logs equally long and chooses by preference, so no other way to become leader is needed.
 """
 
 from dataclasses import dataclass
