@@ -189,7 +189,7 @@ class OffsetPages:
             )
         offset = Fields(asked).whole("offset", NOTHING, NUMBER_MAX)
         if offset != NOTHING and not found.start <= offset <= found.offset:
-            raise OutOfRange(out_of_range(offset, found.start, found.offset) + ", or -1 for none")
+            raise OutOfRange(out_of_range(offset, found.start, found.offset) + " (-1 for none)")
         return found.incarnation
 
     async def _check_granted(self, link: str, offset: str, token: object, timeout_s: float) -> None:

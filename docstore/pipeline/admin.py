@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from docstore.model.document import EXPIRY
+from docstore.model.settings import quoted
 from docstore.pipeline.group_client import GroupClient
 from docstore.pipeline.options import Options
 
@@ -111,5 +112,5 @@ def _table(options: Options) -> Table:
     """Return the table that the options name. Raises ValueError."""
     name = options.text("path").strip("/")
     if name not in TABLES:
-        raise ValueError(f"docstore: load one of {', '.join(TABLES)}, not {name!r}")
+        raise ValueError(f"docstore: load must name one of {', '.join(TABLES)}; got {quoted(name)}")
     return TABLES[name]

@@ -46,7 +46,9 @@ class AggregateReader(DataSourceReader):
     def __init__(self, options: Options, grouping: Grouping, schema: StructType) -> None:
         own = schema_of(grouping)
         if schema.names != own.names:
-            raise ValueError(f"docstore: the columns of these aggregates are {own.simpleString()}")
+            raise ValueError(
+                f"docstore: the columns of these aggregates must be {own.simpleString()}"
+            )
         self._options = options
         self._grouping = grouping
         self._schema = own

@@ -259,5 +259,7 @@ def version_of(value: Any) -> int | None:
 def _sequence(value: Any) -> int:
     """Return the number that orders a row among those with its link. Raises WriteFailed."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or value % 1 != 0:
-        raise WriteFailed("docstore: sequenceBy needs a whole number or a time in every row")
+        raise WriteFailed(
+            "docstore: sequenceBy must name a whole number or a time that every row has"
+        )
     return int(value)

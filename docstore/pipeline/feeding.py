@@ -98,10 +98,10 @@ def ends_of(options: Options) -> Ends | Exception:
 def insist_on_order(start: Cut, end: Cut) -> None:
     """Raise ValueError if the end is before the start: a read would have no rows and no error."""
     if start.cluster != end.cluster:
-        raise ValueError("docstore: start and end are cuts of two groups")
+        raise ValueError("docstore: start and end must be cuts of the same group")
     steps = [n - begun for (_, begun), (_, n) in zip(start.positions, end.positions, strict=True)]
     if min(steps, default=0) < 0 and max(steps) <= 0:
-        raise ValueError("docstore: end is a cut from before start: there are no changes between")
+        raise ValueError("docstore: end must not be a cut from before start")
 
 
 class ChangeFeed:
@@ -286,7 +286,9 @@ def advanced(after: Cut, target: Cut, rows: int | None) -> Cut:
 def _insist_not_rewritten(after: Cut, target: Cut) -> None:
     """Raise ValueError if a log ends before the offset of the feed, as it is another log then."""
     if after.cluster != target.cluster:
-        raise ValueError("docstore: this checkpoint is of another group")
+        raise ValueError(
+            "docstore: this checkpoint is of another group: give the query a new checkpointLocation"
+        )
     for slot, (seen, now) in enumerate(zip(after.positions, target.positions, strict=True)):
         if seen[1] > now[1]:
             raise ValueError(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from docstore.model.settings import quoted
 from docstore.pipeline.options import Options
 from docstore.pipeline.topics import TopicState
 
@@ -50,7 +51,7 @@ def check(options: Options) -> None:
     _given(options, STARTING, EARLIEST_IN_JSON)
     _given(options, ENDING, LATEST_IN_JSON)
     if options.text(ENDING) == EARLIEST:
-        raise ValueError(f"docstore: {ENDING} is latest, or offsets")
+        raise ValueError(f"docstore: {ENDING} must be latest, or offsets by partition")
     if options.text(STARTING) and options.text(SINCE):
         raise ValueError(f"docstore: give {STARTING} or {SINCE}, not both")
     instant_us(options)
@@ -69,8 +70,8 @@ def instant_us(options: Options) -> int | None:
         at = None
     if at is None or at.tzinfo is None:
         raise ValueError(
-            f"docstore: {SINCE} is a time with its zone, such as 2026-11-20T19:00:00Z, or"
-            f" milliseconds since 1970, not {text!r}"
+            f"docstore: {SINCE} must be a time with its zone, such as 2026-11-20T19:00:00Z, or"
+            f" milliseconds since 1970; got {quoted(text)}"
         )
     return max(0, (at - EPOCH) // timedelta(microseconds=1))
 
@@ -132,8 +133,8 @@ def _given(
     except ValueError:
         value = None
     wrong = ValueError(
-        f"docstore: {name} is {EARLIEST}, {LATEST} or offsets by partition, such as"
-        f' {{"0": 123, "1": 45}}, not {text!r}'
+        f"docstore: {name} must be {EARLIEST}, {LATEST} or offsets by partition, such as"
+        f' {{"0": 123, "1": 45}}; got {quoted(text)}'
     )
     if not isinstance(value, dict):
         raise wrong

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from docstore.errors import BadRequest
+from docstore.model.settings import quoted
 from docstore.pipeline.group_client import GroupClient, url_of
 from docstore.query.aggregates import Grouping, grouping_of
 from docstore.query.where import parse
@@ -85,7 +86,9 @@ class Options:
         """Return a whole number. Raises ValueError."""
         text = self.text(name, str(default)).strip()
         if not (text.isascii() and text.isdecimal()) or int(text) < least:
-            raise ValueError(f"docstore: {name} is a whole number from {least} on, not {text!r}")
+            raise ValueError(
+                f"docstore: {name} must be a whole number from {least}; got {quoted(text)}"
+            )
         return int(text)
 
     def timeout_s(self, default_ms: int) -> float:
@@ -96,7 +99,7 @@ class Options:
         """Return true or false. Raises ValueError."""
         text = self.text(name, str(default)).lower()
         if text not in ("true", "false"):
-            raise ValueError(f"docstore: {name} is true or false, not {text!r}")
+            raise ValueError(f"docstore: {name} must be true or false; got {quoted(text)}")
         return text == "true"
 
     def choice(self, name: str, choices: Iterable[str]) -> str:
@@ -105,7 +108,9 @@ class Options:
         text = self.text(name, choices[0])
         found = next((each for each in choices if each.lower() == text.lower()), None)
         if found is None:
-            raise ValueError(f"docstore: {name} is one of {', '.join(choices)}, not {text!r}")
+            raise ValueError(
+                f"docstore: {name} must be one of {', '.join(choices)}; got {quoted(text)}"
+            )
         return found
 
     def words(self, name: str) -> list[str]:

@@ -42,7 +42,7 @@ def read(
     Raises ValueError, GroupError.
     """
     if body_as not in BODIES:
-        raise ValueError(f"body_as is one of {', '.join(BODIES)}")
+        raise ValueError(f"body_as must be one of {', '.join(BODIES)}")
     introduce(spark)
     group = GroupClient(url.split(","))
     cut = _cut(group, path, as_of)

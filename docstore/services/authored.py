@@ -22,6 +22,7 @@ from docstore.model.service import (
     UpdateRequest,
     WithAuthor,
 )
+from docstore.model.settings import quoted
 from docstore.service import STATUSES, Request, Service, Unchanged, merged
 from docstore.services.declared import SERVICE
 from docstore.services.schemas import Schema
@@ -141,15 +142,17 @@ class AuthoredService(WithAuthor):
 
     def make(self, asked: UpdateRequest, before: State | None, body: Any) -> State | None:
         if asked.method not in self.options.methods:
-            raise _not_taken(f"{asked.method} is not for documents of {self.options.path}")
+            raise _not_taken(
+                f"{self.options.path} takes {', '.join(self.options.methods)}; got {asked.method}"
+            )
         name = _handler(asked.method, before)
         if self._is_closed and name not in self._own:
-            raise _not_taken(f"{asked.method} needs {name} here, which {self.options.path} lacks")
+            raise _not_taken(f"{self.options.path} has no {name}, which {asked.method} needs")
         if asked.method == "PATCH" and asked.media != "handler":
-            detail = "this service takes a PATCH as application/json"
+            detail = "a PATCH of this service must have the Content-Type application/json"
             raise Refusal(detail, status=415, code="unsupported-media-type")
         if not isinstance(body, dict):
-            raise BadRequest("what a service is asked is a JSON object")
+            raise BadRequest(f"the body must be a JSON object; got {quoted(body)}")
         leased = _leased(asked.method, before, body)
         after = self._ask(lambda: self._made(asked, before, body))
         return leased(after)
@@ -228,15 +231,19 @@ def _refusal(raised: Refusal) -> Refusal:
 def _state(handler: str, value: Any) -> State:
     """Return the result of a handler. Raises TypeError or ValueError if it is not a state."""
     if not isinstance(value, dict):
-        raise TypeError(f"{handler} returns the next state, a dict, and not {type(value).__name__}")
+        raise TypeError(f"{handler} must return the next state, a dict; got {type(value).__name__}")
     try:
         json.check(value)
     except BadRequest as error:
         place = "".join(_way_to_wrong(value)) or "its members"
-        raise ValueError(f"{handler} returns what is no JSON, in {place}: {error}") from None
+        raise ValueError(
+            f"{handler} must return JSON values, but not in {place}: {error}"
+        ) from None
     expiry = value.get(EXPIRY, 0)
     if isinstance(expiry, bool) or not isinstance(expiry, int) or expiry < 0:
-        raise ValueError(f"{handler}: {EXPIRY} is a time in microseconds, and not {expiry!r}")
+        raise ValueError(
+            f"{handler}: {EXPIRY} must be microseconds since 1970; got {quoted(expiry)}"
+        )
     return {name: member for name, member in value.items() if name != LEASE}
 
 

@@ -23,6 +23,7 @@ from docstore.model.service import (
     WithAuthor,
     level_of,
 )
+from docstore.model.settings import quoted
 from docstore.services.schemas import Schema, check_schema
 from docstore.services.unsupported_options import WARNINGS
 
@@ -72,12 +73,12 @@ def options_of(declaration: State) -> ServiceOptions:
         key for key in declaration if key not in MEMBERS and not key.startswith("document")
     )
     if unknown:
-        raise Refusal(f"a declaration has no member {unknown[0]!r}", status=400)
+        raise Refusal(f"a declaration has no member {quoted(unknown[0])}", status=400)
     options = _options(declaration.get("options", list(LEVEL_3)))
     _check_wishes(declaration)
     path = path_of(declaration)
     if has_keys(path) and level_of(options) < LINEARIZABLE:
-        raise Refusal("a factory with keys, whose path ends in a colon, needs ENFORCE_QUORUM")
+        raise Refusal("a factory with keys, whose path ends in a colon, must have ENFORCE_QUORUM")
     author, revision, methods = _author(declaration.get(SERVICE))
     return ServiceOptions(
         path=path,
@@ -124,17 +125,19 @@ def _check_wishes(declaration: State) -> None:
     Those about space or time alone are accepted with a warning: see `unsupported_options.py`.
     """
     if declaration.get("nodeSelector", "default") != "default":
-        raise Refusal("the only node selector for factories is default")
+        raise Refusal(f"nodeSelector must be default; got {quoted(declaration['nodeSelector'])}")
     indexes = declaration.get("indexes", [])
     if not isinstance(indexes, list) or not all(isinstance(each, str) for each in indexes):
-        raise Refusal("indexes is an array of paths, such as $.status", status=400)
+        raise Refusal("indexes must be an array of paths, such as $.status", status=400)
 
 
 def path_of(declaration: State) -> str:
     """Return the path that a declaration declares. Raises Refusal."""
     value = declaration.get("path")
     if not isinstance(value, str):
-        raise Refusal("path is required: the factory's path, such as /orders", status=400)
+        raise Refusal(
+            f"path must be the path of a factory, such as /orders; got {quoted(value)}", status=400
+        )
     try:
         path = canonical(value)
         check_factory_path(path)
@@ -152,21 +155,21 @@ def _author(said: Any) -> tuple[str, int, tuple[Method, ...]]:
     methods = fields.texts("methods")
     fields.end()
     if set(methods) - set(METHODS):
-        raise Refusal(f"methods are of {', '.join(METHODS)}", status=400)
+        raise Refusal(f"methods must be of {', '.join(METHODS)}", status=400)
     return named, revision, tuple(each for each in METHODS if each in methods)
 
 
 def _options(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise Refusal("options is an array of strings", status=400)
+        raise Refusal("options must be an array of texts", status=400)
     unknown = sorted(set(value) - OPTIONS)
     if unknown:
-        raise Refusal(f"there is no option {unknown[0]!r}", status=400)
+        raise Refusal(f"there is no option {quoted(unknown[0])}", status=400)
     missing = [each for each in LEVELS[0] if each not in value]
     if missing:
-        raise Refusal(f"without {', '.join(missing)} documents are not kept: not offered")
+        raise Refusal(f"options must include {', '.join(missing)}")
     if "ENFORCE_QUORUM" in value and "OWNER_SELECTION" not in value:
-        raise Refusal("ENFORCE_QUORUM needs an owner: OWNER_SELECTION")
+        raise Refusal("options with ENFORCE_QUORUM must include OWNER_SELECTION")
     return tuple(dict.fromkeys(value))
 
 
@@ -174,7 +177,7 @@ def _schema(value: Any) -> dict[str, Any] | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise Refusal("schema is a JSON Schema object", status=400)
+        raise Refusal(f"schema must be an object; got {quoted(value)}", status=400)
     check_schema(value)
     return value
 
@@ -182,20 +185,23 @@ def _schema(value: Any) -> dict[str, Any] | None:
 def _flag(declaration: State, key: str, *, default: bool) -> bool:
     value = declaration.get(key, default)
     if not isinstance(value, bool):
-        raise Refusal(f"{key} is true or false", status=400)
+        raise Refusal(f"{key} must be true or false; got {quoted(value)}", status=400)
     return value
 
 
 def _fenced(declaration: State, level: int) -> bool:
     fenced = _flag(declaration, "requiresFence", default=False)
     if fenced and level < 3:
-        raise Refusal("a fence needs documents of level 3: elsewhere writes have no order")
+        raise Refusal("requiresFence must come with ENFORCE_QUORUM: other writes have no order")
     return fenced
 
 
 def _seconds(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10**10:
-        raise Refusal("defaultExpirationSeconds is a whole number, 0 for never", status=400)
+        raise Refusal(
+            f"defaultExpirationSeconds must be 0 (never) to {10**10}; got {quoted(value)}",
+            status=400,
+        )
     return value
 
 
@@ -203,15 +209,17 @@ def _versions(retention: Any, level: int) -> int:
     """Return the number of versions that a document keeps, 0 for all or below level 3."""
     versions = retention.get("versions", 0) if isinstance(retention, dict) else None
     if isinstance(versions, bool) or not isinstance(versions, int) or set(retention) - {"versions"}:
-        raise Refusal('retention is an object such as {"versions": 100}', status=400)
+        raise Refusal('retention must be an object such as {"versions": 100}', status=400)
     if retention and not 1 <= versions <= VERSIONS_MAX:
-        raise Refusal(f"retention.versions is a number from 1 to {VERSIONS_MAX}", status=400)
+        raise Refusal(
+            f"retention.versions must be from 1 to {VERSIONS_MAX}; got {versions}", status=400
+        )
     return versions if level == LINEARIZABLE else 0
 
 
 def _kind(value: Any) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 1024 or not value.isprintable():
-        raise Refusal("kind is a short text", status=400)
+        raise Refusal("kind must be a printable text of 1 to 1024 characters", status=400)
     return value
 
 
@@ -233,7 +241,9 @@ class FactoryService(WithAuthor):
     def check(self, state: State) -> None:
         options_of(state)
         if SERVICE in state:
-            raise Refusal("only a node that has a service declares one: --service", status=400)
+            raise Refusal(
+                f"{SERVICE} must be left out: nodes started with --service declare it", status=400
+            )
 
     def patch(self, state: State, change: State) -> State | None:
         """Merge a change into a declaration; its path must stay."""
@@ -241,12 +251,14 @@ class FactoryService(WithAuthor):
         own = {name: value for name, value in change.items() if name != WARNINGS}
         after: State = patch.merge(state, own)
         if after.get("path") != state.get("path"):
-            raise Refusal("the path of a factory does not change", status=409)
+            raise Refusal("path cannot be changed: declare another factory", status=409)
         if options_of(after).level != options_of(state).level:
-            raise Refusal("a patch does not change the level: PUT the declaration", status=409)
+            raise Refusal("a PATCH cannot change the level: PUT the declaration", status=409)
         return None if after == state else after
 
 
 def _check_plain(declaration: State | None) -> None:
     if declaration is not None and SERVICE in declaration:
-        raise Refusal("nodes declare it, of a service that they have: change its class", status=409)
+        raise Refusal(
+            "the nodes with the service declare this factory: change its class", status=409
+        )

@@ -19,6 +19,7 @@ from docstore.errors import DocstoreError
 from docstore.model import json
 from docstore.model.fields import Fields
 from docstore.model.service import Refusal, State
+from docstore.model.settings import quoted
 from docstore.ownership.by_induction import Mode, Windows
 
 GROUPS, ROLES = "/core/groups", "/core/roles"
@@ -176,7 +177,7 @@ def settings_of(fields: Fields) -> Settings:
     """Take the settings out of an object. Raises Refusal; 422 for invalid combinations of times."""
     mode = fields.text("mode", default=str(Mode.EXCLUSIVE))
     if mode not in set(Mode):
-        raise Refusal(f"mode is one of {', '.join(Mode)}", status=400)
+        raise Refusal(f"mode must be one of {', '.join(Mode)}; got {quoted(mode)}", status=400)
     session_ms = fields.whole("sessionMs", *SESSION_MS, default=6_000)
     usual = Windows.of(Mode(mode), session_ms / 1000)
     found = Settings(
@@ -224,7 +225,10 @@ def group_of(state: State) -> GroupState:
         ),
     )
     if phase != found.phase:
-        raise Refusal("state is as its members, target and tenure make it", status=400)
+        raise Refusal(
+            f"state must be {found.phase}, by members, target and tenure; got {quoted(phase)}",
+            status=400,
+        )
     return found
 
 
@@ -239,9 +243,13 @@ def read_group(state: bytes) -> GroupState | None:
 def _checked(parts: Mapping[str, Any]) -> dict[str, int]:
     counts = list(parts.values())
     if not parts or not all(type(each) is int and each >= 1 for each in counts):
-        raise Refusal("partitions of a topic, or of roles, are one or more", status=400)
+        raise Refusal(
+            "partitions of a topic, or of roles, must be a whole number from 1", status=400
+        )
     if sum(counts) > PARTITIONS_MAX:
-        raise Refusal(f"a group has at most {PARTITIONS_MAX} partitions", status=422)
+        raise Refusal(
+            f"a group must have at most {PARTITIONS_MAX} partitions; got {sum(counts)}", status=422
+        )
     return dict(parts)
 
 
@@ -249,10 +257,14 @@ def _members(listed: Sequence[Any]) -> dict[str, MemberDetails]:
     members: dict[str, MemberDetails] = {}
     for each in listed:
         if not isinstance(each, list) or len(each) != 5:
-            raise Refusal("members are arrays of id, instance, host, capacity, since", status=400)
+            raise Refusal(
+                "each of members must be [id, instance, host, capacity, since]", status=400
+            )
         members[str(each[0])] = checked_member(MemberDetails(*each[1:]))
     if len(members) != len(listed) or len(members) > MEMBERS_MAX:
-        raise Refusal(f"a group has at most {MEMBERS_MAX} members, each once", status=400)
+        raise Refusal(
+            f"members must be at most {MEMBERS_MAX}, each once; got {len(listed)}", status=400
+        )
     return members
 
 
@@ -260,21 +272,26 @@ def checked_member(member: MemberDetails) -> MemberDetails:
     """Return a member whose fields have the right types. Raises Refusal."""
     texts: tuple[object, ...] = (member.instance, member.host)
     if not all(isinstance(each, str) and len(each) <= TEXT_MAX for each in texts):
-        raise Refusal(f"instance and host are texts of at most {TEXT_MAX}", status=400)
+        raise Refusal(
+            f"instance and host must be texts of at most {TEXT_MAX} characters", status=400
+        )
     numbers: tuple[object, ...] = (member.capacity, member.since)
     if not all(type(each) is int for each in numbers) or not 0 <= member.capacity <= CAPACITY_MAX:
-        raise Refusal(f"capacity is a whole number from 0 to {CAPACITY_MAX}", status=400)
+        raise Refusal(f"capacity must be a whole number from 0 to {CAPACITY_MAX}", status=400)
     return member
 
 
 def _by_partition(group: GroupState, listed: Sequence[Any], read: Any) -> dict[str, Any]:
     names = group.partitions
     if len(listed) != len(names):
-        raise Refusal("target and tenure have an element for each partition", status=400)
+        raise Refusal(
+            f"target and tenure must have {len(names)} elements; got {len(listed)}",
+            status=400,
+        )
     try:
         found = {name: read(each) for name, each in zip(names, listed, strict=True)}
     except (TypeError, IndexError, KeyError):
-        raise Refusal("target and tenure point to members by their place", status=400) from None
+        raise Refusal("target and tenure must name members by their index", status=400) from None
     return {name: each for name, each in found.items() if each is not None}
 
 

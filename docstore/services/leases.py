@@ -15,6 +15,7 @@ from docstore.model import json
 from docstore.model.fields import Fields
 from docstore.model.paths import canonical_link
 from docstore.model.service import Refusal, ServiceOptions, State
+from docstore.model.settings import quoted
 
 LEASES = "/core/leases"
 TURNS = ("/core/elections", "/core/locks")
@@ -119,10 +120,12 @@ def lease_of(state: State) -> LeaseState:
     fields = Fields(state)
     phase = PHASES.get(fields.text("state"))
     if phase is None:
-        raise Refusal(f"state is one of {', '.join(LeasePhase)}", status=400)
+        raise Refusal(f"state must be one of {', '.join(LeasePhase)}", status=400)
     attached = fields.texts("attached")
     if len(attached) > ATTACHED_MAX:
-        raise Refusal(f"attached has at most {ATTACHED_MAX} links", status=400)
+        raise Refusal(
+            f"attached must have at most {ATTACHED_MAX} links; got {len(attached)}", status=400
+        )
     found = LeaseState(
         ttl_ms=_ttl_ms(fields),
         behavior=_behavior(fields),
@@ -161,14 +164,16 @@ def _ttl_ms(fields: Fields) -> int:
 def _behavior(fields: Fields) -> Behavior:
     behavior = BEHAVIORS.get(fields.text("behavior", default=Behavior.DELETE))
     if behavior is None:
-        raise Refusal(f"behavior is one of {', '.join(Behavior)}", status=400)
+        raise Refusal(f"behavior must be one of {', '.join(Behavior)}", status=400)
     return behavior
 
 
 def _text(fields: Fields, name: str, bytes_max: int) -> str:
     value = fields.text(name, default="")
     if len(value.encode(errors="surrogatepass")) > bytes_max:
-        raise Refusal(f"{name} has at most {bytes_max} bytes", status=400)
+        raise Refusal(
+            f"{name} must have at most {bytes_max} bytes; got {quoted(value)}", status=400
+        )
     return value
 
 
@@ -210,7 +215,10 @@ def _link(request: Fields) -> str:
     except BadRequest as error:
         raise Refusal(f"link: {error}", status=400) from None
     if link.startswith("/core/") and link.rpartition("/")[0] not in TURNS:
-        raise Refusal("documents under /core are not attached to leases", status=400)
+        raise Refusal(
+            f"link: documents under /core cannot be attached to leases; got {quoted(link)}",
+            status=400,
+        )
     return link
 
 
@@ -239,7 +247,9 @@ class LeaseService:
         kind = request.text("kind")
         make = CHANGES.get(kind)
         if make is None:
-            raise Refusal(f"kind is one of {', '.join(CHANGES)}", status=400)
+            raise Refusal(
+                f"kind must be one of {', '.join(CHANGES)}; got {quoted(kind)}", status=400
+            )
         before = lease_of(state)
         after = make(before, request)
         request.end()

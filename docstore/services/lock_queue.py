@@ -13,6 +13,7 @@ from docstore.model.fields import Fields
 from docstore.model.operation import Operation
 from docstore.model.paths import canonical_link
 from docstore.model.service import Refusal, ServiceOptions, State
+from docstore.model.settings import quoted
 from docstore.ownership import by_store
 from docstore.ownership.by_store import QUEUE_MAX, Candidate, Past, Turns, Vacant
 from docstore.services.leases import LEASES, TURNS, lease_link
@@ -38,13 +39,13 @@ def turns_of(state: State) -> Turns:
     fields.value("documentVersion")
     vacant = VACANT.get(fields.text("vacant", default=""))
     if vacant is None:
-        raise Refusal("vacant is empty, resigned or expired", status=400)
+        raise Refusal("vacant must be empty, resigned or expired", status=400)
     holder, queue = fields.value("holder"), fields.value("queue", default=[])
     past = fields.value("past", default=[])
     if not isinstance(queue, list) or len(queue) > QUEUE_MAX:
-        raise Refusal(f"queue is an array of at most {QUEUE_MAX}", status=400)
+        raise Refusal(f"queue must be an array of at most {QUEUE_MAX} entries", status=400)
     if not isinstance(past, list) or not all(map(_is_past, past)):
-        raise Refusal("past is an array of [candidate, lease, number]", status=400)
+        raise Refusal("past must be an array of [candidate, lease, number]", status=400)
     found = Turns(
         holder=None if holder is None else _entry(holder),
         token=fields.whole("token", 0, TOKEN_MAX, default=0),
@@ -82,7 +83,10 @@ def _entry(value: Any) -> Candidate:
         name, lease, number = value["candidate"], value["lease"], value.get("number", 0)
         if isinstance(name, str) and isinstance(lease, str) and isinstance(number, int):
             return Candidate(name, lease, value["value"], number)
-    raise Refusal("holder and queue entries must be {candidate, lease, value}", status=400)
+    raise Refusal(
+        f"holder and each entry of queue must be {{candidate, lease, value}}; got {quoted(value)}",
+        status=400,
+    )
 
 
 def _is_past(value: Any) -> bool:
@@ -97,7 +101,9 @@ def candidate_of(fields: Fields, value: Any = None) -> Candidate:
     except BadRequest as error:
         raise Refusal(f"lease: {error}", status=400) from None
     if lease.rpartition("/")[0] != LEASES:
-        raise Refusal(f"lease is the link of a lease, such as {LEASES}/a", status=400)
+        raise Refusal(
+            f"lease must be the link of a lease, {LEASES}/<id>; got {quoted(lease)}", status=400
+        )
     check_value(value)
     return Candidate(name, lease, value, number_of(fields))
 
@@ -110,14 +116,14 @@ def number_of(fields: Fields) -> int:
 def check_value(value: Any) -> None:
     """Raise Refusal (400) unless a candidate may have this value."""
     if len(json.dump(value)) > VALUE_BYTES_MAX:
-        raise Refusal(f"value has at most {VALUE_BYTES_MAX} bytes as JSON", status=400)
+        raise Refusal(f"value must have at most {VALUE_BYTES_MAX} bytes as JSON", status=400)
 
 
 def name_of(fields: Fields, member: str) -> str:
     """Take the name of a candidate. Raises Refusal (400)."""
     name = fields.text(member)
     if not name.isprintable() or not 0 < len(name.encode()) <= NAME_BYTES_MAX:
-        detail = f"{member} has from 1 to {NAME_BYTES_MAX} printable bytes"
+        detail = f"{member} must have 1 to {NAME_BYTES_MAX} printable bytes; got {quoted(name)}"
         raise Refusal(detail, status=400)
     return name
 
@@ -155,7 +161,7 @@ def changed(turns: Turns, asked: State, path: str, version: int) -> Turns:
             check_value(value)
             return by_store.proclaimed(turns, name, token, value, number=number)
     kinds = f"{CAMPAIGNS[path]}, {RESIGNS[path]}, TransferRequest, ProclaimRequest"
-    raise Refusal(f"kind is one of {kinds}", status=400)
+    raise Refusal(f"kind must be one of {kinds}", status=400)
 
 
 def _holder_in(fields: Fields) -> tuple[str, int]:
@@ -166,7 +172,7 @@ def _resigned(turns: Turns, fields: Fields, version: int) -> Turns:
     """Remove a holder by its token, or a holder or candidate by its lease."""
     if fields.has("token") == fields.has("lease"):
         raise Refusal(
-            "name either the token of the holder, or the lease of the candidate", status=400
+            "either token, of the holder, or lease, of the candidate, must be given", status=400
         )
     if fields.has("lease"):
         candidate = candidate_of(fields)

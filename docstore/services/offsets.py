@@ -16,6 +16,7 @@ import re
 
 from docstore.model.fields import Fields
 from docstore.model.service import Refusal, ServiceOptions, State
+from docstore.model.settings import quoted
 from docstore.services.group_document import GROUPS, NUMBER_MAX
 
 OFFSETS = "offsets"
@@ -63,7 +64,9 @@ class OffsetService:
 
     def check(self, state: State) -> None:
         if state.keys() != MEMBERS:
-            raise Refusal(f"an offset has {', '.join(sorted(MEMBERS))}", status=400)
+            raise Refusal(
+                f"an offset must have the members {', '.join(sorted(MEMBERS))}", status=400
+            )
 
     def patch(self, state: State, change: State) -> State | None:
         """Return the state after a claim, a commit or a reset; None if nothing changes."""
@@ -86,9 +89,15 @@ class OffsetService:
             said["recordEpoch"] = fields.whole("recordEpoch", 0, NUMBER_MAX, default=0)
             said["metadata"] = fields.text("metadata", default="")
             if len(str(said["metadata"])) > METADATA_MAX:
-                raise Refusal(f"metadata has at most {METADATA_MAX} characters", status=400)
+                raise Refusal(
+                    f"metadata must have at most {METADATA_MAX} characters",
+                    status=400,
+                )
         elif kind != "ClaimRequest":
-            raise Refusal("kind is ClaimRequest, CommitRequest or ResetRequest", status=400)
+            raise Refusal(
+                f"kind must be ClaimRequest, CommitRequest or ResetRequest; got {quoted(kind)}",
+                status=400,
+            )
         fields.end()
         base = _of_incarnation(state, named, is_claim=kind == "ClaimRequest")
         found = _after(base, said)
@@ -99,7 +108,7 @@ class OffsetService:
 
 def out_of_range(offset: int, start: int, end: int) -> str:
     """Return the refusal's text for an offset outside of a partition."""
-    return f"a group goes on at one of the offsets {start} to {end}, not at {offset}"
+    return f"offset must be from {start} to {end}; got {offset}"
 
 
 def _of_incarnation(state: State, named: str, *, is_claim: bool) -> State:
@@ -118,10 +127,14 @@ def _of_incarnation(state: State, named: str, *, is_claim: bool) -> State:
 
 def _after(state: State, said: State) -> State | None:  # Tests replace this.
     if said["token"] < state["token"]:
-        detail = f"token {state['token']} has claimed it: your tenure has ended"
+        detail = f"token {state['token']} has claimed the offset: stop using token {said['token']}"
         raise Refusal(detail, status=409, code="fenced")
     if "offset" in said and said["token"] > state["token"]:
-        raise Refusal(f"token {said['token']} has not claimed it", status=409, code="not-claimed")
+        raise Refusal(
+            f"token {said['token']} has not claimed the offset: send a ClaimRequest",
+            status=409,
+            code="not-claimed",
+        )
     is_same_tenure = said["token"] == state["token"]
     if is_same_tenure and said.get("offset", NOTHING) <= state["offset"]:
         return None

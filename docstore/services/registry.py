@@ -68,7 +68,9 @@ def check_declaration(link: str, state: State) -> None:
     """Raise Refusal unless the state declares the factory that belongs to `link`."""
     path = declared.path_of(state)
     if declaration_link(path) != link:
-        raise Refusal(f"{path} is declared at {declaration_link(path)}", status=400)
+        raise Refusal(
+            f"a declaration of {path} must be at {declaration_link(path)}; got {link}", status=400
+        )
 
 
 def declared_in(row: Row) -> ServiceOptions | None:

@@ -21,6 +21,7 @@ from referencing.jsonschema import DRAFT202012
 
 from docstore.model import json
 from docstore.model.service import Refusal
+from docstore.model.settings import quoted
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SILENT = frozenset(
@@ -53,10 +54,12 @@ def degree(pattern: str) -> int:
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise Refusal(f"schema: {pattern[:80]!r} is no pattern: {error}", status=400) from None
+        raise Refusal(
+            f"schema: {pattern[:80]!r} is not a regular expression: {error}", status=400
+        ) from None
     plain = _ESCAPE_OR_CLASS.sub("x", pattern)
     if _BACK_REFERENCE.search(pattern) or _REPEATED_GROUP.search(plain):
-        detail = f"schema: {pattern[:80]!r} repeats a group or refers back: it could take for ever"
+        detail = f"schema: {pattern[:80]!r} must not repeat a group or refer back: it could be slow"
         raise Refusal(detail, status=400)
     found = len(_UNBOUNDED.findall(plain)) + (not plain.startswith("^") or "|" in plain)
     if found > _DEGREE_MAX:
@@ -80,9 +83,12 @@ def check_schema(schema: Mapping[str, Any]) -> None:
         raise Refusal(f"schema: {type(error).__name__}", status=400) from None
     for key, value in _members(schema):
         if key in REFERENCES and not (isinstance(value, str) and value.startswith("#")):
-            raise Refusal("schema: references stay inside the schema", status=400)
+            raise Refusal(
+                f"schema: {key} must begin with #, within the schema; got {quoted(value)}",
+                status=400,
+            )
         if key == "$id":
-            raise Refusal("schema: parts of a schema have no $id here", status=400)
+            raise Refusal("schema: $id must be left out of the parts of a schema", status=400)
         if key == "pattern" and isinstance(value, str):
             degree(value)
         if key == "patternProperties" and isinstance(value, dict):
@@ -107,9 +113,13 @@ def _check_references(schema: Mapping[str, Any]) -> None:
             try:
                 there = resolver.lookup(part[key]).contents
             except (Unresolvable, LookupError, TypeError, ValueError):
-                raise Refusal(f"schema: {part[key][:80]!r} is not there", status=400) from None
+                raise Refusal(
+                    f"schema: the reference {part[key][:80]!r} leads nowhere", status=400
+                ) from None
             if id(there) in (*above, id(part)):
-                detail = f"schema: {part[key][:80]!r} leads back to itself for the same value"
+                detail = (
+                    f"schema: {part[key][:80]!r} must not lead back to itself for the same value"
+                )
                 raise Refusal(detail, status=400)
             follow(there, (*above, id(part)))
         for key in IN_PLACE:
@@ -125,7 +135,7 @@ def _check_references(schema: Mapping[str, Any]) -> None:
             for each in part if isinstance(part, list) else [part]:
                 follow(each, ())
     except RecursionError:
-        raise Refusal("schema: too many references one behind the other", status=400) from None
+        raise Refusal("schema: too many references in a chain", status=400) from None
 
 
 def _members(value: Any) -> Iterator[tuple[str, Any]]:
@@ -171,7 +181,9 @@ class _Budget:
         def applied(*arguments: Any) -> Any:
             self.keywords -= 1
             if self.keywords < 0:
-                raise Refusal("the schema applies too many keywords to this document")
+                raise Refusal(
+                    "the document needs more steps of its schema than allowed: make either smaller"
+                )
             return keyword(*arguments)
 
         return applied

@@ -2,6 +2,7 @@
 
 from docstore.errors import BadRequest
 from docstore.model.service import Refusal, ServiceOptions, State
+from docstore.model.settings import quoted
 from docstore.query.cut import unpack_cut
 from docstore.services.declared import DeclaredService
 
@@ -16,7 +17,10 @@ class SnapshotService(DeclaredService):
     def check(self, state: State) -> None:
         cut = state.get("cut")
         if not isinstance(cut, str):
-            raise Refusal("cut is the token of a cut, as /core/spark/plan gives it", status=400)
+            raise Refusal(
+                f"cut must be the token of a cut, from /core/spark/plan; got {quoted(cut)}",
+                status=400,
+            )
         try:
             unpack_cut(cut)
         except BadRequest as error:

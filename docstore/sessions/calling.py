@@ -85,7 +85,11 @@ class Calls:
         self._served.add(key)
         handler = self._handlers.get(call.kind)
         if handler is None:
-            served.refuse(501, "not-implemented", f"this node answers no {call.kind}")
+            served.refuse(
+                501,
+                "not-implemented",
+                f"this node does not support {call.kind}: retry when all nodes are upgraded",
+            )
         elif not core.view.owns(call.link):
             served.elsewhere()
         else:

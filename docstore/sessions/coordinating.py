@@ -25,6 +25,7 @@ from typing import Any
 
 from docstore.machines.updates import Updates
 from docstore.model.document import Row
+from docstore.model.settings import quoted
 from docstore.services.group_document import GroupState, read_group
 from docstore.sessions import group_messages as messages
 from docstore.sessions.calling import Served
@@ -150,7 +151,7 @@ class Coordinating:
 
         def read(known: Known | None) -> None:
             if known is None:
-                served.refuse(404, "no-such-group", "there is no such group")
+                served.refuse(404, "no-such-group", f"there is no group {served.link}")
             else:
                 then(self._governed[known.link])
 
@@ -167,7 +168,7 @@ class Coordinating:
         if heard.is_fenced:
             answer(served, messages.Fenced("fenced"))
         elif is_ending or governed.is_leaving(pulse.member) or heard.number != pulse.number:
-            served.refuse(503, "undecided", "what became of the member is not known yet")
+            served.refuse(503, "undecided", "the outcome for the member is not known yet: retry")
         elif heard.owned is None:
             answer(served, messages.Again())
         else:
@@ -279,7 +280,9 @@ class Coordinating:
         def fence(governed: CoordinatedGroup) -> None:
             heard = governed.heard.get(served.argument)
             if heard is None:
-                served.refuse(404, "unknown-member", "there is no such member")
+                served.refuse(
+                    404, "unknown-member", f"{served.link} has no member {quoted(served.argument)}"
+                )
                 return
             heard.is_fenced = True
             served.reply({served.argument: self._figures(heard)})

@@ -34,7 +34,7 @@ class JoinsAndLeaves:
         try:
             checked_member(join.about)
             if not join.member or not join.about.capacity:
-                raise Refusal("a member has an id and a capacity of 1 or more", status=400)
+                raise Refusal("a member must have an id and a capacity of at least 1", status=400)
         except Refusal as refusal:
             served.refuse(refusal.status, "bad-request", refusal.detail)
             return
@@ -44,7 +44,11 @@ class JoinsAndLeaves:
         group = governed.group
         if join.member not in group.members:
             if len(group.members) + len(governed.changes.joins) >= MEMBERS_MAX:
-                served.refuse(409, "group-full", f"a group has at most {MEMBERS_MAX} members")
+                served.refuse(
+                    409,
+                    "group-full",
+                    f"the group has {MEMBERS_MAX} members, the most that are allowed",
+                )
                 return
             governed.changes.joins[join.member] = join.about
             if join.former in group.members:
@@ -64,7 +68,7 @@ class JoinsAndLeaves:
         if about is None:
             changes.joins.pop(leave.member, None)
             for joining in governed.joining.pop(leave.member, ()):
-                joining.refuse(409, "has-left", "the member has left meanwhile")
+                joining.refuse(409, "has-left", "the member left while it was joining: join again")
         elif leave.drain:
             changes.joins[leave.member] = about._replace(capacity=0)
         else:

@@ -57,7 +57,11 @@ class Waiting:
     ) -> None:  # Tests replace this.
         """Answer once `wanted` returns an answer, or after `wait_s` as `late` says, with 202."""
         if self.size >= self._core.config.waiting_max:
-            served.refuse(503, "too-many-waiting", "too many wait at the owner of the document")
+            served.refuse(
+                503,
+                "too-many-waiting",
+                "too many requests wait at the owner of the document: retry later",
+            )
             return
         waiter = WaitingCall(served, self._core.view.own_epoch(served.link), wanted, late)
         self._waiters.setdefault(served.link, {})[waiter] = None

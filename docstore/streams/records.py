@@ -19,6 +19,7 @@ import msgpack
 
 from docstore.errors import BadRequest
 from docstore.model import json
+from docstore.model.settings import quoted
 
 KEY_BYTES_MAX = 1 << 16
 """Greatest size of a key in bytes."""
@@ -93,7 +94,7 @@ def checked(body: bytes, *, is_json: bool = False) -> int:
     except (ValueError, BadRequest) as error:
         raise ValueError(f"record {number}: {why_not_msgpack(error)}") from None
     if end != len(body):
-        raise ValueError(f"record {number}: it is cut off")
+        raise ValueError(f"record {number}: it is incomplete, the body ends within it")
     return number
 
 
@@ -129,37 +130,39 @@ def _unpacker(body: bytes) -> Any:
 def _check(record: Any) -> None:
     """Raise ValueError unless this is a record."""
     if type(record) is not tuple or len(record) != 4:
-        raise ValueError("not [key, value, headers, time]")
+        raise ValueError("a record must be [key, value, headers, time]")
     key, value, headers, client_us = record
     if key is not None and type(key) is not bytes and type(key) is not str:
-        raise ValueError("its key is neither bytes, a text nor nil")
+        raise ValueError(f"key must be bytes, a text or nil; got {quoted(key)}")
     if key is not None and len(key) > KEY_BYTES_MAX:
-        raise ValueError(f"its key has more than {KEY_BYTES_MAX} bytes")
+        raise ValueError(f"key must have at most {KEY_BYTES_MAX} bytes; got {len(key)}")
     if type(value) is not bytes:
-        raise ValueError("its value is not bytes")
+        raise ValueError(f"value must be bytes; got {quoted(value)}")
     if headers is not None:
         _check_headers(headers)
     if client_us is not None and not (type(client_us) is int and 0 <= client_us <= TIME_MAX):
-        raise ValueError("its time is not a number of microseconds since 1970")
+        raise ValueError(f"time must be microseconds since 1970; got {quoted(client_us)}")
 
 
 def _check_headers(headers: Any) -> None:
     if type(headers) is not tuple:
-        raise ValueError("its headers are not a list of [name, bytes]")
+        raise ValueError(f"headers must be a list of [name, bytes]; got {quoted(headers)}")
     for header in headers:
         if type(header) is not tuple or [type(each) for each in header] != [str, bytes]:
-            raise ValueError("a header is not [name, bytes]")
+            raise ValueError("each of headers must be [name, bytes]")
     _check_names([name for name, _ in headers])
 
 
 def _check_names(names: Sequence[str]) -> None:
     if len(names) > HEADERS_MAX:
-        raise ValueError(f"more than {HEADERS_MAX} headers")
+        raise ValueError(f"headers must be at most {HEADERS_MAX}; got {len(names)}")
     for name in names:
         if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
-            raise ValueError(f"the name of a header has 1 to {NAME_BYTES_MAX} bytes")
+            raise ValueError(
+                f"the name of a header must have 1 to {NAME_BYTES_MAX} bytes; got {quoted(name)}"
+            )
     if len(set(names)) < len(names):
-        raise ValueError("a header is there twice")
+        raise ValueError("headers must have different names")
 
 
 def from_json(value: object) -> Posted:
@@ -168,21 +171,21 @@ def from_json(value: object) -> Posted:
     Only the value is required; it may be any JSON. key: a text. headers: name -> text.
     """
     if not isinstance(value, dict):
-        raise ValueError("a record is a JSON object")  # noqa: TRY004 - one kind for all
+        raise ValueError(f"a record must be a JSON object; got {quoted(value)}")  # noqa: TRY004 - one kind for all
     if not _MEMBERS.issuperset(value):
         unknown = next(name for name in value if name not in _MEMBERS)
         raise ValueError(f"unknown member {unknown[:80]!r}")
     if "value" not in value:
-        raise ValueError("it has no value")
+        raise ValueError("value is required")
     key, headers, partition = value.get("key"), value.get("headers"), value.get("partition")
     if key is not None:
         if type(key) is not str:
-            raise ValueError("its key is not a text")
+            raise ValueError(f"key must be a text; got {quoted(key)}")
         key = key.encode()
         if len(key) > KEY_BYTES_MAX:
-            raise ValueError(f"its key has more than {KEY_BYTES_MAX} bytes")
+            raise ValueError(f"key must have at most {KEY_BYTES_MAX} bytes; got {len(key)}")
     if partition is not None and not (type(partition) is int and 0 <= partition < PARTITION_MAX):
-        raise ValueError("its partition is not the number of one")
+        raise ValueError(f"partition must be a number from 0; got {quoted(partition)}")
     pairs = _headers_from(headers) if headers else None
     packed = msgpack.packb((key, json.dump(value["value"]), pairs, None))
     return Posted(key, partition, packed)
@@ -190,7 +193,7 @@ def from_json(value: object) -> Posted:
 
 def _headers_from(headers: object) -> list[tuple[str, bytes]]:
     if not isinstance(headers, dict) or not all(type(text) is str for text in headers.values()):
-        raise ValueError("its headers are not an object of texts")
+        raise ValueError("headers must be an object of texts")
     _check_names(list(headers))
     return [(name, text.encode()) for name, text in headers.items()]
 

@@ -13,6 +13,7 @@ from docstore.errors import DocstoreError
 from docstore.model import json
 from docstore.model.fields import Fields
 from docstore.model.service import Refusal, ServiceOptions, State
+from docstore.model.settings import quoted
 from docstore.ownership.by_lag import LED, Copy, Resolution, may_follow
 
 __all__ = [
@@ -116,7 +117,9 @@ def _resolution(text: str) -> Resolution:
     try:
         return Resolution(text)
     except ValueError:
-        raise Refusal(f"resolution is one of {', '.join(Resolution)}", status=400) from None
+        raise Refusal(
+            f"resolution must be one of {', '.join(Resolution)}; got {quoted(text)}", status=400
+        ) from None
 
 
 def _why_not_whole(found: ReplicaSet, preferred: str) -> str:

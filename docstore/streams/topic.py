@@ -14,6 +14,7 @@ from docstore.model import json, patch
 from docstore.model.fields import Fields
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, ServiceOptions, State
+from docstore.model.settings import quoted
 from docstore.streams.replica_set import LAG_MS, LAG_RECORDS, REPLICAS_MAX, STREAMS
 
 FORMAT = 1
@@ -100,9 +101,15 @@ def topic_link(name: str) -> str:
 def check_name(name: str) -> None:
     """Raise Refusal (400) unless this is a valid topic name, which is an id of limited length."""
     if not name or len(name.encode(errors="surrogatepass")) > NAME_BYTES_MAX:
-        raise Refusal(f"a topic's name has from 1 to {NAME_BYTES_MAX} bytes", status=400)
+        raise Refusal(
+            f"the name of a topic must have 1 to {NAME_BYTES_MAX} bytes; got {quoted(name)}",
+            status=400,
+        )
     if "/" in name or "%" in name or name in SUFFIXES:
-        raise Refusal("a topic's name holds no / and no %, and is no utility's", status=400)
+        raise Refusal(
+            f"the name of a topic must have no / and no %, and be no utility; got {quoted(name)}",
+            status=400,
+        )
     try:
         canonical_link(f"{STREAMS}/{name}")
     except BadRequest as error:
@@ -126,9 +133,12 @@ def topic_of(state: State) -> Topic:
     fields.whole("format", FORMAT, FORMAT)
     incarnation, resolution = fields.text("incarnation"), fields.text("resolution")
     if not incarnation or "@" in incarnation:
-        raise Refusal("incarnation is an id", status=400)
+        raise Refusal(f"incarnation must be an id; got {quoted(incarnation)}", status=400)
     if resolution not in set(Provision):
-        raise Refusal(f"resolution is one of {', '.join(Provision)}", status=400)
+        raise Refusal(
+            f"resolution must be one of {', '.join(Provision)}; got {quoted(resolution)}",
+            status=400,
+        )
     found = _topic(fields, incarnation, Provision(resolution))
     fields.end()
     return found
@@ -175,7 +185,7 @@ def _topic(
 def check_change(asked: State) -> None:
     """Raise Refusal unless a client may ask for this change (a merge patch, RFC 7396)."""
     for name in sorted(asked.keys() - CHANGEABLE):
-        raise Refusal(f"{name} of a topic does not change", status=400)
+        raise Refusal(f"{name} of a topic cannot be changed: leave it out", status=400)
 
 
 def _of_partitions(topic: Topic) -> tuple[int, ...]:
@@ -199,10 +209,13 @@ class TopicService:
         if (after.name, after.incarnation, after.replication_factor, after.batch_bytes_max) != (
             before.name, before.incarnation, before.replication_factor, before.batch_bytes_max
         ):  # fmt: skip
-            detail = "name, incarnation, replicationFactor and batchBytesMax do not change"
+            detail = "name, incarnation, replicationFactor and batchBytesMax cannot be changed"
             raise Refusal(detail, status=409)
         if after.partitions < before.partitions:
-            raise Refusal("a topic does not lose partitions: they hold records", status=409)
+            raise Refusal(
+                f"partitions must be at least {before.partitions}, as now; got {after.partitions}",
+                status=409,
+            )
         merged = after.state()
         if _of_partitions(after) != _of_partitions(before) and "resolution" not in change:
             merged["resolution"] = str(Provision.PENDING)

@@ -98,7 +98,7 @@ def test_what_cannot_be_is_said_at_load(numbers: Stage) -> None:
         numbers.load(aggregates="count", columns="body")
     reader = numbers.spark.read.format("docstore").option("url", numbers.url)
     other = reader.option("aggregates", "count").schema("n long").load(numbers.path)
-    with pytest.raises(PySparkException, match="the columns of these aggregates are"):
+    with pytest.raises(PySparkException, match="the columns of these aggregates must be"):
         other.collect()
 
 

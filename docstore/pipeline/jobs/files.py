@@ -62,7 +62,7 @@ def rows_of(work: Work, source: str, form: str, *, schema: str, infer: bool) -> 
             table = _parquet(work, source)
             return _columns(table, F.col("_metadata.file_path"), F.col("_metadata.row_index") + 1)
         case _:
-            raise ValueError(f"--format is one of {', '.join(FORMATS)}")
+            raise ValueError(f"--format must be one of {', '.join(FORMATS)}")
 
 
 def place(work: Work, source: str, row: Any) -> str:

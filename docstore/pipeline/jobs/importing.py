@@ -42,7 +42,7 @@ def import_(
     `deadletter`, a document for each under /core/spark/dead.
     """
     if bad_lines not in BAD_LINES:
-        raise ValueError(f"--bad-lines is one of {', '.join(BAD_LINES)}")
+        raise ValueError(f"--bad-lines must be one of {', '.join(BAD_LINES)}")
     result: dict[str, Any] = {"source": source, "into": into}
     manifest = manifest_of(work, source) if form in ("auto", "export", "parquet") else None
     if manifest is not None:

@@ -81,7 +81,7 @@ class GroupedView:
         self._keys = [each.strip() for each in keys.split(",") if each.strip()]
         self._sums = [each.strip() for each in sums.split(",") if each.strip()]
         if not self._keys:
-            raise ValueError("keys is needed: the columns by which a view sums")
+            raise ValueError("keys must name the columns by which a view sums; got none")
         self._schema = schema or self._sampled()
 
     def _sampled(self) -> str:

@@ -297,8 +297,8 @@ def test_a_state_may_be_a_dict_of_any_class(value: Any) -> None:
         ({1: 2}, "its members: keys must be strings"),
         ({"a": 1, "b\ud800": 1}, "its members: a lone surrogate"),
         (CIRCLE, r"\['a'\]\['a'\].*: keys must be strings, nested at most 64 deep"),
-        (MappingProxyType({}), "a dict, and not mappingproxy"),
-        ({EXPIRY: "tomorrow"}, "in microseconds, and not 'tomorrow'"),
+        (MappingProxyType({}), "a dict; got mappingproxy"),
+        ({EXPIRY: "tomorrow"}, "microseconds since 1970; got 'tomorrow'"),
     ],
 )
 def test_the_log_says_which_value_of_a_state_is_no_json(value: Any, said: str) -> None:

@@ -95,10 +95,10 @@ def test_an_offset_without_an_incarnation_is_of_the_one_that_is_claimed_first() 
 
 def test_a_commit_beyond_the_end_of_its_partition_is_refused() -> None:
     state = after(nothing_read(), "ClaimRequest", token=3)
-    with pytest.raises(Refusal, match="offsets 0 to 10, not at 99999") as refusal:
+    with pytest.raises(Refusal, match="offset must be from 0 to 10; got 99999") as refusal:
         after(state, "CommitRequest", token=3, offset=99_999, end=10)
     assert (refusal.value.status, refusal.value.code) == (416, "offset-out-of-range")
-    with pytest.raises(Refusal, match="token 3 has claimed it"):
+    with pytest.raises(Refusal, match="token 3 has claimed the offset"):
         after(state, "CommitRequest", token=2, offset=99_999, end=10)
     assert after(state, "CommitRequest", token=3, offset=10, end=10)["offset"] == 10
 

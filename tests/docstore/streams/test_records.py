@@ -53,7 +53,7 @@ def test_a_body_that_is_cut_anywhere_is_refused_or_whole(
         assert checked(body[:size]) == edges.index(size)
     else:
         whole = sum(edge <= size for edge in edges) - 1
-        with pytest.raises(ValueError, match=rf"record {whole}: it is cut off"):
+        with pytest.raises(ValueError, match=rf"record {whole}: it is incomplete"):
             checked(body[:size])
 
 
@@ -80,32 +80,32 @@ def test_a_key_may_be_a_text_and_is_kept_as_bytes() -> None:
 @pytest.mark.parametrize(
     ("record", "why"),
     [
-        (7, "not .key, value"),
-        ([None, b""], "not .key, value"),
-        ([None, b"", None, None, None], "not .key, value"),
-        ({"value": b""}, "not .key, value"),
-        ([7, b"", None, None], "its key"),
-        ([b"k" * (KEY_BYTES_MAX + 1), b"", None, None], "its key has more"),
+        (7, "must be .key, value"),
+        ([None, b""], "must be .key, value"),
+        ([None, b"", None, None, None], "must be .key, value"),
+        ({"value": b""}, "must be .key, value"),
+        ([7, b"", None, None], "key must be"),
+        ([b"k" * (KEY_BYTES_MAX + 1), b"", None, None], "key must have at most"),
         (["k" * (KEY_BYTES_MAX + 1), b"", None, None], "text has at most 65536"),
-        ([None, "text", None, None], "its value is not bytes"),
-        ([None, None, None, None], "its value is not bytes"),
-        ([None, b"", 7, None], "its headers"),
-        ([None, b"", [["a"]], None], "a header is not"),
-        ([None, b"", [["a", "b"]], None], "a header is not"),
-        ([None, b"", [[b"a", b"b"]], None], "a header is not"),
-        ([None, b"", [["a", b""], ["a", b""]], None], "there twice"),
+        ([None, "text", None, None], "value must be bytes"),
+        ([None, None, None, None], "value must be bytes"),
+        ([None, b"", 7, None], "headers must be"),
+        ([None, b"", [["a"]], None], "each of headers must be"),
+        ([None, b"", [["a", "b"]], None], "each of headers must be"),
+        ([None, b"", [[b"a", b"b"]], None], "each of headers must be"),
+        ([None, b"", [["a", b""], ["a", b""]], None], "headers must have different names"),
         ([None, b"", [["", b""]], None], "the name of a header"),
         ([None, b"", [["a" * (NAME_BYTES_MAX + 1), b""]], None], "the name of a header"),
         (
             [None, b"", [[str(n), b""] for n in range(HEADERS_MAX + 1)], None],
             "array has at most 64",
         ),
-        ([None, b"", {"a": b"b"}, None], r"its headers are not a list of \[name, bytes\]"),
+        ([None, b"", {"a": b"b"}, None], r"headers must be a list of \[name, bytes\]"),
         ([None, b"", {1: b"b"}, None], "the name of a member is not a text"),
-        ([None, b"", None, -1], "its time"),
-        ([None, b"", None, 1.5], "its time"),
-        ([None, b"", None, True], "its time"),
-        ([None, b"", None, (1 << 64) - 1], "its time"),
+        ([None, b"", None, -1], "time must be"),
+        ([None, b"", None, 1.5], "time must be"),
+        ([None, b"", None, True], "time must be"),
+        ([None, b"", None, (1 << 64) - 1], "time must be"),
         ([None, msgpack.Timestamp(1), None, None], "no extension type is taken"),
     ],
 )
@@ -151,16 +151,19 @@ def test_a_record_of_json_is_packed() -> None:
     ("value", "why"),
     [
         ([], "a JSON object"),
-        ({}, "no value"),
+        ({}, "value is required"),
         ({"value": 1, "valu": 2}, "unknown member 'valu'"),
-        ({"value": 1, "key": 7}, "its key"),
-        ({"value": 1, "key": "k" * (KEY_BYTES_MAX + 1)}, "its key has more"),
-        ({"value": 1, "partition": -1}, "its partition"),
-        ({"value": 1, "partition": True}, "its partition"),
-        ({"value": 1, "headers": ["a"]}, "its headers"),
-        ({"value": 1, "headers": {"a": 1}}, "its headers"),
+        ({"value": 1, "key": 7}, "key must be"),
+        ({"value": 1, "key": "k" * (KEY_BYTES_MAX + 1)}, "key must have at most"),
+        ({"value": 1, "partition": -1}, "partition must be"),
+        ({"value": 1, "partition": True}, "partition must be"),
+        ({"value": 1, "headers": ["a"]}, "headers must be"),
+        ({"value": 1, "headers": {"a": 1}}, "headers must be"),
         ({"value": 1, "headers": {"": ""}}, "the name of a header"),
-        ({"value": 1, "headers": {str(n): "" for n in range(HEADERS_MAX + 1)}}, "more than"),
+        (
+            {"value": 1, "headers": {str(n): "" for n in range(HEADERS_MAX + 1)}},
+            "at most 64; got 65",
+        ),
     ],
 )
 def test_what_is_no_record_of_json_is_refused(value: object, why: str) -> None:

@@ -91,7 +91,7 @@ async def test_what_is_not_there_or_not_understood_is_told(
 
 
 WRONG_RECORDS: dict[str, tuple[str, bytes, int, str]] = {
-    "no value": ("application/json", b'{"key": "a"}', 400, "no value"),
+    "value is required": ("application/json", b'{"key": "a"}', 400, "value is required"),
     "an unknown member": ("application/json", b'{"value": 1, "x": 2}', 400, "x"),
     "a key that is a number": ("application/json", b'{"key": 1, "value": 2}', 400, "key"),
     "no JSON": ("application/json", b"{", 400, ""),
@@ -107,7 +107,7 @@ WRONG_RECORDS: dict[str, tuple[str, bytes, int, str]] = {
     "msgpack of something else": ("application/msgpack", msgpack.packb({"a": 1}), 400, "record 0"),
     "headers that are a map": (
         "application/msgpack", msgpack.packb([None, b"1", {"a": b"b"}, None]), 400,
-        "record 0: its headers are not a list of [name, bytes]",
+        "record 0: headers must be a list of [name, bytes]",
     ),
     "an oversize record": (
         "application/json", b'{"value":"%b"}' % (b"x" * 3000), 413, "at most 2048 bytes",
