@@ -36,8 +36,8 @@ from docstore.model.settings import quoted
 
 BATCHES_IN_FLIGHT = 16
 BATCHES_OF_ALL = 24
-"""Batches in flight of all requests together. They have fewer lines and bytes than the protocol
-queues at one node: it would refuse more, so they wait here."""
+"""Maximum batches in flight of all requests together. Their lines and bytes stay below the limits
+of the protocol's queue at one node, which would refuse more; further batches wait here."""
 TYPES = {NDJSON_TYPE: "", "application/ndjson": "", "application/json": "", MSGPACK_TYPE: ""}
 
 

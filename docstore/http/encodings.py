@@ -14,7 +14,7 @@ GZIP_WBITS, ZLIB_WBITS, RAW_WBITS = 31, 15, -15
 
 
 class Inflater:
-    """Decompresses one body: gzip with any number of members, or deflate with any frame."""
+    """Decompresses one body: gzip (any number of members), or deflate (zlib's frame or none)."""
 
     def __init__(self, encoding: str) -> None:
         self._encoding = encoding

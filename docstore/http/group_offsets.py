@@ -42,7 +42,8 @@ from docstore.streams.requests import ReadRequest
 
 AT_ONCE = 64
 END_S = 1.0
-"""Seconds for which a commit waits for a leader's end of partition, which bounds the offset."""
+"""Seconds for which a commit waits until the partition's leader reports its end: no offset may
+exceed it."""
 _ABSENT = json.dump(nothing_read())
 
 
@@ -264,7 +265,8 @@ class OffsetPages:
 
 _NAMED = ("topic", "partition")
 _END = "end"
-"""Member of a commit on its way to the owner: the high watermark, which bounds the offset."""
+"""Member that this node adds to a commit: the partition's high watermark, which no offset may
+exceed."""
 
 
 def _is_named(each: object) -> bool:

@@ -77,7 +77,7 @@ class RequestHead(Protocol):
 
 
 def refuse_oddities(request: RequestHead) -> None:
-    """Refuse internal headers, unknown expectations and encodings, and repeated single headers."""
+    """Refuse internal headers, unknown expectations or encodings, and second values of `_ONCE`."""
     for name in request.headers:
         if name not in _harmless:
             _judge_header(name, request.headers[name])
@@ -125,7 +125,7 @@ def accepted_media(request: RequestHead) -> str:
 
 @lru_cache(maxsize=1024)
 def _accepted(accept: str) -> str:
-    """Return JSON or msgpack by the client's quality, JSON if equal (RFC 9110, 12.5.1)."""
+    """Return the media type that the client prefers, JSON if equal (RFC 9110, 12.5.1)."""
     ranges: dict[str, float] = {}
     for part in accept.lower().split(","):
         media, *parameters = [piece.strip() for piece in part.split(";")]

@@ -31,7 +31,7 @@ class LargeBodies:
         self._waiting_bytes = 0
 
     async def read(self, size: int, patience_s: float, work: Callable[[], T]) -> tuple[T, float]:
-        """Run `work`, which parses `size` bytes, in a thread; return its result and the seconds.
+        """Run `work`, which parses `size` bytes, in a thread; return its result and duration in s.
 
         Raises Unavailable if too many bytes wait, or `work` does not end within `patience_s`.
         Errors of `work` pass through.

@@ -24,7 +24,7 @@ from docstore.runtime.tls.accepting import Entrance, Strangers
 SAY_HTTPS = "this port speaks TLS: its URLs begin with https://"
 POLL_S = 0.01
 LAST_BYTES_S = 0.5
-"""Further seconds at the end, in which clients read the last answers."""
+"""Seconds after the grace period in which clients can read answers of its last moment."""
 
 
 class Listener(web.Server):

@@ -31,12 +31,12 @@ MISSPELT = {
     "filter": "$filter", "where": "$filter", "orderby": "$orderby", "orderBy": "$orderby",
     "select": "$select", "limit": "$limit", "top": "$top", "count": "$count",
 }  # fmt: skip
-"""Parameter of other stores, or of a query's body -> the name here, for the error."""
+"""Name in the body of a query, or misspelt name -> the parameter of a list, for the error."""
 
 Entry = tuple[str, int, Row | None]
 Source = Callable[[str, int, float], Awaitable[tuple[list[Entry], str]]]
-"""Function of (after which link, how many, timeout in seconds) -> entries, and where to continue.
-It may return fewer entries than asked for, or more."""
+"""Function of (link to continue after, number of entries, timeout in seconds) -> (entries, link to
+continue after). It may return more or fewer entries."""
 
 
 async def listing(

@@ -82,7 +82,7 @@ class ProducePages:
         self._turn = 0
 
     async def serve(self, request: web.BaseRequest, name: str, partition: int | None) -> Reply:
-        """Append the records of a request to one partition, or to a partition for each record."""
+        """Append the records of a request to the partition in its path, or each to its own."""
         media = headers.content_media(request, TYPES)
         patience_s = headers.timeout_s(request)
         query = request.rel_url.query if "?" in request.raw_path else {}

@@ -46,7 +46,7 @@ async def next_epoch(backend: Backend, request: web.BaseRequest, body: bytes) ->
         found = await backend.submit(Operation(verb="GET", link=link), left_s)
         epoch = _next_epoch(found)
         answer = await backend.submit(_raise(link, found, epoch), left_s)
-        # A recreated document continues its versions, and the epoch is above the version.
+        # A recreated document continues its versions: an epoch above them grows as well.
         if answer.is_success and answer.row is not None and answer.row.version < epoch:
             return page_reply({"id": name, "epoch": epoch}, media)
         if answer.status in (400, 422):

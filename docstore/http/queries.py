@@ -1,4 +1,4 @@
-"""Queries: documents by what is in them, over all owners, page after page of one cut.
+"""Queries: find documents by their content, on all owners, in pages of one cut.
 
     GET  /films?$filter=rating gt 7&$orderby=year desc,title&$limit=100&$count=true
     POST /core/query-tasks {"path": "/films", "filter": "rating gt 7", "orderBy": "year desc"}

@@ -41,8 +41,8 @@ REASON_LENGTH_MAX = 512
 """Longest reason of an author for a refusal, in characters."""
 
 Call = Callable[[str, Callable[[], Any]], Any]
-"""Function of (path of the factory, function that calls a handler). Returns the handler's result.
-Raises Refusal."""
+"""Function of (path of the factory, function that calls a handler) that returns the handler's
+result. Raises Refusal."""
 
 
 def called_plainly(path: str, handler: Callable[[], Any]) -> Any:

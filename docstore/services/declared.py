@@ -36,7 +36,7 @@ OPTIONS = frozenset(
     }
 )  # fmt: skip
 SERVICE = "service"
-"""Member with the class that makes the states of documents; written by nodes that have the
+"""Member that names the class that makes the states of documents; written by nodes with that
 class."""
 MEMBERS = frozenset(
     {
@@ -103,7 +103,7 @@ def options_of(declaration: State) -> ServiceOptions:
 def in_force(options: ServiceOptions) -> State:
     """Return a full declaration, with the defaults of members that the author left out.
 
-    Members without effect are left out (`unsupported_options.py`).
+    It does not contain members without effect (`unsupported_options.py`).
     """
     said: State = {
         "path": options.path,

@@ -1,4 +1,4 @@
-"""A lease: lives while its holder renews it; at its end the attached documents are released.
+"""A lease: lives while its holder renews it; at its end attached documents are deleted or released.
 
 Its document lies at `/core/leases/<id>`, at level 3. The time of its end is in the memory of the
 document's owner (`docstore/sessions/leasing.py`). The document has only what all nodes must agree

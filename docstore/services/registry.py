@@ -150,7 +150,7 @@ class Registry:
         return self._declared.get(link, (-1, ""))[0]
 
     def forget(self, link: str, version: int) -> None:
-        """Drop a declaration, unless a later version became known meanwhile."""
+        """Drop a declaration, unless another version became known meanwhile."""
         if self.version_of(link) == version:
             _, path = self._declared.pop(link, (-1, ""))
             self._remove(path)

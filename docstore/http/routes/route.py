@@ -32,7 +32,8 @@ READ, WRITE, ADMIN = AccessLevel
 class Permissions:
     """Permissions at a path and below it.
 
-    reads: for GET, HEAD and OPTIONS. changes: for all other methods, except as stated below.
+    reads: for GET, HEAD and OPTIONS. changes: for all other methods, except those of `posts` and
+    `makes`.
     """
 
     reads: AccessLevel | RouteKind
