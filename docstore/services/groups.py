@@ -34,8 +34,9 @@ class GroupService:
         return None if change == before else change
 
 
-# Tests replace this.
-def why_not(before: GroupState, after: GroupState, version: int) -> str:
+def why_not(  # Tests replace this.
+    before: GroupState, after: GroupState, version: int
+) -> str:
     """Return why one state of a group may not follow another, "" if it may.
 
     version: of the row with the later state, which is also the token of its new grants.
