@@ -78,14 +78,14 @@ class Config:
     """Time between two rounds of gossip. Rounds take place only while there is a rumour."""
 
     gossip_fanout: int = 3
-    """Members told in one round."""
+    """Members that get rumours in one round."""
 
     gossip_burst: int = 4
     """Datagrams for one member in one round while rumours wait that were never sent, as in a
     mass join. Bounds the rate to fanout * burst * datagram / interval: 84 kB/s on `lan`."""
 
     dead_gossip_s: float = 30.0
-    """How long a dead member is still sent the accusation: the shortest way for it to refute."""
+    """How long the accusation is sent to a dead member itself, so that it can refute at once."""
 
     forget_after_s: float = 86_400.0
     """How long the dead and the left are remembered. While we remember, a stale rumour cannot
@@ -178,7 +178,7 @@ class Config:
 
     @classmethod
     def lan(cls) -> Config:
-        """Return settings for one data centre: a crash is agreed on in about ten seconds."""
+        """Return settings for one data centre: all agree on a crash in about ten seconds."""
         return cls()
 
     @classmethod

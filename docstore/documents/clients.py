@@ -125,7 +125,7 @@ class Clients:
     def taken_back(self, first: int) -> Iterator[Inflight]:
         """Remove and yield operations that depend on rows from `first` on, which were never sent.
 
-        Refusals may depend on these rows as well, so all are removed.
+        Refusals may depend on these rows as well, so all refusals are yielded too.
         """
         while self.updates and self.updates[-1][0] >= first:
             yield self.updates.pop()[1]

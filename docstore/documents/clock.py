@@ -19,7 +19,7 @@ NEVER_US = -(1 << 62)
 
 
 class WallClock:
-    """Microseconds since 1970. `now` is the monotonic clock, in seconds."""
+    """The wall clock, in microseconds since 1970. `now` is the monotonic clock, in seconds."""
 
     def __init__(self, ahead_us_max: int, now: float) -> None:
         self._apart_us_max = ahead_us_max
@@ -37,8 +37,8 @@ class WallClock:
     def set(self, wall_us: int, now: float, me: str, others: Mapping[str, int], sets: Sets) -> None:
         """Set the clock.
 
-        others: the known clocks of members, each as its reading when `now` was 0. sets: a majority
-        of each set must have passed an instant before it counts as past.
+        others: member -> its wall clock minus `now` (in us), where known. sets: a majority of each
+        set must have passed an instant before it counts as past.
         """
         self.ticked_at = now
         self._shown_us = mine = wall_us - int(now * 1e6)

@@ -75,7 +75,7 @@ class Core:
         """Slots with a bad checksum, to be marked faulty at the end of the step."""
         self.counters: Counter[str] = Counter()
         self.answers: dict[str, list[tuple[Inflight, Answer | None, bool]]] = {}
-        """Entry node -> (operation, answer, whether it was proposed here) to hand back."""
+        """Entry node -> answers of this step: (operation, answer, whether it was proposed here)."""
         self._load(recovered)
 
     def reset(self, recovered: Recovered) -> None:

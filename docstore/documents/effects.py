@@ -37,7 +37,7 @@ class ChangeAnswered:
 
 @dataclass(slots=True)
 class ReadIndexAnswered:
-    """found: slot -> (epoch of the term, decided), confirmed by a quorum after the question.
+    """found: slot -> (epoch of the term, last decided row), which a quorum has confirmed.
 
     Every update that was acknowledged before the question is in the rows up to `decided`.
     """

@@ -58,7 +58,7 @@ class SlotLog:
 
     @property
     def open_term(self) -> Term | None:
-        """Return the term under which this node owns the slot, None if it does not, or not yet."""
+        """Return the term under which this node owns the slot; None if it does not own it (yet)."""
         term = self.term
         return term if term is not None and term.phase is Phase.OPEN else None
 
@@ -95,7 +95,7 @@ class SlotLog:
         return self.decided
 
     def close(self, until_us: int) -> None:  # Tests replace this.
-        """Give no later row a time up to this one (rule R5)."""
+        """Close the log up to an instant: all later rows get a later time (rule R5)."""
         self.updated_us = max(self.updated_us, until_us)
 
     def load_snapshot(self, rows: Sequence[Row]) -> None:

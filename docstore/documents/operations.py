@@ -106,9 +106,9 @@ class Operations:
         return self._recalled.get(link, NOTHING_RECALLED)
 
     def recall(self, link: str, rows: Sequence[Row]) -> None:
-        """Remember the operations of a document's next older rows; none if all were read.
+        """Remember the operations of a document's next older rows.
 
-        rows: newest first.
+        rows: newest first; empty if there are no older rows.
         """
         self._read()
         before = self.recalled(link)
@@ -260,7 +260,7 @@ class Closed:
             del known[first]
 
     def has(self, origin: Origin, seq: int, attempt: int) -> bool:  # Tests replace this.
-        """Say whether this attempt was refused here, or its operation has its final answer."""
+        """Say whether this attempt was refused or handed back, or has its final answer."""
         if seq < self._oldest.get(origin, 0):
             return True
         known = self._of.get(origin)

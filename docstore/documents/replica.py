@@ -259,7 +259,7 @@ class Replica:
                 self._serve(arrived(self.core, sender, forwarded))
 
     def _serve(self, inflight: Inflight) -> None:
-        """Execute an operation: the owner's part at level 3, the executor below."""
+        """Execute an operation: as the owner at level 3, by the executor at levels 1 and 2."""
         if self.measures.factories:
             self.measures.arrived(inflight, self.core.now)
         if inflight.operation.level == 3:

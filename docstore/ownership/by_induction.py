@@ -9,16 +9,15 @@ and a guarded document rejects a smaller one (header `Fence`).
 
 Two repairs of the paper, both of its section on exclusive roles:
 
-1. Receipt of a message proves nothing: a process that was dropped may still
-   get messages from others.
-   V[i] is when the last request had been *sent* that the ledger answered by confirming i for us
-   (`proof.py`). The plain form of the paper (`received`) is here for non-exclusive roles only.
-2. Its clocks that agree within e are not needed then, only clocks whose *rates* are right:
+1. Receipt of a message proves nothing: a process that was dropped may still get messages
+   from others. V[i] is the time at which we *sent* the last request whose answer confirmed i for
+   us (`proof.py`). The plain form of the paper (`received`) is here for non-exclusive roles only.
+2. So the paper's clocks that agree within e are not needed, only clocks with right *rates*:
    T (1 + rho) < S (1 - rho). Where a ledger gives partitions away before S is over (Kafka does),
    S protects nothing, and the new holder waits for a grace G >= T (1 + rho) / (1 - rho) first.
 
 Non-exclusive roles want no gap instead: T / (1 + rho) >= S / (1 - rho) + H + the time that a
-successor needs, so the old holder believes on until the new one does.
+successor needs, so the old holder leads until the new one does.
 """
 
 import hashlib

@@ -21,13 +21,13 @@ has all that was ever committed.
 * *A copy is removed*, but is still counted until the update is known to be recorded. While the
   outcome of an update is unknown, the copies before it and those after it must all have a record:
   hence the union.
-* *An election* elects a copy of LRS + ELR. It has promised the new epoch before it told how long
-  its log is, and takes nothing from the old leader any more. It is in the set that the old
-  leader must count: in the recorded LRS by the union, or in an ELR, and then the leader that had
-  it moved there counts it, or commits nothing. So what it told is all that the old epoch will
-  ever have committed, and it cuts nothing off.
-* *An epoch has one leader*: only the update that raises it begins an election, only one more
-  names the candidate, and each goes on from the version before it.
+* *An election* elects a copy of LRS + ELR. The copy promises the new epoch before it reports its
+  log, and appends nothing of the old leader afterwards. The old leader must count this
+  copy: if it is in the recorded LRS, by the union; if it is in an ELR, the leader that moved it
+  there counts it or commits nothing. So the reported log has every record that the old epoch will
+  ever commit, and the election truncates none of these records.
+* *An epoch has one leader*: only the update that raises the epoch begins an election, only
+  one later update names the candidate, and each update names the version before it.
 
 Hence the order of logs is about quality here, not safety: any eligible copy would do, but one
 with the greatest (adopted, end) loses the fewest records that were not committed. A copy that

@@ -12,11 +12,12 @@ is fenced by its generation. Here exclusivity rests on time, so there is more:
 (c) Nor does a member that has just started, for one patience: it may have heard a leader before.
 
 Why two never lead. Let `old` have a proof from a majority, `new` of a later generation votes from
-another; some voter is in both. Had it voted first, it would have refused the heartbeat, whose
-generation is over. So it heard that at r, and then cast no vote for a real patience/(1+rho) by (b),
-or, having crashed, by (c). The heartbeat was sent before r, and `old` believes for a real
-patience/(1+rho) from then by (a). So once `new` is elected all beliefs of before are over. Delays
-and what clocks show play no part; rates do, and that a process looks at its clock when it acts.
+another; some voter is in both. Had this voter voted first, it would have refused the heartbeat,
+whose generation is over. So the voter heard the heartbeat at time r, and then cast no vote for a
+real patience/(1+rho) by (b), or, having crashed, by (c). The heartbeat was sent before r, and `old`
+believes for a real patience/(1+rho) from then by (a). So once `new` is elected, `old` does not
+believe any more. Neither delays nor the readings of clocks matter; their rates do, and that a
+process reads its clock when it acts.
 
 A *transfer* is exempt from (b), safely: a leader drops its proof before it asks the successor to
 stand, and never leads that generation again. Left out: a log, changing members, reads by lease.

@@ -1,9 +1,9 @@
 """Messages between nodes about partitions of streams, on the same links as documents.
 
 A partition's name is `<topic>/<number>@<incarnation>`. A list carries the messages of one turn
-about many partitions. A message about a partition names the epoch. Epoch and leader form the ballot
-that fences (`ownership/ballot.py`). List elements are plain tuples, since a frame restores no types
-in them: read them by `LogState(*fields)`.
+about many partitions. A message about a partition names the epoch. Epoch and sender (in an answer:
+epoch and receiver) form the ballot that fences (`ownership/ballot.py`). List elements are plain
+tuples, since a frame restores no types in them: read them by `LogState(*fields)`.
 """
 
 from collections.abc import Sequence

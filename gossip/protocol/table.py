@@ -1,7 +1,7 @@
 """The member table: one belief per name, ourselves among them, and the counts we need often.
 
-It stores and counts, and judges nothing: what may replace what is `member.merge`, what
-follows from a change is `membership.py`.
+It stores and counts, and judges nothing: `member.merge` says which belief wins, `membership.py`
+what follows from a change.
 
 The dead and the left stay for a day (`forget_after_s`). While they do, a rumour about their
 past cannot revive them; when the table is full the ones longest gone make room first.

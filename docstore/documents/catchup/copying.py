@@ -44,7 +44,7 @@ class Copying:
         """Rows that may be copied in this tick; below 0 after a page that was larger."""
 
     def tick(self) -> None:
-        """Send the next pages within this tick's limit, longest waiting first."""
+        """Send the next pages within this tick's limit, to the longest waiting replicas first."""
         self._room = min(ROWS_A_TICK, self._room + ROWS_A_TICK)
         full: set[str] = set()
         for (peer, slot), gap in list(self._waiting.items()):
@@ -73,7 +73,7 @@ class Copying:
         return (peer, slot) in self._waiting
 
     def _is_stuck(self, log: SlotLog) -> bool:
-        """Say whether rows stay undecided for a while: they may need this replica."""
+        """Say whether rows of the slot stay undecided: their quorum may need the copied replica."""
         if log.term is None or log.decided >= log.end:
             return False
         return self.core.now - log.term.progress_at >= self.core.config.sending.resend_interval_s
@@ -113,7 +113,7 @@ class Copying:
         return ROWS_A_PAGE + min(count, max(0, last - after))
 
     def _may_copy(self, peer: str, slot: int) -> bool:
-        """Limit the slots copied to a replica at once: only a complete slot is of use."""
+        """Say whether a slot may be copied to a replica now: few at once, so that some complete."""
         slots = self._copying.setdefault(peer, set())
         if slot not in slots and len(slots) >= self.core.config.sending.copies_max:
             slots -= {each for each in slots if not self._is_copying(peer, each)}

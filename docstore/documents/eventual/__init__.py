@@ -1,6 +1,6 @@
 """Levels 1 and 2: documents that every side of a cut may write, and that become equal again.
 
 `lineage` (which version came of which) -> `branches` (one document: its winner and the branches
-that lost) -> `execute` (updates and reads) and `spread` (to the other replicas). Pure, like
-`protocol/`, whose batches, links and reads it uses. Nothing here is fenced: no ballot, no quorum.
+that lost) -> `execute` (updates and reads) and `spread` (to the other replicas). Pure, like the
+other machines. Nothing here is fenced: no ballot, no quorum.
 """

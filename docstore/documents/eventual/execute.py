@@ -331,7 +331,7 @@ class Executor:
             self._read_past(inflight, winner)
 
     def _read_past(self, inflight: Inflight, winner: Row) -> None:
-        """Answer from the ancestors of the winner, as far as this node keeps them."""
+        """Answer a read of the past from the winner's ancestors that this node still keeps."""
         origin = lineage_of(winner)
 
         def found(result: Result) -> None:

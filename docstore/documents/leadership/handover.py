@@ -61,7 +61,7 @@ class HandingOver:
         return self._misplaced
 
     def tell(self) -> None:
-        """Tell the targets, after the heartbeat that drops the claims to these slots."""
+        """Tell targets to take over, after the heartbeat that drops this node's claims."""
         given, self._given = self._given, {}
         released, self._released = self._released, []
         if released and self.core.has_leases:

@@ -70,7 +70,7 @@ class TakeOver:
     # Trying
 
     def consider(self) -> None:
-        """Try for every slot that this node should own and no live node owns."""
+        """Try to take over every slot that this node should own and no live node owns."""
         core = self.core
         times = core.config.leadership
         asking = self._votes and core.now - self._asked_at < times.attempt_timeout_s
@@ -137,7 +137,7 @@ class TakeOver:
         self._count_votes(slots)
 
     def vote(self, sender: str, message: messages.PreVote) -> None:
-        """Say for which slots this node hears a present owner or a better candidate (T0)."""
+        """Answer a pre-vote with the slots that have an owner or a better candidate (T0)."""
         refused = [slot for slot in from_bitmap(message.slots) if self._hears_better(sender, slot)]
         if refused:
             self.core.counters["prevotes_refused"] += 1

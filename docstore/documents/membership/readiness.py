@@ -17,7 +17,7 @@ from docstore.wire.messages import Heartbeat
 
 
 class Readiness:
-    """Ready slots, for the step that follows the configuration in use."""
+    """Counts the slots that are ready for the next step of a change."""
 
     def __init__(self, core: Core, blocks: Callable[[int], bool]) -> None:
         """blocks: whether this node still needs a member that leaves a slot."""

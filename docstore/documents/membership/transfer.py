@@ -13,7 +13,7 @@ from docstore.wire.messages import Succeed
 
 
 class Transfer:
-    """The leader's side; the receiver of Succeed is a candidate of `election.py`."""
+    """Transfers the leadership; on the node that receives Succeed, `election.py` acts."""
 
     def __init__(self, core: Core, stored: StoredRegister, replication: Replication) -> None:
         self.core = core

@@ -210,7 +210,7 @@ class Confirmer:
             self._round = None
 
     def _has_read(self, asked: Round, read: IndexRead) -> bool:
-        """Note the confirmed slots of a question; answer it, and return True, if all are."""
+        """Note the confirmed slots of a question; once all are, answer it and return True."""
         for sets in [each for each in read.rest if self.is_confirmed(asked, each)]:
             for log, ballot in read.rest.pop(sets):
                 if _terms(log, ballot):

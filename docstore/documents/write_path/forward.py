@@ -75,7 +75,7 @@ class Gateway:
         # Lower bounds of all deadlines and times of sending, so that most ticks need no scan.
         self._soonest = self._longest = inf
 
-    # In
+    # Requests
 
     def request(self, event: Requested) -> None:
         self._take(event.request, (event.operation,), event.deadline)
@@ -160,7 +160,7 @@ class Gateway:
     def has_more(self) -> bool:
         return bool(self._outgoing)
 
-    # Back
+    # Answers
 
     def received(self, message: Answered) -> None:
         if message.boot != self.core.boot:
