@@ -24,9 +24,9 @@ class BadBackup(Exception):
 class LogChunk(NamedTuple):
     """Consecutive rows of a slot, read from one replica.
 
-    kept: history was compacted up to this row; `held` rows are left up to it.
-    floor: version that a link without a row counts as having had.
-    The three matter only where a slot is read from its beginning.
+    kept: history was compacted up to this row; `held` of the rows up to it are left. floor: version
+    that a link without a row counts as having had. These three matter only if a slot is read from
+    its beginning.
     """
 
     slot: int

@@ -29,7 +29,10 @@ T = TypeVar("T")
 
 
 class Barrier:
-    """Takes cuts, as the entry node and as an owner. confirmed: slots confirmed since its call."""
+    """Takes cuts, as the entry node and as an owner.
+
+    confirmed: returns the slots whose owner a quorum confirms after the call.
+    """
 
     def __init__(
         self,

@@ -142,11 +142,11 @@ class Feed:
         return self._seen
 
     async def touched(self, looked: dict[int, int]) -> set[str] | None:
-        """Return the links of new changes; None where they are not all known.
+        """Return the links of new changes; None if not all of them are known.
 
-        One call for all waiting readers shows most of them that they have no news.
-        looked: slot -> row up to which the call before has read; this call updates it.
-        Raises Unavailable, SnapshotGone.
+        One call serves all waiting readers: most of them learn from it that nothing concerns them.
+        looked: slot -> row up to which the previous call has read; this call updates it. Raises
+        Unavailable, SnapshotGone.
         """
         ends = {slot: self._shown(slot) for slot, log in self._view.logs.items() if log.full}
         spans = [(s, looked[s], end) for s, end in sorted(ends.items()) if looked.get(s, end) < end]

@@ -17,7 +17,7 @@ ANSWER_S = 120.0
 """Seconds after which a process without an answer is killed: far more than any page takes."""
 IDLE_S = 60.0
 UNUSED_S = 86_400.0
-"""Seconds after which a process without an answer is killed: far longer than any page takes."""
+"""Seconds after the end of the processes until segments are deleted."""
 PIPE_BYTES = 1 << 20
 
 Answer = tuple[dict[str, Any], bytes]
@@ -30,7 +30,11 @@ def has_arrow() -> bool:
 
 
 class ScanPool:
-    """Seconds after the processes end in which unused segments stay on disk."""
+    """Up to `size` processes, each with one question at a time; questions wait in their order.
+
+    segments_bytes: maximum bytes that the processes may cache in the directory `segments` beside
+    the file.
+    """
 
     def __init__(self, path: Path, size: int, segments_bytes: int) -> None:
         self._segments = path.with_name("segments")
