@@ -39,12 +39,12 @@ _HOST_NAME = re.compile(r"(?:\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,252})\Z")
 
 
 def database_in(data: Path) -> Path:
-    """Return the database of documents in a data directory."""
+    """Return the path of the database of documents."""
     return data / "docstore.db"
 
 
 def streams_in(data: Path) -> Path:
-    """Return the database of streams in a data directory."""
+    """Return the path of the database of streams."""
     return data / "streams.db"
 
 
@@ -110,7 +110,7 @@ class Config:
     """
 
     slots: int = 1024
-    """Parts of the key space, a power of two from 1 to 65,536, fixed at founding."""
+    """Number of parts of the key space, a power of two from 1 to 65,536, fixed at founding."""
 
     points_per_node: int = 128
     """Points on the ring for each member; 1 distributes slots unevenly."""
@@ -135,7 +135,7 @@ class Config:
     """Megabytes of disk for the journal, in files of 8; twice as much is kept free beside it."""
 
     segments_mb: int = 1024
-    """Megabytes of disk for idle slots in columns, which make scans fast; 0 for none."""
+    """Megabytes of disk for column files of idle slots, which make scans fast; 0 for none."""
 
     gossip_preset: str = "loopback"
     """Timing of membership: loopback, lan or wan."""
@@ -174,7 +174,7 @@ class Config:
     """Hosts that subscriptions may call; the settings begin with `callback_`."""
 
     founded: frozenset[str] = frozenset()
-    """Given settings of `FOUNDED`: a start fails if one differs from the group's."""
+    """Settings of `FOUNDED` that were given; a start fails if one differs from the group's."""
 
     limits: Limits = field(default_factory=Limits)
 
@@ -183,7 +183,7 @@ class Config:
 
     @property
     def host_names(self) -> set[str]:
-        """Return the host names that clients may use for this node, except the machine's."""
+        """Return the host names that clients may use for this node, besides the machine's own."""
         founder = [each.host for each in self.bootstrap if each.id == self.node_id]
         shared = [self.shared.host] if self.shared else []
         return {self.listen_host, self.advertise.host, *shared, *founder, *self.allowed_hosts}
@@ -210,7 +210,7 @@ class Config:
 
 
 ZONE_BYTES_MAX = 128
-"""Limit of a zone's name, which each member sends in a datagram with two addresses."""
+"""Greatest size of a zone's name, which a member sends in one datagram with two addresses."""
 CENTURY_S = 36_600 * 86_400.0
 RETENTION_S_MIN = 600.0
 

@@ -92,7 +92,7 @@ class TooManyRequests(DocstoreError):
 
 
 class TooEarly(DocstoreError):
-    """This replica has not caught up to the requested point; ask another one, or later."""
+    """This replica has not caught up to the requested point; ask another one, or retry later."""
 
     status = 425
     code = "not-caught-up"
@@ -133,7 +133,7 @@ class CrossSite(DocstoreError):
 
 
 class Conflict(DocstoreError):
-    """The state of the resource does not allow this."""
+    """The state of the resource does not allow the request."""
 
     status = 409
     code = "conflict"
@@ -157,7 +157,7 @@ class UnsupportedMedia(DocstoreError):
 
 
 class ExpectationFailed(DocstoreError):
-    """An `Expect` header other than 100-continue."""
+    """The request has an `Expect` header other than 100-continue."""
 
     status = 417
     code = "expectation-failed"
@@ -187,7 +187,7 @@ class Unavailable(DocstoreError):
 
 
 class NoQuorum(Unavailable):
-    """This node does not hear a majority of the members, so its state may be old."""
+    """This node does not hear a majority of the members, so its state may be outdated."""
 
     code = "no-quorum"
 

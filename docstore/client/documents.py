@@ -250,7 +250,7 @@ class DocumentRequests(Requests):
         return Lease(self._leases, ttl_s, behavior=behavior, holder=holder, name=name)
 
     async def bulk(self, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return a result for each operation, in their order."""
+        """Carry out operations one by one; return a result for each, in the same order."""
         body = b"".join(orjson.dumps(operation) + b"\n" for operation in operations)
         _, _, content = await self.request("POST", "/core/bulk", body, NDJSON)
         return [orjson.loads(line) for line in content.splitlines()]

@@ -138,7 +138,7 @@ class GroupMembership:
 
     @property
     def partitions(self) -> list[int]:
-        """Return the partitions that this process leads at this moment, as events name them."""
+        """Return the partitions that this process leads now, by the numbers that events use."""
         induced = self.member.induced
         return [] if induced is None else [p for p in induced.held if self.leads_partition(p)]
 

@@ -163,7 +163,7 @@ class Requests:
         return await self._exchanges.ask(url, Asked(method, path, body, headers), timeout)
 
     async def json(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Return the parsed answer of any request."""
+        """Send a request with JSON, and return the parsed answer."""
         raw = None if body is None else orjson.dumps(body)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         _, _, content = await self.request(method, path, raw, JSON | named)
@@ -177,7 +177,7 @@ class _Exchanges:
         self._token = token
         self.session: aiohttp.ClientSession | None = None
         self._nodes: set[str] = set()
-        """URLs of nodes that were asked whether they are."""
+        """URLs that are known to belong to nodes."""
 
     async def ask(self, url: str, asked: Asked, timeout: aiohttp.ClientTimeout) -> Answered:
         _check_link(asked.path)

@@ -150,7 +150,7 @@ class Calls:
         self._served = {key for key in self._served if key[0] != peer}
 
     def tick(self) -> None:
-        """Repeat calls that are due, and give up those past their deadline."""
+        """Repeat the calls that are due, and answer those past their deadline."""
         core = self._core
         for peer in [each for each in self._sent_to if not core.view.is_alive(each)]:
             for number in sorted(self._sent_to[peer]):

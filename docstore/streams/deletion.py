@@ -36,7 +36,7 @@ class Deletion:
             self._marked.pop(known.link, None)
 
     def forgotten(self, known: ControlledPartition) -> None:
-        """Drop a partition that this node governs no more."""
+        """Drop a partition that this node no longer governs."""
         self._marked.pop(known.link, None)
 
     def tick(self) -> None:

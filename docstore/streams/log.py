@@ -256,11 +256,11 @@ class PartitionLogs(dict[str, PartitionLog]):
         self._at: dict[str, list[PartitionLog]] = {}
 
     def at(self, link: str) -> list[PartitionLog]:
-        """Return the replicas of a partition's document: of its incarnations, mostly one."""
+        """Return the logs of a partition's document, one for each incarnation that is here."""
         return self._at.get(link, [])
 
     def holds(self, log: PartitionLog) -> bool:
-        """Say whether this log is still here: it may have been dropped, or begun anew."""
+        """Say whether this log is still here: neither dropped, nor replaced by a new one."""
         return self.get(log.name) is log
 
     def add(self, log: PartitionLog) -> None:

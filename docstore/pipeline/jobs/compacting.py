@@ -85,7 +85,7 @@ def _old(work: Work, path: str, needed: DataFrame, before_us: int, staying: int)
 
 
 def _needed(group: GroupClient) -> Mapping[int, int]:
-    """Return slot -> the least end of a named snapshot in that slot."""
+    """Return slot -> the earliest position at which a named snapshot reads that slot."""
     needed: dict[int, int] = {0: NO_SNAPSHOT}  # Spark needs at least one row to make a table.
     pages = group.json("GET", "/core/snapshots?$limit=1000&expand")["documents"]
     for page in pages.values():
