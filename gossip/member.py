@@ -77,8 +77,10 @@ class Member:
     """Data of the application for its peers, at most 512 bytes. The protocol does not read it."""
 
     changed_at_s: float = field(default=0.0, compare=False)
-    """When we last saw the state or the uid change, on our own monotonic clock. Not a part of
-    the belief: it is not sent, and equality ignores it."""
+    """Time at which we last saw the state or the uid change, on our own monotonic clock.
+
+    Not a part of the belief: it is not sent, and equality ignores it.
+    """
 
     @property
     def is_live(self) -> bool:

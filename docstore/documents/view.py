@@ -214,7 +214,7 @@ class GroupView(MembersView):
     def __init__(
         self, core: Core, register: Register, owners: OwnersView, clock: Callable[[], float]
     ) -> None:
-        """clock: by which the machines of the node are stepped."""
+        """clock: the clock of `now` in the steps of the node's machines."""
         super().__init__(core, register)
         self._owners = owners
         self._clock = clock
@@ -261,7 +261,7 @@ class GroupView(MembersView):
         return self._core.clock.now_us(self._clock())
 
     def past_us(self) -> int:
-        """Return an instant that is past for sure, in microseconds since 1970: to delete by."""
+        """Return an instant that is certainly past, in us since 1970: older data may be deleted."""
         return self._core.past_us()
 
     def slot_of(self, link: str) -> int:
@@ -312,7 +312,7 @@ class ReplicaView:
     """The shells' view of a replica: logs, clock, and views of members, owners, replication."""
 
     def __init__(self, replica: Replica, clock: Callable[[], float]) -> None:
-        """clock: by which the machines of the node are stepped."""
+        """clock: the clock of `now` in the steps of the node's machines."""
         self._replica = replica
         self._core = core = replica.core
         self._measures = replica.measures
@@ -395,7 +395,7 @@ class ReplicaView:
         return self._core.clock.now_us(self._core.now if now is None else now)
 
     def past_us(self) -> int:
-        """Return an instant that is past for sure, in microseconds since 1970: to delete by."""
+        """Return an instant that is certainly past, in us since 1970: older data may be deleted."""
         return self._core.past_us()
 
     def measures_of(self, path: str) -> Mapping[str, Measure]:

@@ -127,7 +127,7 @@ def campaigned(turns: Turns, candidate: Candidate, version: int) -> Turns:
 
 
 def resigned(turns: Turns, name: str, token: int, *, number: int = 0, version: int) -> Turns:
-    """Return the queue after its holder resigned: the next one holds in the same row."""
+    """Return the queue after its holder resigned; the same row makes the next candidate holder."""
     holder = _check_holder(turns, name, token)
     past = _remembered(turns, holder, number)
     return promoted(turns._replace(holder=None, vacant=Vacant.RESIGNED, past=past), version)
@@ -174,7 +174,7 @@ def proclaimed(turns: Turns, name: str, token: int, value: Any, *, number: int =
 
 
 def gone(turns: Turns, lease: str, version: int) -> Turns:
-    """Return the queue without the candidates of an ended lease; the next holds after the grace."""
+    """Return the queue without an ended lease's candidates; the next may hold after the grace."""
     queue = tuple(each for each in turns.queue if each.lease != lease)
     past = tuple(each for each in turns.past if each.lease != lease)
     is_held = turns.holder is not None and turns.holder.lease == lease

@@ -89,7 +89,7 @@ class Elector:
         return self._voter.role
 
     def leads(self, now: float) -> bool:
-        """Say whether this member leads at this very instant of its clock (a)."""
+        """Say whether this member leads at this very instant of its clock (see a above)."""
         return self.role is Role.LEADER and self._following.is_current(now)
 
     def leader(self, now: float) -> str | None:

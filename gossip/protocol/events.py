@@ -90,7 +90,7 @@ class PingExchange:
 
 @dataclass(frozen=True, slots=True)
 class DigestExchange:
-    """Sums compared with a member that we knew by name at this incarnation."""
+    """A comparison of sums with the member that we knew by this name and incarnation."""
 
     name: str
     incarnation: int
@@ -98,7 +98,7 @@ class DigestExchange:
 
 @dataclass(frozen=True, slots=True)
 class SyncExchange:
-    """Tables compared with a member that we knew by name at this incarnation."""
+    """An exchange of tables with the member that we knew by this name and incarnation."""
 
     name: str
     incarnation: int
@@ -106,7 +106,7 @@ class SyncExchange:
 
 @dataclass(frozen=True, slots=True)
 class SeedExchange:
-    """Tables compared with the member at a seed's address."""
+    """An exchange of tables with the member at a seed's address."""
 
     address: Address
 

@@ -69,7 +69,7 @@ class Suspicion:
 
     @property
     def deadline_s(self) -> float:
-        """When the suspect is dead unless it has refuted. May lie in the past."""
+        """Time at which the suspect counts as dead unless it has refuted. May be in the past."""
         timeout_s = suspicion_timeout_s(
             self.confirmations,
             confirmations_max=self.confirmations_max,

@@ -57,7 +57,7 @@ class Swim:
         self._is_departed = False
 
     def step(self, event: events.Event, now: float) -> list[Effect]:
-        """Return what `event` at `now` asks of the world, in the order it must be done.
+        """Return the effects of `event` at `now`, in the order in which they must be performed.
 
         After Departed there are no effects any more.
         """
@@ -261,7 +261,7 @@ class Swim:
     def _refused(
         self, exchange: events.PingExchange | events.SyncExchange, now: float
     ) -> list[Effect]:
-        """Suspect a member whose host says that no process listens there, for a short time."""
+        """Begin a short suspicion of a member whose host says that no process listens there."""
         membership = self.membership
         if isinstance(exchange, events.PingExchange):
             self._prober.refused(exchange)

@@ -16,11 +16,11 @@ from gossip.member import Member
 from gossip.protocol.digest import TableDigest
 
 _SCANNED_MAX = 32
-"""Live members up to which a look at all of them is as quick as drawing."""
+"""Live members up to which a scan of all is as quick as random draws."""
 
 
 class Table:
-    """All beliefs by name."""
+    """The beliefs of this member, by name."""
 
     def __init__(self, members_max: int) -> None:
         assert members_max >= 1

@@ -92,8 +92,8 @@ class Owner:
     def _is_new(self, inflight: Inflight) -> bool:
         """Say whether no node can have made a row of an operation yet.
 
-        True for a first attempt of this node's own client without an Idempotency-Key: a client may
-        have used its key before.
+        True for a first attempt of this node's own client. False with an Idempotency-Key, because
+        the client may have used the key before.
         """
         is_first = inflight.attempt == 1 and inflight.entry == self.core.me
         return is_first and not inflight.operation.key
