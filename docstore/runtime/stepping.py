@@ -115,8 +115,8 @@ class Stepping(Generic[E, F]):
     def feed(self, event: E) -> None:
         """Give the machine an event and perform its effects, in order.
 
-        Must not be called while effects are performed: the new effects would overtake the remaining
-        ones.
+        Must not be called while effects are performed: the new effects would overtake those that
+        remain.
         """
         if self.stopped:
             return

@@ -23,9 +23,9 @@ from docstore.storage.store import Status
 class PartitionRecord:
     """The state of a replica's partition besides its batches.
 
-    copy: random, drawn whenever the data begin again, so that a replica that lost acknowledged data
-    is not taken for the one that acknowledged them. Never "", see DropPartition. ballots: (ballot,
-    number of its first record); records count from 1, like rows.
+    copy: random id of the data, drawn again whenever the data begin again, so that a replica that
+    lost acknowledged data is not taken for the one that acknowledged them. Never "", see
+    DropPartition. ballots: (ballot, number of its first record); records count from 1, like rows.
     """
 
     name: str

@@ -53,7 +53,7 @@ class Tail:
         """The last entry that changes the slot."""
         self.rows: list[Row] = []
         self.entries: list[int] = []
-        """The entry of each row."""
+        """Number of the entry of each row."""
         self.links: dict[str, list[Row]] = {}
 
     def drop(self, until: int) -> None:

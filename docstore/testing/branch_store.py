@@ -23,7 +23,7 @@ from docstore.storage.store import Expired
 
 
 class BranchStore:
-    """Arrival number -> version and its status, and the cursors."""
+    """The versions at levels 1 and 2 by arrival number, each with its status, and the cursors."""
 
     __slots__ = ("_of", "_rows", "arrived", "cursors")
 

@@ -25,7 +25,7 @@ class Framed(asyncio.Protocol, ABC):
         self._hello_seen = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop has a class of its own.
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's transport is another class.
 
     def data_received(self, data: bytes) -> None:
         """Deliver the complete frames; a malformed one closes the connection."""
