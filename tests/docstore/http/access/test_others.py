@@ -1,6 +1,7 @@
 """What pages and numbers of slots tell of documents that their reader may not read."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ async def test_numbers_of_slots_are_told_to_who_may_read_all_that_is_asked_for(
         return {}
 
     monkeypatch.setattr(node, "scan_layout", dict, raising=False)
-    monkeypatch.setattr(node, "positions", positions, raising=False)
+    monkeypatch.setattr(node, "positions", SimpleNamespace(of_all=positions), raising=False)
     monkeypatch.setattr(node, "cluster", "c1", raising=False)
     for page in ("plan", "high"):
         assert (await asker.ask(role, "GET", f"/core/spark/{page}{query}"))[0] == status
