@@ -88,7 +88,7 @@ def predecessor(group: GroupState, member: str) -> str:
 def _members(
     group: GroupState, changes: GroupChanges
 ) -> tuple[dict[str, MemberDetails], dict[str, str]]:
-    """Return the members after the changes, and former member -> heir of its partitions."""
+    """Return the members after the changes, and former member -> successor of its partitions."""
     after = {name: each for name, each in group.members.items() if name not in changes.gone}
     for name, each in changes.joins.items():
         since = after[name].since if name in after else group.generation + 1
