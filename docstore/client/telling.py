@@ -20,7 +20,7 @@ EVENTS_MAX = 1_000
 
 
 class Telling:
-    """Events of one holder in order, for use within one event loop."""
+    """Delivers the events of one holder in order, to callbacks or to a reader of one loop."""
 
     def __init__(self, callbacks: Mapping[type, Callback | None]) -> None:
         """callbacks: by type of event; an event without a callback is handled once it is read."""

@@ -42,7 +42,10 @@ class Follower:
 
 @dataclass(slots=True)
 class Recovery:
-    """The recovery of a term's base, until it is open; see `leadership/takeover.py`."""
+    """The state of a new owner that gathers the rows it takes over, until its term is open.
+
+    See `leadership/takeover.py`.
+    """
 
     deadline: float
     """Time at which the node abandons the attempt."""

@@ -111,7 +111,8 @@ class OwnedDocuments:
     def has_use_for(self, row: Row) -> bool:
         """Say whether a version may be newer than the one known here.
 
-        A table of a term that is over also counts: it is dropped at the next access to its slot.
+        A table of an earlier
+        term is compared too: the next access to its slot drops it.
         """
         return row.slot in self._tables or self._core.view.owns(row.link)
 

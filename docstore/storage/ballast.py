@@ -63,7 +63,10 @@ class Ballast:
         return self._size > 0
 
     def left(self, size: int) -> float:
-        """Count the bytes twice: the tables write them to their log, and then to their file."""
+        """Return the space that is left after writing `size` bytes, in units of the ballast.
+
+        Each byte counts twice: the tables write it to their log, and then to their file.
+        """
         return (self.free_bytes() - 2 * size) / max(1, self._size)
 
     def free_bytes(self) -> int:

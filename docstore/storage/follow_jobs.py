@@ -1,4 +1,4 @@
-"""Jobs of the writer's thread for the journal, and the callers that wait for the tables."""
+"""Jobs by which the writer's thread brings the tables up to the journal, and their waiters."""
 
 import asyncio
 from math import inf

@@ -43,7 +43,10 @@ Plan = list[Row] | Ask | Wait
 
 
 class Tail:
-    """Rows of one slot in the order of their entries; unused while rows of it are to be removed."""
+    """The rows of one slot in the order of their journal entries.
+
+    Reads ignore it while the tables still have to remove rows of that slot.
+    """
 
     __slots__ = ("entries", "last", "links", "number", "rows")
 

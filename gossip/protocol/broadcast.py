@@ -29,7 +29,7 @@ Key = str | tuple[str, int]
 """The subject of a rumour; or name and incarnation of a claim, which no rumour replaces."""
 
 _MISFITS_MAX = 4
-"""Number of rumours that do not fit after which `fill` looks for no shorter ones."""
+"""`fill` stops looking for shorter rumours after this many that do not fit."""
 
 
 def transmit_limit(live_count: int, config: Config) -> int:

@@ -64,7 +64,9 @@ class Executor:
         """Reload from the disk; updates that were not durable are lost."""
         for each in self._unanswered:
             lost = each.row.n > recovered.arrived
-            if lost:  # A late duplicate of a lost update must not be applied either.
+            if (
+                lost
+            ):  # A late duplicate of an update that lost the conflict must not be applied either.
                 self._close(each.inflight)
             self.core.reply(each.inflight, DISK_FULL if lost else TOO_FEW, proposed=not lost)
         self._unanswered.clear()

@@ -47,7 +47,10 @@ def use(core: Core, configuration: Configuration) -> None:
 
 
 def join_writes(configuration: Configuration, me: str) -> list[Write]:
-    """Return the first writes of a joining node: its slots prove nothing yet (D4)."""
+    """Return the first writes of a joining node.
+
+    They mark its slots as incomplete: a missing row must not count as evidence (D4).
+    """
     writes: list[Write] = [SaveConfiguration(first_registered(configuration).pack())]
     if configuration.id > 1:
         placement = configuration.placement()

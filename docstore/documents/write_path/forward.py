@@ -72,7 +72,8 @@ class Gateway:
         self._outgoing: dict[str, list[Forwarded]] = {}
         self._seq = 0
         self._bytes = 0
-        # Lower bounds of all deadlines and times of sending, so that most ticks need no scan.
+        # Lower bounds: no deadline is before `_soonest`, nothing was sent before `_longest`. So
+        # most ticks need no scan.
         self._soonest = self._longest = inf
 
     # Requests
