@@ -77,7 +77,7 @@ def _security(options: argparse.Namespace) -> Security:
 def _address(text: str) -> Address:
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdecimal()):
-        raise argparse.ArgumentTypeError(f"expected host:port, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be host:port; got {text!r}")
     return host.strip("[]"), int(port)
 
 

@@ -256,7 +256,9 @@ class Agent:
         self._running()
         keyring, config = self._security.keyring, self._config
         if keyring is None or not config.encrypt_outgoing:
-            raise KeyringError("this member does not encrypt what it sends: it has no keys")
+            raise KeyringError(
+                "this member has no keys, so it does not encrypt: start it with a keyring"
+            )
 
         def live() -> list[Member]:
             return [each for each in self.members() if each.is_live]
@@ -355,9 +357,11 @@ class Agent:
 def _check_name(name: str) -> None:
     if not messages.is_name(name):
         most = messages.NAME_BYTES_MAX
-        raise NameTooLong(f"a name has 1 to {most} printable bytes: {name!r}")
+        raise NameTooLong(f"a name must have 1 to {most} printable bytes; got {name!r}")
 
 
 def _check_meta(meta: bytes) -> None:
     if len(meta) > messages.META_BYTES_MAX:
-        raise MetaTooLarge(f"{len(meta)} bytes of metadata, at most {messages.META_BYTES_MAX} fit")
+        raise MetaTooLarge(
+            f"metadata must have at most {messages.META_BYTES_MAX} bytes; got {len(meta)}"
+        )

@@ -166,15 +166,15 @@ class Config:
             if isinstance(value, bool):
                 continue
             if value < 0 or (value == 0 and setting.name not in _MAY_BE_ZERO):
-                raise ConfigError(f"{setting.name} must be positive, is {value}")
+                raise ConfigError(f"{setting.name} must be positive; got {value}")
         if self.probe_interval_s < 2 * self.probe_timeout_s:
             raise ConfigError("probe_interval_s must be at least twice probe_timeout_s")
         if self.nack_fraction >= 1:
-            raise ConfigError("nack_fraction must be below 1")
+            raise ConfigError(f"nack_fraction must be below 1; got {self.nack_fraction}")
         if self.join_retry_max_s < self.join_retry_min_s:
-            raise ConfigError("join_retry_max_s must not be below join_retry_min_s")
+            raise ConfigError("join_retry_max_s must be at least join_retry_min_s")
         if not 960 <= self.datagram_bytes_max <= 9_000:
-            raise ConfigError("datagram_bytes_max must be within 960 and 9000")
+            raise ConfigError("datagram_bytes_max must be from 960 to 9000")
 
     @classmethod
     def lan(cls) -> Config:
@@ -237,7 +237,7 @@ class Config:
         name = settings.get("preset", "lan")
         presets = {"lan": cls.lan, "wan": cls.wan, "loopback": cls.loopback}
         if not isinstance(name, str) or name not in presets:
-            raise ConfigError(f"preset must be one of {', '.join(presets)}, is {name!r}")
+            raise ConfigError(f"preset must be one of {', '.join(presets)}; got {name!r}")
         preset = presets[name]()
         kinds = {field.name: type(getattr(preset, field.name)) for field in dataclasses.fields(cls)}
         changes: dict[str, int | float | bool] = {}
@@ -258,10 +258,10 @@ _MAY_BE_ZERO = frozenset(
 def _number(key: str, value: object, kind: type[int | float | bool]) -> int | float | bool:
     if kind is bool:
         if not isinstance(value, bool):
-            raise ConfigError(f"{key} must be true or false, is {value!r}")
+            raise ConfigError(f"{key} must be true or false; got {value!r}")
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(f"{key} must be a number, is {value!r}")
+        raise ConfigError(f"{key} must be a number; got {value!r}")
     if kind is int and not isinstance(value, int):
-        raise ConfigError(f"{key} must be a whole number, is {value!r}")
+        raise ConfigError(f"{key} must be a whole number; got {value!r}")
     return kind(value)

@@ -59,7 +59,9 @@ class Exchanges:
         self._prove(opened)
         read = await self._read(answer)
         if read is None:
-            raise ConnectionAbortedError("an answer that is no message")
+            raise ConnectionAbortedError(
+                "the other side answered with bytes that are not a message"
+            )
         return read
 
     async def serve(self, body: bytes, opened: Opened | None) -> bytes | None:

@@ -277,7 +277,7 @@ class Transport:
         length = int.from_bytes(header, "big")
         if not 0 < length <= self._config.frame_bytes_max:
             raise FrameRefused(
-                f"a frame of {length} bytes; 1 to {self._config.frame_bytes_max} are read"
+                f"a frame must have 1 to {self._config.frame_bytes_max} bytes; got {length}"
             )
         return await reader.readexactly(length)
 

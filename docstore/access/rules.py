@@ -31,6 +31,7 @@ from docstore.access.grants import ROOT, AccessLevel, Grants, joined
 from docstore.access.web_tokens import VerificationKey, key_of
 from docstore.errors import BadConfig, BadRequest
 from docstore.model.paths import canonical_link
+from docstore.model.settings import quoted
 
 RATE = "requests_per_second"
 LEVELS = {level.name.lower(): level for level in AccessLevel}
@@ -80,9 +81,9 @@ class Rules:
 def refuse_lockout(before: Rules, after: Rules) -> None:
     """Refuse rules without any user, or without an administrator if there was one: BadConfig."""
     if not after.users and not after.keys:
-        raise BadConfig("it has no user and no key: all requests would be refused")
+        raise BadConfig("the file must have a user or a key: without, all requests are refused")
     if before.administrators and not after.administrators:
-        raise BadConfig('it has no administrator (a user or key with "/" = "admin"), as before')
+        raise BadConfig('the file must keep an administrator: a user or key with "/" = "admin"')
 
 
 def rules_of(text: str) -> Rules:
@@ -90,13 +91,13 @@ def rules_of(text: str) -> Rules:
     try:
         said = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadConfig(f"it is no TOML: {error}") from None
+        raise BadConfig(f"the file must be TOML: {error}") from None
     _insist_on_members("", said, {"audience", "roles", "users", "keys"})
     roles = {name: _levels(name, paths) for name, paths in _tables(said, "roles")}
     keys = {name: _key(name, table, roles) for name, table in _tables(said, "keys")}
     audience = said.get("audience", "")
     if not isinstance(audience, str) or bool(audience) != bool(keys):
-        raise BadConfig("audience is a text, and there is one if, and only if, there are keys")
+        raise BadConfig("audience must be a string with [keys.*], and left out without keys")
     return Rules(_users(said, roles), keys, roles, audience)
 
 
@@ -109,11 +110,9 @@ def _users(said: Mapping[str, Any], roles: Roles) -> dict[bytes, Principal]:
         rate = _rate(where, table)
         for token in _texts(where, table, "tokens"):
             if not _DIGEST.match(token):
-                raise BadConfig(f"{where}: tokens are SHA-256 in 64 digits of 0-9 and a-f")
+                raise BadConfig(f"{where}: each token must be a SHA-256 in 64 digits 0-9, a-f")
             if bytes.fromhex(token) in users:
-                raise BadConfig(
-                    f"{where}: another user has this token already; give each user its own"
-                )
+                raise BadConfig(f"{where}: two users have the same token; give each user its own")
             users[bytes.fromhex(token)] = Principal(name, Grants(held), rate=rate)
     return users
 
@@ -123,7 +122,7 @@ def _key(name: str, table: Mapping[str, Any], roles: Roles) -> VerificationKey:
     _insist_on_members(where, table, {"issuer", "public_key", "roles", RATE})
     issuer, pem = table.get("issuer"), table.get("public_key")
     if not isinstance(issuer, str) or not issuer or not isinstance(pem, str):
-        raise BadConfig(f"{where}: issuer and public_key are texts")
+        raise BadConfig(f"{where}: issuer and public_key must be strings, and issuer not empty")
     try:
         return key_of(pem, issuer, frozenset(_roles(where, table, roles)), _rate(where, table))
     except ValueError as error:
@@ -133,7 +132,7 @@ def _key(name: str, table: Mapping[str, Any], roles: Roles) -> VerificationKey:
 def _rate(where: str, table: Mapping[str, Any]) -> float:
     rate = table.get(RATE, 0)
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < inf:
-        raise BadConfig(f"{where}: {RATE} is a number, 0 for as many as come")
+        raise BadConfig(f"{where}: {RATE} must be a number, 0 for no limit; got {quoted(rate)}")
     return float(rate)
 
 
@@ -141,10 +140,13 @@ def _levels(role: str, paths: Mapping[str, Any]) -> dict[str, AccessLevel]:
     levels = {}
     for path, level in paths.items():
         if not isinstance(level, str) or level not in LEVELS:
-            raise BadConfig(f"roles.{role}: {path} is granted as one of {', '.join(LEVELS)}")
+            raise BadConfig(
+                f"roles.{role}: {path!r} must be one of {', '.join(LEVELS)}; got {quoted(level)}"
+            )
         if _PATTERN.search(path):
             raise BadConfig(
-                f"roles.{role}: {path!r} looks like a pattern: a path is granted with all below it"
+                f"roles.{role}: a path must not be a pattern: its grant holds for all below;"
+                f" got {path!r}"
             )
         try:
             levels[path if path == "/" else canonical_link(path)] = LEVELS[level]
@@ -157,24 +159,26 @@ def _roles(where: str, table: Mapping[str, Any], roles: Roles) -> list[str]:
     names = _texts(where, table, "roles")
     for name in names:
         if name not in roles:
-            raise BadConfig(f"{where}: there is no role {name[:80]!r}")
+            raise BadConfig(f"{where}: roles must name roles of the file; got {name[:80]!r}")
     return names
 
 
 def _texts(where: str, table: Mapping[str, Any], member: str) -> list[str]:
     texts = table.get(member)
     if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
-        raise BadConfig(f"{where}: {member} is a list of texts")
+        raise BadConfig(f"{where}: {member} must be a list of strings; got {quoted(texts)}")
     return texts
 
 
 def _tables(said: Mapping[str, Any], member: str) -> list[tuple[str, Mapping[str, Any]]]:
     tables = said.get(member, {})
     if not isinstance(tables, dict) or not all(isinstance(each, dict) for each in tables.values()):
-        raise BadConfig(f"{member} are tables, such as [{member}.name]")
+        raise BadConfig(f"{member} must consist of tables, such as [{member}.name]")
     for name in tables:
         if not _NAME.match(name):
-            raise BadConfig(f"{member}: {name[:80]!r} is no name: letters, digits and _ . @ -")
+            raise BadConfig(
+                f"{member}: a name must consist of letters, digits and _ . @ -; got {name[:80]!r}"
+            )
     return list(tables.items())
 
 
@@ -183,4 +187,6 @@ def _insist_on_members(where: str, table: Mapping[str, Any], known: set[str]) ->
     for member in table:
         if member not in known:
             before = f"{where}: " if where else ""
-            raise BadConfig(f"{before}there is no {member[:80]!r}, only {', '.join(sorted(known))}")
+            raise BadConfig(
+                f"{before}a key must be one of {', '.join(sorted(known))}; got {member[:80]!r}"
+            )

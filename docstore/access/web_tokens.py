@@ -88,12 +88,12 @@ def key_of(pem: str, issuer: str, roles: frozenset[str], rate: float) -> Verific
     try:
         public = load_pem_public_key(pem.encode())
     except (ValueError, UnsupportedAlgorithm):
-        raise ValueError("it is no public key in PEM") from None
+        raise ValueError("must be a public key in PEM") from None
     if isinstance(public, Ed25519PublicKey):
         return VerificationKey("EdDSA", public, issuer, roles, rate)
     if isinstance(public, EllipticCurvePublicKey) and isinstance(public.curve, SECP256R1):
         return VerificationKey("ES256", public, issuer, roles, rate)
-    raise ValueError("a key is Ed25519 (EdDSA) or P-256 (ES256)")
+    raise ValueError("must be a key of Ed25519 (EdDSA) or P-256 (ES256)")
 
 
 _ANY_POINT = bytes([0x58, *[0x66] * 31])

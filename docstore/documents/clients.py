@@ -9,8 +9,12 @@ from docstore.model.document import Row
 from docstore.model.identity import OperationIdentity, fingerprint
 from docstore.model.operation import Answer, Operation
 
-DISK_FULL = Answer(503, "disk-full", "this node has no room; nothing was stored")
-REPLICAS_FULL = Answer(503, "disk-full", "most replicas have no room; nothing was stored")
+DISK_FULL = Answer(
+    503, "disk-full", "the disk of this node is full, nothing was stored: retry at another node"
+)
+REPLICAS_FULL = Answer(
+    503, "disk-full", "the disks of most replicas are full, nothing was stored: retry later"
+)
 
 
 @dataclass(slots=True)

@@ -116,11 +116,11 @@ def unpacked(raw: bytes) -> Any:
 
 
 def object_of_pairs(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    """Return an object. Raises ValueError when a key is there twice."""
+    """Return an object. Raises ValueError when a key must be there only once."""
     result = dict(pairs)
     if len(result) < len(pairs):
         twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise ValueError(f"the key {quoted(twice)} is there twice")
+        raise ValueError(f"the key {quoted(twice)} must be there only once")
     return result
 
 
@@ -247,7 +247,9 @@ def named_link(theirs: dict[str, Any], factory: str) -> str | None:
     if named is None:
         return None
     if not isinstance(named, str) or not named:
-        raise BadRequest(f"documentSelfLink must be a text that is not empty; got {quoted(named)}")
+        raise BadRequest(
+            f"documentSelfLink must be a string that is not empty; got {quoted(named)}"
+        )
     link = canonical_link(named if named.startswith("/") else f"{factory}/{named}")
     if link.rpartition("/")[0] != factory:
         raise BadRequest(f"documentSelfLink must be an id, or {factory}/<id>; got {quoted(named)}")

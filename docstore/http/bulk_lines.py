@@ -154,7 +154,7 @@ def _key(value: dict[str, Any]) -> str:
     key = value.get("key", "")
     if not isinstance(key, str) or len(key.encode()) > headers.KEY_BYTES_MAX:
         raise BadRequest(
-            f"key must be a text of at most {headers.KEY_BYTES_MAX} bytes; got {quoted(key)}"
+            f"key must be a string of at most {headers.KEY_BYTES_MAX} bytes; got {quoted(key)}"
         )
     return key
 
@@ -167,7 +167,7 @@ def _writer(value: Any, level: int) -> tuple[Any, ...]:
         )
     fits = isinstance(value, dict) and WRITER.issuperset(value) and "batch" in value
     if not fits or not _is_name(value.get("job")):
-        raise BadRequest('writer must be {"job": text, "batch": number, "sequence"?: number}')
+        raise BadRequest('writer must be {"job": string, "batch": number, "sequence"?: number}')
     batch, sequence = value["batch"], value.get("sequence", NO_SEQUENCE)
     if not _is_number(batch, 0) or not _is_number(sequence, NO_SEQUENCE):
         raise BadRequest(

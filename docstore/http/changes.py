@@ -270,7 +270,7 @@ def _asked(given: Mapping[str, Any]) -> _ChangesRequest:
     texts = {name: given.get(name, "") for name in ("prefix", "where")}
     texts["since"] = given.get("since", "latest")
     if not all(isinstance(text, str) for text in texts.values()):
-        raise BadRequest("since, prefix and where must be texts")
+        raise BadRequest("`since`, `prefix` and `where` must be strings")
     if not texts["since"]:
         raise BadRequest("since must be `next` of an answer, earliest, latest or a time; got ''")
     if texts["where"].strip():

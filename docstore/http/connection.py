@@ -325,4 +325,4 @@ def refusal_of(message: RawRequestMessage, bytes_max: int) -> tuple[int, str] | 
 
 
 def _too_long(bytes_max: int) -> str:
-    return f"the request line and the headers together may have at most {bytes_max} bytes"
+    return f"the request line and the headers together must have at most {bytes_max} bytes"

@@ -362,7 +362,7 @@ def at_level(operation: Operation, service: Service) -> Operation:
 
 def _selection(query: Mapping[str, str]) -> Select:
     if all(name in query for name in SELECTING):
-        raise BadRequest(f"only one of {' and '.join(SELECTING)} may be given")
+        raise BadRequest(f"only one of {' and '.join(SELECTING)} can be given")
     if "documentVersion" in query:
         version = headers.whole_number(query["documentVersion"], "documentVersion", 0, 1 << 62)
         return ("version", version)

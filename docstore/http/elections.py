@@ -79,7 +79,8 @@ class ElectionPages(FactoryPages):
         name = fields.text("name")
         if not name or "/" in name or "%" in name or name in SUFFIXES:
             raise Refusal(
-                f"name must be a path segment, and no utility; got {quoted(name)}", status=400
+                f"name must be one path segment, but not a utility; got {quoted(name)}",
+                status=400,
             )
         link = canonical_link(f"{path}/{name}")
         state = state_of(Turns(grace_ms=fields.whole("graceMs", 0, GRACE_MS_MAX, default=0)))

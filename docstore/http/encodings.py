@@ -44,7 +44,9 @@ class Inflater:
     def end(self) -> None:
         """Raise BadRequest if the stream was cut off."""
         if self._stream is not None:
-            raise BadRequest(f"the {self._encoding} of the body is cut off")
+            raise BadRequest(
+                f"the body ends before its {self._encoding} is complete: send it again"
+            )
 
     def _started(self, data: bytes) -> "zlib._Decompress":
         if self._encoding == "gzip":

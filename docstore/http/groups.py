@@ -66,7 +66,8 @@ class GroupPages(FactoryPages):
         name = fields.text("name")
         if not name or "/" in name or "%" in name or name in SUFFIXES:
             raise Refusal(
-                f"name must be a path segment, and no utility; got {quoted(name)}", status=400
+                f"name must be one path segment, but not a utility; got {quoted(name)}",
+                status=400,
             )
         link = canonical_link(f"{path}/{name}")
         timeout_s = headers.timeout_s(request)

@@ -215,6 +215,8 @@ def _id(named: object) -> str:
     """Return the id of a lease from the id itself or a link. Raises BadRequest."""
     parent, _, name = lease_link(named).rpartition("/") if isinstance(named, str) else ("", "", "")
     if parent != LEASES:
-        raise BadRequest(f"each of leases must be an id or a link of a lease; got {quoted(named)}")
+        raise BadRequest(
+            f"each of `leases` must be an id or a link of a lease; got {quoted(named)}"
+        )
     canonical_link(f"{LEASES}/{name}")
     return name

@@ -55,7 +55,7 @@ class JsonLines:
         found: list[Any] = [line for line in lines if line and not line.isspace()]
         if len(self._rest) > LINE_BYTES_MAX:
             self.is_over = True
-            found.append(TooLarge(f"a line has at most {LINE_BYTES_MAX} bytes"))
+            found.append(TooLarge(f"each line must have at most {LINE_BYTES_MAX} bytes"))
         return found
 
     def end(self) -> Sequence[Any]:
@@ -100,7 +100,7 @@ class MsgpackLines:
         if not self.is_over and self._fed - self._complete > LINE_BYTES_MAX:
             # The unpacker limits its unread input, not the decoded objects.
             self.is_over = True
-            found.append(TooLarge(f"an object has at most {LINE_BYTES_MAX} bytes"))
+            found.append(TooLarge(f"each object must have at most {LINE_BYTES_MAX} bytes"))
         return found
 
     def end(self) -> Sequence[Any]:

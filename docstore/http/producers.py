@@ -34,7 +34,7 @@ async def next_epoch(backend: Backend, request: web.BaseRequest, body: bytes) ->
     if not isinstance(name, str) or not _ID.match(name):
         raise BadRequest(f"id must be 1 to 128 letters, digits and . _ : @ -; got {quoted(name)}")
     if len(asked) > 1:
-        raise BadRequest("id must be the only member of the body")
+        raise BadRequest("the body must have no member but `id`")
     link = f"{PRODUCERS.path}/{name}"
     authority_of(request).insist("PUT", link)
     loop = asyncio.get_running_loop()

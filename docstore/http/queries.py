@@ -56,7 +56,9 @@ class QueryPages:
         if "cursor" in query:
             asked = self._continued(_only(query, "cursor"))
             if asked.path != path:
-                raise BadRequest(f"cursor must be of {path}; this one is of {asked.path[:200]}")
+                raise BadRequest(
+                    f"`cursor` must be one that {path} returned; this one is of {asked.path[:200]}"
+                )
         else:
             check_parameters(request, query_request.IN_URL)
             asked = query_request.of_url(path, query)
@@ -216,7 +218,7 @@ def is_query(query: Mapping[str, str]) -> bool:
 def _only(given: Mapping[str, Any], name: str) -> str:
     """Return the only parameter of a cursor's request. Raises BadRequest."""
     if set(given) != {name} or not isinstance(given[name], str):
-        raise BadRequest(f"{name} must be a text, without other parameters or members")
+        raise BadRequest(f"{name} must be a string, without other parameters or members")
     text: str = given[name]
     return text
 

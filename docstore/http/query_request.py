@@ -124,13 +124,13 @@ def of_body(given: Mapping[str, Any]) -> QueryRequest:
     texts = {name: given.get(name, "") for name in TEXTS}
     flags = {name: given.get(name, False) for name in FLAGS}
     if not all(isinstance(text, str) for text in texts.values()):
-        raise BadRequest(f"{', '.join(TEXTS)} must be texts")
+        raise BadRequest(f"each of {', '.join(TEXTS)} must be a string")
     if given.get("asOf") == "":
         raise BadRequest(
             "asOf must be latest, barrier, a time, the name of a snapshot or a token; got ''"
         )
     if not all(isinstance(flag, bool) for flag in flags.values()):
-        raise BadRequest(f"{', '.join(FLAGS)} must be true or false")
+        raise BadRequest(f"each of {', '.join(FLAGS)} must be true or false")
     top = _number(given, "top", None)
     versions = given.get("versions", "latest")
     if versions not in VERSIONS:

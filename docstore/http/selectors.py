@@ -75,11 +75,11 @@ class SelectorPages:
         """Return the member to ask. Raises BadRequest, NoOwner."""
         if target == "PEER_ID":
             if not query.get("peer"):
-                raise BadRequest("target PEER_ID requires peer: the id of a member")
+                raise BadRequest("target PEER_ID requires the parameter `peer`: the id of a member")
             return query["peer"]
         key = canonical_link(query["link"]) if "link" in query else query.get("key")
         if not key:
-            raise BadRequest("target KEY_HASH requires link or key")
+            raise BadRequest("target KEY_HASH requires the parameter `link` or `key`")
         owner = self._backend.owner_of(key)
         if owner is None:
             raise NoOwner(f"{key[:100]!r} has no owner at the moment: retry")

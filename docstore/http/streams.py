@@ -295,7 +295,7 @@ def _command_of(raw: bytes) -> tuple[str, object]:
             return ("lead", to)
         case {"kind": "MoveRequest", "replicas": [*replicas]} if len(asked) == 2:
             if not replicas or not all(isinstance(each, str) for each in replicas):
-                raise BadRequest("replicas must be ids of nodes, at least one")
+                raise BadRequest("`replicas` must be an array of ids of nodes, with at least one")
             return ("place", tuple(replicas))
     raise BadRequest(
         'the body must be {"kind": "ElectRequest", "unclean"?},'

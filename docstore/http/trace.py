@@ -20,7 +20,7 @@ NUMBER_MAX = 1 << 62
 def page(backend: Backend, query: Mapping[str, str]) -> Any:
     """Return the steps that a query asks for. Raises BadRequest, Unavailable."""
     if sum(name in query for name in SELECTING) > 1:
-        raise BadRequest("only one of slot, partition and link may be given")
+        raise BadRequest("parameters `slot`, `partition` and `link` exclude each other: give one")
     limit = headers.whole_number(query.get("limit", str(LIMIT)), "limit", 1, LIMIT_MAX)
     after = headers.whole_number(query.get("after", "0"), "after", 0, NUMBER_MAX)
     return backend.trace(_about(query, backend.slots()), after=after, limit=limit)

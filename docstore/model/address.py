@@ -72,7 +72,7 @@ def without_user(url: str) -> str:
         scheme = _SCHEME.match(before)
         shown = f"{scheme[0] if scheme else ''}***@{behind}"[:80]
         raise ValueError(
-            f"{shown!r}: the URL of a node has no user and no password; a token goes into"
+            f"{shown!r}: the URL of a node must have no user or password; put a token into"
             " DOCSTORE_TOKEN, or into the file that DOCSTORE_TOKEN_FILE names"
         )
     return url

@@ -3,6 +3,7 @@
 from typing import Any
 
 from docstore.model.service import Refusal, State
+from docstore.model.settings import quoted
 
 
 class Fields:
@@ -26,39 +27,39 @@ class Fields:
         """Take a whole number within bounds; it is required without a default."""
         value = self._left.pop(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise self._wrong(name, f"a whole number from {least} to {most}")
+            raise self._wrong(name, value, f"a whole number from {least} to {most}")
         return value
 
     def flag(self, name: str, *, default: bool) -> bool:
         value = self._left.pop(name, default)
         if not isinstance(value, bool):
-            raise self._wrong(name, "true or false")
+            raise self._wrong(name, value, "true or false")
         return value
 
     def text(self, name: str, *, default: str | None = None) -> str:
         """Take a text; it is required without a default."""
         value = self._left.pop(name, default)
         if not isinstance(value, str):
-            raise self._wrong(name, "a text")
+            raise self._wrong(name, value, "a string")
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
         value = self._left.pop(name, None)
         is_array = isinstance(value, list) and all(each and isinstance(each, str) for each in value)
         if not is_array or len(set(value)) < len(value):
-            raise self._wrong(name, "an array of different texts")
+            raise self._wrong(name, value, "an array of different strings, none empty")
         return tuple(value)
 
     def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
         value = self._left.pop(name, None)
         if not isinstance(value, list) or not all(_is_pair(each) for each in value):
-            raise self._wrong(name, "an array of pairs of texts")
+            raise self._wrong(name, value, "an array of pairs of strings")
         return tuple((first, second) for first, second in value)
 
     def array(self, name: str) -> list[Any]:
         value = self._left.pop(name, None)
         if not isinstance(value, list):
-            raise self._wrong(name, "an array")
+            raise self._wrong(name, value, "an array")
         return value
 
     def rest(self) -> State:
@@ -69,15 +70,18 @@ class Fields:
     def inner(self, name: str) -> "Fields":
         value = self._left.pop(name, {})
         if not isinstance(value, dict):
-            raise self._wrong(name, "an object")
+            raise self._wrong(name, value, "an object")
         return Fields(value, f"{self._path}{name}.")
 
     def end(self) -> None:
         for name in sorted(self._left):
-            raise Refusal(f"there is no member {self._path}{name}", status=400)
+            raise Refusal(
+                f"there must be no member {quoted(self._path + name)}: leave it out", status=400
+            )
 
-    def _wrong(self, name: str, wanted: str) -> Refusal:
-        return Refusal(f"{self._path}{name} must be {wanted}", status=400)
+    def _wrong(self, name: str, value: object, wanted: str) -> Refusal:
+        got = "" if value is None else f"; got {quoted(value)}"
+        return Refusal(f"{self._path}{name} must be {wanted}{got}", status=400)
 
 
 def _is_pair(value: object) -> bool:

@@ -68,7 +68,7 @@ def of_array(raw: bytes) -> Iterator[SourceRow]:
             if not is_over:
                 place.expect(",", "a comma or ] is missing behind a member")
         if place.at < len(text):
-            raise ValueError("there is more behind the end of the array")
+            raise ValueError("the file must end after the array; it goes on after the ]")
     except (RecursionError, ValueError) as error:
         rest = text[place.at :][:80].encode("utf-8", "surrogatepass")
         wrong = error.msg if isinstance(error, standard.JSONDecodeError) else str(error)
@@ -125,7 +125,9 @@ def of_table(lines: Iterable[bytes]) -> Iterator[SourceRow]:
                 names = values
                 twice = next((name for name in names if names.count(name) > 1), None)
                 if twice is not None:
-                    raise csv.Error(f"two columns are named {twice!r}")
+                    raise csv.Error(
+                        f"two columns of the header have the name {twice!r}: rename one"
+                    )
             elif names is not None and values:
                 yield _row(line, names, values)
             line = reader.line_num + 1
@@ -160,5 +162,5 @@ def _text(row: dict[str, Any], name: str) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, (dict, list)):
-        raise ValueError(f"has no text, number, true or false in {name}")  # noqa: TRY004 - of a file
+        raise ValueError(f"{name} must be a string, a number, true or false, to be part of the id")  # noqa: TRY004 - of a file
     return json.canonical(value).decode()

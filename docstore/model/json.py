@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 import orjson
 
 from docstore.errors import BadRequest
+from docstore.model.settings import quoted
 
 DEPTH_MAX = 64
 INTEGER_MAX = 2**63 - 1
@@ -74,7 +75,7 @@ def parse(raw: bytes, depth_max: int = DEPTH_MAX) -> Any:
 def parse_object(raw: bytes) -> dict[str, Any]:
     value = parse(raw)
     if not isinstance(value, dict):
-        raise BadRequest("a JSON object is expected")
+        raise BadRequest(f"the JSON must be an object; got {quoted(value)}")
     return value
 
 
@@ -88,7 +89,9 @@ def check(value: Any, room: int = DEPTH_MAX) -> None:
     """Raise BadRequest for a value of Python or msgpack that strict JSON cannot hold."""
     if isinstance(value, dict):
         if not room or not all(isinstance(key, str) for key in value):
-            raise BadRequest(f"keys must be strings, nested at most {DEPTH_MAX} deep")
+            raise BadRequest(
+                f"a value must have only strings as keys, and nest at most {DEPTH_MAX} deep"
+            )
         for key, member in value.items():
             _check_text(key)
             check(member, room - 1)
@@ -96,17 +99,21 @@ def check(value: Any, room: int = DEPTH_MAX) -> None:
         _check_text(value)
     elif isinstance(value, list):
         if not room:
-            raise BadRequest(f"nested deeper than {DEPTH_MAX}")
+            raise BadRequest(f"JSON must nest at most {DEPTH_MAX} deep")
         for member in value:
             check(member, room - 1)
     elif isinstance(value, int):
         if not -INTEGER_MAX - 1 <= value <= INTEGER_MAX:
-            raise BadRequest("an integer of more than 64 bits")
+            raise BadRequest(
+                f"an integer must fit into 64 bits: send a string instead of {str(value)[:24]}"
+            )
     elif isinstance(value, float):
         if not math.isfinite(value):
-            raise BadRequest("a number that is not finite")
+            raise BadRequest(f"a number must be finite; got {value}")
     elif value is not None:
-        raise BadRequest(f"JSON has no {type(value).__name__}")
+        raise BadRequest(
+            f"a value must be one that JSON has; got a value of type {type(value).__name__}"
+        )
 
 
 def load(trusted: bytes) -> Any:
@@ -180,7 +187,7 @@ def _has_whole_float(compact: bytes) -> bool:
 
 def _parse_slowly(raw: bytes, depth_max: int = DEPTH_MAX) -> Any:
     if not raw.strip():
-        raise BadRequest("an empty body is not JSON")
+        raise BadRequest("JSON must not be empty")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -191,7 +198,7 @@ def _parse_slowly(raw: bytes, depth_max: int = DEPTH_MAX) -> Any:
     except standard.JSONDecodeError as error:
         raise BadRequest(f"not JSON at offset {error.pos}: {error.msg}") from None
     except RecursionError:
-        raise BadRequest(f"nested deeper than {depth_max}") from None
+        raise BadRequest(f"JSON must nest at most {depth_max} deep") from None
     _check_texts(value)
     return value
 
@@ -204,7 +211,9 @@ def _check_depth(text: str, depth_max: int) -> None:
         if found[0] in "{[":
             level += 1
             if level > depth_max:
-                raise BadRequest(f"nested deeper than {depth_max} at offset {found.start()}")
+                raise BadRequest(
+                    f"JSON must nest at most {depth_max} deep; deeper at offset {found.start()}"
+                )
         elif found[0] in "}]":
             level -= 1
 
@@ -227,10 +236,10 @@ def _check_text(text: str) -> None:
         return
     if found[0] == "\x00":
         raise BadRequest(
-            f"the text {text[:40]!r} holds U+0000, at which texts end for conditions and orders:"
-            " leave it out, or encode the text, in base64 for instance"
+            f"a string must not contain U+0000, which ends it in conditions; got {text[:40]!r}:"
+            " leave the character out, or encode the string, such as in base64"
         )
-    raise BadRequest("a lone surrogate is not a character")
+    raise BadRequest(f"a string must not contain a lone surrogate; got {text[:40]!r}")
 
 
 def _pairs(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -244,14 +253,14 @@ def _pairs(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _integer(text: str) -> int:
     if len(text) > 20 or not -INTEGER_MAX - 1 <= int(text) <= INTEGER_MAX:
-        raise BadRequest(f"an integer of more than 64 bits: {text[:24]}")
+        raise BadRequest(f"an integer must fit into 64 bits: send a string instead of {text[:24]}")
     return int(text)
 
 
 def _float(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        raise BadRequest(f"a number that is too large: {text[:24]}")
+        raise BadRequest(f"a number must be below 1.8e308; got {text[:24]}")
     return number
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from docstore.errors import BadRequest, Conflict, TooLarge
 from docstore.model import json
+from docstore.model.settings import quoted
 
 State = dict[str, Any]
 
@@ -40,32 +41,34 @@ def apply(state: Any, operations: Any) -> Any:
     TooLarge for too much work.
     """
     if not isinstance(operations, list):
-        raise BadRequest("a JSON patch is an array of operations")
+        raise BadRequest(f"a JSON patch must be an array of operations; got {quoted(operations)}")
     result, left = json.load(json.dump(state)), WORK_MAX
     try:
         for operation in operations:
             if not isinstance(operation, dict) or not isinstance(operation.get("op"), str):
-                raise BadRequest("an operation of a JSON patch needs an op")
+                raise BadRequest("each operation of a JSON patch must have `op`: a string")
             result, work = _apply_one(result, operation, left)
             left = _spent(left, work)
         levels = json.depth(json.dump(result))
     except (RecursionError, json.NotWritable):
-        raise BadRequest("the patch nests too deep") from None
+        raise BadRequest(f"the patched document must nest at most {json.DEPTH_MAX} deep") from None
     if levels > json.DEPTH_MAX:
-        raise BadRequest(f"the patch nests deeper than {json.DEPTH_MAX}")
+        raise BadRequest(
+            f"the patched document must nest at most {json.DEPTH_MAX} deep; got {levels}"
+        )
     return result
 
 
 def _spent(left: int, work: int) -> int:
     if work > left:
-        raise TooLarge(f"the patch copies or moves more than {WORK_MAX} bytes of the document")
+        raise TooLarge(f"a patch must copy or move at most {WORK_MAX} bytes of the document")
     return left - work
 
 
 def _apply_one(state: Any, operation: State, left: int) -> tuple[Any, int]:
     name, path = operation["op"], _pointer(operation, "path")
     if name in ("add", "replace", "test") and "value" not in operation:
-        raise BadRequest(f"the operation {name} needs a value")
+        raise BadRequest(f"the operation {name} must have a member `value`")
     match name:
         case "add":
             return _add(state, path, json.load(json.dump(operation["value"])))
@@ -85,13 +88,15 @@ def _apply_one(state: Any, operation: State, left: int) -> tuple[Any, int]:
             _test(state, path, operation["value"])
             return state, 0
         case _:
-            raise BadRequest(f"there is no operation {name[:40]!r} in a JSON patch")
+            raise BadRequest(
+                f"`op` must be add, remove, replace, move, copy or test; got {quoted(name)}"
+            )
 
 
 def _pointer(operation: State, member: str) -> list[str]:
     text = operation.get(member)
     if not isinstance(text, str) or (text and not text.startswith("/")) or _BAD_ESCAPE.search(text):
-        raise BadRequest(f"{member} must be a JSON pointer")
+        raise BadRequest(f"`{member}` must be a JSON pointer, such as /a/0; got {quoted(text)}")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 
@@ -108,9 +113,9 @@ def _find(state: Any, path: list[str]) -> Any:
 
 def _index(part: str, last: int) -> int:
     if _INDEX.match(part) is None:
-        raise Conflict(f"{part[:40]!r} is not an index of an array")
+        raise Conflict(f"the index of an array must be a whole number from 0; got {quoted(part)}")
     if int(part) > last:
-        raise Conflict(f"the array has no index {part[:20]}")
+        raise Conflict(f"the index of the array must be at most {last}; got {part[:20]}")
     return int(part)
 
 
@@ -125,7 +130,7 @@ def _add(state: Any, path: list[str], value: Any) -> tuple[Any, int]:
         moved = len(parent) - at
         parent.insert(at, value)
     else:
-        raise Conflict("a patch cannot add to what is neither object nor array")
+        raise Conflict(f"`add` must name a member of an object or array; not so {_shown(path)}")
     return state, moved >> _MOVED_SHIFT
 
 
@@ -142,7 +147,9 @@ def _put(state: Any, path: list[str], value: Any) -> Any:
 
 def _remove(state: Any, path: list[str]) -> tuple[Any, int]:
     if not path:
-        raise Conflict("a patch cannot remove the whole document")
+        raise Conflict(
+            "`remove` must name a part of the document; got the whole document: use DELETE"
+        )
     _find(state, path)
     parent, moved = _find(state, path[:-1]), 0
     if isinstance(parent, list):
@@ -156,7 +163,9 @@ def _remove(state: Any, path: list[str]) -> tuple[Any, int]:
 
 def _move(state: Any, source: list[str], path: list[str]) -> tuple[Any, int]:
     if path[: len(source)] == source and path != source:
-        raise Conflict("a patch cannot move a value into itself")
+        raise Conflict(
+            f"`move` must not move a value into itself; got {_shown(path)} inside {_shown(source)}"
+        )
     value, removed = _find(state, source), 0
     if source:
         state, removed = _remove(state, source)
@@ -166,7 +175,7 @@ def _move(state: Any, source: list[str], path: list[str]) -> tuple[Any, int]:
 
 def _test(state: Any, path: list[str], value: Any) -> None:
     if not _is_same(_find(state, path), value):
-        raise Conflict(f"the test of {_shown(path)} failed")
+        raise Conflict(f"`test` failed: the document has another value at {_shown(path)}")
 
 
 def _is_same(one: Any, other: Any) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from urllib.parse import quote, unquote_to_bytes
 
 from docstore.errors import BadRequest
+from docstore.model.settings import quoted
 
 PATH_BYTES_MAX = 1024
 SEGMENTS_MAX = 32
@@ -48,7 +49,7 @@ def canonical(raw_path: str) -> str:
     if _PLAIN.match(raw_path):
         return raw_path
     if len(raw_path) > _RAW_MAX:
-        raise BadRequest(f"a path has at most {PATH_BYTES_MAX} bytes")
+        raise BadRequest(f"a path must have at most {PATH_BYTES_MAX} bytes")
     return canonical_link("/".join([_decoded(part) for part in raw_path.split("/")]))
 
 
@@ -57,15 +58,15 @@ def canonical_link(link: str) -> str:
     if _PLAIN.match(link):
         return link
     if not link.startswith("/"):
-        raise BadRequest("a path begins with /")
+        raise BadRequest(f"a path must begin with /; got {quoted(link)}")
     segments = link[1:].split("/")
     for segment in segments:
         _check_segment(segment)
     above, _, last = link.rpartition("/")
     if len(segments) > SEGMENTS_MAX + (last in SUFFIXES):
-        raise BadRequest(f"a path has at most {SEGMENTS_MAX} segments")
+        raise BadRequest(f"a path must have at most {SEGMENTS_MAX} segments; got {len(segments)}")
     if len((above if last in SUFFIXES else link).encode()) > PATH_BYTES_MAX:
-        raise BadRequest(f"a path has at most {PATH_BYTES_MAX} bytes")
+        raise BadRequest(f"a path must have at most {PATH_BYTES_MAX} bytes")
     return link
 
 
@@ -77,42 +78,53 @@ def _decoded(part: str) -> str:
     """Decode a segment of a raw path once. Raises BadRequest, also for an encoded slash."""
     if "%" not in part and part.isascii():
         if "#" in part:
-            raise BadRequest("a path holds no fragment")
+            raise BadRequest(f"a path must not contain a #: send %23; got {quoted(part)}")
         return part
     if _BAD_ESCAPE.search(part):
-        raise BadRequest("a percent sign in a path needs two hexadecimal digits")
+        raise BadRequest(f"a % in a path must come with two hexadecimal digits; got {quoted(part)}")
     if not part.isascii():
-        raise BadRequest("characters outside ASCII are percent-encoded in a path")
+        raise BadRequest(
+            f"a path must have characters outside ASCII percent-encoded; got {quoted(part)}"
+        )
     try:
         text = unquote_to_bytes(part).decode("utf-8")
     except UnicodeDecodeError:
-        raise BadRequest("a path is percent-encoded UTF-8") from None
+        raise BadRequest(f"a path must be percent-encoded UTF-8; got {quoted(part)}") from None
     _check_segment(text)
     return text
 
 
 def _check_segment(text: str) -> None:
     if not text:
-        raise BadRequest("a path has no empty segments")
+        raise BadRequest("a path must not contain an empty segment, such as // or a / at its end")
     if text in (".", ".."):
-        raise BadRequest("a path has no dot segments")
+        raise BadRequest(f"a path must not contain the segments . and ..; got {quoted(text)}")
     if _FORBIDDEN.search(text):
-        raise BadRequest("a segment holds no slash, backslash or control character")
+        raise BadRequest(
+            "a segment of a path must not contain a slash, backslash or control character;"
+            f" got {quoted(text)}"
+        )
     if not text.isascii() and unicodedata.normalize("NFC", text) != text:
-        raise BadRequest("a path is in Unicode normal form C")
+        raise BadRequest(f"a path must be in Unicode normal form C (NFC); got {quoted(text)}")
 
 
 def check_factory_path(path: str) -> None:
     """Raise BadRequest unless users may declare a factory at this canonical path."""
     first, *rest = path[1:].split("/")
     if first in RESERVED:
-        raise BadRequest(f"/{first} is reserved")
+        raise BadRequest(f"/{first} is reserved for the store: use another path")
     if any(segment in SUFFIXES for segment in (first, *rest)):
-        raise BadRequest("a utility's name cannot be part of a factory's path")
+        named = ", ".join(sorted(SUFFIXES))
+        raise BadRequest(f"a factory's path must not contain {named}; got {quoted(path)}")
     if ":" in path[:-1]:  # Ids of declarations have colons.
-        raise BadRequest("a colon is part of a factory's path only at its end, for one with keys")
+        raise BadRequest(
+            "a factory's path must contain a colon only at its end, for documents with partition"
+            f" keys; got {quoted(path)}"
+        )
     if path.endswith("/:"):
-        raise BadRequest("a factory has a name before the colon that says that it has keys")
+        raise BadRequest(
+            f"a factory's path must have a name before the colon at its end; got {quoted(path)}"
+        )
 
 
 def has_keys(factory: str) -> bool:

@@ -29,7 +29,7 @@ def listed_some(value: object, key: str) -> list[str]:
         return []
     found = listed(value)
     if not found:
-        raise BadConfig(f"{key}: is empty: name nodes, or leave the setting out")
+        raise BadConfig(f"{key}: must not be empty: name nodes, or leave the setting out")
     return found
 
 
@@ -56,10 +56,10 @@ def text(
     if value is None:
         return ""
     if not isinstance(value, str | Path):
-        raise BadConfig(f"{key}: {quoted(value)} is not a text")
+        raise BadConfig(f"{key}: must be a string; got {quoted(value)}")
     said = str(value)
     if not said and not may_be_empty:
-        raise BadConfig(f"{key}: is empty: name one, or leave the setting out")
+        raise BadConfig(f"{key}: must not be empty: give a value, or leave the setting out")
     if _UNSHOWN.search(said) or len(said.encode()) > most:
         raise BadConfig(f"{key}: {quoted(said)} is not one line of at most {most} bytes in UTF-8")
     return said

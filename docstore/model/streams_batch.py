@@ -76,19 +76,19 @@ def header_from(head: bytes) -> BatchHeader:
         fields = _FIXED.unpack_from(head)
         producer = head[_FIXED.size :].decode()
     except (struct.error, UnicodeDecodeError) as error:
-        raise ValueError(f"not a batch: {error}") from None
+        raise ValueError(f"the head of a batch cannot be decoded: {error}") from None
     if fields[:2] != (MAGIC, VERSION) or len(head) != _FIXED.size + fields[8]:
-        raise ValueError("not a batch")
+        raise ValueError("the head of a batch has another magic number, version or length")
     size = len(head) + fields[12] + _CRC.size
     return BatchHeader._make((*fields[2:7], producer, *fields[9:12], size))
 
 
 def header_of(raw: bytes) -> BatchHeader:
     if len(raw) < _FIXED.size:
-        raise ValueError("not a batch: too short")
+        raise ValueError(f"a batch must have at least {_FIXED.size} bytes; got {len(raw)}")
     header = header_from(head_of(raw))
     if header.size != len(raw):
-        raise ValueError("not a batch: another length")
+        raise ValueError(f"a batch has {len(raw)} bytes, and its head says {header.size}")
     return header
 
 
@@ -104,9 +104,9 @@ def verified(raw: bytes, place: bytes) -> BatchHeader:
     """Verify a batch of this partition; return its header. Raises ValueError."""
     header = header_of(raw)
     if zlib.crc32(memoryview(raw)[: -_CRC.size]) != _CRC.unpack_from(raw, len(raw) - _CRC.size)[0]:
-        raise ValueError("a batch fails its checksum")
+        raise ValueError("a batch does not match its checksum: it is damaged")
     if not is_of(raw, place):
-        raise ValueError("a batch of another partition")
+        raise ValueError("a batch belongs to another partition than the one that is read")
     return header
 
 
@@ -117,12 +117,12 @@ def framed(batches: Iterable[bytes]) -> bytes:
 
 def unframed(content: bytes) -> Iterator[bytes]:
     """Reverse `framed`. Raises ValueError for truncated content."""
-    at = 0
+    at, number = 0, 0
     while at < len(content):
-        begin = at + _FRAME.size
+        number, begin = number + 1, at + _FRAME.size
         if begin > len(content):
-            raise ValueError("batches are cut off")
+            raise ValueError(f"the body ends inside the length of batch {number}")
         at = begin + _FRAME.unpack_from(content, at)[0]
         if at > len(content):
-            raise ValueError("batches are cut off")
+            raise ValueError(f"the body ends inside batch {number}, which has {at - begin} bytes")
         yield content[begin:at]

@@ -46,7 +46,7 @@ class Mode(StrEnum):
 def partition_of(role: int, partitions: int) -> int:
     """Return the partition that carries a role. Raises ValueError for a negative role."""
     if role < 0:
-        raise ValueError(f"there is no role {role}: roles are numbered from 0")
+        raise ValueError(f"role must be a number from 0; got {role}")
     return role % partitions
 
 
@@ -83,7 +83,7 @@ class Windows:
             check_disjoint(self.window_s, self.session_s, self.rate_error)
             needed_s = 0.0 if self.keeps_sessions else self.window_s * faster / slower
             if self.grace_s < needed_s:
-                raise ValueError(f"the grace of this ledger is at least {needed_s:g} s")
+                raise ValueError(f"the grace of this ledger must be at least {needed_s:g} s")
             return
         least_s = faster * (self.session_s / slower + self.heartbeat_s + SUCCESSION_S)
         if self.window_s < least_s:

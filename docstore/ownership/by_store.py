@@ -120,7 +120,8 @@ def campaigned(turns: Turns, candidate: Candidate, version: int) -> Turns:
     if candidate.number and candidate.number == turns.seen(candidate):
         raise _late(candidate)
     if len(turns.queue) >= QUEUE_MAX:
-        raise Refusal(f"{QUEUE_MAX} wait already", status=409, code="queue-full")
+        detail = f"{QUEUE_MAX} candidates wait already, the most of an election: retry later"
+        raise Refusal(detail, status=409, code="queue-full")
     past = tuple(each for each in turns.past if each[:2] != candidate[:2])
     after = turns._replace(queue=(*turns.queue, candidate), past=past)
     return after if after.holder is not None or after.is_in_grace else promoted(after, version)
@@ -139,7 +140,11 @@ def withdrawn(turns: Turns, candidate: Candidate, version: int) -> Turns:
     number = candidate.number
     match turns.position(candidate):
         case None:
-            raise Refusal(f"{candidate.name} neither holds nor waits", status=409, code=NOT_HOLDER)
+            raise Refusal(
+                f"{candidate.name} is neither the leader nor a waiting candidate",
+                status=409,
+                code=NOT_HOLDER,
+            )
         case 0:
             return resigned(turns, candidate.name, turns.token, number=number, version=version)
     rest = tuple(each for each in turns.queue if not each.is_same(candidate))
@@ -153,7 +158,7 @@ def transferred(
     holder = _check_holder(turns, name, token)
     chosen = next((each for each in turns.queue if each.name == to), None)
     if chosen is None:
-        raise Refusal(f"{to} does not wait for its turn", status=409, code="not-queued")
+        raise Refusal(f"to must be a waiting candidate; got {to!r}", status=409, code="not-queued")
     return turns._replace(
         holder=chosen,
         token=version,
@@ -198,9 +203,9 @@ def promoted(turns: Turns, version: int) -> Turns:  # Tests replace this.
 def _check_holder(turns: Turns, name: str, token: int) -> Candidate:
     holder = turns.holder
     if holder is None or holder.name != name:
-        raise Refusal(f"{name} does not hold it", status=409, code=NOT_HOLDER)
+        raise Refusal(f"{name} does not lead the election now", status=409, code=NOT_HOLDER)
     if turns.token != token:
-        detail = f"{name} holds it under token {turns.token}, not {token}"
+        detail = f"token must be {turns.token}, the one under which {name} leads; got {token}"
         raise Refusal(detail, status=409, code="other-token")
     return holder
 

@@ -57,7 +57,9 @@ class Elector:
         Raises ValueError for a group that is too small or too large, or times that cannot work.
         """
         if len({me, *peers}) != len(peers) + 1 or len(peers) + 1 not in MEMBERS:
-            raise ValueError(f"3 to 7 different members can vote, not {sorted({me, *peers})}")
+            raise ValueError(
+                f"there must be 3 to 7 different members that vote; got {sorted({me, *peers})}"
+            )
         if not 0 <= rho < 1 or not 0 < 2 * times.heartbeat_s < times.patience_s:
             raise ValueError("patience must be more than two heartbeats, and rho less than 1")
         self.me = me

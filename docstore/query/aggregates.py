@@ -116,7 +116,7 @@ def grouping_of(aggregates: str, group_by: str) -> Grouping | None:
     if twice is not None:
         raise functions.refusal(f"two columns are named {twice!r}: give one another name with as")
     if len(names) > TERMS_MAX:
-        raise functions.refusal(f"at most {TERMS_MAX} columns")
+        raise functions.refusal(f"there must be at most {TERMS_MAX} columns")
     return grouping
 
 
@@ -172,7 +172,7 @@ class Totals:
                 count = next(left)
                 result = result / count if count else None
             if each.type == BIGINT and result is not None and abs(result) > INT64_MAX:
-                raise OverflowError(f"{each.name} does not fit into 64 bits; cast to double")
+                raise OverflowError(f"{each.name} must fit into 64 bits: cast its member to double")
             yield result
 
 
@@ -258,7 +258,7 @@ def _value(tokens: Tokens, name: str, operand: Operand, type_: str, default: str
 def _of_column(tokens: Tokens, name: str, column: Column, type_: str) -> Value:
     own = {TEXT: STRING, NUMBER: BIGINT, FLAG: BOOLEAN}.get(column.kind)
     if own is None:
-        raise tokens.refusal(f"{name} is no number: say {column.name}Micros")
+        raise tokens.refusal(f"{name} is a time: name {column.name}Micros, which is a number")
     match own, type_ or own:
         case ("string", "string") | ("bigint", "bigint") | ("boolean", "boolean"):
             return Value(name, own, column.sql)

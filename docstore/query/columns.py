@@ -44,7 +44,7 @@ class Column:
         ):
             found = None
         if found is None:
-            raise Unfit(f"{self.name} is {self.kind}, not {str(literal)[:40]!r}")
+            raise Unfit(f"{self.name} must be compared with {self.kind}; got {str(literal)[:40]!r}")
         return found
 
     def typed(self, literal: Literal) -> tuple[str, tuple[Any, ...]]:
@@ -58,7 +58,7 @@ class Column:
 
     def contains(self, literal: Literal) -> Condition:
         """Raise Unfit: no column is an array."""
-        raise Unfit("contains needs a member that is an array")
+        raise Unfit(f"contains must name a member that is an array; got the column {self.name}")
 
 
 def _of_store() -> Iterator[Column]:

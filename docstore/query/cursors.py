@@ -33,7 +33,7 @@ def unpack_cursor(group: str, cursor: str) -> dict[str, Any]:
         if code == _code(group, packed):
             query = orjson.loads(zlib.decompressobj().decompress(packed, _PLAIN_BYTES_MAX))
     if not isinstance(query, dict):
-        raise BadRequest("the cursor is damaged, or is not one of this group")
+        raise BadRequest("the cursor is damaged, or of another group: begin the query again")
     return query
 
 

@@ -101,7 +101,9 @@ def unpack_cut(token: str) -> Cut:
     """Parse the token of a whole cut. Raises BadRequest."""
     cut = unpack_part(token)
     if not cut.is_whole:
-        raise BadRequest("this token is of the feed of one document, not a cut of a group")
+        raise BadRequest(
+            "the token must be of a cut of a group; this one is of the feed of one document"
+        )
     return cut
 
 
@@ -112,7 +114,9 @@ def unpack_part(token: str) -> Cut:
             raise ValueError
         return _unpacked(token.removeprefix(BEGINS))
     except (ValueError, struct.error, binascii.Error, zlib.error):
-        raise BadRequest("this is not a token of a cut") from None
+        raise BadRequest(
+            "the token of a cut is damaged: send one that a node returned, unchanged"
+        ) from None
 
 
 def _unpacked(text: str) -> Cut:

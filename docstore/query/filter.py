@@ -70,7 +70,9 @@ class _FilterParser:
     def negation(self, depth: int) -> Condition:
         token = self._tokens.peek()
         if depth > DEPTH_MAX:
-            raise self._tokens.refusal(f"more than {DEPTH_MAX} deep at {token.at}")
+            raise self._tokens.refusal(
+                f"conditions must nest at most {DEPTH_MAX} deep; deeper at {token.at}"
+            )
         if self._tokens.word("not"):
             return opposite(self.negation(depth + 1))
         if self._tokens.sign("("):
@@ -79,7 +81,9 @@ class _FilterParser:
             return inner
         self._clauses += 1
         if self._clauses > CLAUSES_MAX:
-            raise self._tokens.refusal(f"more than {CLAUSES_MAX} clauses at {token.at}")
+            raise self._tokens.refusal(
+                f"there must be at most {CLAUSES_MAX} clauses; one more at {token.at}"
+            )
         try:
             return self._clause()
         except Unfit as error:
@@ -118,7 +122,7 @@ class _FilterParser:
         text = self._tokens.peek()
         literal = self._tokens.literal()
         if not isinstance(literal, str):
-            raise self._tokens.unexpected(text, "a text in single quotes")
+            raise self._tokens.unexpected(text, "a string in single quotes")
         self._tokens.expect(")")
         found = known(function(operand, literal))
         if not self._tokens.word("eq"):
@@ -143,7 +147,7 @@ class _FilterParser:
         literal = self._tokens.literal()
         self._tokens.expect(")")
         if not isinstance(operand, MemberPath):
-            raise Unfit("any needs a member that is an array")
+            raise Unfit("any must name a member that is an array")
         if word == "eq" and isinstance(literal, str):
             pieces = _pieces(literal)
             if len(pieces) > 1:
@@ -174,5 +178,5 @@ def _pieces(text: str) -> Sequence[str]:
         else:
             pieces[-1] += "*" if part == "**" else part
     if len(pieces) > 1 and (len(pieces) > STARS_MAX + 1 or len(text) > PATTERN_MAX):
-        raise Unfit(f"at most {STARS_MAX} stars, in a text of at most {PATTERN_MAX} characters")
+        raise Unfit(f"a pattern must have at most {STARS_MAX} stars and {PATTERN_MAX} characters")
     return pieces

@@ -22,7 +22,7 @@ def moment_of(as_of: str) -> int | None:
     if instant is None:
         return None
     if instant.tzinfo is None:
-        raise BadRequest("a time needs its zone, such as Z")
+        raise BadRequest(f"a time must have a zone, such as Z; got {as_of[:80]!r}")
     return (instant - _EPOCH) // timedelta(microseconds=1)  # A float would be too inexact.
 
 
@@ -30,7 +30,7 @@ def insist_on_past(as_of: str, now_us: int) -> None:
     """Reject a time in the future, at which each scan would read another cut. Raises BadRequest."""
     moment = moment_of(as_of)
     if moment is not None and moment > now_us:
-        raise BadRequest(f"{as_of[:80]!r} is yet to come: say a time that is past, or latest")
+        raise BadRequest(f"the time {as_of[:80]!r} is yet to come: send a past time, or latest")
 
 
 def check_snapshot_name(name: str) -> None:

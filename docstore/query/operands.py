@@ -30,15 +30,20 @@ def operand_of(tokens: Tokens, separators: str = ".") -> Operand:
         return COLUMNS[name]
     if name in WHOLE and not is_member:
         raise tokens.refusal(
-            f"{name} is a whole document: name its members; a member with this name is `{name}`"
+            f"{name} is the whole document: name a member of it, or write `{name}` in backquotes"
+            " for a member of this name"
         )
     if name in STORE_SET:
-        raise tokens.refusal(f"{name} is not stored as a column: it cannot be queried")
+        raise tokens.refusal(
+            f"{name} is not stored as a column, so it cannot be queried: leave it out"
+        )
     if tokens.known is not None and name not in tokens.known:
         raise tokens.refusal(f"the schema names no member {name[:40]!r}, at {token.at}")
     steps = [name, *_steps(tokens, separators)]
     if odd_names(steps) > ODD_NAMES_MAX:
-        raise tokens.refusal(f"at most {ODD_NAMES_MAX} names with unusual characters in one path")
+        raise tokens.refusal(
+            f"a path must have at most {ODD_NAMES_MAX} names with unusual characters"
+        )
     return member_at(steps)
 
 
@@ -56,7 +61,9 @@ def _steps(tokens: Tokens, separators: str) -> list[str | int]:
             if not (index.text.isascii() and index.text.isdecimal()):
                 raise tokens.unexpected(index, "a position")
             if len(index.text) > len(str(POSITION_MAX)):
-                raise tokens.refusal(f"a position is at most {POSITION_MAX}, at {index.at}")
+                raise tokens.refusal(
+                    f"a position must be at most {POSITION_MAX}; got more at {index.at}"
+                )
             steps.append(int(index.text))
             tokens.expect("]")
         else:

@@ -87,7 +87,7 @@ def pattern_of(pieces: Sequence[str]) -> str:
 
 def _text(operand: Operand) -> tuple[str, tuple[object, ...]]:
     if not operand.is_text:
-        raise Unfit("this needs a text")
+        raise Unfit("the comparison must be with a string in single quotes")
     return operand.typed("")
 
 

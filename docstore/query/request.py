@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from docstore.errors import BadRequest
+from docstore.model.settings import quoted
 from docstore.query.aggregates import Grouping, grouping_of
 from docstore.query.condition import Condition
 from docstore.query.filter import parse_filter
@@ -80,25 +81,27 @@ MEMBERS = frozenset(
 def scan_of(asked: Mapping[str, Any]) -> Scan:
     unknown = sorted(set(asked) - MEMBERS)
     if unknown:
-        raise BadRequest(f"a scan has no member {unknown[0][:40]!r}")
+        raise BadRequest(f"a scan must not have the member {quoted(unknown[0])}")
     is_log = "ranges" in asked
     if is_log == ("cut" in asked):
-        raise BadRequest("a scan must have either cut or ranges")
+        raise BadRequest("a scan must have either `cut` or `ranges`")
     prefix = asked.get("prefix")
     if not isinstance(prefix, str) or not prefix.startswith("/") or not prefix.endswith("/"):
-        raise BadRequest("prefix must be the path of a factory and a slash, such as /orders/")
+        raise BadRequest(
+            f"prefix must be the path of a factory and a /, such as /orders/; got {quoted(prefix)}"
+        )
     spans = spans_of(asked["ranges"], 3) if is_log else spans_of(asked["cut"], 2)
     versions = asked.get("versions", "all" if is_log else "latest")
     if versions not in VERSIONS:
-        raise BadRequest(f"versions must be one of {', '.join(VERSIONS)}")
+        raise BadRequest(f"versions must be one of {', '.join(VERSIONS)}; got {quoted(versions)}")
     if asked.get("limit") == 0:
-        raise BadRequest("limit must be at least 1")
+        raise BadRequest("limit must be at least 1; got 0")
     deleted = asked.get("deleted", is_log)
     if not isinstance(deleted, bool):
-        raise BadRequest("deleted must be true or false")
+        raise BadRequest(f"deleted must be true or false; got {quoted(deleted)}")
     direct = asked.get("direct", False)
     if not isinstance(direct, bool):
-        raise BadRequest("direct must be true or false")
+        raise BadRequest(f"direct must be true or false; got {quoted(direct)}")
     grouping = _grouping(asked, is_log=is_log)
     return Scan(
         prefix,
@@ -129,14 +132,16 @@ def _order(asked: Mapping[str, Any], *, is_log: bool) -> Order | None:
     if "orderBy" not in asked:
         return None
     if is_log or {"columns", "aggregates", "groupBy", "skip", "limit"} & set(asked):
-        raise BadRequest("orderBy is for a cut, without columns, aggregates, skip and limit")
+        raise BadRequest(
+            "orderBy must come with cut, and without columns, aggregates, groupBy, skip or limit"
+        )
     return parse_order(_text(asked, "orderBy"))
 
 
 def _text(asked: Mapping[str, Any], name: str) -> str:
     text = asked.get(name, "")
     if not isinstance(text, str):
-        raise BadRequest(f"{name} must be a text")
+        raise BadRequest(f"{name} must be a string; got {quoted(text)}")
     return text
 
 
@@ -150,16 +155,18 @@ def _nested(asked: Mapping[str, Any], *, is_log: bool) -> bool:
 def _grouping(asked: Mapping[str, Any], *, is_log: bool) -> Grouping | None:
     grouping = grouping_of(_text(asked, "aggregates"), _text(asked, "groupBy"))
     if grouping is not None and (is_log or asked.get("columns") or {"skip", "limit"} & set(asked)):
-        raise BadRequest("aggregates need a cut, without ranges, columns, skip and limit")
+        raise BadRequest(
+            "aggregates and groupBy must come with cut, and without columns, skip or limit"
+        )
     return grouping
 
 
 def _columns(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise BadRequest("columns must be an array of names")
+        raise BadRequest(f"columns must be an array of names; got {quoted(value)}")
     unknown = [each for each in value if each not in COLUMNS]
     if unknown:
-        raise BadRequest(f"there is no column {unknown[0][:60]!r}; there are {', '.join(COLUMNS)}")
+        raise BadRequest(f"columns must be of {', '.join(COLUMNS)}; got {quoted(unknown[0])}")
     if len(set(value)) < len(value):
         raise BadRequest("columns must not name a column twice")
     return tuple(value)
@@ -168,19 +175,23 @@ def _columns(value: Any) -> tuple[str, ...]:
 def spans_of(value: Any, width: int) -> Spans:
     """Parse the slots of a cut (width 2) or of ranges (width 3). Raises BadRequest."""
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > SLOTS_MAX:
-        raise BadRequest("cut and ranges must be arrays of slots with row numbers")
+        raise BadRequest(
+            f"`cut` and `ranges` must be arrays of at most {SLOTS_MAX} slots with row numbers"
+        )
     spans = []
     for each in value:
         if not isinstance(each, Sequence) or isinstance(each, str) or len(each) != width:
-            raise BadRequest(f"a slot must be an array of {width} whole numbers")
+            raise BadRequest(
+                f"each slot must be an array of {width} whole numbers; got {quoted(each)}"
+            )
         slot, *bounds = (_whole(number, "a slot or row number") for number in each)
         spans.append((slot, bounds[0] if width == 3 else 0, bounds[-1]))
     if len({slot for slot, _, _ in spans}) < len(spans):
-        raise BadRequest("cut and ranges must not name a slot twice")
+        raise BadRequest("`cut` or `ranges` must name each slot once; got one twice")
     return tuple(sorted(spans))
 
 
 def _whole(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= INT_MAX:
-        raise BadRequest(f"{name} must be a whole number, not {str(value)[:40]}")
+        raise BadRequest(f"{name} must be a whole number from 0; got {quoted(value)}")
     return value

@@ -44,10 +44,10 @@ class Tokens:
     def __init__(self, text: str, subject: str, known: Members = None) -> None:
         """subject: name of the text, for messages. known: members that may be named."""
         if len(text) > TEXT_MAX:
-            raise BadRequest(f"{subject}: at most {TEXT_MAX} characters")
+            raise BadRequest(f"{subject}: must have at most {TEXT_MAX} characters; got {len(text)}")
         unfit = NO_CHARACTER.search(text)
         if unfit is not None:
-            raise BadRequest(f"{subject}: {unfit[0]!r} at {unfit.start()} is not allowed in texts")
+            raise BadRequest(f"{subject}: must not contain {unfit[0]!r}, as at {unfit.start()}")
         self.subject = subject
         self.known = known
         self._text = text
@@ -101,7 +101,7 @@ class Tokens:
         while self.peek().kind != "end" or found:
             found.append(term(self))
             if len(found) > most:
-                raise self.refusal(f"at most {most} names")
+                raise self.refusal(f"there must be at most {most} names")
             if not self.sign(","):
                 self.expect_end(wanted)
                 break
@@ -130,11 +130,13 @@ class Tokens:
                 return float(token.text)
             number = int(token.text) if len(token.text) <= DIGITS_MAX else INT64_END
             if not -INT64_END <= number < INT64_END:
-                raise self.refusal(f"{token.text[:40]} at {token.at} does not fit into 64 bits")
+                raise self.refusal(
+                    f"a number must fit into 64 bits; got {token.text[:40]} at {token.at}"
+                )
             return number
         if token.kind == "name" and token.text.lower() in ("true", "false"):
             return token.text.lower() == "true"
-        raise self.unexpected(token, "a text in single quotes, a number, true or false")
+        raise self.unexpected(token, "a string in single quotes, a number, true or false")
 
     def refusal(self, why: str) -> BadRequest:
         return BadRequest(f"{self.subject}: {why}")

@@ -48,7 +48,7 @@ class _WhereParser:
 
     def negation(self, depth: int) -> Condition:
         if depth > DEPTH_MAX:
-            raise self._tokens.refusal(f"more than {DEPTH_MAX} deep")
+            raise self._tokens.refusal(f"conditions must nest at most {DEPTH_MAX} deep")
         if self._tokens.word("not"):
             if self._tokens.word("not"):  # Two negations cancel each other, also for unknown.
                 return self.negation(depth + 1)

@@ -55,7 +55,9 @@ class Positions:
             raw = base64.b64decode(sealed + "=" * (-len(sealed) % 4), b"-_", validate=True)
             plain = sealing.decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], None)
         except (ValueError, InvalidTag):
-            raise BadRequest("the token is damaged, or is not one of this group") from None
+            raise BadRequest(
+                "the token is damaged, or of another group: send one that this group returned"
+            ) from None
         return plain.decode().rstrip()
 
     async def _key(self, timeout_s: float) -> AESGCM:

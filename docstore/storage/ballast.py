@@ -41,7 +41,7 @@ class Ballast:
                 taken = os.fstat(file).st_blocks * 512
                 if self.free_bytes() < self._size - taken:
                     # Reserve no part of it.
-                    raise OSError(errno.ENOSPC, "not enough for all of it")
+                    raise OSError(errno.ENOSPC, "the disk has no room for the whole ballast")
                 if self._size:
                     os.posix_fallocate(file, 0, self._size)
                 # An earlier start with a larger journal may have left a larger file.

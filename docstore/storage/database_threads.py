@@ -70,7 +70,7 @@ def locked(path: Path) -> int:
         os.close(lock)
         if isinstance(error, BlockingIOError):
             raise StoreInUse(
-                f"{path} is in use by another process: end it, or name another directory"
+                f"{path} is in use by another process: stop that process, or name another directory"
             ) from error
         raise
     return lock

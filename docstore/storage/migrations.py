@@ -65,7 +65,10 @@ def _line(connection: sqlite3.Connection, kind: Kind) -> tuple[int, ...]:
     try:
         lines = connection.execute(f"SELECT * FROM {kind.table}").fetchall()  # noqa: S608 - ours
     except sqlite3.OperationalError as error:
-        raise StoreBroken(f"not a store of {kind.holds}: {error}") from error
+        raise StoreBroken(
+            f"the file is not a store of {kind.holds}: {error}; restore the file,"
+            " or name the data directory of a node"
+        ) from error
     if len(lines) != 1 or checksum(lines[0][:-1]) != lines[0][-1]:
         raise StoreBroken(f"the line of the file of {kind.holds} is damaged")
     line: tuple[int, ...] = lines[0]  # Later columns may have other types.

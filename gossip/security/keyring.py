@@ -40,7 +40,7 @@ def keys_in(text: str) -> list[bytes]:
             if line and not line.startswith("#")
         ]
     except binascii.Error as error:
-        raise KeyringError(f"a key is not base64: {error}") from error
+        raise KeyringError(f"each key must be base64: {error}") from error
 
 
 class Keyring:
@@ -52,7 +52,7 @@ class Keyring:
         for key in keys:
             self._keys = self._with(key)
         if not self._keys:
-            raise KeyringError("a keyring needs a key")
+            raise KeyringError("a keyring must have at least one key")
 
     @property
     def primary(self) -> bytes:
@@ -91,7 +91,7 @@ class Keyring:
 
     def _with(self, key: bytes) -> dict[bytes, bytes]:
         if len(key) not in _KEY_LENGTHS:
-            raise KeyringError(f"a key has 16, 24 or 32 bytes, not {len(key)}")
+            raise KeyringError(f"a key must have 16, 24 or 32 bytes; got {len(key)}")
         if key_id(key) not in self._keys and len(self._keys) >= KEYS_MAX:
-            raise KeyringError(f"a keyring holds {KEYS_MAX} keys; remove one first")
+            raise KeyringError(f"a keyring has at most {KEYS_MAX} keys; remove one first")
         return {**self._keys, key_id(key): key}

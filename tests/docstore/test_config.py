@@ -217,7 +217,7 @@ def test_a_value_of_any_kind_and_length_is_taken_or_refused_in_one_short_line(ke
 @pytest.mark.parametrize("key", ["node_id", "replaces", "join", "bootstrap"])
 def test_who_a_node_is_and_where_its_group_is_cannot_be_empty(key: str) -> None:
     """A variable that is not set made a node of a random name, or a group of its own."""
-    with pytest.raises(BadConfig, match=f"^{key}: is empty: "):
+    with pytest.raises(BadConfig, match=f"^{key}: must not be empty: "):
         parse({"data": "d", key: ""})
 
 

@@ -127,4 +127,4 @@ async def test_an_answer_of_another_kind_is_a_failure() -> None:
         await rotation.install(NAMES)
     assert group.ids() == [[key_id(OLD).hex()]] * 3
     short = await change(group.rings["n0"], KeyChange(KeyVerb.INSTALL, b"short"))
-    assert short == KeyChanged("a key has 16, 24 or 32 bytes, not 5", (key_id(OLD).hex(),))
+    assert short == KeyChanged("a key must have 16, 24 or 32 bytes; got 5", (key_id(OLD).hex(),))

@@ -108,7 +108,7 @@ WRONG: dict[str, tuple[Asked, str]] = {
     ),
     "a condition that is too long": (
         lambda path, files: ["export", path, "--to", f"{files}/new", "--where", any_of(5000)],
-        "where: at most 16384 characters",
+        "where: must have at most 16384 characters",
     ),
     "a feed of no node": (
         lambda path, files: ["restore", f"{files}/whole", "--into", path, "--feed-url", "n1:8001"],

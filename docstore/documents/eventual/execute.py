@@ -33,7 +33,10 @@ ATTEMPTS_SENT_BACK = 5
 
 DAMAGED = Answer(503, "damaged", "this node's copy of the document is damaged: ask another")
 TOO_FEW = Answer(
-    504, "undecided", "stored here, but not on as many replicas as it takes", unknown=True
+    504,
+    "undecided",
+    "stored on this node, but on fewer replicas than required",
+    unknown=True,
 )
 
 

@@ -89,7 +89,7 @@ def _learning(
 def _cancelled(now: Configuration) -> Configuration:
     """Return a configuration of the old members: their majority has all that both sets decided."""
     if now.stage is Stage.STABLE:
-        raise ChangeRefused(409, "no-change", "no change is under way")
+        raise ChangeRefused(409, "no-change", "no change is under way: there is nothing to cancel")
     members = tuple(replace(each, lost=False) for each in now.members)
     return replace(now, id=now.id + 1, stage=Stage.STABLE, members=members, next_members=())
 
@@ -97,15 +97,18 @@ def _cancelled(now: Configuration) -> Configuration:
 def _newcomer(now: Configuration, change: Change) -> MemberEntry:
     entry = change.entry
     if entry is None:
-        raise ChangeRefused(400, "malformed", f"{change.kind} needs the node that comes")
+        raise ChangeRefused(400, "malformed", f"{change.kind} must name the joining node")
     for member in now.members:
         if member.id == entry.id and change.node != entry.id:
-            detail = f"{entry.id} is a member; a new disk comes in by replace"
+            detail = f"{entry.id} is a member already; to give it a new disk, use replace"
             raise ChangeRefused(409, "already-a-member", detail)
         if member.store_id == entry.store_id:
-            raise ChangeRefused(409, "already-a-member", f"the disk of {entry.id} is a member's")
+            detail = f"the disk of {entry.id} belongs to the member {member.id}: give an empty disk"
+            raise ChangeRefused(409, "already-a-member", detail)
         if (member.host, member.port) == (entry.host, entry.port) and member.id != change.node:
-            detail = f"{entry.host}:{entry.port} is the address of {member.id}"
+            detail = (
+                f"{entry.host}:{entry.port} is the address of {member.id}: give another address"
+            )
             raise ChangeRefused(409, "address-taken", detail)
     return replace(entry, votes=False)  # `with_votes` decides over all members.
 
@@ -134,4 +137,8 @@ def _remove(now: Configuration, change: Change) -> Configuration:
 
 def _known(now: Configuration, node: str) -> None:
     if all(member.id != node for member in now.members):
-        raise ChangeRefused(404, "not-a-member", f"{node or 'the empty name'} is not a member")
+        raise ChangeRefused(
+            404,
+            "not-a-member",
+            f"{node or 'the empty name'} is not a member: name one of the group",
+        )

@@ -23,12 +23,18 @@ from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
 from docstore.storage.store import Corrupt, Newest, Result
 
-ELSEWHERE = Answer(422, "several-slots", "documents of one batch share a partition key")
-TOO_LARGE = Answer(413, "too-large", f"a batch makes at most {BYTES_MAX} bytes in {ROWS_MAX} rows")
-TOO_MUCH = Answer(
-    413, "too-large", f"the documents of a batch have at most {CURRENT_BYTES_MAX} bytes as they are"
+ELSEWHERE = Answer(
+    422, "several-slots", "all documents of an atomic batch must have the same partition key"
 )
-UNCHANGED = Answer(409, "unchanged", "it changes nothing, and a batch makes a version of each")
+TOO_LARGE = Answer(
+    413, "too-large", f"a batch must write at most {BYTES_MAX} bytes in {ROWS_MAX} documents"
+)
+TOO_MUCH = Answer(
+    413, "too-large", f"the stored documents of a batch must have at most {CURRENT_BYTES_MAX} bytes"
+)
+UNCHANGED = Answer(
+    409, "unchanged", "each line of a batch must change its document: leave out those that do not"
+)
 
 
 class Owning(Protocol):

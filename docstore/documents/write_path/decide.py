@@ -31,7 +31,7 @@ from docstore.wire.messages import Accepted, Decide, Refused, Took
 LET_GO = Answer(
     504,
     "undecided",
-    "it has happened, and the version that it wrote has been compacted since",
+    "the update was made earlier, and its version has been compacted since: read the document",
     unknown=True,
 )
 

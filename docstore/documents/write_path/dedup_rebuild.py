@@ -17,7 +17,7 @@ from docstore.storage.store import History
 TOO_DEEP = Answer(
     504,
     "undecided",
-    "the row of this retry may be too old to be found: read the document",
+    "the first attempt may be too old to be found: read the document",
     unknown=True,
 )
 

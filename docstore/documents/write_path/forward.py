@@ -24,13 +24,18 @@ from docstore.machines.effects import Give
 from docstore.model.operation import Answer, Operation, answer_from_wire, operation_from_wire
 from docstore.wire.messages import Answered, Forward, Forwarded
 
-NO_OWNER = Answer(503, "no-owner", "no owner could be reached in time")
+NO_OWNER = Answer(503, "no-owner", "the owner of the document could not be reached in time: retry")
 UNREACHABLE = Answer(503, "owner-unreachable", "this node cannot reach the owner: ask another")
-NO_MAJORITY = Answer(503, "no-quorum", "this node does not hear a majority of the members")
-STOPPING = Answer(503, "not-ready", "this node is stopping")
-NO_ROOM = Answer(503, "too-many-waiting", "too many requests wait at this node")
+NO_MAJORITY = Answer(
+    503, "no-quorum", "this node does not hear a majority of the members: ask another"
+)
+STOPPING = Answer(503, "not-ready", "this node is stopping: ask another")
+NO_ROOM = Answer(503, "too-many-waiting", "too many requests wait at this node: retry later")
 UNDECIDED = Answer(
-    504, "undecided", "it may have happened: read, or retry with the same key", unknown=True
+    504,
+    "undecided",
+    "the update may have been made: read the document, or retry with the same key",
+    unknown=True,
 )
 RETRY_S_MAX = 0.2
 

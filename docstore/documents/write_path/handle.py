@@ -83,7 +83,9 @@ def handle(
     now_us: the clock, for an author's code and for a document's expiry.
     """
     if service.options.requires_fence and not operation.fence:
-        return _refuse(428, "fence-required", "this factory demands a Fence", head)
+        return _refuse(
+            428, "fence-required", "updates of this factory must have a header Fence", head
+        )
     update = _Update(head, operation, service, floor, now_us)
     remembered = fences_of(head)
     if not remembered and not operation.fence:
@@ -141,7 +143,12 @@ class _Update:
     def put(self) -> Outcome:
         live, operation = self.live, self.operation
         if live is None and not operation.creates:
-            return _refuse(404, "not-found", "PUT does not create documents here", self.head)
+            return _refuse(
+                404,
+                "not-found",
+                "there is no such document, and PUT does not create one here: use POST",
+                self.head,
+            )
         if live is not None and self.service.options.immutable:
             return _refuse(*IMMUTABLE, live)
         if live is None and operation.conditions and operation.conditions.version is not None:
@@ -156,7 +163,12 @@ class _Update:
                 return _refuse(*IMMUTABLE, live)
             if self.service.options.idempotent_post:
                 return self.replaced(live.version + 1, "PUT")
-            return _refuse(409, "already-exists", "the document exists already", live)
+            return _refuse(
+                409,
+                "already-exists",
+                "the document exists already: use PUT or PATCH to change it",
+                live,
+            )
         if head is not None and not _may_recreate(head, self.operation):
             detail = f"the document is marked deleted as of version {head.version}"
             return _refuse(409, "marked-deleted", detail, head)
@@ -192,7 +204,9 @@ class _Update:
     def patch(self) -> Outcome:
         live, operation, service = self.live, self.operation, self.service
         if live is None:
-            return _refuse(404, "not-found", "there is nothing to patch", self.head)
+            return _refuse(
+                404, "not-found", "there is no such document to patch: create it first", self.head
+            )
         if self.service.options.immutable:
             return _refuse(*IMMUTABLE, live)
         version = live.version + 1
@@ -205,7 +219,7 @@ class _Update:
         if operation.media == "json":
             after = patch.apply(before, change)
         elif not isinstance(change, dict):
-            return _refuse(400, "malformed", "a merge patch of a document is a JSON object", live)
+            return _refuse(400, "malformed", "a merge patch must be a JSON object", live)
         elif operation.media == "merge":
             after = patch.merge(before, change)
         else:
@@ -218,16 +232,16 @@ class _Update:
         """Serialise a computed state, or reuse the request's body if that is the same JSON."""
         live = self.live
         if not isinstance(after, dict):
-            return _refuse(400, "malformed", "a document is a JSON object", live)
+            return _refuse(400, "malformed", "the document must be a JSON object", live)
         after = {key: value for key, value in after.items() if key not in STORE_SET}
         expiry = after.get(EXPIRY, 0)
         if type(expiry) is not int or expiry < 0:
-            return _refuse(400, "malformed", f"{EXPIRY} is a time in microseconds", live)
+            return _refuse(400, "malformed", f"{EXPIRY} must be microseconds since 1970", live)
         if self.service.checks:
             _of_author(self.service.check, after)
         state = _of_author(json.dump, after)
         if len(state) > STATE_BYTES_MAX:
-            detail = f"a document has at most {STATE_BYTES_MAX} bytes"
+            detail = f"a document must have at most {STATE_BYTES_MAX} bytes"
             return _refuse(413, "too-large", detail, live)
         if action != "PATCH" and state == json.dump(json.load(self.operation.body)):
             state = self.operation.body
@@ -237,7 +251,7 @@ class _Update:
         """Return a tombstone: a version like any other (rule D1)."""
         live, service = self.live, self.service
         if live is None:
-            return _refuse(404, "not-found", "there is nothing to delete", self.head)
+            return _refuse(404, "not-found", "there is no such document to delete", self.head)
         version = live.version + 1
         if isinstance(service, WithAuthor) and "DELETE" in service.handled:
             asked = UpdateRequest("DELETE", live.link, version, self.operation.media, self.now_us)
@@ -252,7 +266,7 @@ def next_version(head: Row | None, floor: int) -> int:  # Tests replace this.
 
 def _fenced(why: TooLow | TooMany, head: Row | None) -> Refused:
     if isinstance(why, TooMany):
-        detail = f"a document remembers fences of at most {SCOPES_MAX} scopes"
+        detail = f"a document must have fences of at most {SCOPES_MAX} scopes: use one of them"
         return _refuse(409, "too-many-fences", detail, head)
     scope, token = why.remembered
     detail = f"token {token} has been seen under {scope}, yours is lower: acquire a new token"
@@ -295,7 +309,12 @@ def _precondition(live: Row | None, conditions: Conditions | None, level: int) -
     if conditions.match is not None and not _matches(live, conditions.match, level):
         return _refuse(412, "precondition-failed", _unmet(conditions.match), live)
     if conditions.none_match is not None and _matches(live, conditions.none_match, level):
-        return _refuse(412, "precondition-failed", "If-None-Match does not hold", live)
+        return _refuse(
+            412,
+            "precondition-failed",
+            "the document exists in a version that If-None-Match excludes",
+            live,
+        )
     if conditions.version is not None and live is not None and live.version != conditions.version:
         detail = f"version {conditions.version} is not current (documentVersion, ifVersion)"
         return _refuse(409, "version-conflict", detail, live)

@@ -32,8 +32,12 @@ from docstore.model.operation import CURRENT, Answer, Operation
 from docstore.model.service import Service
 from docstore.storage.store import Corrupt, History, Newest, OfLog, Result
 
-OTHER_TERM = Answer(412, "other-reign", "only the term that it names may carry this out")
-NO_QUORUM = Answer(503, "no-quorum", "the owner does not hear a majority of the replicas")
+OTHER_TERM = Answer(
+    412, "other-reign", "the request names another term of the owner than the present one"
+)
+NO_QUORUM = Answer(
+    503, "no-quorum", "the owner does not hear a majority of the replicas: retry later"
+)
 
 
 class Owner:

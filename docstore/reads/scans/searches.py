@@ -82,7 +82,7 @@ class Searches:
         wait_s = min(CATCH_UP_S, asked.left_s)
         elsewhere, late = await self._scans.arrived(Scan("/", spans, ()), wait_s)
         if elsewhere or late:
-            raise Unavailable("this replica has not reached the cut")
+            raise Unavailable("this replica has not reached the cut: retry, or ask another node")
         try:
             return FromCopy("", await work())
         except (BadRequest, SnapshotGone) as error:
@@ -142,7 +142,7 @@ class Searches:
                 after = fields["next"]
         for found in totals.groups.values():
             if any(isinstance(each, int) and abs(each) > INT64_MAX for each in found):
-                raise BadRequest("a sum does not fit into 64 bits; cast to double")
+                raise BadRequest("a sum must fit into 64 bits: cast its member to double")
         return totals.documents, [(list(keys), found) for keys, found in totals.groups.items()]
 
     async def _read(self, asked: ReadVersions) -> list[tuple[Any, ...]]:
@@ -164,7 +164,9 @@ class Searches:
             self._damaged(version.slot)
             raise Unavailable(f"slot {version.slot} is damaged here, and is being repaired")
         if not found:
-            raise SnapshotGone(f"version {version.version} of {version.link} was compacted")
+            raise SnapshotGone(
+                f"version {version.version} of {version.link} was compacted: use a newer cut"
+            )
         return found[0]
 
 
@@ -176,10 +178,13 @@ def _grouping(asked: Asked) -> Grouping:
 
 def insist_on_few(totals: Totals) -> None:
     if len(totals.groups) > GROUPS_MAX:
-        raise BadRequest(f"more than {GROUPS_MAX} groups: narrow the condition")
+        raise BadRequest(f"the answer must have at most {GROUPS_MAX} groups: narrow the condition")
     values = (each for keys, found in totals.groups.items() for each in (*keys, *found))
     if sum(len(each) for each in values if isinstance(each, str)) > BYTES_MAX:
-        raise BadRequest("the texts of all groups are too long: narrow the condition")
+        raise BadRequest(
+            f"all strings of the groups must have at most {BYTES_MAX} characters: narrow the"
+            " condition"
+        )
 
 
 def _parts(asked: FindDocuments | TotalDocuments) -> Iterator[Spans]:
@@ -188,5 +193,7 @@ def _parts(asked: FindDocuments | TotalDocuments) -> Iterator[Spans]:
     deadline = loop.time() + asked.left_s
     for first in range(0, len(asked.spans), SLOTS_AT_ONCE):
         if loop.time() >= deadline:
-            raise Unavailable("the search took too long")
+            raise Unavailable(
+                "the search was not over before its timeout: narrow the condition, or retry"
+            )
         yield asked.spans[first : first + SLOTS_AT_ONCE]

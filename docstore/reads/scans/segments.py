@@ -82,7 +82,7 @@ class Segments:
         head = self._head(key)
         try:
             if time.monotonic() < self._full_until:
-                raise OSError("there was no room a moment ago")
+                raise OSError("the disk had no room for segments a moment ago")
             self._write(self._file(key), head, batch)
             self._unkept = None
         except OSError:
@@ -129,7 +129,7 @@ class Segments:
     def _make_room(self, size: int) -> None:
         """Evict unused segments if there are too many. Raises OSError if there is no room."""
         if size > self._bytes_max:
-            raise OSError("larger than all that may be kept")
+            raise OSError("the segment is larger than the limit of all segments")
         self._directory.mkdir(exist_ok=True)
         if self._writes % COUNT_EVERY == 0 or self._bytes + size > self._bytes_max:
             self._bytes = self._tidied(self._bytes_max - size)
@@ -137,7 +137,7 @@ class Segments:
         left = min(FREE_SHARE * disk.total, FREE_BYTES_MAX)
         if self._bytes + size > self._bytes_max or disk.free - size < left:
             self._full_until = time.monotonic() + FULL_S
-            raise OSError("there is no room")
+            raise OSError("the disk has no room for segments")
         self._writes += 1
         self._bytes += size
 

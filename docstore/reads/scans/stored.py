@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from docstore.errors import BadRequest, Picklable
 from docstore.model.document import Row
+from docstore.model.settings import quoted
 from docstore.query.request import Spans, spans_of
 from docstore.reads.blocks import Block, Branch, LogChunk, pack_block
 from docstore.storage import packing
@@ -88,20 +89,22 @@ class RowPage:
 def asked_of(question: dict[str, Any]) -> RowRequest:
     of, after = question.get("of", LOG), question.get("after")
     if of not in START:
-        raise BadRequest(f"of must be one of {', '.join(START)}")
+        raise BadRequest(f"`of` must be one of {', '.join(START)}; got {quoted(of)}")
     after = START[of] if after is None else after
     shapes = [type(each) for each in START[of]]
     if not isinstance(after, list) or [type(each) for each in after] != shapes:
-        raise BadRequest("after must be the member next of the page before")
+        raise BadRequest("`after` must be the member `next` of the previous page, unchanged")
     rows = question.get("rows", ROWS_MAX)
     if type(rows) is not int or not 0 < rows <= ROWS_MAX:
-        raise BadRequest(f"rows must be a whole number from 1 to {ROWS_MAX}")
+        raise BadRequest(f"`rows` must be a whole number from 1 to {ROWS_MAX}; got {quoted(rows)}")
     unknown = sorted(question.keys() - {"of", "after", "rows", "ranges"})
     if unknown:
-        raise BadRequest(f"there is no member {unknown[0][:40]!r}: use of, after, rows and ranges")
+        raise BadRequest(
+            f"a member must be `of`, `after`, `rows` or `ranges`; got {quoted(unknown[0])}"
+        )
     spans = spans_of(question.get("ranges"), 3)
     if not spans:
-        raise BadRequest("ranges must name at least one slot")
+        raise BadRequest("`ranges` must name at least one slot; got none")
     return RowRequest(of, spans, after, rows)
 
 

@@ -103,7 +103,7 @@ class LineReader:
         except sqlite3.OperationalError as error:
             if "integer overflow" not in str(error):
                 raise
-            raise BadRequest("a sum does not fit into 64 bits; cast to double") from None
+            raise BadRequest("a sum must fit into 64 bits: cast its member to double") from None
         return page._replace(payload=b"".join(orjson.dumps(row) + b"\n" for row in found))
 
 

@@ -58,10 +58,14 @@ def test_what_is_no_list_of_objects_is_refused(tmp_path: Path, text: str) -> Non
         ("a.csv", "id,name\n1,x\n2,y,z\n", "line 3: 3 fields"),
         ("a.csv", "id,name\n1\n", "line 2: 1 fields"),
         ("a.csv", 'id,name\n1,"x\ny"\n2,"z\n', "line 4: not CSV"),
-        ("a.csv", "id,id\n1,2\n", "two columns are named 'id'"),
+        ("a.csv", "id,id\n1,2\n", "two columns of the header have the name 'id'"),
         ("a.ndjson", '{"a": 1, "a": 2}\n', "line 1: the key 'a' is there twice"),
         ("a.ndjson", '{"a": 1}\n{"a": NaN}\n', "line 2: NaN is not JSON"),
-        ("a.json", '[{"a": 1},\n\n{"a": 9223372036854775808}]', "line 3: an integer of more"),
+        (
+            "a.json",
+            '[{"a": 1},\n\n{"a": 9223372036854775808}]',
+            "line 3: an integer must fit into 64 bits",
+        ),
         ("a.csv", f"id,name\n1,{'x' * 200_000}\n", "field larger"),
     ],
 )

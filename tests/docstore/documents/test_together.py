@@ -250,7 +250,7 @@ def test_documents_that_would_take_too_long_to_read_are_no_batch() -> None:
         group.answer_to(alone(operation, seq))
     answer = group.answer_to(frame(batch_of(list(map(put, LINKS))), seq=20))
     assert (answer.status, answer.statuses, group.log.end) == (413, (), 4)
-    assert "as they are" in answer.detail
+    assert "the stored documents of a batch" in answer.detail
     group.answer_to(alone(Operation(verb="DELETE", link=LINKS[0]), seq=21))
     born = Operation(verb="POST", link=LINKS[0], body=b"{}", recreate_below=ANY_TOMBSTONE)
     answer = group.answer_to(frame(batch_of([born, *map(put, LINKS[1:])]), seq=22))

@@ -171,7 +171,7 @@ async def test_a_parameter_is_there_once_and_is_what_it_may_be(
         f"{factory}?expand=maybe": "expand must be true or false; got 'maybe'",
         f"{factory}?$count=maybe": "$count must be true or false; got 'maybe'",
         f"{factory}?deleted=maybe": "deleted must be true or false; got 'maybe'",
-        f"{factory}/a?documentVersion=1&at=7": "only one of documentVersion and at may be given",
+        f"{factory}/a?documentVersion=1&at=7": "only one of documentVersion and at can be given",
         f"{factory}/a?documentversion=0": "there is no parameter 'documentversion' here,"
         " but at, documentVersion",
     }.items():

@@ -102,7 +102,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["authored_here:NoService"], "no subclass"),
         (["authored_here:number"], "no subclass"),
         (["authored_here:Reserved"], "/core is reserved"),
-        (["authored_here:Suffix"], "a utility's name"),
+        (["authored_here:Suffix"], "a factory's path must not contain"),
         (["authored_here:NoPath"], "path is missing"),
         (["authored_here:Escaped"], "path must be written without escapes: '/a b'"),
         (["authored_here:Options"], "not offered"),

@@ -89,7 +89,7 @@ def windows(mode: Mode, **times: float | bool) -> Windows:
         (
             Mode.EXCLUSIVE,
             {"window_s": 3.0, "keeps_sessions": False, "grace_s": 3.0},
-            "the grace of this ledger is at least 3.006",
+            "the grace of this ledger must be at least 3.006",
         ),
         (Mode.NON_EXCLUSIVE, {"window_s": 6.0}, "no process leads"),
         (Mode.NON_EXCLUSIVE, {"window_s": 7.0}, "no process leads"),

@@ -129,7 +129,7 @@ def test_a_slot_a_document_and_a_partition_are_followed(cluster: LocalCluster) -
         ("slot=x", "slot must be a whole number"),
         ("limit=0", "limit must be a whole number from 1"),
         ("after=-1", "after must be a whole number"),
-        ("link=notes", "a path begins with /"),
+        ("link=notes", "a path must begin with /"),
         ("partition=orders", "<topic>/<number>"),
         ("partition=orders/x", "partition must be a whole number"),
         ("slot=1&link=/notes/a", "only one of"),
