@@ -179,7 +179,7 @@ def force_config(
 
     if not yes:
         raise typer.BadParameter(
-            "writes that only the lost nodes stored will be lost; confirm with --yes"
+            "writes that only the lost nodes stored will be lost; add --yes to confirm"
         )
     try:
         configuration, lost = force_now(data)

@@ -117,7 +117,7 @@ def _line(path: Path, question: str) -> tuple[Any, ...]:
     with closing(sqlite3.connect(address, uri=True)) as connection:
         line = connection.execute(question).fetchone()
     if line is None:
-        raise sqlite3.DatabaseError("the line of the file is gone")
+        raise sqlite3.DatabaseError("the entry is no longer in the file; try again")
     found: tuple[Any, ...] = line
     return found
 

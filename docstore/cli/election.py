@@ -97,7 +97,7 @@ def observe(
 ) -> None:
     """Print the state of an election and each change, one JSON object per line."""
     if since == "":
-        raise typer.BadParameter("--since is empty: give `resume` of a line, or leave it out")
+        raise typer.BadParameter("--since must be the `resume` of a line, or left out; got ''")
 
     async def follow(client: "Client") -> None:
         from dataclasses import asdict

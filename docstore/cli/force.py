@@ -27,7 +27,7 @@ def forced(stored: Registered, me: str) -> Configuration:
     mine = next((each for each in (*now.members, *now.next_members) if each.id == me), None)
     if mine is None:
         members = ", ".join(each.id for each in now.members)
-        raise NotFound(f"{me} is not a member of configuration {now.id}, but {members}")
+        raise NotFound(f"{me} is not a member of configuration {now.id}; its members are {members}")
     alone = replace(mine, votes=True, observes=False, lost=False)
     return replace(
         now, id=now.id + JUMP, stage=Stage.STABLE, members=(alone,), next_members=(),

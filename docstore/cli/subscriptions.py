@@ -38,7 +38,7 @@ def create(
     """Deliver changes to a receiver, which must answer a challenge first."""
     asked: Json = {"callback": callback, "where": where, "replayState": replay}
     if since == "":
-        raise typer.BadParameter("--since is empty: give a position, or leave it out")
+        raise typer.BadParameter("--since must be a position, or left out; got ''")
     if since is not None:
         asked["since"] = since
     if secret_file is not None:

@@ -37,7 +37,7 @@ def _apart(urls: list[str]) -> list[str]:
     """Return single URLs: one option may hold several with commas, as in the Spark jobs."""
     apart = [url.strip() for each in urls for url in each.split(",") if url.strip()]
     if not apart:
-        raise typer.BadParameter(f"it is empty; give the URL of a node, such as {DEFAULT_URLS[0]}")
+        raise typer.BadParameter(f"must be the URL of a node, such as {DEFAULT_URLS[0]}; got ''")
     try:
         return [without_user(url) for url in apart]
     except ValueError as error:

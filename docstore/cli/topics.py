@@ -90,7 +90,7 @@ def create(
         why = "its partitions are not ready yet: look again with `docstore topic describe`"
         if page["resolution"] == "insufficient-resources":
             why = f"there are too few members for {each} of each partition: add members"
-        raise failed(CommandFailed(f"{name} is created, but {why}"))
+        raise failed(CommandFailed(f"topic {name} was created, but {why}"))
 
 
 @topic.command("list")

@@ -196,7 +196,7 @@ class DocumentRequests(Requests):
         challenge; ValueError for an empty `since`.
         """
         if since == "":
-            raise ValueError("since is empty: give a position, or leave since out")
+            raise ValueError("`since` must be a position, or left out; got ''")
         asked = {"callback": callback, "where": where, "replayState": replay}
         said = {"secret": secret} if secret else {}
         said |= {} if since is None else {"since": since}

@@ -99,7 +99,7 @@ class Candidacy:
     ) -> None:
         """candidate: "" for a new name. lease: a shared lease; None for a new one of `ttl_s`."""
         if not name or "/" in name:
-            raise BadAddress(f"{name!r} is no name: it is one segment of a path")
+            raise BadAddress(f"name must be one path segment, without /; got {name!r}")
         self.name = name
         self.candidate = candidate or f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
         self._client = client
@@ -143,7 +143,9 @@ class Candidacy:
     def token(self) -> int:
         """Return the fencing token of our turn. Raises Lost if the turn is over."""
         if self._token is None:
-            raise Lost(f"{self.candidate} has no turn at {self._link}")
+            raise Lost(
+                f"{self.candidate} is no longer in the queue of {self._link}; enter it again"
+            )
         return self._token
 
     def fence(self) -> str:
@@ -177,7 +179,9 @@ class Candidacy:
     async def _campaign(self, value: Any = None) -> int:
         """Return the token once it is our turn. Raises Lost if the lease ends before."""
         if self._owned is not None and not self._is_open:
-            raise RuntimeError(f"{self._link}: a candidate has a lease within `async with` only")
+            raise RuntimeError(
+                f"{self._link}: a candidate has a lease only within `async with`; enter it first"
+            )
         if self._holds():
             return self.token
         if self._pending is not None and self._pending.value != value:
@@ -350,7 +354,7 @@ class Election(Candidacy):
             is_ours = bool(re.fullmatch("-?[0-9]+", version)) and bool(behind)
             seen, position = (int(version), behind) if is_ours else (-1, since)
         if not position:
-            raise ValueError("since is empty: give `resume` of a state, or leave since out")
+            raise ValueError("`since` must be the `resume` of a state, or left out; got ''")
         async for found in self._client.changes(self._link, since=position):
             for number, each in enumerate(found.changes, 1):
                 position = found.next if number == len(found.changes) else position

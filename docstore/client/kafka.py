@@ -239,11 +239,16 @@ class KafkaRole(LeadsRoles):
         except errors.KafkaError as error:
             if error.__cause__ is None:  # An error of the consumer's own task, which continues.
                 raise
-            raise RuntimeError("the client of Kafka has ended by itself") from error
+            raise RuntimeError(
+                "the Kafka client ended by itself; see its log, and start this process again"
+            ) from error
         found = self._consumer.partitions_for_topic(self.topic)
         # With another number of partitions, roles would move for some members only.
         if found and len(found) != self._partitions:
-            raise ValueError(f"{self.topic} has {len(found)} partitions, not {self._partitions}")
+            raise ValueError(
+                f"topic {self.topic} must have {self._partitions} partitions, "
+                f"one for each role; got {len(found)}"
+            )
 
     async def _title(self) -> None:
         """Append the empty records whose offsets become tokens."""

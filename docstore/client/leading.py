@@ -17,7 +17,7 @@ class NotLeading(ClientError):
 def checked_roles(name: str, roles: int) -> int:
     """Return the number of roles, which must be at least 1. Raises ValueError."""
     if roles < 1:
-        raise ValueError(f"{name}: roles is {roles}: it is a whole number, 1 or more")
+        raise ValueError(f"{name}: `roles` must be a whole number, 1 or more; got {roles}")
     return roles
 
 
@@ -46,7 +46,7 @@ class LeadsRoles(ABC):
         """Say whether this process leads the hash slot of a key; 0 slots: as many as roles."""
         if slots < 0:
             raise ValueError(
-                f"{self.name}: slots is {slots}: it is 1 or more, or 0 for as many as roles"
+                f"{self.name}: `slots` must be 1 or more, or 0 for as many as `roles`; got {slots}"
             )
         induced = self._induced
         return induced is not None and induced.leads_key(key, slots or self.roles, self.now())
@@ -59,7 +59,7 @@ class LeadsRoles(ABC):
         self._check(role)
         token = None if self._induced is None else self._induced.token(role)
         if token is None:
-            raise NotLeading(f"{self.name}: role {role} is not led here")
+            raise NotLeading(f"{self.name}: this process does not lead role {role}")
         return token
 
     def fence(self, role: int) -> str:
@@ -69,14 +69,14 @@ class LeadsRoles(ABC):
         """
         token = self.token(role)
         if not self.leads(role):
-            raise NotLeading(f"{self.name}: role {role} is not led here any more")
+            raise NotLeading(f"{self.name}: this process no longer leads role {role}")
         return f"roles/{self.name}/{role}:{token}"
 
     def _check(self, role: int) -> None:
         if not 0 <= role < self.roles:
             raise ValueError(
-                f"{self.name}: there is no role {role}: they are numbered 0 to {self.roles - 1};"
-                " another number of them is given with roles="
+                f"{self.name}: role must be from 0 to {self.roles - 1}; got "
+                f"{role} (roles= sets how many there are)"
             )
 
     def roles_of(self, partition: int) -> list[int]:

@@ -157,7 +157,8 @@ class GroupMembership:
         """
         if self.calls_back:
             raise RuntimeError(
-                "its callbacks have the events: leave them out to iterate over these"
+                "the events go to the callbacks of this membership: give no "
+                "callbacks to iterate over them"
             )
         async for event in self._events.each():
             yield event

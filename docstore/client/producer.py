@@ -75,7 +75,7 @@ class Producer:
         records sent at once. timeout_s: for how long a batch is retried.
         """
         if batch < 1:
-            raise ValueError(f"batch is {batch}: a request has 1 record or more")
+            raise ValueError(f"`batch` must be 1 or more records; got {batch}")
         self._client = client
         self._leaders = Leaders(client, topic)
         self._id = id

@@ -67,7 +67,7 @@ class Requests:
         Raises BadAddress without a URL, or for a URL with a password.
         """
         if not urls:
-            raise BadAddress("no URL of a node is given")
+            raise BadAddress(f"give at least one URL of a node, such as {EXAMPLE}")
         try:
             self.urls = [without_user(url).rstrip("/") for url in urls]
         except ValueError as error:
@@ -188,7 +188,9 @@ class _Exchanges:
             met = f"it answers {asked.method} {page} with {told(status, said)}"
             is_node = await self._is_node(url, _lost(asked.method), timeout)
             if not is_node or is_strange(status, said, is_text=asked.path == METRICS):
-                raise BadAddress(f"what answers at {url} is no node: {met}")
+                raise BadAddress(
+                    f"the server at {url} is not a docstore node: {met}; give the URL of a node"
+                )
         if status >= 400:
             raise RequestFailed(status, _problem(content, is_read=asked.method in READS))
         return answered
@@ -208,9 +210,12 @@ class _Exchanges:
             ) as answer:  # fmt: skip
                 return answer.status, answer.headers, await answer.read()
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
-            raise BadAddress(f"{url!r} is not the URL of a node, such as {EXAMPLE}") from error
+            raise BadAddress(f"the URL of a node must be such as {EXAMPLE}; got {url!r}") from error
         except aiohttp.ClientResponseError as error:
-            raise BadAddress(f"what answers at {url} is no node: it does not speak HTTP") from error
+            raise BadAddress(
+                f"the server at {url} is not a docstore node: it does not speak "
+                "HTTP; give the URL of a node"
+            ) from error
         except aiohttp.ClientSSLError as error:
             raise Unreachable(f"{url}: {_without_tls(error)}") from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, _NotSent) as error:
@@ -286,9 +291,9 @@ def _check_link(path: str) -> None:
     """Raise BadAddress for a link without a leading slash (`1/notes`) or with dot segments."""
     link = path.partition("?")[0]
     if not link.startswith("/"):
-        raise BadAddress(f"{link!r} is not a link: links begin with /")
+        raise BadAddress(f"a link must begin with /; got {link!r}")
     if any(unquote(segment) in (".", "..") for segment in link.split("/")):
-        raise BadAddress(f"{link!r} is not a link: links have no dot segments")
+        raise BadAddress(f"a link must not contain the segments . or ..; got {link!r}")
 
 
 def _problem(content: bytes, *, is_read: bool) -> dict[str, Any]:

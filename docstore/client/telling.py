@@ -77,7 +77,9 @@ class Telling:
     async def events(self) -> AsyncGenerator[Any, None]:
         """Yield events until the end. Raises RuntimeError if they have a reader already."""
         if self._is_read:
-            raise RuntimeError("these events have a reader already")
+            raise RuntimeError(
+                "these events already have a reader; iterate over them in one place only"
+            )
         self._is_read = True
         try:
             while True:

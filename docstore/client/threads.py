@@ -47,7 +47,7 @@ class _Threaded(ABC, Generic[Held]):
     def held_thing(self) -> Held:
         """Return the role or lease; it exists only within the `with` block."""
         if self._held is None:
-            raise RuntimeError(f"{type(self).__name__} takes no part: use it within `with`")
+            raise RuntimeError(f"this {type(self).__name__} is not open: use it within `with`")
         return self._held
 
     @abstractmethod

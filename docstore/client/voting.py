@@ -59,9 +59,9 @@ class Voting(asyncio.DatagramProtocol):
         for settings with which the members cannot vote.
         """
         if me not in members:
-            raise ValueError(f"{me} is not one of the members {sorted(members)}")
+            raise ValueError(f"{me!r} must be one of the members {sorted(members)}")
         if not all(0 < len(name.encode()) <= NAME_BYTES_MAX for name in members):
-            raise ValueError(f"names of members have 1 to {NAME_BYTES_MAX} bytes")
+            raise ValueError(f"the name of a member must have 1 to {NAME_BYTES_MAX} bytes")
         self._me, self._members, self._bind = me, dict(members), bind or members[me]
         self._path, self._secret = Path(state), secret
         self._times, self._rho = times or Times(), rho

@@ -27,11 +27,14 @@ def read(path: Path, member: str) -> tuple[int, str]:
         is_sound, generation, voted_for, owner = False, 0, "", member
     if not is_sound:
         raise StateUnusable(
-            f"{path} is damaged: whom {member} voted for is not known. Let it come back under"
-            " another name, or after all members have been told of its loss"
+            f"{path} is damaged: the vote of {member} is not known. Start "
+            "this member under another name, or after all members have "
+            "been told of the loss"
         )
     if owner != member:
-        raise StateUnusable(f"{path} is the file of {owner}, not of {member}")
+        raise StateUnusable(
+            f"{path} is the file of {owner}, not of {member}; give each member a file of its own"
+        )
     return generation, voted_for
 
 

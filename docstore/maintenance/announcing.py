@@ -23,7 +23,10 @@ TELL_S = 1.0
 """Seconds to wait for a connected but silent member, at levels 1 and 2."""
 
 NOT_YET = Answer(
-    504, "undecided", "it is stored, but not every owner is known to follow it", unknown=True
+    504,
+    "undecided",
+    ("the change is stored, but not every owner is known to follow it yet"),
+    unknown=True,
 )
 
 

@@ -59,7 +59,9 @@ def restored_in(data: Path) -> Restored | None:
         return None
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
-    raise BadConfig(f"data: {data / FILE} was not written by a restore of this version")
+    raise BadConfig(
+        f"data: {data / FILE} was not written by a restore of this version: restore it again"
+    )
 
 
 def insist_on_founding(config: Config, restored: Restored) -> None:

@@ -35,7 +35,7 @@ def load(names: Sequence[str]) -> list[Service]:
 def _loaded(name: str) -> Service:
     module, _, named = name.partition(":")
     if not module or not named:
-        raise _refused(name, "must be package.module:Class")
+        raise _refused(name, "must be such as package.module:Class")
     try:
         found = getattr(importlib.import_module(module), named, None)
     except BaseException as error:  # noqa: BLE001 - authors' code may raise anything

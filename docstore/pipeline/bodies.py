@@ -114,7 +114,9 @@ def _whole(
     block = pa.json.ReadOptions(block_size=len(lines) + 1, use_threads=False)
     table = pa.json.read_json(pa.BufferReader(lines), block, options)
     if table.num_rows != len(bodies):
-        raise pa.ArrowInvalid("a body holds a line break or is empty")
+        raise pa.ArrowInvalid(
+            "a body is empty or contains a line break; each must be JSON on one line"
+        )
     return [_made(table.column(field.name).combine_chunks(), field.type) for field in fields]
 
 

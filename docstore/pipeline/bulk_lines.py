@@ -83,14 +83,21 @@ class BulkLines:
         self._slots = slots
         names = schema.names
         if self._key not in names:
-            raise ValueError(f"docstore: there is no column {self._key!r} to name documents by")
+            raise ValueError(
+                f"docstore: the rows must have a column {self._key!r}, the key of each document"
+            )
         if self._sequence and self._sequence not in names:
-            raise ValueError(f"docstore: there is no column {self._sequence!r} to order rows by")
+            raise ValueError(
+                f"docstore: the rows must have a column {self._sequence!r}, by "
+                "which they are ordered"
+            )
         check_name(schema, self._key)
         self._body = options.text("body", "body" if "body" in names else "")
         is_text = isinstance(_type_of(schema, self._body), StringType | BinaryType)
         if self._body and self._operation != "delete" and not is_text:
-            raise ValueError(f"docstore: body needs a column with JSON as text, not {self._body!r}")
+            raise ValueError(
+                f"docstore: `body` must be a column of JSON strings; got {self._body!r}"
+            )
         self._body_type: type = list if self._operation == "jsonPatch" else dict
         if self._body_type is list and not self._body:
             raise ValueError("docstore: jsonPatch needs a column `body` with arrays (RFC 6902)")
@@ -115,7 +122,7 @@ class BulkLines:
         column = options.text("expectVersion", "documentVersion")
         if column not in names:
             raise ValueError(
-                f"docstore: there is no column {column!r}, the version of each document"
+                f"docstore: the rows must have a column {column!r}, the version of each document"
             )
         if self._operation not in EXPECTING:
             raise ValueError(

@@ -149,4 +149,6 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _refuse(value: Any, kind: pa.DataType, name: str) -> NoReturn:
-    raise SchemaMismatch(f"{name} is {json.dumps(value, default=str)[:100]}, not a valid {kind}")
+    raise SchemaMismatch(
+        f"{name} must be a valid {kind}; got {json.dumps(value, default=str)[:100]}"
+    )

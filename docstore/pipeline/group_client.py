@@ -118,7 +118,7 @@ def in_turn(
     final: the code of a refusal that ends the attempts. Raises the error that ended them, or the
     last one.
     """
-    last: Exception = OSError("no URL of a node is given")
+    last: Exception = OSError("give at least one URL of a node, such as http://n1:8001")
     for attempt in attempts((retries + 1) * len(urls), len(urls)):
         try:
             return ask(urls[attempt % len(urls)])
@@ -223,7 +223,9 @@ class GroupClient:
             if not is_named(answer.headers) and not is_a_nodes(page):
                 met.close()  # The answer may own the connection by now.
                 what = f"it answers {asked} with {told(met.status, met.headers)}"
-                raise NoNode(f"what answers at {url} is no node: {what}")
+                raise NoNode(
+                    f"the server at {url} is not a docstore node: {what}; give the URL of a node"
+                )
             _nodes.add(url)
 
 
@@ -261,7 +263,9 @@ def url_of(url: str) -> str:
     except ValueError:
         is_url = False
     if not is_url:
-        raise BadUrl(f"{url!r} is no URL of a node, which is http://HOST:PORT or https://HOST:PORT")
+        raise BadUrl(
+            f"the URL of a node must be http://HOST:PORT or https://HOST:PORT; got {url!r}"
+        )
     return url
 
 

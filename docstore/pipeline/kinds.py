@@ -27,7 +27,9 @@ def check_name(schema: T.StructType, name: str) -> None:
     if isinstance(kind, NAMES):
         return
     said = kind.simpleString()
-    raise ValueError(f"docstore: column {name!r} is {said}, which cannot name documents; cast it")
+    raise ValueError(
+        f"docstore: column {name!r} is {said}, which cannot be the key of documents; cast it"
+    )
 
 
 def _faults(kind: T.DataType, where: str) -> Iterator[tuple[str, str]]:

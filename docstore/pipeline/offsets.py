@@ -51,7 +51,9 @@ def check(options: Options) -> None:
     _given(options, STARTING, EARLIEST_IN_JSON)
     _given(options, ENDING, LATEST_IN_JSON)
     if options.text(ENDING) == EARLIEST:
-        raise ValueError(f"docstore: {ENDING} must be latest, or offsets by partition")
+        raise ValueError(
+            f'docstore: {ENDING} must be latest or offsets by partition, such as {{"0": 123}}'
+        )
     if options.text(STARTING) and options.text(SINCE):
         raise ValueError(f"docstore: give {STARTING} or {SINCE}, not both")
     instant_us(options)
@@ -143,8 +145,9 @@ def _given(
         raise wrong
     if topic is not None and of not in (None, topic.incarnation):
         raise ValueError(
-            f"docstore: {name}: these offsets are of an earlier topic {topic.name}, which was"
-            f" deleted and made again since: begin with {name}=earliest, or leave {OF!r} out"
+            f"docstore: {name}: these offsets are of a topic {topic.name} "
+            "that was deleted and created again since: begin with "
+            f"{name}=earliest, or leave {OF!r} out"
         )
     if not all(type(each) is int and each >= least for each in value.values()):
         raise wrong
@@ -157,7 +160,8 @@ def _resolved(given: Given, topic: TopicState, name: str, default: Sequence[int]
     unknown = next((number for number in sorted(given) if number >= count), None)
     if unknown is not None:
         raise ValueError(
-            f"docstore: {name}: {topic.name} has {count} partitions, so none is {unknown}"
+            f"docstore: {name}: {topic.name} has {count} partitions, 0 to "
+            f"{count - 1}; got partition {unknown}"
         )
     words = {EARLIEST_IN_JSON: earliest(topic).next, LATEST_IN_JSON: latest(topic).next}
     found = []
@@ -167,8 +171,8 @@ def _resolved(given: Given, topic: TopicState, name: str, default: Sequence[int]
         # Compares with the log end: a new leader may not know the committed end at first.
         if offset > each.end:
             raise ValueError(
-                f"docstore: {name}: partition {number} of {topic.name} ends at {each.end},"
-                f" before {offset}"
+                f"docstore: {name}: an offset of partition {number} of "
+                f"{topic.name} must be at most {each.end}, its end; got {offset}"
             )
         found.append(offset)
     return Offsets(topic.incarnation, tuple(found))

@@ -77,7 +77,7 @@ class Options:
     def refuse(self, why: str, name: str) -> None:
         """Raise ValueError for an option that has no meaning for this format."""
         if self.text(name):
-            raise ValueError(f"docstore: {name} would be ignored: {why}")
+            raise ValueError(f"docstore: leave {name} out: it would be ignored, because {why}")
 
     def text(self, name: str, default: str = "") -> str:
         return str(self.given.get(name.lower(), default))
@@ -146,7 +146,9 @@ class Options:
         """The name of the topic. Raises ValueError."""
         name = self.text("path")
         if not name or "/" in name:
-            raise ValueError(f'docstore: name a topic, such as load("flights"), not {name!r}')
+            raise ValueError(
+                f'docstore: the name of a topic must be such as load("flights"); got {name!r}'
+            )
         return name
 
     @property

@@ -80,7 +80,9 @@ class Outcomes:
             raise RowRefused(f"docstore: {name}: {said}{WHAT_TO_DO.get(code, '')}")
         self.counts["conflicted" if then == "skip" else "dead"] += 1
         if self.counts["conflicted"] + self.counts["dead"] > self._errors_max:
-            raise RowRefused(f"docstore: more than {self._errors_max} rows were refused; {said}")
+            raise RowRefused(
+                f"docstore: more than maxErrors={self._errors_max} rows were refused; {said}"
+            )
         if then == "deadletter":
             self._bury(link, row, answer)
 

@@ -182,7 +182,8 @@ class TaskProducer:
         if named is not None:
             if not 0 <= named < count:
                 raise RowRefused(
-                    f"docstore: {self._target.topic} has partitions 0 to {count - 1}, not {named}"
+                    f"docstore: partition must be 0 to {count - 1} in "
+                    f"{self._target.topic}; got {named}"
                 )
             return named
         if key is not None:

@@ -91,7 +91,7 @@ def from_any_copy(
     nodes.
     """
     group = GroupClient(share.urls, timeout_s=share.timeout_s)
-    last: Exception = OSError("no copy is known")
+    last: Exception = OSError("no node with a copy of these slots is known; retry")
     known = {node.url for node in share.nodes}
     nodes = (*share.nodes, *(ScanNode(url) for url in share.urls if url not in known))
     for attempt in attempts((share.retries + 1) * len(nodes), len(nodes)):

@@ -74,7 +74,10 @@ def session(master: str = "local[2]", app: str = "docstore", **settings: Any) ->
     given = spark.sparkContext.getConf()
     for name, value in named.items():
         if not is_new and not spark.conf.isModifiable(name) and given.get(name) != value:
-            raise NotSet(f"{name} is {given.get(name)} in the running session: stop it first")
+            raise NotSet(
+                f"{name} is already {given.get(name)} in the running Spark "
+                "session: stop the session first"
+            )
     introduce(spark)
     return spark
 
@@ -121,8 +124,9 @@ def insist_on_master(master: str) -> None:
     """Raise BadMaster for a master that Spark does not know."""
     if not MASTERS.fullmatch(master):
         raise BadMaster(
-            f"{master!r} is not a master that Spark knows: local[2], spark://host:7077, yarn,"
-            " k8s://https://host:port, sc://host:port"
+            "the master must be one that Spark knows, such as local[2], "
+            "spark://host:7077, yarn, k8s://https://host:port or "
+            f"sc://host:port; got {master!r}"
         )
 
 

@@ -146,9 +146,10 @@ def _is_same(options: Options, seen: Offsets, topic: TopicState) -> bool:
         return True
     if options.flag("failOnDataLoss", default=True):
         raise RecordsLost(
-            f"docstore: {topic.name} was deleted and made again, with new offsets; give the"
-            " query a checkpointLocation of its own, or read the new one from its beginning with"
-            ' option("failOnDataLoss", "false")'
+            f"docstore: {topic.name} was deleted and created again, with "
+            "new offsets; give the query a checkpointLocation of its own, "
+            "or read the new topic from its beginning with "
+            'option("failOnDataLoss", "false")'
         )
     return False
 

@@ -214,7 +214,7 @@ def lookup(
     column that does not exist, cannot name documents or is named twice.
     """
     if key not in df.schema.names:
-        raise ValueError(f"docstore: there is no column {key!r} to name documents by")
+        raise ValueError(f"docstore: the rows must have a column {key!r}, the key of each document")
     check_name(df.schema, key)
     urls = url.split(",")
     cut = "latest" if df.isStreaming else _cut(GroupClient(urls), path, as_of)

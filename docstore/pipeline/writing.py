@@ -90,7 +90,8 @@ class TableWriter(DataSourceArrowWriter):
             options = Options({**options.given, "commit": "staged"})
         if overwrite and options.choice("foreignLinks", FOREIGN_LINKS) == FOLLOW:
             raise ValueError(
-                "docstore: an overwrite writes below one path: use foreignLinks=refuse or move"
+                "docstore: foreignLinks must be 'refuse' or 'move' for an "
+                "overwrite, which writes below one path"
             )
         self._options, self._schema = options, schema
         # Chosen once: Spark pickles this object to the tasks, and calls its commit here.
@@ -231,7 +232,9 @@ def _insist_on_rows(options: Options, counts: Mapping[str, int]) -> None:
     refused = counts.get("conflicted", 0) + counts.get("dead", 0)
     if refused and not any(counts.get(name) for name in ("written", "repeated", "skipped")):
         raise RowRefused(
-            f"docstore: all {refused} rows were refused: {options.path} stays as it was"
+            f"docstore: all {refused} rows were refused, so {options.path} "
+            "stays as it was: correct the rows; onConflict=fail and "
+            "onError=fail tell the reason of the first"
         )
 
 
@@ -326,7 +329,10 @@ def batch_of_stream(options: Options) -> tuple[str, int]:
     query = context.getLocalProperty("sql.streaming.queryId")
     number = context.getLocalProperty("streaming.sql.batchId")
     if query is None or number is None:
-        raise WriteFailed("docstore: this Spark does not pass the batch to its writers")
+        raise WriteFailed(
+            "docstore: this version of Spark does not pass the batch to "
+            "its writers; use a version that docstore supports"
+        )
     return options.text("jobId") or f"stream-{query}", int(number)
 
 

@@ -147,7 +147,9 @@ class AuthoredService(WithAuthor):
             )
         name = _handler(asked.method, before)
         if self._is_closed and name not in self._own:
-            raise _not_taken(f"{self.options.path} has no {name}, which {asked.method} needs")
+            raise _not_taken(
+                f"{self.options.path} has no handler {name}, which {asked.method} needs"
+            )
         if asked.method == "PATCH" and asked.media != "handler":
             detail = "a PATCH of this service must have the Content-Type application/json"
             raise Refusal(detail, status=415, code="unsupported-media-type")

@@ -73,7 +73,7 @@ def options_of(declaration: State) -> ServiceOptions:
         key for key in declaration if key not in MEMBERS and not key.startswith("document")
     )
     if unknown:
-        raise Refusal(f"a declaration has no member {quoted(unknown[0])}", status=400)
+        raise Refusal(f"a declaration must not have the member {quoted(unknown[0])}", status=400)
     options = _options(declaration.get("options", list(LEVEL_3)))
     _check_wishes(declaration)
     path = path_of(declaration)
@@ -128,7 +128,7 @@ def _check_wishes(declaration: State) -> None:
         raise Refusal(f"nodeSelector must be default; got {quoted(declaration['nodeSelector'])}")
     indexes = declaration.get("indexes", [])
     if not isinstance(indexes, list) or not all(isinstance(each, str) for each in indexes):
-        raise Refusal("indexes must be an array of paths, such as $.status", status=400)
+        raise Refusal("`indexes` must be an array of paths, such as $.status", status=400)
 
 
 def path_of(declaration: State) -> str:
@@ -155,21 +155,21 @@ def _author(said: Any) -> tuple[str, int, tuple[Method, ...]]:
     methods = fields.texts("methods")
     fields.end()
     if set(methods) - set(METHODS):
-        raise Refusal(f"methods must be of {', '.join(METHODS)}", status=400)
+        raise Refusal(f"`methods` must be an array of {', '.join(METHODS)}", status=400)
     return named, revision, tuple(each for each in METHODS if each in methods)
 
 
 def _options(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise Refusal("options must be an array of texts", status=400)
+        raise Refusal("`options` must be an array of strings", status=400)
     unknown = sorted(set(value) - OPTIONS)
     if unknown:
-        raise Refusal(f"there is no option {quoted(unknown[0])}", status=400)
+        raise Refusal(f"`options` contains {quoted(unknown[0])}, which is no option", status=400)
     missing = [each for each in LEVELS[0] if each not in value]
     if missing:
-        raise Refusal(f"options must include {', '.join(missing)}")
+        raise Refusal(f"`options` must include {', '.join(missing)}")
     if "ENFORCE_QUORUM" in value and "OWNER_SELECTION" not in value:
-        raise Refusal("options with ENFORCE_QUORUM must include OWNER_SELECTION")
+        raise Refusal("`options` with ENFORCE_QUORUM must include OWNER_SELECTION")
     return tuple(dict.fromkeys(value))
 
 
@@ -219,7 +219,7 @@ def _versions(retention: Any, level: int) -> int:
 
 def _kind(value: Any) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 1024 or not value.isprintable():
-        raise Refusal("kind must be a printable text of 1 to 1024 characters", status=400)
+        raise Refusal("`kind` must be a string of 1 to 1024 printable characters", status=400)
     return value
 
 
@@ -251,7 +251,7 @@ class FactoryService(WithAuthor):
         own = {name: value for name, value in change.items() if name != WARNINGS}
         after: State = patch.merge(state, own)
         if after.get("path") != state.get("path"):
-            raise Refusal("path cannot be changed: declare another factory", status=409)
+            raise Refusal("`path` cannot be changed: declare another factory", status=409)
         if options_of(after).level != options_of(state).level:
             raise Refusal("a PATCH cannot change the level: PUT the declaration", status=409)
         return None if after == state else after
@@ -260,5 +260,6 @@ class FactoryService(WithAuthor):
 def _check_plain(declaration: State | None) -> None:
     if declaration is not None and SERVICE in declaration:
         raise Refusal(
-            "the nodes with the service declare this factory: change its class", status=409
+            ("nodes started with --service declare this factory: change the class of the service"),
+            status=409,
         )

@@ -25,10 +25,10 @@ class ExampleService(Service):
         """Refuse a state without a name, or with members of the wrong kind."""
         name = state.get("name")
         if not isinstance(name, str) or not name:
-            raise Refused(400, "name is required")
+            raise Refused(400, "`name` must be given")
         counter = state.get("counter", 0)
         if isinstance(counter, bool) or not isinstance(counter, int):
-            raise Refused(400, "counter is an integer")
+            raise Refused(400, "`counter` must be an integer")
         pairs = state.get("keyValues", {})
         if not isinstance(pairs, dict) or not all(isinstance(v, str) for v in pairs.values()):
-            raise Refused(400, "keyValues maps strings to strings")
+            raise Refused(400, "`keyValues` must be an object of strings")

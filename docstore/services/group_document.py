@@ -244,7 +244,7 @@ def _checked(parts: Mapping[str, Any]) -> dict[str, int]:
     counts = list(parts.values())
     if not parts or not all(type(each) is int and each >= 1 for each in counts):
         raise Refusal(
-            "partitions of a topic, or of roles, must be a whole number from 1", status=400
+            ("`partitions` of a topic, or of roles, must be a whole number, 1 or more"), status=400
         )
     if sum(counts) > PARTITIONS_MAX:
         raise Refusal(
@@ -258,12 +258,13 @@ def _members(listed: Sequence[Any]) -> dict[str, MemberDetails]:
     for each in listed:
         if not isinstance(each, list) or len(each) != 5:
             raise Refusal(
-                "each of members must be [id, instance, host, capacity, since]", status=400
+                ("each of `members` must be [id, instance, host, capacity, since]"), status=400
             )
         members[str(each[0])] = checked_member(MemberDetails(*each[1:]))
     if len(members) != len(listed) or len(members) > MEMBERS_MAX:
         raise Refusal(
-            f"members must be at most {MEMBERS_MAX}, each once; got {len(listed)}", status=400
+            (f"`members` must have at most {MEMBERS_MAX} members, each once; got {len(listed)}"),
+            status=400,
         )
     return members
 
@@ -273,11 +274,11 @@ def checked_member(member: MemberDetails) -> MemberDetails:
     texts: tuple[object, ...] = (member.instance, member.host)
     if not all(isinstance(each, str) and len(each) <= TEXT_MAX for each in texts):
         raise Refusal(
-            f"instance and host must be texts of at most {TEXT_MAX} characters", status=400
+            (f"`instance` and `host` must be strings of at most {TEXT_MAX} characters"), status=400
         )
     numbers: tuple[object, ...] = (member.capacity, member.since)
     if not all(type(each) is int for each in numbers) or not 0 <= member.capacity <= CAPACITY_MAX:
-        raise Refusal(f"capacity must be a whole number from 0 to {CAPACITY_MAX}", status=400)
+        raise Refusal(f"`capacity` must be a whole number from 0 to {CAPACITY_MAX}", status=400)
     return member
 
 
@@ -285,13 +286,15 @@ def _by_partition(group: GroupState, listed: Sequence[Any], read: Any) -> dict[s
     names = group.partitions
     if len(listed) != len(names):
         raise Refusal(
-            f"target and tenure must have {len(names)} elements; got {len(listed)}",
+            (f"`target` and `tenure` must have {len(names)} elements each; got {len(listed)}"),
             status=400,
         )
     try:
         found = {name: read(each) for name, each in zip(names, listed, strict=True)}
     except (TypeError, IndexError, KeyError):
-        raise Refusal("target and tenure must name members by their index", status=400) from None
+        raise Refusal(
+            "`target` and `tenure` must contain indexes into `members`", status=400
+        ) from None
     return {name: each for name, each in found.items() if each is not None}
 
 

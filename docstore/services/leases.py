@@ -124,7 +124,7 @@ def lease_of(state: State) -> LeaseState:
     attached = fields.texts("attached")
     if len(attached) > ATTACHED_MAX:
         raise Refusal(
-            f"attached must have at most {ATTACHED_MAX} links; got {len(attached)}", status=400
+            (f"`attached` must have at most {ATTACHED_MAX} links; got {len(attached)}"), status=400
         )
     found = LeaseState(
         ttl_ms=_ttl_ms(fields),
@@ -216,7 +216,10 @@ def _link(request: Fields) -> str:
         raise Refusal(f"link: {error}", status=400) from None
     if link.startswith("/core/") and link.rpartition("/")[0] not in TURNS:
         raise Refusal(
-            f"link: documents under /core cannot be attached to leases; got {quoted(link)}",
+            (
+                "`link` must not be of a document under /core, which cannot be "
+                f"attached to a lease; got {quoted(link)}"
+            ),
             status=400,
         )
     return link

@@ -39,13 +39,16 @@ def turns_of(state: State) -> Turns:
     fields.value("documentVersion")
     vacant = VACANT.get(fields.text("vacant", default=""))
     if vacant is None:
-        raise Refusal("vacant must be empty, resigned or expired", status=400)
+        raise Refusal(
+            (f'`vacant` must be "", "resigned" or "expired"; got {quoted(state.get("vacant"))}'),
+            status=400,
+        )
     holder, queue = fields.value("holder"), fields.value("queue", default=[])
     past = fields.value("past", default=[])
     if not isinstance(queue, list) or len(queue) > QUEUE_MAX:
-        raise Refusal(f"queue must be an array of at most {QUEUE_MAX} entries", status=400)
+        raise Refusal(f"`queue` must be an array of at most {QUEUE_MAX} entries", status=400)
     if not isinstance(past, list) or not all(map(_is_past, past)):
-        raise Refusal("past must be an array of [candidate, lease, number]", status=400)
+        raise Refusal("`past` must be an array of [candidate, lease, number]", status=400)
     found = Turns(
         holder=None if holder is None else _entry(holder),
         token=fields.whole("token", 0, TOKEN_MAX, default=0),
@@ -84,7 +87,10 @@ def _entry(value: Any) -> Candidate:
         if isinstance(name, str) and isinstance(lease, str) and isinstance(number, int):
             return Candidate(name, lease, value["value"], number)
     raise Refusal(
-        f"holder and each entry of queue must be {{candidate, lease, value}}; got {quoted(value)}",
+        (
+            "`holder` and each entry of `queue` must be {candidate, "
+            f"lease, value}}; got {quoted(value)}"
+        ),
         status=400,
     )
 
@@ -102,7 +108,7 @@ def candidate_of(fields: Fields, value: Any = None) -> Candidate:
         raise Refusal(f"lease: {error}", status=400) from None
     if lease.rpartition("/")[0] != LEASES:
         raise Refusal(
-            f"lease must be the link of a lease, {LEASES}/<id>; got {quoted(lease)}", status=400
+            (f"`lease` must be the link of a lease, {LEASES}/<id>; got {quoted(lease)}"), status=400
         )
     check_value(value)
     return Candidate(name, lease, value, number_of(fields))
@@ -116,7 +122,7 @@ def number_of(fields: Fields) -> int:
 def check_value(value: Any) -> None:
     """Raise Refusal (400) unless a candidate may have this value."""
     if len(json.dump(value)) > VALUE_BYTES_MAX:
-        raise Refusal(f"value must have at most {VALUE_BYTES_MAX} bytes as JSON", status=400)
+        raise Refusal(f"`value` must have at most {VALUE_BYTES_MAX} bytes as JSON", status=400)
 
 
 def name_of(fields: Fields, member: str) -> str:
@@ -161,7 +167,7 @@ def changed(turns: Turns, asked: State, path: str, version: int) -> Turns:
             check_value(value)
             return by_store.proclaimed(turns, name, token, value, number=number)
     kinds = f"{CAMPAIGNS[path]}, {RESIGNS[path]}, TransferRequest, ProclaimRequest"
-    raise Refusal(f"kind must be one of {kinds}", status=400)
+    raise Refusal(f"`kind` must be one of {kinds}", status=400)
 
 
 def _holder_in(fields: Fields) -> tuple[str, int]:
@@ -172,7 +178,7 @@ def _resigned(turns: Turns, fields: Fields, version: int) -> Turns:
     """Remove a holder by its token, or a holder or candidate by its lease."""
     if fields.has("token") == fields.has("lease"):
         raise Refusal(
-            "either token, of the holder, or lease, of the candidate, must be given", status=400
+            ("give `token`, of the holder, or `lease`, of the candidate, but not both"), status=400
         )
     if fields.has("lease"):
         candidate = candidate_of(fields)

@@ -90,7 +90,7 @@ class OffsetService:
             said["metadata"] = fields.text("metadata", default="")
             if len(str(said["metadata"])) > METADATA_MAX:
                 raise Refusal(
-                    f"metadata must have at most {METADATA_MAX} characters",
+                    f"`metadata` must have at most {METADATA_MAX} characters",
                     status=400,
                 )
         elif kind != "ClaimRequest":

@@ -114,7 +114,11 @@ def _check_references(schema: Mapping[str, Any]) -> None:
                 there = resolver.lookup(part[key]).contents
             except (Unresolvable, LookupError, TypeError, ValueError):
                 raise Refusal(
-                    f"schema: the reference {part[key][:80]!r} leads nowhere", status=400
+                    (
+                        "schema: a reference must be to a part of this schema; got "
+                        f"{part[key][:80]!r}"
+                    ),
+                    status=400,
                 ) from None
             if id(there) in (*above, id(part)):
                 detail = (
@@ -135,7 +139,9 @@ def _check_references(schema: Mapping[str, Any]) -> None:
             for each in part if isinstance(part, list) else [part]:
                 follow(each, ())
     except RecursionError:
-        raise Refusal("schema: too many references in a chain", status=400) from None
+        raise Refusal(
+            ("schema: too many references in a chain; refer to the last part directly"), status=400
+        ) from None
 
 
 def _members(value: Any) -> Iterator[tuple[str, Any]]:
@@ -182,7 +188,8 @@ class _Budget:
             self.keywords -= 1
             if self.keywords < 0:
                 raise Refusal(
-                    "the document needs more steps of its schema than allowed: make either smaller"
+                    "checking the document against its schema takes more steps "
+                    "than allowed: make either smaller"
                 )
             return keyword(*arguments)
 
@@ -197,9 +204,11 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
         return
     _BUDGET.steps -= len(instance) ** degree(pattern)
     if len(instance) > length_max(pattern):
-        yield ValidationError(f"a text of {len(instance)} characters is too long for its pattern")
+        yield ValidationError(f"a string of {len(instance)} characters is too long for its pattern")
     elif _BUDGET.steps < 0:
-        yield ValidationError("the texts of the document are too long for their patterns")
+        yield ValidationError(
+            "the strings of the document are together too long for their patterns"
+        )
     elif not re.search(pattern, instance):
         yield ValidationError(f"{instance[:100]!r} does not match {pattern[:100]!r}")
 
@@ -208,7 +217,7 @@ def _unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator
     if wanted and isinstance(instance, list):
         forms = {json.canonical(member) for member in instance}
         if len(forms) < len(instance):
-            yield ValidationError("the array has a member twice")
+            yield ValidationError("the array must not have two equal elements")
 
 
 _KEYWORDS = Draft202012Validator.VALIDATORS | {"pattern": _pattern, "uniqueItems": _unique}

@@ -134,9 +134,9 @@ def _mark(fields: Fields) -> Mark:
     try:
         factory, link, version = replay
     except (TypeError, ValueError):
-        raise Refusal("replay must be [factory, link, version]", status=400) from None
+        raise Refusal("`replay` must be [factory, link, version]", status=400) from None
     if not isinstance(factory, str) or not isinstance(link, str) or type(version) is not int:
-        raise Refusal("replay must be [factory, link, version]", status=400)
+        raise Refusal("`replay` must be [factory, link, version]", status=400)
     return Mark(position, Replay(factory, link, version))
 
 
@@ -209,10 +209,12 @@ class SubscriptionService:
         request = Fields(change)
         make = CHANGES.get(request.text("kind"))
         if make is None:
-            raise Refusal(f"kind must be one of {', '.join(CHANGES)}", status=400)
+            raise Refusal(f"`kind` must be one of {', '.join(CHANGES)}", status=400)
         before = subscription_of(state)
         if before.phase is SubscriptionPhase.ENDED:
-            raise Refusal("the subscription has ended: make another", status=409, code="conflict")
+            raise Refusal(
+                "the subscription has ended: create another one", status=409, code="conflict"
+            )
         after = make(before, request)
         request.end()
         return None if after == before else after.state()

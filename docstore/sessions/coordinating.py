@@ -168,7 +168,11 @@ class Coordinating:
         if heard.is_fenced:
             answer(served, messages.Fenced("fenced"))
         elif is_ending or governed.is_leaving(pulse.member) or heard.number != pulse.number:
-            served.refuse(503, "undecided", "the outcome for the member is not known yet: retry")
+            served.refuse(
+                503,
+                "undecided",
+                ("it is not known yet whether the change of the member was stored: retry"),
+            )
         elif heard.owned is None:
             answer(served, messages.Again())
         else:

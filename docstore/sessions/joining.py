@@ -47,7 +47,7 @@ class JoinsAndLeaves:
                 served.refuse(
                     409,
                     "group-full",
-                    f"the group has {MEMBERS_MAX} members, the most that are allowed",
+                    (f"the group already has {MEMBERS_MAX} members, the most that are allowed"),
                 )
                 return
             governed.changes.joins[join.member] = join.about

@@ -94,7 +94,7 @@ def checked(body: bytes, *, is_json: bool = False) -> int:
     except (ValueError, BadRequest) as error:
         raise ValueError(f"record {number}: {why_not_msgpack(error)}") from None
     if end != len(body):
-        raise ValueError(f"record {number}: it is incomplete, the body ends within it")
+        raise ValueError(f"record {number}: the body ends inside this record; send it whole")
     return number
 
 
@@ -133,7 +133,7 @@ def _check(record: Any) -> None:
         raise ValueError("a record must be [key, value, headers, time]")
     key, value, headers, client_us = record
     if key is not None and type(key) is not bytes and type(key) is not str:
-        raise ValueError(f"key must be bytes, a text or nil; got {quoted(key)}")
+        raise ValueError(f"`key` must be bytes, a string or nil; got {quoted(key)}")
     if key is not None and len(key) > KEY_BYTES_MAX:
         raise ValueError(f"key must have at most {KEY_BYTES_MAX} bytes; got {len(key)}")
     if type(value) is not bytes:
@@ -174,18 +174,18 @@ def from_json(value: object) -> Posted:
         raise ValueError(f"a record must be a JSON object; got {quoted(value)}")  # noqa: TRY004 - one kind for all
     if not _MEMBERS.issuperset(value):
         unknown = next(name for name in value if name not in _MEMBERS)
-        raise ValueError(f"unknown member {unknown[:80]!r}")
+        raise ValueError(f"a record must not have the member {unknown[:80]!r}")
     if "value" not in value:
-        raise ValueError("value is required")
+        raise ValueError("`value` must be given")
     key, headers, partition = value.get("key"), value.get("headers"), value.get("partition")
     if key is not None:
         if type(key) is not str:
-            raise ValueError(f"key must be a text; got {quoted(key)}")
+            raise ValueError(f"`key` must be a string; got {quoted(key)}")
         key = key.encode()
         if len(key) > KEY_BYTES_MAX:
             raise ValueError(f"key must have at most {KEY_BYTES_MAX} bytes; got {len(key)}")
     if partition is not None and not (type(partition) is int and 0 <= partition < PARTITION_MAX):
-        raise ValueError(f"partition must be a number from 0; got {quoted(partition)}")
+        raise ValueError(f"`partition` must be a whole number, 0 or more; got {quoted(partition)}")
     pairs = _headers_from(headers) if headers else None
     packed = msgpack.packb((key, json.dump(value["value"]), pairs, None))
     return Posted(key, partition, packed)
@@ -193,7 +193,7 @@ def from_json(value: object) -> Posted:
 
 def _headers_from(headers: object) -> list[tuple[str, bytes]]:
     if not isinstance(headers, dict) or not all(type(text) is str for text in headers.values()):
-        raise ValueError("headers must be an object of texts")
+        raise ValueError("`headers` must be an object of strings")
     _check_names(list(headers))
     return [(name, text.encode()) for name, text in headers.items()]
 

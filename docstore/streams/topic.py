@@ -107,7 +107,10 @@ def check_name(name: str) -> None:
         )
     if "/" in name or "%" in name or name in SUFFIXES:
         raise Refusal(
-            f"the name of a topic must have no / and no %, and be no utility; got {quoted(name)}",
+            (
+                "the name of a topic must not contain / or %, nor be the name "
+                f"of a utility; got {quoted(name)}"
+            ),
             status=400,
         )
     try:
@@ -185,7 +188,7 @@ def _topic(
 def check_change(asked: State) -> None:
     """Raise Refusal unless a client may ask for this change (a merge patch, RFC 7396)."""
     for name in sorted(asked.keys() - CHANGEABLE):
-        raise Refusal(f"{name} of a topic cannot be changed: leave it out", status=400)
+        raise Refusal(f"`{name}` of a topic cannot be changed: leave it out", status=400)
 
 
 def _of_partitions(topic: Topic) -> tuple[int, ...]:
@@ -213,7 +216,10 @@ class TopicService:
             raise Refusal(detail, status=409)
         if after.partitions < before.partitions:
             raise Refusal(
-                f"partitions must be at least {before.partitions}, as now; got {after.partitions}",
+                (
+                    f"`partitions` must be at least {before.partitions}, as many as "
+                    f"now; got {after.partitions}"
+                ),
                 status=409,
             )
         merged = after.state()

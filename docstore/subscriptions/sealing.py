@@ -36,7 +36,9 @@ class SecretSeal:
         except (InvalidToken, ValueError):
             named, secret = "", ""
         if named != link:
-            raise SealedByAnother("callback_key_file has no key that opens its secret")
+            raise SealedByAnother(
+                "callback_key_file has no key that decrypts the secret of this subscription"
+            )
         return secret
 
 
@@ -45,9 +47,11 @@ def seal_in(path: str) -> SecretSeal:
     try:
         lines = Path(path).read_text("ascii").split()
         if not lines:
-            raise BadConfig(f"callback_key_file: {path}: there is no key in it")
+            raise BadConfig(
+                f"callback_key_file: {path} contains no key; write 32 bytes in base64 into it"
+            )
         return SecretSeal(MultiFernet([Fernet(line) for line in lines]))
     except OSError as error:
         raise BadConfig(f"callback_key_file: {path}: {error.strerror}") from None
     except (ValueError, binascii.Error):
-        raise BadConfig(f"callback_key_file: {path}: a key is 32 bytes in base64") from None
+        raise BadConfig(f"callback_key_file: {path}: a key must be 32 bytes in base64") from None

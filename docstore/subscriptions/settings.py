@@ -58,14 +58,16 @@ def callback_settings(settings: Mapping[str, Any]) -> CallbackSettings:
         seconds(settings, "callback_retry_s", RETRY_S),
     )
     if found.hosts and not found.key_file:
-        raise BadConfig("callback_hosts: needs callback_key_file as well")
+        raise BadConfig("callback_hosts: set callback_key_file, too")
     return found
 
 
 def _pattern(text: str) -> HostPattern:
     match = _PATTERN.match(text.lower())
     if match is None:
-        raise BadConfig(f"callback_hosts: {text[:80]!r} is no host: name, *.name, * or an address")
+        raise BadConfig(
+            f"callback_hosts: a host must be name, *.name, * or an address; got {text[:80]!r}"
+        )
     return HostPattern(match[1] or "https", match[2].strip("[]"))
 
 
@@ -73,4 +75,6 @@ def _network(text: str) -> Network:
     try:
         return ip_network(text)
     except ValueError:
-        raise BadConfig(f"callback_networks: {text[:80]!r} is no network: 10.0.0.0/8") from None
+        raise BadConfig(
+            f"callback_networks: a network must be such as 10.0.0.0/8; got {text[:80]!r}"
+        ) from None

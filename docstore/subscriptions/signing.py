@@ -35,7 +35,9 @@ def key_of(secret: str) -> bytes:
         if not least <= len(key) <= most:
             raise ValueError
     except (ValueError, binascii.Error):
-        raise BadRequest(f"secret must be {PREFIX} and {least} to {most} bytes in base64") from None
+        raise BadRequest(
+            f"`secret` must be {PREFIX} followed by {least} to {most} bytes in base64"
+        ) from None
     return key
 
 

@@ -57,7 +57,9 @@ class Targets:
         url = _parsed(text)
         host = (url.host or "").rstrip(".")
         if not any(each.fits(url.scheme, host) for each in self._hosts):
-            raise CallbackRefused(f"callback: {url.scheme}://{host[:100]} is not in callback_hosts")
+            raise CallbackRefused(
+                f"`callback` must be on a host of callback_hosts; got {url.scheme}://{host[:100]}"
+            )
         return url
 
     def allow(self, address: str) -> bool:
@@ -69,14 +71,18 @@ class Targets:
 
 def _parsed(text: str) -> URL:
     if len(text) > URL_CHARACTERS_MAX or not text.isprintable() or not _WRITTEN.match(text):
-        raise CallbackRefused("callback must be a URL such as https://host/path without user and #")
+        raise CallbackRefused(
+            "`callback` must be a URL such as https://host/path, without a user and without #"
+        )
     try:
         url = URL(text)
         host = url.host  # The host is decoded here, which may raise UnicodeError.
     except ValueError:
-        raise CallbackRefused("callback: this is no URL") from None
+        raise CallbackRefused("`callback` must be a URL such as https://host/path") from None
     if not host or url.port == 0 or url.user or url.password:
-        raise CallbackRefused("callback must be a URL such as https://host/path without user and #")
+        raise CallbackRefused(
+            "`callback` must be a URL such as https://host/path, without a user and without #"
+        )
     return url
 
 

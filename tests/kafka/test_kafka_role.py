@@ -121,7 +121,7 @@ async def test_tokens_are_offsets_and_a_tenure_begins_with_a_record(mock: OnMock
 
 async def test_a_role_without_a_tenure_has_no_fence(mock: OnMock) -> None:
     role = mock.member("a")
-    with pytest.raises(NotLeading, match="is not led here"):
+    with pytest.raises(NotLeading, match="does not lead role 0"):
         role.token(0)
     async with role:
         await until(lambda: all_led(role), mock.alone_s)
@@ -130,13 +130,13 @@ async def test_a_role_without_a_tenure_has_no_fence(mock: OnMock) -> None:
         mock.mute()
         await until(lambda: not role.leads(7), 20.0)
         assert role.token(7) == 0
-        with pytest.raises(NotLeading, match="any more"):
+        with pytest.raises(NotLeading, match="no longer leads"):
             role.fence(7)
 
 
 async def test_who_asks_for_events_may_not_be_two(mock: OnMock) -> None:
     async with mock.member("a", on_acquired=print) as role:
-        with pytest.raises(RuntimeError, match="a reader already"):
+        with pytest.raises(RuntimeError, match="already have a reader"):
             await anext(role.events())
 
 
@@ -183,7 +183,7 @@ async def test_a_topic_with_other_partitions_ends_the_role(mock: OnMock, broker:
         broker.delete_topic(mock.name)
         broker.create_topic(mock.name, partitions=6)
         async with asyncio.timeout(20.0):
-            with pytest.raises(GroupEnded, match="has 6 partitions, not 4"):
+            with pytest.raises(GroupEnded, match=r"must have 4 partitions, .*; got 6"):
                 await role.while_leading(0, lambda: None)
 
 

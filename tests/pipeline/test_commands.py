@@ -69,7 +69,7 @@ WRONG: dict[str, tuple[Asked, str]] = {
         lambda path, _: ["import", "/nowhere.ndjson", "--into", path], "/nowhere.ndjson",
     ),
     "a directory that is not there": (
-        lambda path, _: ["restore", "/nowhere", "--into", path], "/nowhere is not a whole export",
+        lambda path, _: ["restore", "/nowhere", "--into", path], "/nowhere has no manifest",
     ),
     "a file of Arrow that is not there": (
         lambda path, _: ["import", "/nowhere.arrow", "--into", path], "/nowhere.arrow",

@@ -45,7 +45,8 @@ def test_another_server_is_not_taken_for_a_node(head: bytes, met: str) -> None:
     answer = b"HTTP/1.1 " + head + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"
     with serving(answer) as url, pytest.raises(NoNode) as raised:
         GroupClient([url]).json("GET", "/core/spark/plan?asOf=latest")
-    said = f"what answers at {url} is no node: it answers GET /core/spark/plan with {met}"
+    said = f"the server at {url} is not a docstore node: it answers"
+    said += f" GET /core/spark/plan with {met}; give the URL of a node"
     assert str(raised.value) == said
 
 

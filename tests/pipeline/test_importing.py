@@ -315,7 +315,7 @@ def test_a_time_of_expiry_that_the_factory_adds_is_no_difference() -> None:
 def test_a_word_that_is_none_is_refused_before_anything_is_read(stage: Stage) -> None:
     with pytest.raises(ValueError, match="--bad-lines must be one of"):
         run(stage, Path("/nowhere.json"), bad_lines="sometimes")
-    with pytest.raises(ValueError, match="--infer is for CSV"):
+    with pytest.raises(ValueError, match="--infer must be left out"):
         run(stage, Path("/nowhere.json"), infer=True)
     with pytest.raises(GroupError):
         stage.group.json("GET", f"{stage.path}/x")

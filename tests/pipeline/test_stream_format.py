@@ -125,7 +125,7 @@ def test_a_topic_that_was_made_anew_is_not_read_on(topic: Topic, scratch: Path) 
     topic.group.json("DELETE", topic.path)
     topic.make()
     topic.post(flights(60, 30))
-    with pytest.raises(PySparkException, match="was deleted and made again"):
+    with pytest.raises(PySparkException, match="was deleted and created again"):
         once(topic.follow(), scratch)
     once(topic.follow(failOnDataLoss="false"), scratch)
     assert numbers(topic.spark.read.parquet(str(scratch / "out"))) == list(range(90))

@@ -35,7 +35,7 @@ TOPIC = TopicState(
     ("given", "said"),
     [
         ({"url": ""}, "give the nodes"),
-        ({"path": ""}, "name a topic, such as"),
+        ({"path": ""}, "the name of a topic must be such as"),
         ({"path": "/flights"}, "not '/flights'"),
         ({"startingOfsets": "latest"}, "did you mean 'startingOffsets'?"),
         ({"startingOffsets": "first"}, "earliest, latest or offsets by partition"),
@@ -44,7 +44,7 @@ TOPIC = TopicState(
         ({"startingOffsets": '{"0": "1"}'}, "earliest, latest or offsets by partition"),
         ({"startingOffsets": "[1]"}, "earliest, latest or offsets by partition"),
         ({"endingOffsets": '{"0": -2}'}, "earliest, latest or offsets by partition"),
-        ({"endingOffsets": "earliest"}, "endingOffsets must be latest, or offsets"),
+        ({"endingOffsets": "earliest"}, "endingOffsets must be latest or offsets"),
         ({"startingTimestamp": "yesterday"}, "must be a time with its zone"),
         ({"startingTimestamp": "2026-11-20T19:00:00"}, "must be a time with its zone"),
         ({"startingTimestamp": "0", "startingOffsets": "latest"}, "not both"),
@@ -112,7 +112,10 @@ def test_a_time_is_exact_to_the_microsecond(given: str, us: int) -> None:
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [('{"2": 0}', "has 2 partitions, so none is 2"), ('{"1": 41}', "ends at 40, before 41")],
+    [
+        ('{"2": 0}', "has 2 partitions, 0 to 1; got partition 2"),
+        ('{"1": 41}', "must be at most 40, its end; got 41"),
+    ],
 )
 def test_offsets_of_what_is_not_there_are_refused(given: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
@@ -140,7 +143,7 @@ def test_an_end_before_the_beginning_is_an_error_and_not_an_empty_table(
 @pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets"])
 def test_offsets_of_an_earlier_topic_of_that_name_are_refused(name: str) -> None:
     given = options(**{name: '{"0": 20, "1": 7, "of": "017a"}'})
-    with pytest.raises(ValueError, match="of an earlier topic flights"):
+    with pytest.raises(ValueError, match="of a topic flights that was deleted"):
         starting(given, TOPIC, "earliest") if name == "startingOffsets" else ending(given, TOPIC)
 
 
@@ -148,7 +151,7 @@ def test_an_option_that_a_stream_would_ignore_is_refused() -> None:
     records = RecordsSource({"url": URL, "path": "flights", "endingOffsets": "latest"})
     feed = ChangesSource({"url": URL, "path": "/films", "end": "latest"})
     for source in (records, feed):
-        with pytest.raises(ValueError, match=r"would be ignored: a stream has no end"):
+        with pytest.raises(ValueError, match=r"would be ignored, because a stream has no end"):
             source.streamReader(StructType([]))
     for writer in (
         RecordsSource({"url": URL, "path": "flights", "batchId": "1"}),

@@ -40,7 +40,7 @@ def manifests_in(directory: Path) -> list[Manifest]:
     for number, path in numbered(directory):
         manifest = manifest_in(path / MANIFEST)
         if manifest.number != number:
-            raise BadBackup(f"{path} holds backup {manifest.number}")
+            raise BadBackup(f"{path} already contains backup {manifest.number}")
         manifests.append(manifest)
     return manifests
 

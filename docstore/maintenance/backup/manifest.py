@@ -81,7 +81,7 @@ def unpack_manifest(packed: bytes, name: str) -> Manifest:
         said["parts"] = tuple(BackupFile(**part) for part in said["parts"])
         found = Manifest(**said)
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-        raise BadBackup(f"{name} is no manifest of a backup") from None
+        raise BadBackup(f"{name} is not a manifest of a backup") from None
     if found.pack() != packed:
         raise BadBackup(f"{name} is damaged: its checksum is wrong")
     return found
@@ -95,11 +95,11 @@ def insist_on_chain(manifests: Sequence[Manifest]) -> None:
         if each.number != number:
             raise BadBackup(f"{name} is where number {number} should be: one is missing")
         if each.previous != (before.id if before else ""):
-            raise BadBackup(f"{name} does not continue the one before it")
+            raise BadBackup(f"{name} does not continue the backup of the manifest before it")
         if before and (each.group, each.slots) != (before.group, before.slots):
-            raise BadBackup(f"{name} is of another group than the one before it")
+            raise BadBackup(f"{name} is a backup of another group than the manifest before it")
         if before and any(now < then for now, then in zip(each.ends, before.ends, strict=True)):
-            raise BadBackup(f"{name} ends before the one before it")
+            raise BadBackup(f"{name} ends before the manifest before it ends")
         _insist_on_slots(each, name)
         before = each
 

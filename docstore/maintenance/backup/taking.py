@@ -98,9 +98,15 @@ async def _planned(
     if before is not None:
         if page["clusterId"] != before.group:
             found = page["clusterId"]
-            raise BackupFailed(f"this is group {found}, and {directory} is of {before.group}")
+            raise BackupFailed(
+                f"the nodes are of group {found}, but {directory} is of "
+                f"{before.group}; use another directory"
+            )
         if any(now < then for now, then in zip(ends, before.ends, strict=True)):
-            raise BackupFailed(f"{wanted.as_of} is before the last backup in {directory}")
+            raise BackupFailed(
+                f"the directory {directory} has a backup after {wanted.as_of}; "
+                "take one as of a later time"
+            )
     plan = Manifest(
         id=secrets.token_hex(16), number=number, previous=before.id if before else "",
         group=page["clusterId"], slots=len(ends), cut=page["cut"], ends=tuple(ends),
@@ -206,7 +212,10 @@ class _Taking:
         self._layout = await self._client.json("GET", "/core/spark/layout")
         found, group = self._layout["clusterId"], self._plan.group
         if found != group:
-            raise BackupFailed(f"this is group {found}, and {self._path} is of {group}")
+            raise BackupFailed(
+                f"the nodes are of group {found}, but {self._path} is of "
+                f"{group}; use another directory"
+            )
 
     async def _part(self, first: int, slots: int) -> BackupFile:
         """Return the file of an earlier run, or write it, from any replica that answers."""

@@ -15,7 +15,7 @@ def chain_in(directory: Path) -> list[Manifest]:
     """Return the backups of a directory, which form a chain. Raises BadBackup, OSError."""
     manifests = manifests_in(directory) if directory.is_dir() else []
     if not manifests:
-        raise BadBackup(f"{directory} holds no finished backup")
+        raise BadBackup(f"{directory} contains no finished backup; give the directory of a backup")
     insist_on_chain(manifests)
     return manifests
 

@@ -154,7 +154,7 @@ class Resync:
         if home == self._me or home in self._members.peers:
             page = await self._rpc.call(home, request, timeout_s)
         if page is None:
-            raise NotFound(f"there is no synchronisation {run_id}")
+            raise NotFound(f"there is no resync {run_id}")
         return dict(page)
 
     async def _control_here(self, asked: ControlResync) -> dict[str, Any] | None:

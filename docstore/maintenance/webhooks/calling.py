@@ -113,7 +113,9 @@ class Caller:
         """
         url = self._targets.url(callback)
         if self._challenged >= CHALLENGES_AT_ONCE + CHALLENGES_WAITING:
-            raise TooManyChallenges("this node challenges as many receivers as it may: ask later")
+            raise TooManyChallenges(
+                "this node already challenges as many receivers as it can: retry later"
+            )
         self._challenged += 1
         try:
             async with self._challenges:
@@ -127,9 +129,11 @@ class Caller:
         status, answer, why = await _post(self._to_challenge, url, body, secret)
         if not 200 <= status < 300:
             why = f"it answers {status}" if status else why
-            raise CallbackRefused(f"callback: it was challenged, and {why}")
+            raise CallbackRefused(f"callback: the receiver was challenged, and {why}")
         if _challenge_in(answer) != challenge:
-            raise CallbackRefused("callback: it does not answer a challenge with the same text")
+            raise CallbackRefused(
+                "callback: the receiver must answer a challenge with the text of the challenge"
+            )
 
     async def deliver(self, link: str, callback: str, sealed: str, body: bytes) -> Called:
         """POST a body to a receiver. sealed: the encrypted secret of the subscription `link`."""
@@ -172,7 +176,7 @@ class Caller:
     def _socket(self, found: tuple[Any, ...]) -> socket.socket:
         family, kind, protocol, _, address = found
         if not self._targets.allow(address[0]):
-            raise NotAllowedError("its address is not allowed: see callback_networks")
+            raise NotAllowedError("the address of the host is not allowed: see callback_networks")
         return socket.socket(family, kind, protocol)
 
 

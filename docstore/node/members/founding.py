@@ -268,7 +268,7 @@ def identity(config: Config, recovered: Recovered) -> str:
     path = config.data / "node-id"
     stored = path.read_text(errors="replace").strip() if path.exists() else ""
     if stored and not is_node_id(stored):
-        raise BadConfig(f"node_id: {path} holds {stored[:80]!r}, which is not {NODE_ID}")
+        raise BadConfig(f"node_id: {path} must contain {NODE_ID}; got {stored[:80]!r}")
     wanted = config.node_id or stored or f"n-{recovered.store_id[:8]}"
     if stored and stored != wanted:
         raise BadConfig(f"node_id: this data directory belongs to node {stored}, not {wanted}")

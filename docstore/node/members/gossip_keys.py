@@ -83,5 +83,7 @@ def _key_of(asked: Mapping[str, Any]) -> bytes:
     if key is None and kind == "InstallKeyRequest":
         return b""
     if not isinstance(key, str) or not _KEY_ID.match(key):
-        raise BadRequest("id is that of a key: eight digits and letters a to f, as GET lists it")
+        raise BadRequest(
+            "`id` must be the id of a key: eight digits and letters a to f, as GET lists it"
+        )
     return bytes.fromhex(key)

@@ -265,9 +265,9 @@ def _change_of(asked: Mapping[str, Any]) -> Change:
         raise BadRequest(f"kind must be UpdateQuorumRequest or one of {', '.join(KINDS)}")
     node, force = asked.get("id", ""), asked.get("force", False)
     if not isinstance(node, str) or not isinstance(force, bool):
-        raise BadRequest("id must be the id of a node, force must be true or false")
+        raise BadRequest("`id` must be the id of a node, and `force` must be true or false")
     if kind in (Kind.REPLACE, Kind.REMOVE) and not node:
-        raise BadRequest("id must be the id of the member that leaves")
+        raise BadRequest("`id` must be the id of the leaving member")
     entry = None
     if kind in (Kind.JOIN, Kind.REPLACE):
         entry = _entry_of(asked.get("member"))
@@ -277,7 +277,7 @@ def _change_of(asked: Mapping[str, Any]) -> Change:
 def _entry_of(member: Any) -> MemberEntry:
     """Return the member that a request describes. Raises BadRequest."""
     if not isinstance(member, dict):
-        raise BadRequest("member must be {id, storeId, address, zone?, observer?}")
+        raise BadRequest("`member` must be {id, storeId, address, zone?, observer?}")
     fields = Fields(member, "member.")
     try:
         name, store_id = fields.text("id"), fields.text("storeId")

@@ -46,13 +46,13 @@ class JoinRequests:
     def start_by(self, asked: Mapping[str, Any]) -> None:
         url = asked.get("memberGroupReference")
         if not isinstance(url, str):
-            raise BadRequest("memberGroupReference must be http(s)://HOST:PORT of a member")
+            raise BadRequest("`memberGroupReference` must be http(s)://HOST:PORT of a member")
         try:
             parse_url(url)
         except ValueError as error:
             raise BadRequest(f"memberGroupReference: {error}") from None
         if self._has_group():
-            raise Conflict("this node belongs to a group already; start a new one with --standby")
+            raise Conflict("this node already belongs to a group; start a new node with --standby")
         self.start([url.rstrip("/")])
 
     async def stop(self) -> None:

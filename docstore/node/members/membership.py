@@ -49,7 +49,7 @@ class GossipMembership:
             )
         except MetaTooLarge as error:
             raise BadConfig(
-                f"zone, advertise, peer_advertise: too long together, shorten them: {error}"
+                f"zone, advertise and peer_advertise are too long together; shorten them: {error}"
             ) from None
         self._agent.subscribe(self._on_change)
 

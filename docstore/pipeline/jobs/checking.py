@@ -66,7 +66,7 @@ def _operations(work: Work, log: str) -> DataFrame:
     operations = lines.withColumn("it", parsed).select("file", "block", "line", "it.*")
     wrong = operations.filter(_IS_NONE).orderBy("file", "block", "line").first()
     if wrong is not None:
-        raise ValueError(f"{place(work, log, wrong)} is not an operation")
+        raise ValueError(f"{place(work, log, wrong)} must be an operation as JSON")
     return operations.drop("file", "block", "line", _CORRUPT)
 
 

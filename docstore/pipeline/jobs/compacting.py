@@ -48,7 +48,7 @@ def seconds(text: str) -> float:
     """Return a duration in seconds. Raises ValueError."""
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smhd])", text.strip())
     if found is None:
-        raise ValueError(f"docstore: {text!r} is no duration; write 7d, 12h, 30m or 90s")
+        raise ValueError(f"docstore: a duration must be such as 7d, 12h, 30m or 90s; got {text!r}")
     return float(found[1]) * UNITS_S[found[2]]
 
 

@@ -28,7 +28,10 @@ def export(
 ) -> dict[str, Any]:
     """Export the documents of a factory at a cut. Raises ValueError."""
     if _PATTERN.search(to):
-        raise ValueError(f"--to {to}: Spark reads *, ?, [], {{}} and \\ in a name as a pattern")
+        raise ValueError(
+            "--to must not contain *, ?, [, ], {, } or \\, which Spark "
+            f"reads as a pattern; got {to}"
+        )
     table = tables.read(
         work.spark, work.url, path, columns=COLUMNS, where=where, as_of=as_of,
     )  # fmt: skip

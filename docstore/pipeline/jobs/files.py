@@ -46,7 +46,9 @@ def rows_of(work: Work, source: str, form: str, *, schema: str, infer: bool) -> 
     """
     kind = Path(source.rstrip("/")).suffix.lower().lstrip(".") if form == "auto" else form
     if infer and kind != "csv":
-        raise ValueError("--infer is for CSV: other formats have types")
+        raise ValueError(
+            "--infer must be left out unless the format is CSV: other formats have types"
+        )
     match kind:
         case "csv":
             rows = _split(work, source, of_table)
@@ -262,7 +264,9 @@ def _parquet(work: Work, source: str) -> DataFrame:
         if error.getCondition() != "COLUMN_ALREADY_EXISTS":
             raise
         column = (error.getMessageParameters() or {})["columnName"]
-        raise UnreadableFile(f"{source}: the column {column} is named twice") from None
+        raise UnreadableFile(
+            f"{source}: the column {column} is named twice; rename one of the two"
+        ) from None
 
 
 def _arrow(work: Work, source: str) -> DataFrame:
@@ -276,7 +280,9 @@ def _arrow(work: Work, source: str) -> DataFrame:
     names = [name.casefold() for name in table.column_names]  # Spark ignores the case of names.
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise UnreadableFile(f"{source}: the column {twice!r} is named twice")
+        raise UnreadableFile(
+            f"{source}: the column {twice!r} is named twice; rename one of the two"
+        )
     numbers = pa.array(range(1, table.num_rows + 1), pa.int64())
     table = table.append_column(_NUMBER, numbers)
     # Without the schema, Spark would give times without a zone the zone of the session.

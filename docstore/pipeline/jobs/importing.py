@@ -50,7 +50,9 @@ def import_(
         insist_on_manifest(source, manifest, exported)
         return stored(work, moved(exported, manifest["path"], into), into, result)
     if form == "export":
-        raise ValueError(f"{source} is not a whole export: it has no manifest")
+        raise ValueError(
+            f"{source} has no manifest, so it is not a complete export; export it again"
+        )
     rows = _judged(rows_of(work, source, form, schema=schema, infer=infer), ids).persist()
     try:
         count = _settle(work, source, into, rows.filter("wrong IS NOT NULL"), bad_lines)
@@ -67,7 +69,10 @@ def insist_on_manifest(source: str, manifest: dict[str, Any], exported: DataFram
     """Raise NotTheSame unless the bytes of an export match its manifest."""
     found = digest(exported)
     if found != {name: manifest[name] for name in found}:
-        raise NotTheSame(f"{source} does not match its manifest")
+        raise NotTheSame(
+            f"{source} does not match its manifest: its files were changed "
+            "after the export; export it again"
+        )
 
 
 def stored(

@@ -23,7 +23,9 @@ def restore(
     """
     manifest = manifest_of(work, source)
     if manifest is None:
-        raise ValueError(f"{source} is not a whole export: it has no manifest")
+        raise ValueError(
+            f"{source} has no manifest, so it is not a complete export; export it again"
+        )
     exported = work.spark.read.parquet(source)
     # Without the check, the documents of a lost file would be deleted.
     insist_on_manifest(source, manifest, exported)

@@ -36,7 +36,9 @@ class Framed(asyncio.Protocol, ABC):
             while len(buffer) - start >= 4:
                 size = int.from_bytes(buffer[start : start + 4], "big")
                 if size > FRAME_BYTES_MAX:
-                    raise ValueError(f"a frame of {size} bytes")
+                    raise ValueError(
+                        f"a frame must have at most {FRAME_BYTES_MAX} bytes; got {size}"
+                    )
                 if len(buffer) - start - 4 < size:
                     break
                 self._deliver(buffer[start + 4 : start + 4 + size])

@@ -34,7 +34,7 @@ def make_authority(directory: Path, group: str, days: float) -> Path:
     _checked(group)
     if (directory / f"{CA}-key.pem").exists():
         raise BadConfig(
-            f"{directory} has a CA already, whose key would be lost: choose another directory"
+            f"{directory} already has a CA, whose key would be lost: choose another directory"
         )
     directory.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())

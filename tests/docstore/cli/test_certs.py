@@ -40,7 +40,7 @@ def test_what_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     where = ("--dir", str(tmp_path))
     before = (tmp_path / "ca-key.pem").read_bytes()
     wrong = (
-        (("make-ca", *where), "has a CA already, whose key would be lost"),
+        (("make-ca", *where), "already has a CA, whose key would be lost"),
         (("make-ca", "--group", "a/b", "--dir", str(tmp_path / "x")), "group: 'a/b'"),
         (("make-node", "n1", "--dir", str(tmp_path / "x")), "create it with make-ca"),
         (("make-node", "a b", *where), "must be 1 to 64 letters"),

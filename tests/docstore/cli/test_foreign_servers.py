@@ -151,7 +151,9 @@ def test_what_is_no_node_is_said_not_to_be(kind: str, tmp_path: Path) -> None:
             code, out, errors = ended(name, url, tmp_path)
             [line] = errors.splitlines()
             assert (code, out) == (1, ""), (name, line)
-            assert line.startswith(f"docstore: what answers at {url} is no node: it answers "), name
+            assert line.startswith(
+                f"docstore: the server at {url} is not a docstore node: it answers "
+            ), name
             assert f" with {status}, " in line, name
 
 
@@ -160,7 +162,8 @@ def test_what_does_not_speak_http(tmp_path: Path) -> None:
         for name in ARGUMENTS:
             code, out, errors = ended(name, url, tmp_path)
             assert (code, out, name) == (1, "", name)
-            assert errors == f"docstore: what answers at {url} is no node: it does not speak HTTP\n"
+            said = "is not a docstore node: it does not speak HTTP; give the URL of a node"
+            assert errors == f"docstore: the server at {url} {said}\n"
 
 
 @pytest.mark.parametrize(("command", "expected"), [("get", 1), ("put", 3)])

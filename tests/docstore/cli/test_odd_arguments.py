@@ -158,6 +158,6 @@ def test_a_topic_without_members_for_its_replicas_is_not_done(node: str) -> None
     for more in ((), ("--json",)):
         made = docstore("topic", "create", f"wide{len(more)}", "-r", "7", *more, "--url", node)
         assert made[0] == 1
-        assert "is created, but there are too few members for 7 replicas" in made[2]
+        assert "was created, but there are too few members for 7 replicas" in made[2]
     assert docstore("topic", "list", "--url", node)[0] == 0
     assert docstore("partition", "list", "--url", node)[0] == 0

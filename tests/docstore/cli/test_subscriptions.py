@@ -80,7 +80,7 @@ def test_what_cannot_be_is_told_in_one_line(node: str) -> None:
     asked = ("/core/examples", "https://169.254.169.254/", "--url", node)
     status, _, errors = docstore("subscription", "create", *asked)
     assert (status, errors) == (
-        1, "docstore: 400 callback: https://169.254.169.254 is not in callback_hosts\n"
+        1, "docstore: 400 `callback` must be on a host of callback_hosts; got https://169.254.169.254\n"
     )  # fmt: skip
     gone = ("--secret-file", "/nowhere/secret", "--url", node)
     status, _, errors = docstore("subscription", "create", "/core/examples", "http://x/", *gone)

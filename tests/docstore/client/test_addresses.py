@@ -12,7 +12,7 @@ from docstore.model.recognising import MANAGEMENT
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 async def test_a_url_that_is_not_one(method: str, url: str) -> None:
     async with Client([url]) as client:
-        with pytest.raises(BadAddress, match="is not the URL of a node"):
+        with pytest.raises(BadAddress, match="the URL of a node must be"):
             await client.json(method, "/notes/a")
 
 
@@ -20,7 +20,7 @@ async def test_a_url_that_is_not_one(method: str, url: str) -> None:
 async def test_a_link_without_its_first_slash(link: str) -> None:
     """It would become a part of the host or of the port."""
     async with Client(["http://127.0.0.1:800"]) as client:
-        with pytest.raises(BadAddress, match="is not a link: links begin with /"):
+        with pytest.raises(BadAddress, match="a link must begin with /"):
             await client.put(link, {})
 
 
@@ -28,7 +28,7 @@ async def test_a_link_without_its_first_slash(link: str) -> None:
 async def test_a_link_with_dot_segments(link: str) -> None:
     """What is between here and the node resolves them: it was another document."""
     async with Client(["http://127.0.0.1:800"]) as client:
-        with pytest.raises(BadAddress, match="is not a link: links have no dot segments"):
+        with pytest.raises(BadAddress, match="a link must not contain the segments"):
             await client.json("DELETE", link)
 
 
@@ -40,7 +40,7 @@ def test_a_password_in_a_url_is_refused_and_not_shown(url: str) -> None:
 
 
 def test_no_url_at_all() -> None:
-    with pytest.raises(BadAddress, match="no URL of a node is given"):
+    with pytest.raises(BadAddress, match="give at least one URL"):
         Client([])
 
 
@@ -50,8 +50,12 @@ PAGE = "HTTP/1.1 {} \r\nContent-Type: text/html\r\n{}Content-Length: 11\r\n\r\n<
 @pytest.mark.parametrize(
     ("status", "header", "why"),
     [
-        (200, "", "is no node: it answers .* /notes with 200, text/html$"),
-        (302, "Location: https://elsewhere/\r\n", "is no node: .* 302, to https://elsewhere/$"),
+        (200, "", "is not a docstore node: it answers .* /notes with 200, text/html; "),
+        (
+            302,
+            "Location: https://elsewhere/\r\n",
+            "docstore node: .* 302, to https://elsewhere/; ",
+        ),
         (502, "", "502 <p> Hi</p>$"),
     ],
 )

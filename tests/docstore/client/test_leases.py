@@ -248,9 +248,9 @@ async def test_what_is_used_outside_of_its_block_says_so(client: Client) -> None
 
 
 async def test_an_empty_position_is_an_error_and_not_from_now_on(client: Client) -> None:
-    with pytest.raises(ValueError, match="since is empty"):
+    with pytest.raises(ValueError, match="`since` must be"):
         await anext(client.election("e").observe(since=""))
-    with pytest.raises(ValueError, match="since is empty"):
+    with pytest.raises(ValueError, match="`since` must be"):
         await client.subscribe("/notes", "http://127.0.0.1:1", since="")
     with pytest.raises(RequestFailed, match="since must be"):
         await anext(client.changes("/notes", since=""))

@@ -183,7 +183,7 @@ async def test_l06_what_was_kept_is_read_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("me", "names", "reason"),
-    [("z", "abc", "not one of"), ("a", "ab", "3 to 7"), ("a" * 65, ["a" * 65, "b", "c"], "64")],
+    [("z", "abc", "must be one of"), ("a", "ab", "3 to 7"), ("a" * 65, ["a" * 65, "b", "c"], "64")],
 )
 def test_a_group_that_cannot_vote_is_refused(me: str, names: list[str], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):

@@ -255,7 +255,7 @@ class Resyncs:
 
     async def status(self, run_id: str | None, timeout_s: float) -> Any:
         if run_id not in (None, "n1.1"):
-            raise NotFound(f"there is no synchronisation {run_id}")
+            raise NotFound(f"there is no resync {run_id}")
         return {"id": "n1.1", "state": "FINISHED"}
 
     async def control(self, run_id: str, action: str, timeout_s: float) -> Any:

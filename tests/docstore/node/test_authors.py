@@ -95,9 +95,9 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["nowhere:Good"], "nowhere:Good: ModuleNotFoundError"),
         (["authored_badly:Good"], "SystemExit: no"),
         (["authored_here:Bad"], "no subclass of docstore.service.Service called Bad"),
-        (["authored_here"], "must be package.module:Class"),
-        (["authored_here:"], "must be package.module:Class"),
-        ([":Good"], "must be package.module:Class"),
+        (["authored_here"], "must be such as package.module:Class"),
+        (["authored_here:"], "must be such as package.module:Class"),
+        ([":Good"], "must be such as package.module:Class"),
         (["authored_here:Service"], "no subclass"),
         (["authored_here:NoService"], "no subclass"),
         (["authored_here:number"], "no subclass"),
@@ -340,7 +340,7 @@ async def test_what_is_stored_and_not_in_force_is_announced_until_it_is() -> Non
             raise Unavailable("an owner does not answer")
 
     registration = await offered(node, Better(), submit=submit, announce=announce)
-    assert declared(node) == declaration_of(Better()), "it is stored"
+    assert declared(node) == declaration_of(Better()), "the change is stored"
     await _until(lambda: not registration.why_not())
     assert told == [NOT_YET.detail, *["an owner does not answer"] * 2]
     stored = node.histories[f"{FACTORIES}/counters"]

@@ -194,7 +194,7 @@ async def test_an_answer_is_bounded() -> None:
         calls = caller("127.0.0.0/8")
         await calls.prove(LINK, url, SECRET)
         behind += 1
-        with pytest.raises(CallbackRefused, match="with the same text"):
+        with pytest.raises(CallbackRefused, match="with the text of the challenge"):
             await calls.prove(LINK, url, SECRET)
         await calls.stop()
 
@@ -207,7 +207,7 @@ async def test_what_is_packed_stays_packed() -> None:
 
     async with serving(packed) as url:
         calls = caller("127.0.0.0/8")
-        with pytest.raises(CallbackRefused, match="with the same text"):
+        with pytest.raises(CallbackRefused, match="with the text of the challenge"):
             await calls.prove(LINK, url, SECRET)
         await calls.stop()
 

@@ -91,7 +91,7 @@ async def test_what_is_not_there_or_not_understood_is_told(
 
 
 WRONG_RECORDS: dict[str, tuple[str, bytes, int, str]] = {
-    "value is required": ("application/json", b'{"key": "a"}', 400, "value is required"),
+    "value is required": ("application/json", b'{"key": "a"}', 400, "`value` must be given"),
     "an unknown member": ("application/json", b'{"value": 1, "x": 2}', 400, "x"),
     "a key that is a number": ("application/json", b'{"key": 1, "value": 2}', 400, "key"),
     "no JSON": ("application/json", b"{", 400, ""),

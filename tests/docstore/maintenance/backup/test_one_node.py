@@ -120,11 +120,13 @@ def test_commands_say_what_is_wrong_in_one_line(group: LocalCluster, tmp_path: P
         return errors
 
     early = ("backup", "create", str(backups), "--url", url, "--as-of", "2020-01-01T00:00:00Z")
-    assert "is before the last backup" in told(*early)
+    assert "take one as of a later time" in told(*early)
     assert "no finished backup" in told("backup", "verify", str(tmp_path / "nowhere"))
     assert "no finished backup" in told("restore", str(tmp_path), "--data", str(tmp_path / "d"))
     with LocalCluster(1, tmp_path / "other", ["--slots", str(SLOTS)]) as other:
-        assert "this is group" in told("backup", "create", str(backups), "--url", other.urls[0])
+        assert "nodes are of group" in told(
+            "backup", "create", str(backups), "--url", other.urls[0]
+        )
     assert "is not empty" in told("restore", str(backups), "--data", str(group.nodes[0].data))
     part = next(place_of(backups, 1).glob("slots-*"))
     part.write_bytes(part.read_bytes()[:-2])

@@ -105,7 +105,7 @@ def test_a_backup_of_another_chain_is_noticed(chain: Chain, tmp_path: Path) -> N
     other.add([author.row(1, "/b/2")])
     place_of(chain.directory, 2).rename(chain.directory / "elsewhere")
     place_of(other.directory, 2).rename(place_of(chain.directory, 2))
-    assert "backup 2 ends before the one before it" in told(chain.directory)
+    assert "backup 2 ends before the manifest before it ends" in told(chain.directory)
 
 
 def test_a_manifest_may_not_be_edited(chain: Chain) -> None:
@@ -126,13 +126,13 @@ def test_a_format_of_a_later_version_is_named(chain: Chain) -> None:
 def test_what_is_not_whole_is_none(tmp_path: Path, left: list[str]) -> None:
     for name in left:
         (tmp_path / f"000001.{name}").mkdir()
-    assert "holds no finished backup" in told(tmp_path)
-    assert "holds no finished backup" in told(tmp_path / "nowhere")
+    assert "contains no finished backup" in told(tmp_path)
+    assert "contains no finished backup" in told(tmp_path / "nowhere")
 
 
 def test_a_backup_may_not_lie_under_anothers_number(chain: Chain) -> None:
     place_of(chain.directory, 3).rename(chain.directory / "4")
-    with pytest.raises(BadBackup, match="holds backup 3"):
+    with pytest.raises(BadBackup, match="already contains backup 3"):
         manifests_in(chain.directory)
 
 

@@ -177,7 +177,7 @@ async def test_a_group_shrinks_and_an_observer_only_takes_requests(cluster: Loca
         with pytest.raises(RequestFailed, match="fewer than 3 need force") as refused:
             await store.json("PATCH", GROUP, {"kind": "RemoveMemberRequest", "id": "n3"})
         assert refused.value.code == "too-few-members"
-        with pytest.raises(RequestFailed, match="400 id must be the id of the member that leaves"):
+        with pytest.raises(RequestFailed, match="400 `id` must be the id of the leaving member"):
             await store.json("PATCH", GROUP, {"kind": "RemoveMemberRequest"})
         forced = {"kind": "RemoveMemberRequest", "id": "n3", "force": True}
         await store.json("PATCH", GROUP, forced)
