@@ -98,9 +98,7 @@ class SubscriptionPages:
         authority, timeout_s = authority_of(request), headers.timeout_s(request)
         authority.insist_on_all(path)
         if f"{path}/".startswith(f"{SUBSCRIPTIONS}/"):
-            raise BadRequest(
-                f"a subscription cannot be to {SUBSCRIPTIONS}: it would report its own changes"
-            )
+            raise BadRequest(f"path must not be {SUBSCRIPTIONS}: it would report itself")
         user, key = authority.user(), headers.idempotency_key(request)
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         fields = Fields(json.parse_object(raw))
@@ -110,13 +108,10 @@ class SubscriptionPages:
         expires_us = fields.whole(EXPIRY, 0, EXPIRY_US_MAX, default=0)
         fields.end()
         if is_replayed and since:
-            raise BadRequest(
-                "`since` must be left out with `replayState`, which begins at the present"
-            )
+            raise BadRequest("`since` must be left out with `replayState`, which needs none")
         if key and not given:
             raise BadRequest(
-                "a secret that the node generates is shown only once: send your own `secret`"
-                " with an Idempotency-Key"
+                "a generated secret is shown only once: with an Idempotency-Key, send `secret`"
             )
         secret = given or secret_of(secrets.token_bytes(MADE_BYTES))
         key_of(secret)
