@@ -240,7 +240,7 @@ class Candidacy:
                 )
             except RequestFailed as error:
                 if error.status == 410:
-                    raise Lost(f"{self.candidate} has lost its lease: {error}") from error
+                    raise Lost(f"the lease of {self.candidate} has ended: {error}") from error
                 if is_in_doubt and error.problem.get("errorCode") in done:
                     return {}
                 if error.status not in BUSY and error.outcome != "unknown":

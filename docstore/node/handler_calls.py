@@ -49,7 +49,11 @@ class HandlerCalls:
             # Catch even SystemExit: a handler must not end the node.
             counted.failures += 1
             log.exception("a service failed", service=path)
-            raise Refusal(f"the service of {path} failed", status=500, code="internal") from None
+            raise Refusal(
+                f"the service of {path} raised an error; its traceback is in the log of the node",
+                status=500,
+                code="internal",
+            ) from None
         finally:
             took_s = perf_counter() - began
             counted.calls += 1

@@ -223,8 +223,9 @@ def _insist_on_meaning(members: Sequence[str], names: Sequence[str]) -> None:
     unclear = next((name for name in members if name in ALSO_READ), None)
     if own is not None and unclear is not None:
         raise ValueError(
-            f"docstore: column {unclear!r} beside {own!r} may be what was read with the row, or a"
-            " member: drop it, or give the documents as a whole in a column body"
+            f"docstore: column {unclear!r} may be a member of the "
+            f"documents, or may have been read with column {own!r}: drop "
+            "it, or give the whole documents in a column body"
         )
 
 
@@ -267,6 +268,6 @@ def _sequence(value: Any) -> int:
     """Return the number that orders a row among those with its link. Raises WriteFailed."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or value % 1 != 0:
         raise WriteFailed(
-            "docstore: sequenceBy must name a whole number or a time that every row has"
+            "docstore: sequenceBy must name a column with a whole number or a time in every row"
         )
     return int(value)

@@ -91,8 +91,8 @@ def insist_on_members(names: Iterable[str]) -> None:
 
 def _taken(name: str, what: str) -> ValueError:
     return ValueError(
-        f"docstore: {name!r} is a column of the store's own, {what}: a member that is called so is"
-        " read from the body"
+        f"docstore: {name!r} is a column of the store's own, {what}: "
+        "read a member of that name from the column body"
     )
 
 

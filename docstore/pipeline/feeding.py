@@ -98,10 +98,10 @@ def ends_of(options: Options) -> Ends | Exception:
 def insist_on_order(start: Cut, end: Cut) -> None:
     """Raise ValueError if the end is before the start: a read would have no rows and no error."""
     if start.cluster != end.cluster:
-        raise ValueError("docstore: start and end must be cuts of the same group")
+        raise ValueError("docstore: `start` and `end` must be cuts of the same group")
     steps = [n - begun for (_, begun), (_, n) in zip(start.positions, end.positions, strict=True)]
     if min(steps, default=0) < 0 and max(steps) <= 0:
-        raise ValueError("docstore: end must not be a cut from before start")
+        raise ValueError("docstore: `end` must not be a cut from before `start`")
 
 
 class ChangeFeed:
@@ -292,6 +292,7 @@ def _insist_not_rewritten(after: Cut, target: Cut) -> None:
     for slot, (seen, now) in enumerate(zip(after.positions, target.positions, strict=True)):
         if seen[1] > now[1]:
             raise ValueError(
-                f"docstore: slot {slot} was at {seen} (epoch, row), and is now at {now}: what was"
-                " decided has been lost, or this is a copy of an older day"
+                f"docstore: slot {slot} was at {seen} (epoch, row), and is now "
+                f"at {now}: stored changes were lost, or the group was restored "
+                "from an older backup; give the query a new checkpointLocation"
             )

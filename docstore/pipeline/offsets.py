@@ -102,8 +102,9 @@ def insist_on_order(options: Options, topic: TopicState, after: Offsets, until: 
         is_lost = first == topic.partitions[number].base
         if end < first and (options.flag("failOnDataLoss", default=True) or not is_lost):
             raise ValueError(
-                f"docstore: {ENDING}: partition {number} of {topic.name} would end at {end},"
-                f" before it begins at {first}; give {STARTING} before it"
+                f"docstore: {ENDING}: partition {number} of {topic.name} would "
+                f"end at {end}, before its start {first}; give a smaller "
+                f"{STARTING}"
             )
 
 

@@ -103,7 +103,10 @@ class Sender:
             if not again:
                 return
             lines = again
-        raise WriteFailed(f"docstore: {len(lines)} rows were not written: {last}")
+        raise WriteFailed(
+            f"docstore: {len(lines)} rows were not written, run the job "
+            f"again; the last error was: {last}"
+        )
 
     def _url_of(self, line: BulkLine, attempt: int) -> str:
         """Return the URL of the owner; from the third attempt on, a URL given by the caller."""

@@ -125,7 +125,9 @@ def _check_wishes(declaration: State) -> None:
     Those about space or time alone are accepted with a warning: see `unsupported_options.py`.
     """
     if declaration.get("nodeSelector", "default") != "default":
-        raise Refusal(f"nodeSelector must be default; got {quoted(declaration['nodeSelector'])}")
+        raise Refusal(
+            f'`nodeSelector` must be "default"; got {quoted(declaration["nodeSelector"])}'
+        )
     indexes = declaration.get("indexes", [])
     if not isinstance(indexes, list) or not all(isinstance(each, str) for each in indexes):
         raise Refusal("`indexes` must be an array of paths, such as $.status", status=400)
@@ -136,7 +138,8 @@ def path_of(declaration: State) -> str:
     value = declaration.get("path")
     if not isinstance(value, str):
         raise Refusal(
-            f"path must be the path of a factory, such as /orders; got {quoted(value)}", status=400
+            f"`path` must be the path of a factory, such as /orders; got {quoted(value)}",
+            status=400,
         )
     try:
         path = canonical(value)
@@ -192,7 +195,10 @@ def _flag(declaration: State, key: str, *, default: bool) -> bool:
 def _fenced(declaration: State, level: int) -> bool:
     fenced = _flag(declaration, "requiresFence", default=False)
     if fenced and level < 3:
-        raise Refusal("requiresFence must come with ENFORCE_QUORUM: other writes have no order")
+        raise Refusal(
+            "`requiresFence` must be false without the option "
+            "ENFORCE_QUORUM: its writes have no order"
+        )
     return fenced
 
 
@@ -209,10 +215,10 @@ def _versions(retention: Any, level: int) -> int:
     """Return the number of versions that a document keeps, 0 for all or below level 3."""
     versions = retention.get("versions", 0) if isinstance(retention, dict) else None
     if isinstance(versions, bool) or not isinstance(versions, int) or set(retention) - {"versions"}:
-        raise Refusal('retention must be an object such as {"versions": 100}', status=400)
+        raise Refusal('`retention` must be an object such as {"versions": 100}', status=400)
     if retention and not 1 <= versions <= VERSIONS_MAX:
         raise Refusal(
-            f"retention.versions must be from 1 to {VERSIONS_MAX}; got {versions}", status=400
+            f"`retention.versions` must be from 1 to {VERSIONS_MAX}; got {versions}", status=400
         )
     return versions if level == LINEARIZABLE else 0
 
@@ -253,7 +259,10 @@ class FactoryService(WithAuthor):
         if after.get("path") != state.get("path"):
             raise Refusal("`path` cannot be changed: declare another factory", status=409)
         if options_of(after).level != options_of(state).level:
-            raise Refusal("a PATCH cannot change the level: PUT the declaration", status=409)
+            raise Refusal(
+                "a PATCH cannot change the level of a factory: PUT the whole declaration",
+                status=409,
+            )
         return None if after == state else after
 
 

@@ -177,7 +177,7 @@ def settings_of(fields: Fields) -> Settings:
     """Take the settings out of an object. Raises Refusal; 422 for invalid combinations of times."""
     mode = fields.text("mode", default=str(Mode.EXCLUSIVE))
     if mode not in set(Mode):
-        raise Refusal(f"mode must be one of {', '.join(Mode)}; got {quoted(mode)}", status=400)
+        raise Refusal(f"`mode` must be one of {', '.join(Mode)}; got {quoted(mode)}", status=400)
     session_ms = fields.whole("sessionMs", *SESSION_MS, default=6_000)
     usual = Windows.of(Mode(mode), session_ms / 1000)
     found = Settings(
@@ -226,7 +226,8 @@ def group_of(state: State) -> GroupState:
     )
     if phase != found.phase:
         raise Refusal(
-            f"state must be {found.phase}, by members, target and tenure; got {quoted(phase)}",
+            f"`state` must be {found.phase}, which follows from members, "
+            f"target and tenure; got {quoted(phase)}",
             status=400,
         )
     return found

@@ -120,7 +120,7 @@ def lease_of(state: State) -> LeaseState:
     fields = Fields(state)
     phase = PHASES.get(fields.text("state"))
     if phase is None:
-        raise Refusal(f"state must be one of {', '.join(LeasePhase)}", status=400)
+        raise Refusal(f"`state` must be one of {', '.join(LeasePhase)}", status=400)
     attached = fields.texts("attached")
     if len(attached) > ATTACHED_MAX:
         raise Refusal(
@@ -164,7 +164,7 @@ def _ttl_ms(fields: Fields) -> int:
 def _behavior(fields: Fields) -> Behavior:
     behavior = BEHAVIORS.get(fields.text("behavior", default=Behavior.DELETE))
     if behavior is None:
-        raise Refusal(f"behavior must be one of {', '.join(Behavior)}", status=400)
+        raise Refusal(f"`behavior` must be one of {', '.join(Behavior)}", status=400)
     return behavior
 
 
@@ -172,7 +172,7 @@ def _text(fields: Fields, name: str, bytes_max: int) -> str:
     value = fields.text(name, default="")
     if len(value.encode(errors="surrogatepass")) > bytes_max:
         raise Refusal(
-            f"{name} must have at most {bytes_max} bytes; got {quoted(value)}", status=400
+            f"`{name}` must have at most {bytes_max} bytes; got {quoted(value)}", status=400
         )
     return value
 
@@ -251,7 +251,7 @@ class LeaseService:
         make = CHANGES.get(kind)
         if make is None:
             raise Refusal(
-                f"kind must be one of {', '.join(CHANGES)}; got {quoted(kind)}", status=400
+                f"`kind` must be one of {', '.join(CHANGES)}; got {quoted(kind)}", status=400
             )
         before = lease_of(state)
         after = make(before, request)

@@ -95,7 +95,7 @@ class OffsetService:
                 )
         elif kind != "ClaimRequest":
             raise Refusal(
-                f"kind must be ClaimRequest, CommitRequest or ResetRequest; got {quoted(kind)}",
+                f"`kind` must be ClaimRequest, CommitRequest or ResetRequest; got {quoted(kind)}",
                 status=400,
             )
         fields.end()

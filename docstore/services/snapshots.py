@@ -18,7 +18,7 @@ class SnapshotService(DeclaredService):
         cut = state.get("cut")
         if not isinstance(cut, str):
             raise Refusal(
-                f"cut must be the token of a cut, from /core/spark/plan; got {quoted(cut)}",
+                f"`cut` must be the token of a cut, from /core/spark/plan; got {quoted(cut)}",
                 status=400,
             )
         try:

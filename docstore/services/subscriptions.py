@@ -101,7 +101,7 @@ def subscription_of(state: State) -> SubscriptionState:
     fields = Fields(state)
     phase = PHASES.get(fields.text("state"))
     if phase is None:
-        raise Refusal(f"state must be one of {', '.join(SubscriptionPhase)}", status=400)
+        raise Refusal(f"`state` must be one of {', '.join(SubscriptionPhase)}", status=400)
     found = SubscriptionState(
         path=fields.text("path"),
         callback=fields.text("callback"),

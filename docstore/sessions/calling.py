@@ -42,7 +42,7 @@ class Served:
 
     def elsewhere(self) -> None:
         """Refuse, so that the entry node asks the present owner of the document."""
-        self.refuse(503, NOT_OWNER, "this node does not own the document")
+        self.refuse(503, NOT_OWNER, "this node does not own the document: retry")
 
 
 @dataclass(slots=True)

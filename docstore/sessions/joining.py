@@ -34,7 +34,9 @@ class JoinsAndLeaves:
         try:
             checked_member(join.about)
             if not join.member or not join.about.capacity:
-                raise Refusal("a member must have an id and a capacity of at least 1", status=400)
+                raise Refusal(
+                    "a joining member must have an id, and a capacity of 1 or more", status=400
+                )
         except Refusal as refusal:
             served.refuse(refusal.status, "bad-request", refusal.detail)
             return
@@ -68,7 +70,9 @@ class JoinsAndLeaves:
         if about is None:
             changes.joins.pop(leave.member, None)
             for joining in governed.joining.pop(leave.member, ()):
-                joining.refuse(409, "has-left", "the member left while it was joining: join again")
+                joining.refuse(
+                    409, "has-left", "the member left the group while it was joining: join again"
+                )
         elif leave.drain:
             changes.joins[leave.member] = about._replace(capacity=0)
         else:

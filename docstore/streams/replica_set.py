@@ -118,7 +118,7 @@ def _resolution(text: str) -> Resolution:
         return Resolution(text)
     except ValueError:
         raise Refusal(
-            f"resolution must be one of {', '.join(Resolution)}; got {quoted(text)}", status=400
+            f"`resolution` must be one of {', '.join(Resolution)}; got {quoted(text)}", status=400
         ) from None
 
 

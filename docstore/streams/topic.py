@@ -136,10 +136,10 @@ def topic_of(state: State) -> Topic:
     fields.whole("format", FORMAT, FORMAT)
     incarnation, resolution = fields.text("incarnation"), fields.text("resolution")
     if not incarnation or "@" in incarnation:
-        raise Refusal(f"incarnation must be an id; got {quoted(incarnation)}", status=400)
+        raise Refusal(f"`incarnation` must be an id; got {quoted(incarnation)}", status=400)
     if resolution not in set(Provision):
         raise Refusal(
-            f"resolution must be one of {', '.join(Provision)}; got {quoted(resolution)}",
+            f"`resolution` must be one of {', '.join(Provision)}; got {quoted(resolution)}",
             status=400,
         )
     found = _topic(fields, incarnation, Provision(resolution))

@@ -45,7 +45,7 @@ def folded(changes: Any) -> dict[str, Any]:
 
 def test_an_end_before_the_start_is_an_error_and_not_an_empty_table() -> None:
     start, end = Cut("c", ((1, 5), (1, 9))), Cut("c", ((1, 5), (1, 8)))
-    with pytest.raises(ValueError, match="end must not be a cut from before start"):
+    with pytest.raises(ValueError, match="`end` must not be a cut from before `start`"):
         insist_on_order(start, end)
     insist_on_order(end, start)
     insist_on_order(start, start)

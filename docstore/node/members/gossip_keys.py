@@ -66,7 +66,9 @@ class GroupKeys:
     def _rotation(self) -> tuple[Rotation, Sequence[str]]:
         names = self._view.configuration.names
         if self._me not in names:
-            raise Conflict(f"node {self._me} is not a member of the group; ask a member")
+            raise Conflict(
+                f"node {self._me} is not a member of the group: send the request to a member"
+            )
         try:
             return self._membership.rotation(), names
         except KeyringError:
@@ -79,7 +81,7 @@ def _key_of(asked: Mapping[str, Any]) -> bytes:
     """Return the identifier of the key in a request; b"" asks for a new key. Raises BadRequest."""
     kind, key = asked.get("kind"), asked.get("id")
     if kind not in KINDS:
-        raise BadRequest(f"kind must be one of {', '.join(KINDS)}")
+        raise BadRequest(f"`kind` must be one of {', '.join(KINDS)}")
     if key is None and kind == "InstallKeyRequest":
         return b""
     if not isinstance(key, str) or not _KEY_ID.match(key):

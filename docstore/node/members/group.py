@@ -262,7 +262,7 @@ def _entries(configuration: Configuration, members: list[Json], scheme: str) -> 
 def _change_of(asked: Mapping[str, Any]) -> Change:
     kind = KINDS.get(str(asked.get("kind")))
     if kind is None:
-        raise BadRequest(f"kind must be UpdateQuorumRequest or one of {', '.join(KINDS)}")
+        raise BadRequest(f"`kind` must be UpdateQuorumRequest or one of {', '.join(KINDS)}")
     node, force = asked.get("id", ""), asked.get("force", False)
     if not isinstance(node, str) or not isinstance(force, bool):
         raise BadRequest("`id` must be the id of a node, and `force` must be true or false")
@@ -292,14 +292,15 @@ def _entry_of(member: Any) -> MemberEntry:
     except BadConfig as error:
         raise BadRequest(f"member.{error}") from None
     if not is_node_id(name):
-        raise BadRequest(f"member.id: {name[:80]!r} must be {NODE_ID}")
+        raise BadRequest(f"`member.id` must be {NODE_ID}; got {name[:80]!r}")
     if not _STORE_ID.match(store_id):
         raise BadRequest(
-            f"member.storeId: {store_id[:80]!r} must be 32 hexadecimal digits, as"
-            " /core/management of that node shows them"
+            "`member.storeId` must be 32 hexadecimal digits, as "
+            "/core/management of that node shows them; got "
+            f"{store_id[:80]!r}"
         )
     if address.is_wildcard or not address.port:
         raise BadRequest(
-            f"member.address: {address} must be a host and a port that other nodes reach"
+            f"`member.address` must be a host and a port that other nodes reach; got {address}"
         )
     return MemberEntry(name, store_id, *address, zone, votes=True, observes=observes)

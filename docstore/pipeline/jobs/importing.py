@@ -167,8 +167,9 @@ def _insist_on_ids(work: Work, source: str, rows: DataFrame) -> None:
     if twice is not None:
         first, last = (place(work, source, twice[name]) for name in ("first", "last"))
         raise BadLines(
-            f"{first} and {last} have the same id {twice['id']!r}: name more fields with --id,"
-            " or none: then ids are made of the content of the rows"
+            f"{first} and {last} have the same id {twice['id']!r}: name "
+            "more fields with --id, or leave --id out for ids that are "
+            "made of the content of the rows"
         )
 
 

@@ -81,7 +81,9 @@ def make_certificate(
 
 def _checked(group: str) -> str:
     if not _GROUP.match(group):
-        raise BadConfig(f"group: {group[:80]!r} must be 1 to 63 letters, digits, dots, hyphens, _")
+        raise BadConfig(
+            f"group: must be 1 to 63 letters, digits, dots, hyphens, _; got {group[:80]!r}"
+        )
     return group
 
 

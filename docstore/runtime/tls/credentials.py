@@ -121,18 +121,18 @@ class Credentials:
         certificate: as `ssl.SSLSocket.getpeercert` returns it, verified by OpenSSL.
         """
         if not isinstance(certificate, dict) or not certificate:
-            raise UntrustedPeer("it shows no certificate")
+            raise UntrustedPeer("the peer shows no certificate")
         names = certificate.get("subjectAltName", ())
         found = certificates.identities(value for kind, value in names if kind == "URI")
         serial = str(certificate.get("serialNumber", ""))
         revoked = self._loaded.revoked
         if int(serial, 16) in revoked.serials or found & revoked.nodes:
-            raise UntrustedPeer(f"its certificate {serial} has been revoked")
+            raise UntrustedPeer(f"the certificate {serial} of the peer has been revoked")
         nodes = frozenset(each.node for each in found if each.group == self._loaded.group)
         if not nodes:
             said = ", ".join(sorted(map(str, found))) or "no node at all"
             raise UntrustedPeer(
-                f"its certificate names {said}, and no node of {self._loaded.group}"
+                f"the certificate of the peer names {said}, and no node of {self._loaded.group}"
             )
         return nodes
 

@@ -41,7 +41,7 @@ def test_what_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     before = (tmp_path / "ca-key.pem").read_bytes()
     wrong = (
         (("make-ca", *where), "already has a CA, whose key would be lost"),
-        (("make-ca", "--group", "a/b", "--dir", str(tmp_path / "x")), "group: 'a/b'"),
+        (("make-ca", "--group", "a/b", "--dir", str(tmp_path / "x")), "hyphens, _; got 'a/b'"),
         (("make-node", "n1", "--dir", str(tmp_path / "x")), "create it with make-ca"),
         (("make-node", "a b", *where), "must be 1 to 64 letters"),
         (("make-node", "ca", *where), "and not 'ca'"),

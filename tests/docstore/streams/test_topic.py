@@ -114,7 +114,7 @@ def test_a_name_that_could_not_stand_in_a_path_is_refused(name: str) -> None:
         ({"format": 2}, "format"),
         ({"incarnation": ""}, "incarnation"),
         ({"incarnation": "a@b"}, "incarnation"),
-        ({"resolution": "ready"}, "resolution must be one of pending"),
+        ({"resolution": "ready"}, "resolution. must be one of pending"),
         ({"leader": "n1"}, "no member leader"),
     ],
 )
