@@ -174,7 +174,9 @@ class Config:
         if self.join_retry_max_s < self.join_retry_min_s:
             raise ConfigError("join_retry_max_s must be at least join_retry_min_s")
         if not 960 <= self.datagram_bytes_max <= 9_000:
-            raise ConfigError("datagram_bytes_max must be from 960 to 9000")
+            raise ConfigError(
+                f"datagram_bytes_max must be from 960 to 9000; got {self.datagram_bytes_max}"
+            )
 
     @classmethod
     def lan(cls) -> Config:
@@ -245,7 +247,7 @@ class Config:
             if key == "preset":
                 continue
             if key not in kinds:
-                raise ConfigError(f"unknown setting {key}")
+                raise ConfigError(f"unknown setting {key}: remove it, or correct its name")
             changes[key] = _number(key, value, kinds[key])
         return dataclasses.replace(preset, **changes)  # type: ignore[arg-type]  # checked above
 

@@ -45,7 +45,9 @@ class Joining:
         if name == self._name and not self._decided.done():
             host, port = holder
             self._decided.set_exception(
-                NameConflict(f"a live process at {host}:{port} holds the name {name}")
+                NameConflict(
+                    f"a live process at {host}:{port} has the name {name} already: use another name"
+                )
             )
 
     async def wait(self, timeout_s: float) -> JoinReport:

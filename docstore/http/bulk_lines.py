@@ -163,7 +163,7 @@ def _writer(value: Any, level: int) -> tuple[Any, ...]:
     """Return (job, batch, sequence) of a line that a bulk job sends."""
     if level < 3:
         raise BadRequest(
-            f"writer must be sent to a factory with ENFORCE_QUORUM; this one has level {level}"
+            f"writer can be sent only to a factory with ENFORCE_QUORUM; this one has level {level}"
         )
     fits = isinstance(value, dict) and WRITER.issuperset(value) and "batch" in value
     if not fits or not _is_name(value.get("job")):

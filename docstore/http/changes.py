@@ -266,7 +266,9 @@ def _given(request: web.BaseRequest, body: bytes) -> Mapping[str, Any]:
 def _asked(given: Mapping[str, Any]) -> _ChangesRequest:
     unknown = sorted(set(given) - MEMBERS)
     if unknown:
-        raise BadRequest(f"changes take {', '.join(sorted(MEMBERS))}; got {quoted(unknown[0])}")
+        raise BadRequest(
+            f"a member must be one of {', '.join(sorted(MEMBERS))}; got {quoted(unknown[0])}"
+        )
     texts = {name: given.get(name, "") for name in ("prefix", "where")}
     texts["since"] = given.get("since", "latest")
     if not all(isinstance(text, str) for text in texts.values()):

@@ -265,7 +265,9 @@ def fence(request: RequestHead, level: int) -> Sequence[str | int]:
     if raw is None:
         return ()
     if level < 3:
-        raise BadRequest(f"a Fence must be sent to documents of level 3; these have level {level}")
+        raise BadRequest(
+            f"a Fence can be sent only to documents of level 3; these have level {level}"
+        )
     return _fence(raw)
 
 

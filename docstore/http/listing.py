@@ -122,7 +122,7 @@ def _expands(request: web.BaseRequest) -> bool:
     query = request.rel_url.query
     for name in query:
         if name in MISSPELT:
-            raise BadRequest(f"{name} is spelt {MISSPELT[name]} here")
+            raise BadRequest(f"parameter {name} must be spelt {MISSPELT[name]}")
     check_parameters(request, UNDERSTOOD)
     return flag(query, "expand") or flag(query, "$expand")
 

@@ -116,7 +116,9 @@ def ports_of(
     gossip = _setting(settings, "gossip", Address(listen.host, listen.port + 2))
     for key, each in (("peer", peer), ("gossip", gossip)):
         if each.port > PORT_MAX:
-            raise BadConfig(f"{key}: listen {listen} leaves no port for it; say HOST:PORT")
+            raise BadConfig(
+                f"{key}: listen {listen} leaves no port for {key}: give it as HOST:PORT"
+            )
     shared = _setting(settings, "shared", listen) if settings.get("shared") else None
     bound = [each for each in (listen, peer, gossip, shared) if each is not None]
     local = all(each.is_loopback for each in bound)
@@ -154,7 +156,9 @@ def _refuse_plain_text(ports: Mapping[str, Address | None], plain: Mapping[str, 
 def reachable(address: Address, key: str) -> Address:
     """Return an address unless it is a wildcard. Raises BadConfig, which names the setting."""
     if address.is_wildcard:
-        raise BadConfig(f"{key}: {address} is a wildcard: say an address at which others reach it")
+        raise BadConfig(
+            f"{key}: {address} is a wildcard: give an address at which other nodes reach this one"
+        )
     return address
 
 

@@ -130,7 +130,7 @@ def _add(state: Any, path: list[str], value: Any) -> tuple[Any, int]:
         moved = len(parent) - at
         parent.insert(at, value)
     else:
-        raise Conflict(f"`add` must name a member of an object or array; not so {_shown(path)}")
+        raise Conflict(f"`add` needs an object or array as parent; got {_shown(path)}")
     return state, moved >> _MOVED_SHIFT
 
 

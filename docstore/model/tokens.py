@@ -58,10 +58,10 @@ def _read(path: Path) -> str:
     try:
         said = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not ASCII"
+        why = error.strerror if isinstance(error, OSError) else "the file is not ASCII"
         raise ValueError(f"the token's file {path}: {why}") from None
     if not _is_token(said):
         raise ValueError(
-            f"the token's file {path}: {'a token must be ' + FORM if said else 'it is empty'}"
+            f"the token's file {path}: {'a token must be ' + FORM if said else 'the file is empty'}"
         )
     return said

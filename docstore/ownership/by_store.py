@@ -158,7 +158,9 @@ def transferred(
     holder = _check_holder(turns, name, token)
     chosen = next((each for each in turns.queue if each.name == to), None)
     if chosen is None:
-        raise Refusal(f"to must be a waiting candidate; got {to!r}", status=409, code="not-queued")
+        raise Refusal(
+            f"`to` must be a waiting candidate; got {to!r}", status=409, code="not-queued"
+        )
     return turns._replace(
         holder=chosen,
         token=version,
@@ -205,7 +207,7 @@ def _check_holder(turns: Turns, name: str, token: int) -> Candidate:
     if holder is None or holder.name != name:
         raise Refusal(f"{name} does not lead the election now", status=409, code=NOT_HOLDER)
     if turns.token != token:
-        detail = f"token must be {turns.token}, the one under which {name} leads; got {token}"
+        detail = f"`token` must be {turns.token}, the one under which {name} leads; got {token}"
         raise Refusal(detail, status=409, code="other-token")
     return holder
 

@@ -61,7 +61,9 @@ class Elector:
                 f"there must be 3 to 7 different members that vote; got {sorted({me, *peers})}"
             )
         if not 0 <= rho < 1 or not 0 < 2 * times.heartbeat_s < times.patience_s:
-            raise ValueError("patience must be more than two heartbeats, and rho less than 1")
+            raise ValueError(
+                "`patience` must be more than two heartbeats, and `rho` from 0 and below 1"
+            )
         self.me = me
         self.recency = Recency(0, 0)
         """Recency of this member's copy, set by the caller; less recent candidates get no vote."""

@@ -40,8 +40,8 @@ def check_disjoint(  # Tests replace this.
     """
     if not 0.0 < window_s * (1.0 + rate_error) < granted_s * (1.0 - rate_error):
         raise ValueError(
-            f"a proof that is valid for {window_s:g} s is not over before {granted_s:g} s are,"
-            f" by clocks whose rates are off by {rate_error:g}"
+            f"a proof must expire before its grant of {granted_s:g} s, with clock rates off"
+            f" by {rate_error:g}; got {window_s:g} s: choose a shorter window"
         )
 
 

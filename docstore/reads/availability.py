@@ -26,7 +26,7 @@ class Availability:
         if level < 3:
             lost = sum(self._owners.executes(slot, level) is None for slot in slots)
             if lost:
-                raise Unavailable(f"{lost} of {len(slots)} slots have no reachable replica")
+                raise Unavailable(f"{lost} of {len(slots)} slots have no reachable replica: retry")
             return
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(timeout_s, PATIENCE_S)

@@ -47,7 +47,9 @@ class Owners:
             if level == 3 and self._members.lacks_quorum:
                 raise NoQuorum("this node does not hear a majority of the members")
             if left_s <= 0 or waited_s > self._view.owner_patience_s:
-                raise Unavailable(f"{len(missing)} of {slots} slots have no owner that answers")
+                raise Unavailable(
+                    f"{len(missing)} of {slots} slots have no owner that answers: retry"
+                )
             whole = len(missing) == slots and waited_s < AGAIN_S
             owners = self._known(level) if whole else self._by_owner(missing, level)
             asks = (

@@ -114,7 +114,7 @@ def behind(
         which = "tables are older than the journal" if newest > position.number else (
             "journal is missing, damaged, of another store or older than the tables"
         )  # fmt: skip
-        raise StoreDamaged(f"the {which}: entry {position.number} of it is not there")
+        raise StoreDamaged(f"the {which}: its entry {position.number} is missing")
     entries: list[Header] = []
     end = position
     while True:
@@ -145,7 +145,7 @@ def _is_next(position: Position, header: Header) -> bool:  # Tests replace this.
 def _insist_on_a_tail(end: Position, newest: int) -> None:  # Tests replace this.
     """Raise StoreDamaged if a later entry proves that the one after `end` was acknowledged."""
     if newest > end.number + 1:
-        raise StoreDamaged(f"entry {end.number + 1} of the journal is gone, {newest} is there")
+        raise StoreDamaged(f"entry {end.number + 1} of the journal is missing, but {newest} exists")
 
 
 def _stamp(key: bytes, head: bytes) -> bytes:  # Tests replace this.

@@ -70,14 +70,16 @@ def _line(connection: sqlite3.Connection, kind: Kind) -> tuple[int, ...]:
             " or name the data directory of a node"
         ) from error
     if len(lines) != 1 or checksum(lines[0][:-1]) != lines[0][-1]:
-        raise StoreBroken(f"the line of the file of {kind.holds} is damaged")
+        raise StoreBroken(f"the header row of the file of {kind.holds} is damaged: restore it")
     line: tuple[int, ...] = lines[0]  # Later columns may have other types.
     return line
 
 
 def _insist_on_schema(connection: sqlite3.Connection, kind: Kind) -> None:
     if _line(connection, kind)[-2] != schema_checksum(connection.execute(SCHEMA).fetchall()):
-        raise StoreBroken(f"the table definitions in the file of {kind.holds} are damaged")
+        raise StoreBroken(
+            f"the table definitions in the file of {kind.holds} are damaged: restore it"
+        )
 
 
 def _renew_line(connection: sqlite3.Connection, kind: Kind, number: int) -> None:

@@ -218,7 +218,7 @@ def file_line(connection: sqlite3.Connection) -> FileLine:
     """Return the line of a file of this version. Raises StoreBroken if it is damaged."""
     line = FileLine.of(connection.execute(tables.FILE).fetchone())
     if line is None:
-        raise StoreBroken("the line of the file of streams is damaged")
+        raise StoreBroken("the header row of the file of streams is damaged: restore it")
     return line
 
 

@@ -93,7 +93,7 @@ class SqliteStore:
         rest = self._sizes.start_bytes - self._sizes.ballast_bytes
         if not self._ballast.reserve() or self._ballast.free_bytes() < rest:
             self._ballast.release()
-            raise DiskFull("no room for a journal and its ballast")
+            raise DiskFull("the disk has no room for a journal and its ballast")
 
     def _begin(self) -> None:
         assert self._started is not None

@@ -89,7 +89,7 @@ async def test_28_a_name_that_is_taken_is_refused_and_the_holder_is_told(launch:
     await until(lambda: sees(witness, "a") is State.ALIVE)
     told = [agent.events() for agent in (first, witness)]
     second = await launch("a")
-    with pytest.raises(NameConflict, match="holds the name a"):
+    with pytest.raises(NameConflict, match="has the name a already"):
         await second.join([witness.address])
     async with asyncio.timeout(10.0):
         for reader in told:

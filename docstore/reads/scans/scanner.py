@@ -222,9 +222,11 @@ class Scans:
     def _check(self, cut: Cut) -> None:
         """Reject a cut of another group. Raises BadRequest, Conflict."""
         if cut.cluster != self.cluster:
-            raise Conflict("this cut is of another group")
+            raise Conflict("this cut is of another group: send one of this group")
         if cut.slots != self.slots:
-            raise BadRequest(f"this cut has {cut.slots} slots, the group has {self.slots}")
+            raise BadRequest(
+                f"a cut must have the {self.slots} slots of the group; got {cut.slots}"
+            )
 
 
 def _slots_of(question: Mapping[str, Any]) -> list[int]:
@@ -240,7 +242,9 @@ def _insist_found(fields: Mapping[str, Any]) -> None:
         case "malformed":
             raise BadRequest(fields["detail"])
         case "damaged":
-            raise Unavailable(f"slot {fields['slot']} is damaged here, and is being repaired")
+            raise Unavailable(
+                f"slot {fields['slot']} is damaged on this node, and is being repaired: ask another"
+            )
         case code:
             raise Unavailable(f"the scan failed: {code} {fields.get('detail', '')}")
 

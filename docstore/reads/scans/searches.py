@@ -162,7 +162,9 @@ class Searches:
     def _row(self, version: Version, found: Result) -> Row:
         if isinstance(found, Corrupt):
             self._damaged(version.slot)
-            raise Unavailable(f"slot {version.slot} is damaged here, and is being repaired")
+            raise Unavailable(
+                f"slot {version.slot} is damaged on this node, and is being repaired: ask another"
+            )
         if not found:
             raise SnapshotGone(
                 f"version {version.version} of {version.link} was compacted: use a newer cut"

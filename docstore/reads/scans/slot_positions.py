@@ -41,7 +41,7 @@ class SlotPositions:
             left_s = deadline - loop.time()
             if left_s <= 0:
                 missing = slots - len(found)
-                raise Unavailable(f"{missing} of {slots} slots have no owner that answers")
+                raise Unavailable(f"{missing} of {slots} slots have no owner that answers: retry")
             answers = await asyncio.gather(
                 *(self._ask(owner, owned, at_us, left_s) for owner, owned in asked.items())
             )
@@ -84,7 +84,9 @@ class SlotPositions:
         found: dict[int, int] = {}
         for (slot, _), result in zip(ends.items(), results, strict=True):
             if isinstance(result, Corrupt):
-                raise Unavailable(f"slot {slot} is damaged here, and is being repaired")
+                raise Unavailable(
+                    f"slot {slot} is damaged on this node, and is being repaired: ask another"
+                )
             log = self._view.logs.get(slot)
             if log is not None:
                 found[slot] = result[0].n if result else max(0, log.kept - 1)

@@ -113,7 +113,7 @@ def test_a_token_file_that_is_empty_for_a_moment_says_what_it_said(tmp_path: Pat
     path.write_text("")
     fresh = token_in(str(path))
     assert not isinstance(fresh, str)
-    with pytest.raises(ValueError, match="it is empty"):
+    with pytest.raises(ValueError, match="the file is empty"):
         fresh()
 
 

@@ -68,9 +68,9 @@ async def test_pages_walk_through_everything_once(client: Client, factory: str, 
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("filter", "filter is spelt $filter here"),
-        ("orderBy", "orderBy is spelt $orderby here"),
-        ("limit", "limit is spelt $limit here"),
+        ("filter", "parameter filter must be spelt $filter"),
+        ("orderBy", "parameter orderBy must be spelt $orderby"),
+        ("limit", "parameter limit must be spelt $limit"),
     ],
 )
 async def test_a_parameter_that_is_misspelt_is_not_passed_over(

@@ -24,7 +24,7 @@ def _serve(*flags: str) -> subprocess.CompletedProcess[str]:
         (["--data", "/proc/nowhere"], "data"),
         (["--data", "{tmp}", "--gossip-key-file", "/nowhere.key"], "gossip_key_file"),
         (["--data", "{tmp}", "--token-file", "/nowhere.token"], "token_file"),
-        (["--data", "{tmp}", "--token-file", "/dev/null"], "it is empty"),
+        (["--data", "{tmp}", "--token-file", "/dev/null"], "the file is empty"),
         (["--config", "/nowhere.toml"], "config"),
         (["--data", "{tmp}", "--zone", "z" * 480], "zone"),
         (["--data", "{tmp}", "--node-id", ""], "node_id"),

@@ -153,7 +153,7 @@ def test_a_grace_is_asked_for_whatever_the_session_is() -> None:
     assert windows.grace_s == pytest.approx(1.0 * 1.02 / 0.98)
     with pytest.raises(ValueError, match="grace of this ledger"):
         replace(windows, grace_s=0.0)
-    with pytest.raises(ValueError, match="not over before"):
+    with pytest.raises(ValueError, match="must expire before"):
         windows_on_kafka(Mode.EXCLUSIVE, session_s=6.0, window_s=6.0)
     with pytest.raises(ValueError, match="no process leads"):
         windows_on_kafka(Mode.NON_EXCLUSIVE, session_s=6.0, window_s=6.0)

@@ -291,14 +291,17 @@ def test_a_state_may_be_a_dict_of_any_class(value: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ({"a": {"b": [1, "\ud800"]}}, r"\['a'\]\['b'\]\[1\]: a lone surrogate"),
+        (
+            {"a": {"b": [1, "\ud800"]}},
+            r"\['a'\]\['b'\]\[1\]: a string must not contain a lone surrogate",
+        ),
         (
             {"a": [{"b": {1}}]},
             r"\['a'\]\[0\]\['b'\]: a value must be one that JSON has; got a value of type set",
         ),
         ({"a": {1: 2}}, r"\['a'\]: a value must have only strings as keys"),
         ({1: 2}, "its members: a value must have only strings as keys"),
-        ({"a": 1, "b\ud800": 1}, "its members: a lone surrogate"),
+        ({"a": 1, "b\ud800": 1}, "its members: a string must not contain a lone surrogate"),
         (
             CIRCLE,
             r"\['a'\]\['a'\].*: a value must have only strings as keys, and nest at most 64 deep",

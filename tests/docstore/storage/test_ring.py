@@ -145,7 +145,7 @@ def test_rot_of_the_last_entry_is_told_from_a_torn_one_once_another_was_begun() 
     entries = written(disk, [*BODIES, b"the next"])
     content(disk, entries[-1])[entries[-1].offset + HEADER_BYTES] ^= 1
     content(disk, entries[-2])[entries[-2].offset + HEADER_BYTES] ^= 1
-    with pytest.raises(StoreDamaged, match="entry 4 of the journal is gone, 5 is there"):
+    with pytest.raises(StoreDamaged, match="entry 4 of the journal is missing, but 5 exists"):
         found(disk)
 
 
