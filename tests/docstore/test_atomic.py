@@ -181,7 +181,7 @@ async def test_documents_that_share_no_key_are_declined_with_a_reason(
 async def test_what_no_batch_is(client: Client, key: str) -> None:
     lines = order_of(key)
     link = lines[0]["link"]
-    assert "line at least" in (await refused(client, b"", 400))["detail"]
+    assert "at least one line" in (await refused(client, b"", 400))["detail"]
     assert (await refused(client, [*lines, lines[1]], 400))["line"] == 3
     assert (await refused(client, [*lines, {"link": LINES, "op": "POST", "body": {}}], 400))["line"]
     for member, said in (("key", "k"), ("writer", {"job": "j", "batch": 1})):

@@ -47,8 +47,8 @@ async def test_the_first_key_seals_and_the_others_only_open() -> None:
 async def test_what_a_keyring_refuses() -> None:
     ring = Keyring(KEYS[:KEYS_MAX])
     for step, key, why in (
-        (KeyVerb.INSTALL, KEYS[KEYS_MAX], "holds 8"),
-        (KeyVerb.INSTALL, bytes(15), "not 15"),
+        (KeyVerb.INSTALL, KEYS[KEYS_MAX], "at most 8"),
+        (KeyVerb.INSTALL, bytes(15), "got 15"),
         (KeyVerb.REMOVE, key_id(KEYS[0]), "in use"),
         (KeyVerb.USE, key_id(KEYS[9]), "not installed"),
     ):
@@ -88,7 +88,7 @@ async def test_a_keyring_of_a_file_is_as_the_file(tmp_path: Path) -> None:
 def test_a_keyring_is_read_from_text() -> None:
     lines = ["# keys", "", *(base64.b64encode(key).decode() for key in KEYS[:2])]
     assert keys_in("\n".join(lines)) == KEYS[:2]
-    with pytest.raises(KeyringError, match="not base64"):
+    with pytest.raises(KeyringError, match="must be base64"):
         keys_in("what?")
 
 

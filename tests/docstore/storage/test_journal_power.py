@@ -134,5 +134,5 @@ def test_rot_of_the_last_commit_is_not_taken_for_a_torn_entry() -> None:
     _, content, offset = max(found)
     content[offset + HEADER_BYTES] ^= 1
     store.give_back()
-    with pytest.raises(StoreDamaged, match="is gone"):
+    with pytest.raises(StoreDamaged, match="is missing, but"):
         found_on(disk.killed())

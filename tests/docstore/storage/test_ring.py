@@ -76,7 +76,7 @@ def test_every_byte_of_every_entry_counts() -> None:
             if number == len(entries):
                 assert found(disk) == BODIES[:-1]
             else:
-                with pytest.raises(StoreDamaged, match=f"entry {number} of the journal is gone"):
+                with pytest.raises(StoreDamaged, match=f"entry {number} of the journal is missing"):
                     found(disk, missing=True)
             content(disk, entry)[entry.offset + at] ^= 0x10
 
@@ -224,7 +224,7 @@ def test_older_tables_that_say_they_have_everything_are_still_older() -> None:
         ring.flushed = ring.end.number
         make_files(ring)
         write(ring, b"%d" % number * 2000)
-    with pytest.raises(StoreDamaged, match="is gone"):
+    with pytest.raises(StoreDamaged, match="is missing, but"):
         found(disk, first.header.position, missing=True)
 
 
@@ -342,5 +342,5 @@ def test_a_commit_that_went_into_the_tables_alone_takes_a_number() -> None:
     assert found(disk, second, missing=True) == []
     write(ring, b"third")
     assert found(disk, second) == [b"third"]
-    with pytest.raises(StoreDamaged, match="entry 2 of the journal is gone"):
+    with pytest.raises(StoreDamaged, match="entry 2 of the journal is missing"):
         found(disk, first.header.position)

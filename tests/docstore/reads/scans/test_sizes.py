@@ -76,5 +76,5 @@ def test_groups_of_long_texts_are_refused(monkeypatch: pytest.MonkeyPatch, aggre
     monkeypatch.setattr(searches, "BYTES_MAX", 110)
     insist_on_few(totals)
     monkeypatch.setattr(searches, "BYTES_MAX", 99)
-    with pytest.raises(BadRequest, match="too long"):
+    with pytest.raises(BadRequest, match="at most 99 characters"):
         insist_on_few(totals)
