@@ -56,10 +56,10 @@ def test_a_new_file_is_taken(path: Path, watched: AccessFile) -> None:
 @pytest.mark.parametrize(
     ("write", "why"),
     [
-        (lambda path: path.write_text(""), "no user"),
-        (lambda path: path.write_text(READER + ADMIN), "no user"),
-        (lambda path: path.write_text(READER + user("ann", "reader")), "no administrator"),
-        (lambda path: path.write_text(FILE[:-20]), "no TOML"),
+        (lambda path: path.write_text(""), "a user or a key"),
+        (lambda path: path.write_text(READER + ADMIN), "a user or a key"),
+        (lambda path: path.write_text(READER + user("ann", "reader")), "an administrator"),
+        (lambda path: path.write_text(FILE[:-20]), "must be TOML"),
         (lambda path: path.unlink(), "No such file"),
     ],
 )

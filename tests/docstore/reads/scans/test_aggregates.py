@@ -128,7 +128,7 @@ def test_a_sum_beyond_64_bits_is_refused_and_never_wrong(tmp_path: Path) -> None
     cut = {"cut": [[slot, end] for slot, end in copy.ends.items()]}
     with pytest.raises(OverflowError, match=r"sum\(m\) must fit into 64 bits"):
         totals(copy, "sum(cast(m as bigint))", "", 1, **cut)  # In the sum of the pages.
-    with pytest.raises(BadRequest, match="cast to double"):
+    with pytest.raises(BadRequest, match="to double"):
         totals(copy, "sum(cast(m as bigint))", "", 1000, **cut)  # In a page.
     assert totals(copy, "sum(m)", "", 3, **cut) == [(8 * 2.0**62,)]
     copy.close()
