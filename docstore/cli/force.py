@@ -47,7 +47,10 @@ async def force(data: Path) -> tuple[Configuration, int]:
     recovered = await store.open()
     try:
         if recovered.configuration is None:
-            raise Conflict(f"{data}: this node was never a member of a group: use another survivor")
+            raise Conflict(
+                f"{data}: this node was never a member of a group: give the "
+                "data directory of another survivor"
+            )
         stored = unpack_registered(recovered.configuration)
         following = forced(stored, (data / "node-id").read_text().strip())
         held = {n for n, each in recovered.slots.items() if each.record.status is Status.FULL}

@@ -80,8 +80,9 @@ def check_same(link: str, asked: Mapping[str, Any], found: Mapping[str, Any]) ->
     ]
     if differing:
         raise Differs(
-            f"{link} is there with other settings: {'; '.join(differing)}; ask for what it has,"
-            " take another name, or change it first"
+            f"{link} already exists with other settings: "
+            f"{'; '.join(differing)}; give the settings that it has, use "
+            "another name, or change it first"
         )
 
 

@@ -39,14 +39,16 @@ def _loaded(name: str) -> Service:
     try:
         found = getattr(importlib.import_module(module), named, None)
     except BaseException as error:  # noqa: BLE001 - authors' code may raise anything
-        raise _refused(name, f"{type(error).__name__}: {error}") from None
+        why = f"importing {module} raised {type(error).__name__}: {error}"
+        raise _refused(name, why) from None
     if not inspect.isclass(found) or not issubclass(found, Service) or found is Service:
         raise _refused(name, f"{module} has no subclass of docstore.service.Service called {named}")
     try:
         service = found()
         why = next(_faults(service), "")
     except Exception as error:  # noqa: BLE001 - as above
-        raise _refused(name, f"{type(error).__name__}: {error}") from None
+        why = f"creating a {named} raised {type(error).__name__}: {error}"
+        raise _refused(name, why) from None
     if why:
         raise _refused(name, why)
     return service

@@ -196,8 +196,8 @@ def _fenced(declaration: State, level: int) -> bool:
     fenced = _flag(declaration, "requiresFence", default=False)
     if fenced and level < 3:
         raise Refusal(
-            "`requiresFence` must be false without the option "
-            "ENFORCE_QUORUM: its writes have no order"
+            "`requiresFence` must be false without the option ENFORCE_QUORUM: "
+            "without it, writes have no order"
         )
     return fenced
 

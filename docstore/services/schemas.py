@@ -239,6 +239,9 @@ class Schema:
         try:
             error = best_match(self._validator.iter_errors(state))
         except (Unresolvable, RecursionError, ArithmeticError, ValueError) as error:
-            raise Refusal(f"the schema cannot be applied: {type(error).__name__}") from None
+            raise Refusal(
+                "the schema cannot be applied to the document "
+                f"({type(error).__name__}): make the schema simpler"
+            ) from None
         if error is not None:
             raise Refusal(f"{error.json_path}: {error.message}"[:500])

@@ -137,11 +137,11 @@ def _check(record: Any) -> None:
     if key is not None and len(key) > KEY_BYTES_MAX:
         raise ValueError(f"key must have at most {KEY_BYTES_MAX} bytes; got {len(key)}")
     if type(value) is not bytes:
-        raise ValueError(f"value must be bytes; got {quoted(value)}")
+        raise ValueError(f"`value` must be bytes; got {quoted(value)}")
     if headers is not None:
         _check_headers(headers)
     if client_us is not None and not (type(client_us) is int and 0 <= client_us <= TIME_MAX):
-        raise ValueError(f"time must be microseconds since 1970; got {quoted(client_us)}")
+        raise ValueError(f"`time` must be microseconds since 1970; got {quoted(client_us)}")
 
 
 def _check_headers(headers: Any) -> None:

@@ -92,7 +92,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("names", "why"),
     [
-        (["nowhere:Good"], "nowhere:Good: ModuleNotFoundError"),
+        (["nowhere:Good"], "nowhere:Good: importing nowhere raised ModuleNotFoundError"),
         (["authored_badly:Good"], "SystemExit: no"),
         (["authored_here:Bad"], "no subclass of docstore.service.Service called Bad"),
         (["authored_here"], "must be such as package.module:Class"),
@@ -105,7 +105,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["authored_here:Suffix"], "a factory's path must not contain"),
         (["authored_here:NoPath"], "path is missing"),
         (["authored_here:Escaped"], "path must be written without escapes: '/a b'"),
-        (["authored_here:Options"], "not offered"),
+        (["authored_here:Options"], "`options` must include REPLICATION"),
         (["authored_here:Methods"], "methods must be among POST, PUT, PATCH, DELETE"),
         (["authored_here:Schema"], "schema"),
         (["authored_here:Revision"], "revision must be a whole number"),

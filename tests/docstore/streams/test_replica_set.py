@@ -80,7 +80,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"maxLag": {"ms": 500, "records": 0, "bytes": 1}}, "maxLag.bytes"),
     ({"maxLag": 5}, "maxLag"),
     ({"unclean": 8}, "unclean"),
-    ({"leo": 5}, "no member leo"),
+    ({"leo": 5}, "no member 'leo'"),
 ]
 
 

@@ -76,9 +76,9 @@ def test_a_client_may_ask_for_all_of_it() -> None:
         ({"batchBytesMax": (1 << 20) + 1}, "batchBytesMax"),
         ({"batchBytesMax": 100}, "batchBytesMax"),
         ({"unclean": "yes"}, "unclean"),
-        ({"incarnation": "x"}, "no member incarnation"),
-        ({"resolution": "provisioned"}, "no member resolution"),
-        ({"segmentBytes": 5}, "no member segmentBytes"),
+        ({"incarnation": "x"}, "no member 'incarnation'"),
+        ({"resolution": "provisioned"}, "no member 'resolution'"),
+        ({"segmentBytes": 5}, "no member 'segmentBytes'"),
     ],
 )
 def test_what_cannot_be_is_refused(fields: dict[str, Any], why: str) -> None:
@@ -115,7 +115,7 @@ def test_a_name_that_could_not_stand_in_a_path_is_refused(name: str) -> None:
         ({"incarnation": ""}, "incarnation"),
         ({"incarnation": "a@b"}, "incarnation"),
         ({"resolution": "ready"}, "resolution. must be one of pending"),
-        ({"leader": "n1"}, "no member leader"),
+        ({"leader": "n1"}, "no member 'leader'"),
     ],
 )
 def test_a_state_that_is_no_topic_is_refused(members: dict[str, Any], why: str) -> None:
@@ -141,7 +141,7 @@ def test_a_client_may_change_what_does_not_move_records(change: dict[str, Any]) 
     "name", ["name", "incarnation", "replicationFactor", "batchBytesMax", "resolution", "format"]
 )
 def test_a_client_may_not_change_the_rest(name: str) -> None:
-    with pytest.raises(Refusal, match=f"{name} of a topic cannot be changed") as refused:
+    with pytest.raises(Refusal, match=f"`{name}` of a topic cannot be changed") as refused:
         check_change({name: None})
     assert refused.value.status == 400
 
