@@ -33,7 +33,7 @@ class Availability:
         missing = set(slots)
         while missing:
             if self._members.lacks_quorum:
-                raise NoQuorum("this node does not hear a majority of the members")
+                raise NoQuorum("this node does not hear a majority of the members: ask another")
             left_s = deadline - loop.time()
             if left_s <= 0:
                 raise Unavailable(

@@ -45,7 +45,7 @@ class Owners:
             left_s = began + timeout_s - loop.time()
             waited_s = loop.time() - progress_at
             if level == 3 and self._members.lacks_quorum:
-                raise NoQuorum("this node does not hear a majority of the members")
+                raise NoQuorum("this node does not hear a majority of the members: ask another")
             if left_s <= 0 or waited_s > self._view.owner_patience_s:
                 raise Unavailable(
                     f"{len(missing)} of {slots} slots have no owner that answers: retry"

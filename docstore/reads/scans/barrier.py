@@ -64,7 +64,7 @@ class Barrier:
                 if {(each.slot, each.epoch) for each in stood} == set(map(tuple, confirmed)):
                     return {each.slot: each for each in stood}
             if self._view.members.lacks_quorum:
-                raise NoQuorum("this node does not hear a majority of the members")
+                raise NoQuorum("this node does not hear a majority of the members: ask another")
             if loop.time() + AGAIN_S >= deadline:
                 raise Unavailable("no instant was found at which all owners paused: ask again")
             await asyncio.sleep(AGAIN_S * random.uniform(0.5, 1.5))

@@ -130,7 +130,7 @@ class GroupQueries:
 
     def _unanswered(self, slots: int) -> Unavailable:
         if self._members.lacks_quorum:
-            return NoQuorum("this node does not hear a majority of the members")
+            return NoQuorum("this node does not hear a majority of the members: ask another")
         return Unavailable(f"{slots} slots were not searched in time: ask again, for less, or with"
                            " more time")  # fmt: skip
 

@@ -36,7 +36,7 @@ class SlotPositions:
         found: dict[int, SlotPosition] = {}
         while len(found) < slots:
             if self._members.lacks_quorum:
-                raise NoQuorum("this node does not hear a majority of the members")
+                raise NoQuorum("this node does not hear a majority of the members: ask another")
             asked = self._owners.owners_of([n for n in range(slots) if n not in found])
             left_s = deadline - loop.time()
             if left_s <= 0:
