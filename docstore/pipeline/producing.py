@@ -215,7 +215,8 @@ class TaskProducer:
                 if error.code == STALE:
                     return {"stale": True}
                 if error.status not in REPEATABLE:
-                    raise RowRefused(f"docstore: {name}: {error}") from None
+                    said = f"the records for {name} were refused: {error}"
+                    raise RowRefused(f"docstore: {said}") from None
                 raise
             at = self._urls[partition].index(url)
             self._urls[partition] = self._urls[partition][at:] + self._urls[partition][:at]

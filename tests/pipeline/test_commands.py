@@ -112,7 +112,7 @@ WRONG: dict[str, tuple[Asked, str]] = {
     ),
     "a feed of no node": (
         lambda path, files: ["restore", f"{files}/whole", "--into", path, "--feed-url", "n1:8001"],
-        "'n1:8001' is no URL of a node",
+        "got 'n1:8001'",
     ),
     "a condition that is none": (
         lambda path, files: ["export", path, "--to", f"{files}/new", "--where", "n ="], "where",
