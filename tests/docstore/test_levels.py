@@ -181,7 +181,7 @@ async def test_the_level_of_documents_stays(whole: LocalCluster) -> None:
             assert refused.value.status == 409
         with pytest.raises(RequestFailed, match="no conflicts"):
             await store.json("GET", "/orders/a/conflicts")
-        with pytest.raises(RequestFailed, match="needs an owner"):
+        with pytest.raises(RequestFailed, match="must include OWNER_SELECTION"):
             await store.json("POST", "/core/factories",
                              {"path": "/odd", "options": [*LEVEL_1, "ENFORCE_QUORUM"]})  # fmt: skip
         await store.declare("/empty", options=LEVEL_1)

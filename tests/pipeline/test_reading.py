@@ -80,7 +80,7 @@ def test_a05_the_past_is_as_it_was(stage: Stage) -> None:
     last = times.agg(F.max(F.unix_micros("documentUpdateTime"))).first()[0]
     assert stage.documents(asOf=str(last - 1)) == tokens[-1][1]
     pipeline.drop_snapshot(stage.url, "a05")
-    with pytest.raises(PySparkException, match="no snapshot of this name"):
+    with pytest.raises(PySparkException, match="neither a time nor the name of a snapshot"):
         stage.documents(asOf="a05")
 
 

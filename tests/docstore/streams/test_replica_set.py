@@ -65,7 +65,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"resolution": "CandidateFound", "leader": ""}, "only while one is found"),
     ({"resolution": "CandidateFound", "leader": "", "candidate": "n3"}, "while one is found"),
     ({"candidate": "n1"}, "only while one is found"),
-    ({"resolution": "Gone"}, "resolution is one of Online"),
+    ({"resolution": "Gone"}, "must be one of Online"),
     ({"lrs": [["n1", "c1"], ["n9", "c2"]]}, "copies of the replicas"),
     ({"elr": [["n9", "c2"]]}, "copies of the replicas"),
     ({"lrs": [["n1", "c1"], ["n1", "c2"]]}, "one copy of a node"),

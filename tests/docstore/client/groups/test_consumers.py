@@ -236,7 +236,7 @@ async def test_a_group_cannot_be_set_beyond_what_its_partition_has(
     if offset > 0:
         assert refused.value.code == "offset-out-of-range"
         found = await client.json("GET", f"/core/streams/{topic}/partitions/0")
-        assert f"0 to {found['hw']}, not at {offset}" in str(refused.value)
+        assert f"0 to {found['hw']}; got {offset}" in str(refused.value)
     assert await offsets(client, topic) == 0
 
 

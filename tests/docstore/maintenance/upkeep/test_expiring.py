@@ -73,7 +73,7 @@ async def test_a_factory_gives_its_documents_their_time(cluster: LocalCluster) -
         await gone(cluster, made.value["documentSelfLink"])
         await gone(cluster, "/visits/b")
         assert (await store.get("/visits/own")).version == 0
-        with pytest.raises(RequestFailed, match="whole number"):
+        with pytest.raises(RequestFailed, match="defaultExpirationSeconds must be"):
             await store.json("POST", "/core/factories",
                              {"path": "/odd", "defaultExpirationSeconds": -1})  # fmt: skip
 
