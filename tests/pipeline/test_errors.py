@@ -137,7 +137,7 @@ def test_a_setting_of_a_session_is_spark_s_own_with_its_first_word_and_without(s
         sessions.session("local[2,3]", "tests", **{name: value})
         assert spark.conf.get("spark.sql.shuffle.partitions") == str(value)
     sessions.session("local[2,3]", "tests")
-    with pytest.raises(sessions.NotSet, match=r"spark.executor.memory is already .* running Spark session"):
+    with pytest.raises(sessions.NotSet, match=r"executor.memory is already .* Spark session"):
         sessions.session("local[2,3]", "tests", executor_memory="77m")
 
 
