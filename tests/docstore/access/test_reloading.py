@@ -121,7 +121,7 @@ def test_a_token_file_that_is_empty_for_a_moment_says_what_it_said(tmp_path: Pat
     ("text", "code", "told"),
     [
         (FILE, 0, "ann: read /"),
-        ("", 1, "no user"),
+        ("", 1, "must have a user"),
         (READER + user("ann", "reader"), 1, "admin"),
         (FILE + "[users.bob]\n", 1, "users.bob: roles"),
     ],
