@@ -231,7 +231,9 @@ async def test_resynchronisation(client: Client, factory: str) -> None:
     async with client.get("/core/management/synch?id=nobody.1") as response:
         await problem_of(response, 404)
     async with client.get("/core/management/synch") as response:
-        assert "id must be that of a resynchronisation" in (await problem_of(response, 400))["detail"]
+        assert (
+            "id must be that of a resynchronisation" in (await problem_of(response, 400))["detail"]
+        )
     body = {"kind": "SynchronizeControlRequest", "id": "nobody.1", "action": "pause"}
     async with client.patch("/core/management", json=body) as response:
         await problem_of(response, 404)

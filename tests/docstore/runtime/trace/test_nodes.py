@@ -132,7 +132,7 @@ def test_a_slot_a_document_and_a_partition_are_followed(cluster: LocalCluster) -
         ("link=notes", "a path must begin with /"),
         ("partition=orders", "<topic>/<number>"),
         ("partition=orders/x", "partition must be a whole number"),
-        ("slot=1&link=/notes/a", "only one of"),
+        ("slot=1&link=/notes/a", "exclude each other"),
         ("slots=1", "there is no parameter 'slots' here, but"),
     ],
 )
