@@ -67,7 +67,7 @@ def test_a_member_may_be_called_as_a_column_of_the_store_is(name: str) -> None:
 
 @pytest.mark.parametrize("name", OWN)
 def test_a_column_that_may_have_been_read_with_the_row_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"column '{name}' beside 'documentVersion' may be"):
+    with pytest.raises(ValueError, match=f"column '{name}' may be a member"):
         row({"id": "1"}, f"id n {name} documentVersion")
     line = row({"id": "1"}, f"id n {name} documentVersion", operation="delete")
     assert line.wrong == ""
