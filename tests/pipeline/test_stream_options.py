@@ -36,7 +36,7 @@ TOPIC = TopicState(
     [
         ({"url": ""}, "give the nodes"),
         ({"path": ""}, "the name of a topic must be such as"),
-        ({"path": "/flights"}, "not '/flights'"),
+        ({"path": "/flights"}, "got '/flights'"),
         ({"startingOfsets": "latest"}, "did you mean 'startingOffsets'?"),
         ({"startingOffsets": "first"}, "earliest, latest or offsets by partition"),
         ({"startingOffsets": '{"0": -3}'}, "earliest, latest or offsets by partition"),
