@@ -116,7 +116,7 @@ def unpacked(raw: bytes) -> Any:
 
 
 def object_of_pairs(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    """Return an object. Raises ValueError when a key must be there only once."""
+    """Return an object. Raises ValueError when a key is there twice."""
     result = dict(pairs)
     if len(result) < len(pairs):
         twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]

@@ -186,7 +186,7 @@ def test_a29_bad_rows_are_kept_apart_once_and_too_many_fail_the_job(stage: Stage
     letters = stage.spark.read.format("docstore.admin").option("url", stage.url)
     assert letters.load("deadletters").filter("job = 'bad-rows'").count() == 10
     assert len(stage.documents()) == 990
-    with pytest.raises(PySparkException, match="more than 5 rows were refused"):
+    with pytest.raises(PySparkException, match="more than maxErrors=5 rows were refused"):
         write(stage, table, onError="skip", maxErrors=5, job_id="too-bad")
 
 
