@@ -16,8 +16,8 @@ from docstore.documents.clients import Inflight
 from docstore.documents.core import Core
 from docstore.documents.depose import depose
 from docstore.documents.effects import Effect, Reconfigured
+from docstore.documents.eventual.branch_expiry import BranchExpiry
 from docstore.documents.eventual.execute import Executor
-from docstore.documents.eventual.sweep import Sweeper
 from docstore.documents.leadership.handover import HandingOver
 from docstore.documents.leadership.liveness import Liveness
 from docstore.documents.leadership.takeover import TakeOver
@@ -92,7 +92,7 @@ class Replica:
         self.handover = HandingOver(core, self.owner.opened)
         self.write_barrier = WriteBarrier(core, self.owner.opened)
         self.trimmer = Trimmer(core)
-        self.sweeper = Sweeper(core, self.documents)
+        self.branch_expiry = BranchExpiry(core, self.documents)
         self.forgetter = Forgetter(core, self.documents.operations)
         self.gateway = Gateway(core, self._serve, self.executor.who)
 
@@ -322,7 +322,7 @@ class Replica:
         self.trimmer.tick()
         self.spreader.tick()
         self.executor.tick()
-        self.sweeper.tick()
+        self.branch_expiry.tick()
         self.forgetter.tick()
         self.catchup.tick()
 

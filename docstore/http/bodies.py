@@ -120,7 +120,7 @@ def object_of_pairs(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
         twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise ValueError(f"the key {quoted(twice)} must be there only once")
+        raise ValueError(f"the key {quoted(twice)} is there twice: keep one")
     return result
 
 

@@ -104,8 +104,8 @@ class Sender:
                 return
             lines = again
         raise WriteFailed(
-            f"docstore: {len(lines)} rows were not written, run the job "
-            f"again; the last error was: {last}"
+            f"docstore: no node has confirmed {len(lines)} rows. Run the job again with the same"
+            f" jobId, which writes no row twice; the last error was: {last}"
         )
 
     def _url_of(self, line: BulkLine, attempt: int) -> str:

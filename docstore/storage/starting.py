@@ -109,7 +109,8 @@ def _insist_on_tables(connection: sqlite3.Connection, files: Files, sizes: Sizes
         ring = Ring(files, b"", file_bytes=sizes.file_bytes, files_max=sizes.files_max)
         if ring.is_written():
             raise StoreDamaged(
-                "the file of documents is missing, but its journal exists: restore the file"
+                "the file of documents is missing, but its journal exists: put that very file"
+                " back, or give the member an empty disk with `docstore replace`"
             )
 
 

@@ -86,7 +86,7 @@ class Stage(Run):
         await self.sleep()
         await self.scene.play(self)
 
-    # What scenes do
+    # Steps of a scene
 
     def host(self, name: str) -> Host:
         """Return the machine of a node."""
@@ -187,7 +187,7 @@ class Stage(Run):
         """Return what is to be shown of a document's slot."""
         return TraceFilter(slot_of(link, SLOTS), SLOTS)
 
-    # What the recorders have
+    # Steps of the recorders
 
     def _gather(self) -> list[tuple[str, str, Step]]:
         """Return (node, machine, step) of all steps since the last that was shown, in order."""

@@ -1,4 +1,4 @@
-"""Fences and terms: whoever is not in charge any more changes nothing (F1 to F3)."""
+"""Fences and terms: an earlier owner changes nothing (F1 to F3)."""
 
 from typing import Any
 

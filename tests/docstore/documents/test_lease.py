@@ -96,7 +96,7 @@ def test_the_holder_itself_is_not_kept_waiting_and_may_release() -> None:
     machine.step(Received(owner, Confirm(1, [(0, epoch)])), now)
     assert promises(machine, now, owner, epoch + 1)
     machine.step(Received(owner, Confirm(2, [(0, epoch + 1)])), now)
-    machine.step(Received(owner, Release([(0, epoch)])), now)  # Of the term before: too late.
+    machine.step(Received(owner, Release([(0, epoch)])), now)  # A late release for the term before.
     assert not promises(machine, now, candidate, epoch + 5)
     machine.step(Received(owner, Release([(0, epoch + 1)])), now)
     assert promises(machine, now, candidate, epoch + 5)

@@ -137,7 +137,7 @@ def test_who_waits_goes_on_to_wait_under_another_own_epoch_the_same_owner() -> N
     group.campaign("xy")
     request = group.turn("y", at="b")
     group.govern("a")
-    group.run(1.2)  # The table of the old term is let go of.
+    group.run(1.2)  # The node drops the table of the old term.
     assert not group.replies
     group.resign()
     assert shown(group.reply(request)) == (200, "y")

@@ -66,7 +66,7 @@ def test_when_the_time_is_over_the_answer_says_so(group: Group) -> None:
 def test_who_waits_goes_on_waiting_at_the_next_owner(group: Group) -> None:
     request = waiting(group)
     group.govern("c")
-    group.run(1.2)  # The table of the old term is let go of.
+    group.run(1.2)  # The node drops the table of the old term.
     assert request not in group.replies
     group.patch(LINK, {"kind": "AttachRequest", "link": "/notes/1"})
     assert group.reply(request).result is True

@@ -14,7 +14,7 @@ SWEEP_INTERVAL_S = 60.0
 SWEEP_ROWS = 500
 
 
-class Sweeper:
+class BranchExpiry:
     def __init__(self, core: Core, documents: Documents) -> None:
         self.core = core
         self.outbox = core.outbox
