@@ -155,7 +155,7 @@ class SimulatedClient(Client):
         self._witness = witness
 
     async def __aenter__(self) -> Self:
-        self._session = session(Connector(limit=0))
+        self._exchanges.session = session(Connector(limit=0))
         return self
 
     async def request(
@@ -176,8 +176,8 @@ class SimulatedClient(Client):
 
     def forget(self) -> None:
         """Its process was killed: nobody closes anything."""
-        if self._session is not None:
-            self._session.detach()
+        if self._exchanges.session is not None:
+            self._exchanges.session.detach()
 
 
 class _InOrder(dict[Any, None]):
