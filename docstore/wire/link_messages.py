@@ -100,8 +100,8 @@ class Spoken(NamedTuple):
     dialler proposes its greatest again, since the peer may have been upgraded.
     """
 
-    least: int = FIRST_PROTOCOL
-    greatest: int = PROTOCOL
+    least: int
+    greatest: int
 
     def __contains__(self, protocol: object) -> bool:
         return isinstance(protocol, int) and self.least <= protocol <= self.greatest

@@ -139,7 +139,7 @@ def test_a_lone_survivor_is_made_a_group_of_one(tmp_path: Path) -> None:
             group.kill(node)
         survivor = group.nodes[2]
         code, said = docstore("force-config", "--data", str(survivor.data))
-        assert (code, "say --yes" in said) == (2, True), said
+        assert (code, "--yes to confirm" in said) == (2, True), said
         code, said = docstore("force-config", "--data", str(tmp_path / "nowhere"), "--yes")
         assert (code, "not a node's data directory" in said) == (1, True), said
         page = json_of("force-config", "--data", str(survivor.data), "--yes")
