@@ -57,7 +57,10 @@ def spark(hasty_java: None) -> Iterator[Any]:
     # Tasks are tried three times, as they are on a cluster.
     session = pipeline.session("local[2,3]", "tests")
     session.sparkContext.setLogLevel("OFF")
+    java = session.sparkContext._gateway.proc
     yield session
+    # Every test after its end fails with a refused connection, which does not say why.
+    assert java.poll() is None, f"Java ended early, with exit code {java.poll()}"
     session.stop()
 
 

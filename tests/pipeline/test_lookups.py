@@ -47,7 +47,7 @@ def test_null_finds_nothing_and_long_keys_find_theirs(stage: Stage) -> None:
     assert {key: json.loads(body)["name"] for key, body in found.items() if body} == {
         name: name for name in names
     }
-    with pytest.raises(ValueError, match="no column 'kk'"):
+    with pytest.raises(ValueError, match="must have a column 'kk'"):
         pipeline.lookup(keys, stage.url, stage.path, key="kk")
     for taken in ("lookupBody", "k"):
         twice = keys.selectExpr("k", f"1 {taken}")
