@@ -79,6 +79,7 @@ def sweep(first: int, count: int, nodes: str, ablation: str | None, jobs: int) -
             if found and (ablation is None or bad + stuck == 1):
                 print(f"seed {outcome.seed}: {found[0]}")
                 again = BESIDE.get(nodes, f"--nodes {nodes}")
+                again += f" --ablation {ablation}" if ablation else ""
                 print(f"  again: python -m tests.sim --seed {outcome.seed} {again}", flush=True)
             if ablation is not None and bad + stuck:
                 break
