@@ -9,12 +9,13 @@ import itertools
 import os
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from random import Random
 from typing import Any, Protocol, Self
 
 import aiokafka.admin
 import pytest
+from aiokafka.errors import KafkaError
 
 from docstore.client import Client, roles
 from docstore.client.kafka import KafkaRole
@@ -98,7 +99,7 @@ class OnMock:
     def bootstrap(self) -> str:
         return self.road.bootstrap
 
-    def member(
+    def role(
         self, name: str, mode: str = "exclusive", group: str = "", **callbacks: Any
     ) -> KafkaRole:
         return KafkaRole(
@@ -112,6 +113,22 @@ class OnMock:
             member=name,
             **callbacks,
         )
+
+    @asynccontextmanager
+    async def member(
+        self, name: str, mode: str = "exclusive", **of_role: Any
+    ) -> AsyncIterator[KafkaRole]:
+        async with AsyncExitStack() as stack:
+            for attempts_left in (2, 1, 0):
+                role = self.role(name, mode, **of_role)
+                try:
+                    await stack.enter_async_context(role)
+                    break
+                except KafkaError as error:
+                    # The mock broker, unlike Kafka, rejects a SyncGroup in a rebalance.
+                    if "InvalidRequest" not in str(error) or not attempts_left:
+                        raise
+            yield role
 
     def cut(self, name: str) -> None:
         self.road.cut(name)

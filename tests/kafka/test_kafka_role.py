@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 import pytest_asyncio
@@ -34,7 +35,7 @@ async def mock(broker: Broker) -> AsyncIterator[OnMock]:
         yield mock
 
 
-def member(mock: OnMock, name: str = "a") -> KafkaRole:
+def member(mock: OnMock, name: str = "a") -> AbstractAsyncContextManager[KafkaRole]:
     return mock.member(name, "nonExclusive")
 
 
@@ -120,7 +121,7 @@ async def test_tokens_are_offsets_and_a_tenure_begins_with_a_record(mock: OnMock
 
 
 async def test_a_role_without_a_tenure_has_no_fence(mock: OnMock) -> None:
-    role = mock.member("a")
+    role = mock.role("a")
     with pytest.raises(NotLeading, match="does not lead role 0"):
         role.token(0)
     async with role:
