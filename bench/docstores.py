@@ -100,8 +100,9 @@ class Docstores(Cluster):
         return _puts(owned), _gets(owned)
 
     def batches(self, documents_count: int, prefix: str = "bulk") -> list[list[Batch]]:
-        """NDJSON to the owners, some streams to each."""
+        """NDJSON to the owners in the order of slots, some streams to each."""
         links, tails = documents.links(documents_count, prefix), documents.tails(3)
+        links.sort(key=lambda link: slot(link, len(self.table)))
         streams = []
         for member in self.members:
             owned = self._owned_by(member, links)

@@ -23,6 +23,7 @@ from docstore.model.settings import (
     seconds,
     text,
 )
+from docstore.model.slots import SLOTS_MAX
 from docstore.ownership.configuration import NODE_ID, Founder, is_node_id
 from docstore.runtime.tls.settings import TLS_KEYS, TlsFiles, plain_ports, tls_files
 from docstore.streams.settings import STREAMS_KEYS, streams_config
@@ -387,7 +388,7 @@ def _node_id(settings: Mapping[str, Any], key: str) -> str:
 
 
 def _slots(value: object) -> int:
-    slots = integer(value, "slots", 1, 65_536)
+    slots = integer(value, "slots", 1, SLOTS_MAX)
     if slots & (slots - 1):
         raise BadConfig(f"slots: must be a power of two, such as 1024; got {slots}")
     return slots

@@ -23,6 +23,7 @@ from docstore.cli.terminal import CommandFailed
 from docstore.client import Client
 from docstore.model.ingest import SourceRow, id_of_fields, is_array, of_array, of_lines, of_table
 from docstore.model.paths import id_of
+from docstore.model.slots import SLOTS_MAX, slot_of
 from docstore.model.words import count
 
 BATCH_ROWS = 250
@@ -111,6 +112,7 @@ async def load(client: Client, plan: Plan, out: Console) -> LoadResult:
     # If rows share an id, only the last one is sent, because requests can overtake each other.
     last = {link: number for number, link in enumerate(links_of(plan, found), 1)}
     rows = [Numbered(number, link, found[number - 1]) for link, number in last.items()]
+    rows.sort(key=lambda row: slot_of(row.link, SLOTS_MAX))  # Nodes store slots one by one faster.
     await client.declare(plan.into)
     journal = Journal(plan, await _cluster_id(client))
     todo = [batch for batch in _batches(len(rows)) if batch[0] not in journal.done]
@@ -192,7 +194,7 @@ class Journal:
 
     def __init__(self, plan: Plan, cluster_id: str) -> None:
         content = hashlib.sha256(plan.file.read_bytes())
-        target = (cluster_id, plan.into, plan.ids, str(plan.upsert), str(BATCH_ROWS))
+        target = (cluster_id, plan.into, plan.ids, str(plan.upsert), str(BATCH_ROWS), "by slot")
         content.update("\0".join(target).encode())
         cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
         self._path = cache / "docstore" / "loads" / content.hexdigest()[:32]

@@ -12,12 +12,14 @@ from functools import lru_cache
 
 from docstore.model.paths import partition_key
 
+SLOTS_MAX = 1 << 16
+
 _BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
 
 
 @lru_cache(maxsize=8_192)  # Cached, because each operation computes its slot several times.
 def slot_of(link: str, slots: int) -> int:
-    """Return the slot of a link among `slots` (a power of two, at most 65,536)."""
+    """Return the slot of a link among `slots` (a power of two, at most SLOTS_MAX)."""
     key = partition_key(link)
     first = int.from_bytes(hashlib.sha256(key.encode()).digest()[:2], "big")
     return first * slots >> 16
