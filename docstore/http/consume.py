@@ -21,6 +21,7 @@ from docstore.http.backend import Backend
 from docstore.http.changes import EVENTS_TYPE, QUIET_S, RETRY_MS
 from docstore.http.long_poll import waiting
 from docstore.http.missing import missing
+from docstore.http.outcomes import problem_of, shown_high
 from docstore.http.parameters import check_parameters
 from docstore.http.problems import problem
 from docstore.http.reply import Reply, header_lines, streamed
@@ -193,19 +194,6 @@ class Consuming:
         if media == MSGPACK_TYPE:  # msgpack cannot hold an orjson fragment, so the value is parsed.
             page = orjson.loads(orjson.dumps(page))
         return page_reply(page, media, headers=lines)
-
-
-def problem_of(outcome: Problem, request: web.BaseRequest) -> Reply:
-    """Return the reply for a problem of the partition."""
-    return problem(
-        outcome.status, outcome.code, outcome.detail, unknown=outcome.unknown,
-        instance=request.raw_path.partition("?")[0], more=outcome.more,
-    )  # fmt: skip
-
-
-def shown_high(high: int) -> int | None:
-    """Return a high watermark as JSON shows it: null if the leader does not know it."""
-    return None if high == HIGH_NOT_KNOWN else high
 
 
 def _asked(request: web.BaseRequest) -> _ConsumeRequest:

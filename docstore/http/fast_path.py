@@ -1,15 +1,17 @@
-"""A plain PUT or GET of one document: submitted when it is parsed, answered by a callback.
+"""A plain request: submitted when it is parsed, answered by a callback.
 
-Most requests are plain: the factory of the document is known here, a small body arrived together
-with its head, and no header asks for more than one step. A task would double the cost of such a
-request. All other requests run in tasks (`server.py`). On both ways the same checks apply, the same
-functions read the request and write the answer, and `Completion` ends it; only the wait for the
-owner differs.
+Most requests are plain: a PUT or GET of one document whose factory is known here, or a POST of
+records to a known topic. The small body arrived together with its head, and no header asks for more
+than one step. A task would double the cost of such a request. All other requests run in tasks
+(`server.py`). On both ways the same checks apply, the same functions read the request and write the
+answer, and `Completion` ends it; only the wait for the outcome differs.
 """
 
 import asyncio
+import re
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
@@ -23,27 +25,44 @@ from docstore.errors import BadRequest
 from docstore.http import bodies
 from docstore.http.authority import AUTHORITY, EVERYBODY, Authority
 from docstore.http.completion import Completion
-from docstore.http.documents import DocumentPages, Submitted
+from docstore.http.documents import DocumentPages
 from docstore.http.headers import RequestHead
+from docstore.http.heeded import PRODUCER
 from docstore.http.large import LARGE_BYTES
 from docstore.http.origin_check import OriginCheck
+from docstore.http.produce import BODY_BYTES_MAX, ProducePages, Submitted
 from docstore.http.reply import Reply
 from docstore.model.operation import Answer
 from docstore.model.paths import canonical
 from docstore.model.service import Service
+from docstore.streams.replica_set import PARTITIONS, STREAMS
+from docstore.streams.topic import Topic
 
 _NAMES = (
-    "Accept Accept-Encoding Connection Content-Length Content-Type Docstore-Timeout-Ms Fence Host"
-    " Idempotency-Key If-Match If-None-Match User-Agent"
+    "Accept Accept-Encoding Connection Content-Length Content-Type Docstore-Timeout-Ms Host"
+    " User-Agent"
 ).split()
-PLAIN = frozenset([*_NAMES, *map(str.lower, _NAMES)])
+_OF_DOCUMENTS = "Fence Idempotency-Key If-Match If-None-Match".split()
+
+
+def _spelled(*names: str) -> frozenset[str]:
+    return frozenset([*names, *map(str.lower, names)])
+
+
+PLAIN = _spelled(*_NAMES, *_OF_DOCUMENTS)
 """Headers of plain requests, as clients spell them. Any other header makes a request not plain."""
-TOKENS = frozenset({"Authorization", "authorization"})
+PLAIN_OF_RECORDS = _spelled(*_NAMES, PRODUCER)
+"""The same for plain requests with records."""
+TOKENS = _spelled("Authorization")
 """Further headers of plain requests, on a node with an access file."""
-METHODS = frozenset({"GET", "PUT"})
+METHODS = frozenset({"GET", "PUT", "POST"})
 VERSIONS = (HttpVersion11, HttpVersion10)
 SPECIAL = ("/core/", "/health/", "/metrics")
-"""Prefixes of paths that are never plain."""
+"""Prefixes of paths at which no plain request is for a document."""
+
+_RECORDS = re.compile(
+    rf"{STREAMS}/([A-Za-z0-9_][A-Za-z0-9._-]*)(?:/{PARTITIONS}/(0|[1-9][0-9]{{0,8}}))?/records\Z"
+)
 
 
 class PlainConnection(Protocol):
@@ -56,21 +75,16 @@ class PlainConnection(Protocol):
         """Become idle without an answer. stays: whether the connection stays open."""
 
 
-class FastRequest:
+class FastRequest(ABC):
     """A request on the fast path. It has the interface of `headers.RequestHead`."""
 
     __slots__ = (
-        "authority", "body_exists", "client", "headers", "keep_alive", "link", "media", "method",
-        "payload", "raw_path", "service", "since_s", "version",
+        "authority", "body_exists", "client", "headers", "keep_alive", "link", "method", "payload",
+        "raw_path", "since_s", "version",
     )  # fmt: skip
 
     def __init__(
-        self,
-        message: RawRequestMessage,
-        payload: StreamReader,
-        service: Service,
-        link: str,
-        client: PlainConnection,
+        self, message: RawRequestMessage, payload: StreamReader, link: str, client: PlainConnection
     ) -> None:
         self.since_s = time.perf_counter()
         self.method: str = message.method
@@ -80,17 +94,63 @@ class FastRequest:
         self.keep_alive = not message.should_close
         self.payload = payload
         self.body_exists = payload is not EMPTY_PAYLOAD
-        self.service = service
         self.link = link
         self.client = client
         self.authority: Authority = EVERYBODY
-        self.media = ""
-        """Media type of the answer; "" until it is known."""
 
     def __getitem__(self, key: str | RequestKey[Any]) -> Any:
         """Return the authority that was stored with the request."""
         assert key is AUTHORITY
         return self.authority
+
+    @abstractmethod
+    def submit(self, body: bytes) -> "asyncio.Future[Any]":
+        """Submit the request; return the future of its outcome."""
+
+    @abstractmethod
+    def reply(self, outcome: Any) -> Reply | Coroutine[Any, Any, Reply]:
+        """Return the reply for an outcome; a coroutine if more has to be asked first."""
+
+
+class FastDocument(FastRequest):
+    """A PUT or GET of a document."""
+
+    __slots__ = ("media", "pages", "service")
+    pages: DocumentPages
+    service: Service
+    media: str
+    """Media type of the answer."""
+
+    def submit(self, body: bytes) -> "asyncio.Future[Answer]":
+        """Submit the operation."""
+        if self.method == "GET":
+            answer, self.media = self.pages.get(self, self.link, self.service)
+        else:
+            answer, self.media = self.pages.put(self, self.link, self.service, body)
+        return answer
+
+    def reply(self, outcome: Answer) -> Reply:
+        """Return the reply for the answer of the cluster."""
+        return self.pages.reply(self, outcome, self.service, self.media)
+
+
+class FastRecords(FastRequest):
+    """A POST of records."""
+
+    __slots__ = ("pages", "partition", "submitted", "topic")
+    pages: ProducePages
+    topic: Topic
+    partition: int | None
+    submitted: Submitted
+
+    def submit(self, body: bytes) -> "asyncio.Future[Any]":
+        """Submit the records."""
+        self.submitted = self.pages.submit(self, self.topic, self.partition, body)
+        return self.submitted.outcome
+
+    def reply(self, outcome: Any) -> Reply | Coroutine[Any, Any, Reply]:
+        """Return the reply for the outcome of each partition."""
+        return self.pages.reply(self, self.submitted, outcome)
 
 
 class FastPath:
@@ -99,6 +159,7 @@ class FastPath:
     def __init__(
         self,
         documents: DocumentPages,
+        producing: ProducePages,
         origin_check: OriginCheck,
         authority: Callable[[RequestHead], Authority] | None,
         completion: Completion,
@@ -107,9 +168,11 @@ class FastPath:
     ) -> None:
         """authority: returns the authority of a request; None on a node without an access file."""
         self._documents = documents
+        self._producing = producing
         self._origin_check = origin_check
         self._authority = authority
-        self._headers = PLAIN if authority is None else PLAIN | TOKENS
+        tokens = TOKENS if authority is not None else frozenset()
+        self._of_documents, self._of_records = PLAIN | tokens, PLAIN_OF_RECORDS | tokens
         self._completion = completion
         self._body_bytes_max = body_bytes_max
 
@@ -123,11 +186,20 @@ class FastPath:
             or size > LARGE_BYTES
             or not payload.is_eof()
             or len(names := [*message.headers]) < len(message.headers)  # A header is repeated.
-            or not self._headers.issuperset(names)
             or "?" in message.path
-            or message.path.startswith(SPECIAL)
         ):
             return None
+        if message.method == "POST":
+            if not self._of_records.issuperset(names):
+                return None
+            return self._records(message, payload, client)
+        if not self._of_documents.issuperset(names) or message.path.startswith(SPECIAL):
+            return None
+        return self._document(message, payload, client)
+
+    def _document(
+        self, message: RawRequestMessage, payload: StreamReader, client: PlainConnection
+    ) -> FastDocument | None:
         try:
             link = canonical(message.path)
         except BadRequest:
@@ -135,39 +207,56 @@ class FastPath:
         service = self._documents.service_of(link)
         if service is None or (message.method == "PUT" and "PUT" not in service.options.methods):
             return None
-        return FastRequest(message, payload, service, link, client)
+        request = FastDocument(message, payload, link, client)
+        request.pages, request.service = self._documents, service
+        return request
+
+    def _records(
+        self, message: RawRequestMessage, payload: StreamReader, client: PlainConnection
+    ) -> FastRecords | None:
+        found = _RECORDS.match(message.path)
+        if found is None:
+            return None
+        partition = int(found[2]) if found[2] else None
+        topic = self._producing.known_topic(found[1], partition)
+        if topic is None:
+            return None
+        request = FastRecords(message, payload, message.path, client)
+        request.pages, request.topic, request.partition = self._producing, topic, partition
+        return request
 
     def serve(self, request: FastRequest) -> None:
-        """Submit a request, and answer it when its answer arrives."""
+        """Submit a request, and answer it when its outcome arrives."""
         try:
-            answer, request.media = self._submitted(request)
+            self._origin_check.check(request)
+            if self._authority is not None:
+                request.authority = self._authority(request)
+                request.authority.insist(request.method, request.link)
+            most = self._body_bytes_max if isinstance(request, FastDocument) else BODY_BYTES_MAX
+            body = bodies.fitting(request, request.payload.read_nowait(), most)
+            outcome = request.submit(body)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
             self._end(request, self._completion.refused(request, error))
             return
-        if answer.done():
-            self._answered(request, answer)
+        if outcome.done():
+            self._answered(request, outcome)
         else:
-            answer.add_done_callback(partial(self._answered, request))
+            outcome.add_done_callback(partial(self._answered, request))
 
-    def _submitted(self, request: FastRequest) -> Submitted:
-        self._origin_check.check(request)
-        if self._authority is not None:
-            request.authority = self._authority(request)
-            request.authority.insist(request.method, request.link)
-        body = bodies.fitting(request, request.payload.read_nowait(), self._body_bytes_max)
-        if request.method == "GET":
-            return self._documents.get(request, request.link, request.service)
-        return self._documents.put(request, request.link, request.service, body)
-
-    def _answered(self, request: FastRequest, answer: "asyncio.Future[Answer]") -> None:
-        if answer.cancelled():  # This node stops.
+    def _answered(self, request: FastRequest, outcome: "asyncio.Future[Any]") -> None:
+        if outcome.cancelled():  # This node stops.
             request.client.go_on(stays=False)
             return
         try:
-            reply = self._documents.reply(request, answer.result(), request.service, request.media)
+            found = outcome.result()
+            reply = found if isinstance(found, Reply) else request.reply(found)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
             reply = self._completion.refused(request, error)
         else:
+            if not isinstance(reply, Reply):
+                later = asyncio.ensure_future(reply)
+                later.add_done_callback(partial(self._answered, request))
+                return
             if reply.status == 500:
                 self._completion.note_error(request, None)
         self._end(request, reply)

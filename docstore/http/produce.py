@@ -9,18 +9,21 @@ producer (`Docstore-Producer`) numbers its requests for each partition, so the p
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import orjson
 from aiohttp import web
 
-from docstore.errors import BadRequest, TooLarge
+from docstore.errors import BadRequest, TooLarge, Unavailable
 from docstore.http import bodies, headers
 from docstore.http.backend import Backend
-from docstore.http.consume import problem_of, shown_high
+from docstore.http.headers import RequestHead
+from docstore.http.heeded import PRODUCER
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.http.missing import missing
+from docstore.http.outcomes import problem_of, shown_high
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import MSGPACK_TYPE
@@ -72,6 +75,30 @@ class _Part:
         self.size += len(packed)
 
 
+Outcome = Produced | Problem
+
+
+class Submitted(NamedTuple):
+    """The records of a request on their way to their partitions.
+
+    outcome: of the only part, or a list with that of each part.
+    """
+
+    topic: str
+    patience_s: float
+    parts: Sequence[_Part]
+    outcome: "asyncio.Future[Outcome] | asyncio.Future[list[Outcome]]"
+
+
+class _Terms(NamedTuple):
+    """What a request says besides its records."""
+
+    media: str
+    patience_s: float
+    acks: str
+    producer: tuple[str, int, int] | tuple[()]
+
+
 class ProducePages:
     """Answers POST of records."""
 
@@ -81,26 +108,31 @@ class ProducePages:
         self._body_timeout_s = timeout_s
         self._turn = 0
 
+    def known_topic(self, name: str, partition: int | None) -> Topic | None:
+        """Return a topic with this partition if this node knows it, so that `submit` may follow."""
+        try:
+            topic = self._backend.inside().stream_backend.known_topic(name)
+        except Unavailable:
+            return None
+        return topic if topic and (partition or 0) < topic.partitions else None
+
+    def submit(
+        self, request: RequestHead, topic: Topic, partition: int | None, body: bytes
+    ) -> Submitted:
+        """Submit the records of a request without parameters, whose body is small."""
+        terms = _terms(request, "committed", topic.name, partition)
+        return self._submit(terms, topic, self._work(body, terms.media, topic, partition)())
+
     async def serve(self, request: web.BaseRequest, name: str, partition: int | None) -> Reply:
         """Append the records of a request to the partition in its path, or each to its own."""
-        media = headers.content_media(request, TYPES)
-        patience_s = headers.timeout_s(request)
         query = request.rel_url.query if "?" in request.raw_path else {}
-        acks = query.get("acks", "committed")
-        if acks not in ACKS:
-            raise BadRequest(f"acks must be committed or leader; got {quoted(acks)}")
-        producer = _producer(request.headers.get("Docstore-Producer"))
-        if producer and partition is None:
-            raise NeedsPartition(
-                "Docstore-Producer must be sent to one partition:"
-                f" post to {STREAMS}/{name}/partitions/<n>/records, and retry there"
-            )
+        terms = _terms(request, query.get("acks", "committed"), name, partition)
         streams = self._backend.inside().stream_backend
         topic = streams.known_topic(name)
-        topic = topic or await streams.topic_or_last(name, partition, patience_s)
+        topic = topic or await streams.topic_or_last(name, partition, terms.patience_s)
         if partition is not None and partition >= topic.partitions:
             # The topic may have got more partitions meanwhile.
-            topic = await streams.topic(name, patience_s)
+            topic = await streams.topic(name, terms.patience_s)
             if partition >= topic.partitions:
                 raise NoSuchPartition(
                     f"partition must be below {topic.partitions} in {name}; got {partition}"
@@ -108,27 +140,20 @@ class ProducePages:
         body = await bodies.receive(
             request, bytes_max=BODY_BYTES_MAX, timeout_s=self._body_timeout_s
         )
-        parts = await self._parts(body, media, topic, partition, patience_s)
-        sent = [
-            ProduceRequest(acks, producer, part.flags, len(part.indexes), b"".join(part.body))
-            for part in parts
-        ]
-        links = [partition_link(name, part.partition) for part in parts]
-        if len(parts) == 1:
-            outcome = await streams.produce(links[0], sent[0], patience_s)
-            if _is_missing(outcome):
-                raise await missing(streams, links[0], patience_s)
-            return _reply(request, parts[0], outcome)
-        outcomes = await asyncio.gather(
-            *(streams.produce(*each, patience_s) for each in zip(links, sent, strict=True))
-        )
-        if all(map(_is_missing, outcomes)):
-            raise await missing(streams, links[0], patience_s)
-        return _reply_of_several(request, parts, outcomes)
+        work = self._work(body, terms.media, topic, partition)
+        bound = MSGPACK_LARGE_BYTES if terms.media == MSGPACK_TYPE else LARGE_BYTES
+        if len(body) <= bound:
+            parts = work()
+        else:
+            parts, _ = await self._large.read(len(body), terms.patience_s, work)
+        submitted = self._submit(terms, topic, parts)
+        reply = self.reply(request, submitted, await submitted.outcome)
+        return reply if isinstance(reply, Reply) else await reply
 
-    async def _parts(
-        self, body: bytes, media: str, topic: Topic, partition: int | None, patience_s: float
-    ) -> Sequence[_Part]:
+    def _work(
+        self, body: bytes, media: str, topic: Topic, partition: int | None
+    ) -> Callable[[], Sequence[_Part]]:
+        """Return the function that reads a body; the thread of `LargeBodies` may call it."""
         self._turn += 1
         anywhere = self._turn % topic.partitions if partition is None else partition
 
@@ -138,11 +163,39 @@ class ProducePages:
             except ValueError as error:
                 raise BadRequest(str(error)) from None
 
-        bound = MSGPACK_LARGE_BYTES if media == MSGPACK_TYPE else LARGE_BYTES
-        if len(body) <= bound:
-            return work()
-        parts, _ = await self._large.read(len(body), patience_s, work)
-        return parts
+        return work
+
+    def _submit(self, terms: _Terms, topic: Topic, parts: Sequence[_Part]) -> Submitted:
+        produce = self._backend.inside().stream_backend.produce
+        answers = [
+            produce(
+                partition_link(topic.name, part.partition),
+                ProduceRequest(
+                    terms.acks, terms.producer, part.flags, len(part.indexes), b"".join(part.body)
+                ),
+                terms.patience_s,
+            )
+            for part in parts
+        ]
+        outcome = answers[0] if len(answers) == 1 else asyncio.ensure_future(_all(answers))
+        return Submitted(topic.name, terms.patience_s, parts, outcome)
+
+    def reply(
+        self, request: RequestHead, submitted: Submitted, outcome: Outcome | list[Outcome]
+    ) -> Reply | Coroutine[Any, Any, Reply]:
+        """Return the reply to a request; a coroutine if a partition is missing."""
+        parts = submitted.parts
+        if not isinstance(outcome, list):
+            if _is_missing(outcome):
+                return self._missing(submitted)
+            return _reply(request, parts[0], outcome)
+        if all(map(_is_missing, outcome)):
+            return self._missing(submitted)
+        return _reply_of_several(request, parts, outcome)
+
+    async def _missing(self, submitted: Submitted) -> Reply:
+        link = partition_link(submitted.topic, submitted.parts[0].partition)
+        raise await missing(self._backend.inside().stream_backend, link, submitted.patience_s)
 
 
 class _Router:
@@ -234,6 +287,25 @@ def _posted(body: bytes, media: str) -> Sequence[Posted]:
     return posted
 
 
+def _terms(request: RequestHead, acks: str, name: str, partition: int | None) -> _Terms:
+    """Return the terms of a request to a topic. Raises BadRequest, UnsupportedMedia."""
+    media = headers.content_media(request, TYPES)
+    patience_s = headers.timeout_s(request)
+    if acks not in ACKS:
+        raise BadRequest(f"acks must be committed or leader; got {quoted(acks)}")
+    producer = _producer(request.headers.get(PRODUCER))
+    if producer and partition is None:
+        raise NeedsPartition(
+            "Docstore-Producer must be sent to one partition:"
+            f" post to {STREAMS}/{name}/partitions/<n>/records, and retry there"
+        )
+    return _Terms(media, patience_s, acks, producer)
+
+
+async def _all(answers: Sequence["asyncio.Future[Outcome]"]) -> list[Outcome]:
+    return await asyncio.gather(*answers)
+
+
 def _producer(raw: str | None) -> tuple[str, int, int] | tuple[()]:
     if raw is None:
         return ()
@@ -243,11 +315,11 @@ def _producer(raw: str | None) -> tuple[str, int, int] | tuple[()]:
     return found[1], int(found[2]), int(found[3])
 
 
-def _is_missing(outcome: Produced | Problem) -> bool:
+def _is_missing(outcome: Outcome) -> bool:
     return isinstance(outcome, Problem) and outcome.status == 404
 
 
-def _reply(request: web.BaseRequest, part: _Part, outcome: Produced | Problem) -> Reply:
+def _reply(request: RequestHead, part: _Part, outcome: Outcome) -> Reply:
     if isinstance(outcome, Problem):
         return problem_of(outcome, request)
     high = b"null" if outcome.high == HIGH_NOT_KNOWN else b"%d" % outcome.high
@@ -260,7 +332,7 @@ def _reply(request: web.BaseRequest, part: _Part, outcome: Produced | Problem) -
 
 
 def _reply_of_several(
-    request: web.BaseRequest, parts: Sequence[_Part], outcomes: Sequence[Produced | Problem]
+    request: RequestHead, parts: Sequence[_Part], outcomes: Sequence[Outcome]
 ) -> Reply:
     """Return the result of each partition; the status is a common one only if all are equal."""
     shown = []

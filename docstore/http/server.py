@@ -38,6 +38,7 @@ from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
 from docstore.http.openapi.document import described
 from docstore.http.origin_check import OriginCheck
 from docstore.http.parameters import check_parameters, check_selection
+from docstore.http.produce import ProducePages
 from docstore.http.queries import QueryPages, is_query
 from docstore.http.quotas import Quotas
 from docstore.http.reply import Reply, header_lines
@@ -91,8 +92,11 @@ class HttpServer:
         large, most = LargeBodies(), limits.body_bytes_max
         self._documents = documents = DocumentPages(backend, large, state_bytes_max=most)
         authority = None if access is None else access.authority
-        self._fast_path = FastPath(documents, self._origin_check, authority, self._completion,
-                                    body_bytes_max=most)  # fmt: skip
+        self._producing = ProducePages(backend, large, timeout_s=limits.body_timeout_s)
+        self._fast_path = FastPath(
+            documents, self._producing, self._origin_check, authority, self._completion,
+            body_bytes_max=most,
+        )  # fmt: skip
         positions = Positions(backend.submit)
         self._queries = QueryPages(backend, positions)
         self._changes = ChangePages(backend, positions, self._is_over)
@@ -117,7 +121,7 @@ class HttpServer:
             core, bulk, offsets, self._queries, self._changes, UserPages(),
             HistoryPages(backend, documents), SelectorPages(backend), MemberPages(backend),
             ScanPages(backend, quotas, positions), StoredRows(backend, quotas),
-            StreamPages(backend, documents, large, limits, self._is_over),
+            StreamPages(backend, documents, self._producing, self._is_over),
             LeasePages(backend, documents, state_bytes_max=most),
             ElectionPages(backend, documents), GroupPages(backend, documents, offsets),
             SubscriptionPages(backend, documents, self._changes),

@@ -24,19 +24,18 @@ from docstore.errors import BadRequest, NotFound, Unavailable
 from docstore.http import bodies, headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.consume import Consuming, problem_of
+from docstore.http.consume import Consuming
 from docstore.http.documents import DocumentPages
 from docstore.http.ids import id_of_key, new_id
-from docstore.http.large import LargeBodies
 from docstore.http.listing import FactoryPages
 from docstore.http.missing import missing
+from docstore.http.outcomes import problem_of
 from docstore.http.produce import ProducePages
 from docstore.http.producers import next_epoch
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, entity_tag, page_reply
 from docstore.model import json
 from docstore.model.document import Row
-from docstore.model.limits import Limits
 from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation, Verb
 from docstore.model.paths import encoded
 from docstore.model.settings import quoted
@@ -61,14 +60,13 @@ class StreamPages(FactoryPages):
         self,
         backend: Backend,
         documents: DocumentPages,
-        large: LargeBodies,
-        limits: Limits,
+        producing: ProducePages,
         is_over: Callable[[web.BaseRequest], bool],
     ) -> None:
         """is_over: whether to end a request that receives records."""
         super().__init__(backend)
         self._documents = documents
-        self._producing = ProducePages(backend, large, timeout_s=limits.body_timeout_s)
+        self._producing = producing
         self._consuming = Consuming(backend, is_over)
 
     async def next_epoch(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
