@@ -77,6 +77,7 @@ class Appending:
             core.counters["repeated"] += 1
             pending.base, pending.repeated = verdict.entry.base, True
             purgatory.wait(leading, pending)
+            purgatory.complete(leading)
         elif verdict.code and not pending.is_confirmed:
             # The gap may be ours: a later leader may have appended the batches that we lack.
             self._confirming.ask(leading, pending, self._judge)

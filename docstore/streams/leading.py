@@ -28,6 +28,8 @@ class PendingAppend:
     is_confirmed: bool = False
     """Whether a read since the records arrived has confirmed this epoch."""
     is_answered: bool = False
+    number: int = 0
+    """Number in the purgatory."""
 
     @property
     def end(self) -> int:

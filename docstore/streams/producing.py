@@ -5,12 +5,12 @@ been appended is retried only if its producer numbers its batches (RN3); otherwi
 told that its fate is unknown.
 """
 
-import heapq
 from dataclasses import dataclass
 from itertools import count
 
 from docstore.machines.core import NEVER
 from docstore.streams.core import Core
+from docstore.streams.deadlines import Deadlines
 from docstore.streams.directory import Directory
 from docstore.streams.effects import Led, Problem
 from docstore.streams.events import LeaderAsked, ProduceAsked
@@ -42,6 +42,11 @@ class PendingProduce:
     retry_at: float = NEVER
     may_be_appended: bool = False
 
+    @property
+    def deadline(self) -> float:
+        """Return the time by which the client must have an answer."""
+        return self.event.deadline
+
 
 class ClientProduces:
     """Produce requests of this node's clients."""
@@ -53,14 +58,14 @@ class ClientProduces:
         self._directory = directory
         self._asked: dict[int, PendingProduce] = {}
         self._sent_to: dict[str, set[int]] = {}
-        self._deadlines: list[tuple[float, int]] = []
+        self._deadlines = Deadlines()
         self._retrying: dict[int, PendingProduce] = {}
 
     def ask(self, event: ProduceAsked) -> None:
         """Forward the records of a client to the leader."""
         asked = PendingProduce(event, next(self._ids))
         self._asked[asked.id] = asked
-        heapq.heappush(self._deadlines, (event.deadline, asked.id))
+        self._deadlines.add(event.deadline)
         self._route(asked)
 
     def _route(self, asked: PendingProduce) -> None:
@@ -162,10 +167,7 @@ class ClientProduces:
     def tick(self) -> None:
         """Answer the requests whose deadline has passed, and retry others."""
         core = self._core
-        while self._deadlines and self._deadlines[0][0] <= core.now:
-            asked = self._asked.get(heapq.heappop(self._deadlines)[1])
-            if asked is None:
-                continue
+        for asked in self._deadlines.overdue(self._asked.values(), core.now):
             if asked.sent_to or asked.may_be_appended:
                 self._give(asked, self._unknown("no answer by the deadline"))
             else:

@@ -7,6 +7,7 @@ are bounded.
 import heapq
 
 from docstore.streams.core import Core
+from docstore.streams.deadlines import Deadlines
 from docstore.streams.leading import Leading, PendingAppend
 from docstore.wire.streams_messages import Produced
 
@@ -16,30 +17,33 @@ class Purgatory:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._deadlines: list[tuple[float, int, PendingAppend]] = []
-        self._waiting = 0
+        self._deadlines = Deadlines()
+        self._waiting: dict[int, PendingAppend] = {}
         self._waiting_bytes = 0
 
     def admit(self, pending: PendingAppend) -> bool:
         """Register a request, or reject it at once if too many or too large ones wait."""
         core, bounds = self._core, self._core.config.memory
         if (
-            self._waiting >= bounds.waiting_max
+            len(self._waiting) >= bounds.waiting_max
             or self._waiting_bytes + len(pending.body) > bounds.waiting_bytes_max
         ):
             why = produced(pending, "too-many-waiting", "this node is overloaded")
             core.send(pending.entry, why)
             return False
-        self._waiting += 1
+        pending.number = core.next_token()
+        self._waiting[pending.number] = pending
         self._waiting_bytes += len(pending.body)
-        heapq.heappush(self._deadlines, (pending.deadline, core.next_token(), pending))
+        self._deadlines.add(pending.deadline)
         return True
 
     def wait(self, leading: Leading, pending: PendingAppend) -> None:  # Tests replace this.
-        """Keep a request until its records are stored or committed, as its `acks` asks."""
+        """Keep a request until its records are stored or committed, as its `acks` asks.
+
+        The caller completes it if they are already.
+        """
         queue = leading.storing if pending.acks == "leader" else leading.committing
         heapq.heappush(queue, (pending.end, self._core.next_token(), pending))
-        self.complete(leading)
 
     def complete(self, leading: Leading) -> None:
         """Answer the requests whose records are now stored or committed."""
@@ -58,11 +62,7 @@ class Purgatory:
 
     def tick(self) -> None:
         """Answer the requests whose deadline has passed."""
-        core = self._core
-        while self._deadlines and self._deadlines[0][0] <= core.now:
-            pending = heapq.heappop(self._deadlines)[2]
-            if pending.is_answered:
-                continue
+        for pending in self._deadlines.overdue(self._waiting.values(), self._core.now):
             is_in_log = pending.base >= 0
             code = "undecided" if is_in_log else "no-leader"
             detail = "not committed by the deadline" if is_in_log else "the leader was not sure"
@@ -85,7 +85,7 @@ class Purgatory:
         if pending.is_answered:
             return
         pending.is_answered = True
-        self._waiting -= 1
+        del self._waiting[pending.number]
         self._waiting_bytes -= len(pending.body)
         pending.body = b""
         core, ok = self._core, code in ("", "repeated")
