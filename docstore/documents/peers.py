@@ -60,7 +60,7 @@ class Peers(dict[str, Peer]):
         self.clear()
         for name in names:
             self[name] = before.get(name) or Peer(linked=name in self.links, last_word_at=now)
-        self.full &= self.keys()
+        self.full = self.full.intersection(self)
         # Heartbeats repeat the claims that still hold.
         self.claims.clear()
         for peer in self.values():

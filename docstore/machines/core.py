@@ -16,6 +16,7 @@ from docstore.model.operation import Answer, Operation
 E = TypeVar("E")
 F = TypeVar("F")
 M = TypeVar("M")
+C = TypeVar("C", bound="MachineCore[Any, Any]")
 
 NEVER = float("-inf")
 
@@ -91,10 +92,10 @@ class MachineCore(Outlet[F], Generic[F, M]):
         self._asks.pop(token)(answer)
 
 
-class ClientMachine(ABC, Generic[E, F, M]):
+class ClientMachine(ABC, Generic[E, F, M, C]):
     """A state machine that is a client of documents. It never waits, and reads no clock."""
 
-    core: MachineCore[F, M]
+    core: C
     rounds_max = 100_000
     """Most messages of this node to itself in one step; further ones wait for the next step."""
 

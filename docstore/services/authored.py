@@ -6,7 +6,7 @@ faulty handler spoils only its own answer. The caller passes in the function tha
 node measures them and logs their failures.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -265,7 +265,7 @@ def _way_to_wrong(value: Any, room: int = json.DEPTH_MAX) -> Iterator[str]:
 class MissingService(WithAuthor):
     """A service whose class this node lacks: it refuses updates (rule O9), and serves reads."""
 
-    handled = frozenset(METHODS)
+    handled: Collection[str] = frozenset(METHODS)
 
     def __init__(self, options: ServiceOptions) -> None:
         self.options = options

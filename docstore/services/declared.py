@@ -4,6 +4,7 @@ A declaration is a document under /core/factories: replicated, versioned, and kn
 soon after it is decided.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from docstore.errors import BadRequest
@@ -237,7 +238,7 @@ class FactoryService(WithAuthor):
     """
 
     options = ServiceOptions(path="/core/factories", kind="docstore:Factory", put_creates=False)
-    handled = ("PUT",)
+    handled: Collection[str] = ("PUT",)
 
     def make(self, asked: UpdateRequest, before: State | None, body: State) -> State:
         """Replace a declaration by another one."""

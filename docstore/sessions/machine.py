@@ -30,10 +30,8 @@ from docstore.sessions.waiting import Waiting
 from docstore.wire.sessions_messages import Call, Calling, Reply
 
 
-class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling]):
+class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling, Core]):
     """Sessions at one node: owner of their documents, and entry node of clients."""
-
-    core: Core
 
     def __init__(
         self,

@@ -77,10 +77,9 @@ class Ticking(Protocol):
         """Do the work that is due."""
 
 
-class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming]):
+class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming, Core]):
     """One node's part in every partition: replica, leader, controller, and entry of clients."""
 
-    core: Core
     rounds_max = 1_000
 
     def __init__(

@@ -55,7 +55,7 @@ def facts(name: str, rank: int, paths: str = "", *, names: str = "") -> Shape:
     if not paths:
         brief: Brief = (kind, (), ())
         return Shape(rank, lambda thing: brief)
-    get = attrgetter(*paths.split())
+    get: Callable[[Any], Any] = attrgetter(*paths.split())
     return Shape(rank, lambda thing: (kind, get(thing), ()))
 
 
@@ -75,7 +75,7 @@ def items(
     """
     kind = BriefKind(name, tuple(beside.split()), tuple(names.split()))
     get_many = attrgetter(many)
-    get = attrgetter(*beside.split()) if beside else _nothing
+    get: Callable[[Any], Any] = attrgetter(*beside.split()) if beside else _nothing
 
     def take(thing: Any) -> Brief:
         found = get_many(thing)
