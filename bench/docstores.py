@@ -156,9 +156,9 @@ def nodes(ports: list[int], directory: Path) -> list[Member]:
     ]
 
 
-def slot(link: str, slots: int) -> int:
-    """Return the slot of `link`: the first bits of its SHA-256, as many as name a slot."""
-    digest = int.from_bytes(hashlib.sha256(link.encode()).digest(), "big")
+def slot(key: str, slots: int) -> int:
+    """Return the slot of a link or a partition key: the first bits of its SHA-256."""
+    digest = int.from_bytes(hashlib.sha256(key.encode()).digest(), "big")
     return digest >> (256 - (slots.bit_length() - 1))
 
 

@@ -67,7 +67,7 @@ class DocstoreLocks:
     async def place(self, number: int) -> str:
         """The owner of the lock's document, or each node in turn."""
         members = self.nodes.members
-        owner = self.nodes.table[slot(f"/core/locks/l{number}", len(self.nodes.table))]
+        owner = self.nodes.table[slot(f"l{number}", len(self.nodes.table))]
         owners = [each for each in members if each.name == owner]
         return (owners[0] if self.is_knowing else members[number % MEMBERS]).address
 
@@ -78,8 +78,11 @@ class DocstoreLocks:
         return link
 
     async def pair(self, number: int) -> tuple[bytes, bytes]:
-        """A release by the lease needs no token, so that both requests are the same each time."""
-        lease = await self._lease(f"pair{number}{self.is_knowing}", LONG_TTL_S)
+        """A release by the lease needs no token, so that both requests are the same each time.
+
+        The lease has the partition key of the lock, as one that the client of docstore makes.
+        """
+        lease = await self._lease(f"l{number}~pair{self.is_knowing}", LONG_TTL_S)
         acquire, release = (
             _request("PATCH", f"/core/locks/l{number}",
                      {"kind": kind, "candidate": f"c{number}", "lease": lease})
@@ -90,9 +93,9 @@ class DocstoreLocks:
     async def die(self, number: int) -> float:
         """Wait behind a holder whose lease was granted, and then never renewed."""
         url = f"http://{await self.place(number)}/core/locks/d{number}"
-        patient = await self._lease(f"next{number}", LONG_TTL_S)
+        patient = await self._lease(f"d{number}~next", LONG_TTL_S)
         heard_at = time.perf_counter()
-        mortal = await self._lease(f"dies{number}", TTL_S)
+        mortal = await self._lease(f"d{number}~dies", TTL_S)
         for candidate, lease in (("dies", mortal), ("next", patient)):
             asked = {"kind": "AcquireRequest", "candidate": candidate, "lease": lease}
             page = await self.nodes.ask("PATCH", url, json=asked, headers={"Prefer": "wait=60"})

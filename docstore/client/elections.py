@@ -47,6 +47,8 @@ WAIT_S = 20
 PAUSE_S = 0.1
 SCOPE_BYTES_MAX = 200
 """Longest scope of a Fence; a longer name is replaced by its SHA-256."""
+KEY_BYTES_MAX = 512
+"""Longest name of an election or lock that the id of a lease begins with."""
 BUSY = (429, 503)
 GONE = (404, 409)
 """Statuses of a resignation that count as success: the candidate is not in the queue."""
@@ -83,6 +85,16 @@ class ElectionState:
     resume: str = ""
 
 
+def _lease_beside(name: str) -> str:
+    """Return an id for a lease in the slot of an election or lock: their partition keys are equal.
+
+    "" for a name that is too long: then the lease has any id, and campaigns take longer.
+    """
+    if len(name.encode()) > KEY_BYTES_MAX:
+        return ""
+    return f"{name.partition('~')[0]}~{uuid.uuid4().hex}"
+
+
 class Candidacy:
     """A place in the queue of one election or lock, under one lease."""
 
@@ -104,7 +116,9 @@ class Candidacy:
         self.candidate = candidate or f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
         self._client = client
         self._link = f"/core/{self.scope}/{name}"
-        self._owned = client.lease(ttl_s=ttl_s, holder=self.candidate) if lease is None else None
+        self._owned = None
+        if lease is None:
+            self._owned = client.lease(ttl_s=ttl_s, holder=self.candidate, name=_lease_beside(name))
         self._lease = self._owned or lease
         self._token: int | None = None
         self._ended = asyncio.Event()

@@ -1,11 +1,17 @@
 """A campaign and its lease: the order in which they are asked, and why the answer is right.
 
-Normally the node asks the lease first (`attaching.py`). When the lease has listed the election, the
-node puts the candidate into the queue. A client that takes the same lock under the same lease many
-times would wait each time for the lease to answer that nothing changed. So a node remembers for a
-few seconds which leases have listed which elections and locks, and asks such a lease at the same
-time as the queue (`_beside`). The client's answer waits for both: 410 if the lease has ended, as in
-the sequential case. Nothing else changes, for these reasons:
+A lease that shares the partition key of the election (`paths.partition_key`) lies in its slot. Then
+the owner checks the lease in the step that changes the queue (rule A4, `_together`): one row, and
+no candidate enters after the end of its lease. Where the lease does not list the election yet, it
+is asked to, and the campaign is repeated.
+
+The rest is about leases in other slots. Normally the node asks the lease first (`attaching.py`).
+When the lease has listed the election, the node puts the candidate into the queue. A client that
+takes the same lock under the same lease many times would wait each time for the lease to answer
+that nothing changed. So a node remembers for a few seconds which leases have listed which elections
+and locks, and asks such a lease at the same time as the queue (`_beside`). The client's answer
+waits for both: 410 if the lease has ended, as in the sequential case. Nothing else changes, for
+these reasons:
 
 The lease lists the election. The sweep of an ended lease follows its list: at the end, and for the
 last time 65 s later; only then is the lease deleted. An election or a lock never leaves a list
@@ -31,10 +37,13 @@ is undecided: 504. A retry finds the candidate at the same place of the queue.
 A refused campaign removes its cache entry, so a retry asks the lease first.
 """
 
+from dataclasses import replace
+
 from docstore.http.attaching import answer_of
 from docstore.http.backend import Backend
 from docstore.model import json
-from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.operation import NOT_GIVEN, Answer, Conditions, Operation
+from docstore.model.paths import partition_key
 from docstore.ownership.by_store import Turns
 from docstore.runtime.stepping import clock
 from docstore.services.attachments import Attached, attach_request, has_ended
@@ -55,9 +64,22 @@ class Campaigns:
 
     async def run(self, campaign: Operation, lease: str, timeout_s: float) -> Answer:
         """Return the answer of the queue, or the refusal of the lease."""
+        if partition_key(lease) == partition_key(campaign.link):
+            return await self._together(campaign, lease, timeout_s)
         if self.attached.allows(lease, campaign.link, timeout_s):
             return await self._beside(campaign, lease, timeout_s)
         return await self._after(campaign, lease, timeout_s)
+
+    async def _together(self, campaign: Operation, lease: str, timeout_s: float) -> Answer:
+        """Campaign on condition that the lease lists the election."""
+        deadline = clock() + timeout_s
+        attach = attach_request(lease, campaign.link)
+        given = replace(campaign, given=(lease, attach.body))
+        while (answer := await self._queue(given, deadline)).code == NOT_GIVEN:
+            found = await self._backend.submit(attach, deadline - clock())
+            if not found.is_success:
+                return answer_of(found, lease)
+        return answer_of(answer, lease) if answer.statuses else answer
 
     async def _after(self, campaign: Operation, lease: str, timeout_s: float) -> Answer:
         """Ask the lease first, and campaign if it accepts."""
@@ -97,7 +119,8 @@ class Campaigns:
             # A repeated answer shows the queue as it was at the first attempt: read it again.
             if answer.code == "repeated":
                 return await submit(Operation(verb="GET", link=link), deadline - clock())
-            if answer.status != 404 or campaign.conditions is not None or clock() >= deadline:
+            is_missing = answer.status == 404 and not answer.statuses
+            if not is_missing or campaign.conditions is not None or clock() >= deadline:
                 return answer
             answer = await submit(made, deadline - clock())
             if not answer.is_success and answer.status != 412:

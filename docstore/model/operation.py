@@ -35,6 +35,9 @@ ANY_TOMBSTONE = 1 << 62
 """Version greater than that of any document."""
 
 
+NOT_GIVEN = "not-given"
+"""Code of an answer: the document that an update depends on would have to change first."""
+
 RUN_BEGINS = "\x1f"
 """Separator between the names of a bulk job and its run. All runs of a job share a quota."""
 
@@ -69,6 +72,8 @@ class Operation:
     fence: (scope, token), see `fences.py`; () for none.
     trace: the `traceparent` of the request, "" for none; only for tracing.
     principal: user that sent it, "" where nodes authenticate no users.
+    given: (link, change) of a PATCH for the handler of another document in the same slot, () for
+      none. The update is executed only if this PATCH would be accepted and change nothing.
     """
 
     verb: Verb
@@ -88,6 +93,7 @@ class Operation:
     fence: Sequence[Any] = ()
     trace: str = ""
     principal: str = ""
+    given: Sequence[Any] = ()
 
     @property
     def is_read(self) -> bool:
@@ -99,6 +105,7 @@ class Operation:
             self.verb, self.link, self.body, self.media, self.signature, self.conditions,
             self.recreate_below, self.creates, self.key, self.replicas, self.select, self.level,
             self.writer, self.only_epoch, self.fence, self.trace, self.principal,
+            self.given,
         )  # fmt: skip
 
 

@@ -20,8 +20,12 @@ ID_BYTES_MAX = 512
 """Most bytes of an id from `id_of`, so that half of PATH_BYTES_MAX is left for the factory."""
 RESERVED = ("core", "mgmt", "health", "metrics")
 _OWN = tuple(f"/{name}/" for name in RESERVED)
+KEYED = ("/core/leases", "/core/elections", "/core/locks")
+"""Factories of the store whose documents have partition keys, so that a lease can share the slot of
+a lock."""
+_KEYED = tuple(f"{path}/" for path in KEYED)
 KEY_IN_LINK = rf"(?s)\A(?!/(?:{'|'.join(RESERVED)})/).*:/([^/~]*)[^/]*\z"
-"""`partition_key` as a regular expression of Java, whose group is the key."""
+"""`partition_key` of users' documents as a regular expression of Java, whose group is the key."""
 SUFFIXES = frozenset(
     {
         "stats", "config", "subscriptions", "template", "available", "versions",
@@ -138,10 +142,10 @@ def partition_key(link: str) -> str:
     Where a factory has keys, the key is the part of the id before the first `~`. A key has no
     slash, and a link begins with one.
     """
-    if ":/" not in link:
+    if ":/" not in link and not link.startswith(_KEYED):
         return link
     factory, _, name = link.rpartition("/")
-    return name.partition("~")[0] if has_keys(factory) else link
+    return name.partition("~")[0] if has_keys(factory) or factory in KEYED else link
 
 
 def id_of(parts: Iterable[str | None]) -> str:

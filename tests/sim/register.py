@@ -8,11 +8,12 @@ deposed owner believes for a while that it still is one, as an open term does.
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 
-from docstore.documents.write_path.handle import New, Refused, Unchanged, handle
+from docstore.documents.write_path.handle import New, Refused, Unchanged, handle, unmet
 from docstore.model.document import Row
 from docstore.model.fences import Fence
 from docstore.model.identity import OperationIdentity
 from docstore.model.operation import Answer, Operation
+from docstore.model.paths import partition_key
 from docstore.model.service import Service
 from tests.sim.hosts import Host, Hosts
 from tests.sim.process import EPOCH_US
@@ -56,7 +57,7 @@ class Register:
 
     def slot_of(self, link: str) -> int:
         """Return the slot of a document."""
-        return zlib.crc32(link.encode()) % self.slots
+        return zlib.crc32(partition_key(link).encode()) % self.slots
 
     def newest(self, link: str) -> Row | None:
         """Return a document as it is."""
@@ -123,12 +124,21 @@ class Register:
             return said._replace(code="repeated", row=made)
         if operation.only_epoch and operation.only_epoch != said.epoch:
             return said._replace(status=412, code="other-reign")
+        refusal = self._unmet(operation) if operation.given else None
+        if refusal is not None:
+            return refusal
         outcome = handle(current, operation, self._services(link), floor=-1, now_us=lambda: 0)
         if isinstance(outcome, Refused):
             return outcome.answer
         if isinstance(outcome, Unchanged):
             return said._replace(row=outcome.row)
         return said._replace(row=self._write(operation, outcome))
+
+    def _unmet(self, operation: Operation) -> Answer | None:
+        """Return why the document that an operation depends on refuses it (rule A4)."""
+        link, change = operation.given
+        given = Operation(verb="PATCH", link=link, body=change, media="handler")
+        return unmet(self.newest(link), given, self._services(link))
 
     def _write(self, operation: Operation, new: New) -> Row:
         slot = self.slot_of(operation.link)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from docstore.documents.write_path import handle
+from docstore.documents.write_path import handle, serve
 from docstore.machines.updates import Updates
 from docstore.model.fences import passed
 from docstore.ownership import by_store
@@ -18,7 +18,7 @@ from docstore.sessions.leasing import Leasing
 from docstore.sessions.machine import Sessions
 from docstore.sessions.timing import SessionsConfig
 from docstore.sessions.waiting import Waiting
-from tests.sim import sessions_bench
+from tests.sim import register, sessions_bench
 from tests.sim.actors import Actor, Sent
 from tests.sim.groups_ablations import CHANGES, GROUP_RULES
 from tests.sim.sessions_shapes import Shape
@@ -39,6 +39,7 @@ RATES = Shape(
 UNKNOWN = Shape(kinds=("cut", "pause", "isolate"), ttl_ms=800, trouble=2.5, ask_timeout_s=1.5)
 MEDDLED = Shape(meddlers=3, candidates=2, guarded=1)
 LATE = Shape(lessees=4, attached=40, ttl_ms=800, kinds=("move", "crash"))
+NEAR = Shape(lessees=0, ttl_ms=800, ghosts=0.5, actor_kinds=("freeze", "deaf"), is_near=True)
 QUEUES = Shape(candidates=5, lessees=0, kinds=("move", "pause"), trouble=2.0)
 
 
@@ -234,6 +235,9 @@ RULES: dict[str, Ablation] = {
     "tokens-counted-in-the-state": Ablation("D2", ((by_store, "promoted", _counted),), MEDDLED),
     "swept-once": Ablation("S5", ((sessions_bench, "config_of", _swept_once),), LATE),
     "read-then-waiting": Ablation("W1", ((Waiting, "wait", _read_then_waiting),), QUEUES),
+    "entered-under-any-lease": Ablation(
+        "A4", ((serve, "unmet", _nothing), (register, "unmet", _nothing)), NEAR
+    ),
     "dropped-when-answered": Ablation(
         "H4",
         (

@@ -1,12 +1,14 @@
 """Where sessions are run: nodes, their documents, and the actors that ask them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from docstore.machines.view import MachineView
 from docstore.model.document import Row
-from docstore.model.operation import Answer, Operation
+from docstore.model.operation import NOT_GIVEN, Answer, Operation
+from docstore.model.paths import partition_key
 from docstore.model.service import Service, ServiceOptions
 from docstore.services.attachments import Attached as Remembered
 from docstore.services.attachments import attach_request, has_ended
@@ -143,6 +145,9 @@ class Bench:
         """The lease first; then what ends with it, all before one deadline. Or one beside it."""
         life, since = self.life_of(node), self.world.now
         lease, link = request.lease, request.operation.link
+        if partition_key(lease) == partition_key(link):
+            self._campaign_together(node, request, answered)
+            return
         attached = self._attached.setdefault((node, life), self._remembering())
         if attached.allows(lease, link, request.timeout_s):
             self._campaign_beside(node, request, attached, answered)
@@ -164,6 +169,33 @@ class Bench:
                 self.ask(node, request.operation, left_s, answered)
 
         self.ask(node, attach_request(lease, link), request.timeout_s, told)
+
+    def _campaign_together(
+        self, node: str, request: Attached, answered: Callable[[Any], None]
+    ) -> None:
+        """Campaign on condition that the lease lists the election; see `http/campaigns.py`."""
+        life, until = self.life_of(node), self.world.now + request.timeout_s
+        attach = attach_request(request.lease, request.operation.link)
+        given = replace(request.operation, given=(request.lease, attach.body))
+
+        def campaign() -> None:
+            if self.life_of(node) == life and self.world.now < until:
+                self.ask(node, given, until - self.world.now, queued)
+
+        def queued(answer: Answer) -> None:
+            if answer.code == NOT_GIVEN:
+                self.ask(node, attach, until - self.world.now, told)
+            else:
+                self.watch.checked["together"] += 1
+                answered(ENDED if answer.statuses and answer.status < 500 else answer)
+
+        def told(answer: Answer) -> None:
+            if answer.is_success:
+                campaign()
+            else:
+                answered(ENDED if answer.status in (404, 409, 410) else answer)
+
+        campaign()
 
     def _remembering(self) -> Remembered:
         """Return what remembers for as long as `passes_s` of the shapes allow."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from docstore.model import json
 from docstore.model.document import LEASE, Row
 from docstore.model.fences import fences_of
+from docstore.model.paths import partition_key
 from docstore.ownership.by_store import Turns
 from docstore.services.group_document import GROUPS, ROLES
 from docstore.services.leases import LEASES, LeasePhase, LeaseState, read_lease
@@ -154,6 +155,17 @@ class SessionInvariants:
         if there[: len(stayed)] != stayed:
             raise Violation(f"SI8: {row.link} goes from {_present(was)} to {_present(now)}")
         self._check_token(row, was, now)
+        self._check_entered(row.link, [each for each in there if each not in _present(was)])
+
+    def _check_entered(self, link: str, entered: Sequence[Present]) -> None:
+        """SI10: a candidate whose lease is in the queue's slot enters while that lease lives."""
+        for name, named in entered:
+            if partition_key(named) != partition_key(link):
+                continue
+            self.checked["SI10"] += 1
+            lease = self.lease(named)
+            if lease is None or lease.phase is not LeasePhase.ALIVE or link not in lease.attached:
+                raise Violation(f"SI10: {name} enters {link} under {named}, which is {lease}")
 
     def _check_lost(self, link: str, was: Turns, now: Turns) -> None:
         for name, lease in _present(was):

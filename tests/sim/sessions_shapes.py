@@ -61,6 +61,8 @@ class Shape:
     ghosts: float = 0.1
     """Share of requests that come a second time, much later."""
     faults_s: float = FAULTS_S
+    is_near: bool = False
+    """Whether the leases of candidates lie in the slots of what they want."""
 
 
 def shape_of(seed: int, beside: tuple[str, ...] = (*BESIDE, "kill", "move")) -> Shape:
@@ -92,6 +94,7 @@ def shape_of(seed: int, beside: tuple[str, ...] = (*BESIDE, "kill", "move")) -> 
         kinds=kinds or ("crash",),
         beside=beside,
         actor_kinds=actor_kinds,
+        is_near=rng.random() < 0.5,
     )
 
 

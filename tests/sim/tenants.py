@@ -6,6 +6,7 @@ from typing import Any
 from docstore.model import json
 from docstore.model.document import LEASE, Row
 from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.paths import partition_key
 from docstore.ownership.by_store import Candidate as Entry
 from docstore.ownership.by_store import Turns
 from docstore.services.leases import LEASES, Behavior, LeasePhase, LeaseState, read_lease
@@ -44,6 +45,8 @@ class Tenant(Actor):
         self.shape = shape
         self.ttl_s = shape.ttl_ms / 1000
         self.behavior = Behavior.DELETE
+        self.prefix = ""
+        """What the ids of its leases begin with."""
         self.holder = Holder(RATE_ERROR)
         self._leases = 0
         self._plans = 0
@@ -74,7 +77,7 @@ class Tenant(Actor):
     def create(self) -> None:
         """Ask for a lease under an id of our own, until it is known what became of that."""
         self._leases += 1
-        self._post(f"{self.name}.{self.life}.{self._leases}", None)
+        self._post(f"{self.prefix}{self.name}.{self.life}.{self._leases}", None)
 
     def _post(self, lease: str, first: Sent | None) -> None:
         wanted = LeaseState(ttl_ms=self.shape.ttl_ms, behavior=self.behavior, holder=self.name)
@@ -214,6 +217,7 @@ class Candidate(Tenant):
         super().__init__(name, arena, shape)
         self.link = link
         self.path = link.rpartition("/")[0]
+        self.prefix = f"{partition_key(link)}~" if shape.is_near else ""
         self.lease = ""
         self.token = 0
         """Of its turn; 0 while it has none."""

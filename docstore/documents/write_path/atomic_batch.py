@@ -70,7 +70,7 @@ class AtomicBatches:
             return
         links = [each.link for each in updates]
         if any(link not in term.cache for link in links):
-            self._load(log, term, inflight, links)
+            self.load(log, term, inflight, links)
             return
         services = [self.core.service_of(each, term.opened_as) for each in updates]
         known = [each for each in services if each is not None]
@@ -139,8 +139,8 @@ class AtomicBatches:
 
     # The documents
 
-    def _load(self, log: SlotLog, term: Term, inflight: Inflight, links: Sequence[str]) -> None:
-        """Read the newest rows of a batch's documents that are not cached, all at once.
+    def load(self, log: SlotLog, term: Term, inflight: Inflight, links: Sequence[str]) -> None:
+        """Read the newest rows of an operation's documents that are not cached, all at once.
 
         Other operations on a document wait while it is read; a batch waits for a read that is under
         way. The documents are pinned in the cache until the batch has run: a batch larger than the

@@ -21,7 +21,7 @@ from docstore.model import json, patch
 from docstore.model.document import EXPIRY, Row, tag_of
 from docstore.model.document_members import STORE_SET
 from docstore.model.fences import SCOPES_MAX, Fence, TooLow, TooMany, fences_of, passed
-from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.operation import NOT_GIVEN, Answer, Conditions, Operation
 from docstore.model.service import (
     Method,
     Refusal,
@@ -95,6 +95,27 @@ def handle(
         return _fenced(fences, head)
     outcome = update.outcome()
     return carrying(outcome, fences) if isinstance(outcome, New) else outcome
+
+
+CHANGES_FIRST = Answer(412, NOT_GIVEN, "the document that the update depends on must change first")
+
+
+def unmet(  # Tests replace this.
+    head: Row | None, given: Operation, service: Service
+) -> Answer | None:
+    """Return why an update that depends on another document is refused; None if it is not.
+
+    head: the newest row of that document. given: an update that must be accepted and change
+    nothing. Its refusal has a status in `statuses`, to tell it from one of the update itself.
+    """
+    outcome = handle(head, given, service, floor=0, now_us=lambda: 0)
+    match outcome:
+        case Unchanged():
+            return None
+        case New():
+            return CHANGES_FIRST
+        case Refused(answer):
+            return answer._replace(statuses=(answer.status,))
 
 
 def carrying(new: New, fences: Sequence[Fence]) -> New:  # Tests replace this.

@@ -23,7 +23,15 @@ from docstore.documents.write_path.append import Appender
 from docstore.documents.write_path.atomic_batch import AtomicBatches
 from docstore.documents.write_path.confirm import Confirmer, Waiter
 from docstore.documents.write_path.decide import Decider
-from docstore.documents.write_path.handle import New, Outcome, Refused, Unchanged, handle
+from docstore.documents.write_path.handle import (
+    CHANGES_FIRST,
+    New,
+    Outcome,
+    Refused,
+    Unchanged,
+    handle,
+    unmet,
+)
 from docstore.documents.write_path.past import first_shown, instant_of
 from docstore.documents.write_path.past_reads import PastReads
 from docstore.model.document import Row
@@ -86,10 +94,12 @@ class Owner:
             self.batches.update(log, term, inflight)
             return
         cached = term.cache.get(operation.link)
-        if cached is not None:
-            self._execute(log, term, cached, inflight)
-        else:
+        if cached is None:
             self._load(log, term, inflight)
+        elif operation.given and operation.given[0] not in term.cache:
+            self.batches.load(log, term, inflight, [operation.given[0], operation.link])
+        else:
+            self._execute(log, term, cached, inflight)
 
     # Deduplication
 
@@ -221,6 +231,8 @@ class Owner:
         if operation.writer and cached.jobs is None:
             self._load_jobs(log, term, inflight)
             return
+        if operation.given and not self._is_given(log, term, cached, inflight):
+            return
         outcome = self.outcome(log, term, cached, operation, service)
         if isinstance(outcome, New):
             if not self.appender.finds_room(log, inflight):
@@ -235,6 +247,25 @@ class Owner:
         else:
             answer = outcome.answer
         self.refuse(log, term, inflight, answer, cached.newest.n if cached.newest else 0)
+
+    def _is_given(
+        self, log: SlotLog, term: Term, cached: CachedDocument, inflight: Inflight
+    ) -> bool:
+        """Say whether an update may be executed now; answer it if not (rule A4)."""
+        link, change = inflight.operation.given
+        head = term.cache[link].newest
+        service = self.core.service_for(link, term.opened_as)
+        if service is None:
+            self.core.reply(inflight, None)
+            return False
+        given = Operation(verb="PATCH", link=link, body=change, media="handler")
+        answer = unmet(head, given, service)
+        if answer is CHANGES_FIRST:
+            self.core.reply(inflight, answer)
+        elif answer is not None:
+            newest = [each.n for each in (head, cached.newest) if each is not None]
+            self.refuse(log, term, inflight, answer, max(newest, default=0))
+        return answer is None
 
     def refuse(self, log: SlotLog, term: Term, inflight: Inflight, answer: Answer, n: int) -> None:
         """Give a refusal that depends on row n, once a quorum has confirmed that state."""

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from docstore.documents.write_path.handle import New, Unchanged, handle
+from docstore.documents.write_path.handle import New, Unchanged, handle, unmet
 from docstore.errors import BadRequest, NotFound, Unavailable
 from docstore.http.backend import GossipKeys
 from docstore.maintenance.webhooks.calling import Caller
@@ -109,6 +109,13 @@ class SingleNode:
             return Answer(404, "not-found", row=rows[-1])
         return Answer(200, row=rows[-1])
 
+    def _unmet(self, operation: Operation) -> Answer | None:
+        link, change = operation.given
+        rows, service = self.histories.get(link), self.registry.service_for(link)
+        assert service is not None
+        given = Operation(verb="PATCH", link=link, body=change, media="handler")
+        return unmet(rows[-1] if rows else None, given, service)
+
     def _update(self, operation: Operation) -> Answer:
         rows = self.histories.setdefault(operation.link, [])
         head = rows[-1] if rows else None
@@ -116,6 +123,9 @@ class SingleNode:
         if is_of_the_store(operation.fence):
             service = WITHOUT_AUTHOR[operation.level]
         assert service is not None
+        refusal = self._unmet(operation) if operation.given else None
+        if refusal is not None:
+            return refusal
         outcome = handle(head, operation, service, floor=-1, now_us=lambda: 0)
         if isinstance(outcome, Unchanged):
             return Answer(200, row=outcome.row)

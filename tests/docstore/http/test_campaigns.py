@@ -7,10 +7,10 @@ import pytest
 from docstore.http.campaigns import Campaigns
 from docstore.http.headers import TIMEOUT_MS_MAX
 from docstore.model import json
-from docstore.model.operation import Answer, Operation
+from docstore.model.operation import NOT_GIVEN, Answer, Operation
 from docstore.ownership.by_store import Candidate, Turns
 from docstore.services.attachments import LATE_S_MAX, REMEMBERED_MAX, REMEMBERED_S, Attached
-from docstore.services.leases import LeasePhase, LeaseState
+from docstore.services.leases import ATTACHED_MAX, LeasePhase, LeaseState
 from docstore.services.lock_queue import turns_of
 from docstore.sessions.timing import SessionsConfig
 from tests.docstore.http.single import SingleNode
@@ -163,3 +163,64 @@ def test_nothing_comes_into_a_queue_after_the_last_look_at_it() -> None:
     """Beside its lease or behind it: what the argument rests on."""
     assert TIMEOUT_MS_MAX / 1000 == LATE_S_MAX
     assert SessionsConfig().passes_s[-1] > LATE_S_MAX
+
+
+class Near(Group):
+    """A lease in the slot of its lock."""
+
+    lease = "/core/leases/billing~a"
+
+    async def grant(self, lease: LeaseState) -> None:
+        await self.change("PUT", self.lease, lease.state())
+
+    async def run(self) -> Answer:
+        """Campaign at a node that remembers nothing."""
+        asked = json.dump(ACQUIRE | {"lease": self.lease})
+        operation = Operation(verb="PATCH", link=LINK, body=asked, media="handler")
+        return await Campaigns(self).run(operation, self.lease, 1)
+
+    def versions(self, link: str) -> int:
+        return len(self.histories.get(link, []))
+
+
+async def test_a_lease_in_the_slot_of_the_lock_lists_it_once_and_is_asked_with_the_queue() -> None:
+    group = Near()
+    await group.grant(LeaseState(ttl_ms=1000))
+    assert (await group.run()).is_success
+    assert group.turns.holder == Candidate("a", group.lease)
+    assert (group.versions(group.lease), group.versions(LINK)) == (2, 2)
+    await group.change("PATCH", LINK, RELEASE | {"lease": group.lease})
+    silence: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    group.waits = [silence]
+    running = asyncio.ensure_future(group.run())
+    await asyncio.sleep(0)
+    assert (group.versions(group.lease), group.versions(LINK)) == (2, 4), "one question, one row"
+    silence.set_result(None)
+    assert (await running).is_success
+
+
+@pytest.mark.parametrize("phase", [LeasePhase.ENDED, LeasePhase.EXPIRING])
+async def test_nobody_enters_under_a_lease_in_the_slot_that_does_not_live(
+    phase: LeasePhase,
+) -> None:
+    group = Near()
+    await group.grant(LeaseState(ttl_ms=1000, attached=(LINK,), phase=phase))
+    answer = await group.run()
+    assert (answer.status, answer.code, answer.row) == (410, "lease-ended", None)
+    assert group.versions(LINK) == 0
+
+
+async def test_a_lease_in_the_slot_that_is_missing_or_full_refuses_as_another_does() -> None:
+    group = Near()
+    answer = await group.run()
+    assert (answer.status, answer.code) == (404, "no-such-lease")
+    many = tuple(f"/a/{number}" for number in range(ATTACHED_MAX))
+    await group.grant(LeaseState(ttl_ms=1000, attached=many))
+    assert (await group.run()).code == "too-many-attached"
+    assert group.versions(LINK) == 0
+
+
+async def test_a_lease_in_the_slot_that_is_not_reached_is_the_answer() -> None:
+    group = Near()
+    group.answers = [Answer(412, NOT_GIVEN), SILENT]
+    assert (await group.run()).code == "lease-not-reached"

@@ -142,10 +142,17 @@ KEYED = {
     "/core:/42~1": "42",
     "/orders:/42\u20281~2": "42\u20281",
 }
-"""Links of factories with keys, and the keys."""
+"""Links of users' factories with keys, and the keys."""
+OF_SESSIONS = {
+    "/core/locks/billing": "billing",
+    "/core/leases/billing~3f2a": "billing",
+    "/core/elections/nightly run~1": "nightly run",
+    "/core/leases/3f2a": "3f2a",
+}
 LOOSE = [
     "/orders/42~1", "/orders/42:~1", "/orders:", "/orders:/a/b~1", "/a:b/c~1",
     "/core/streams/a:/0~1", "/mgmt/a:/0", "/core/factories/orders:", "/orders:/42/versions",
+    "/core/leases", "/core/locks/a/b~1", "/core/roles/a~1",
 ]  # fmt: skip
 """Links whose slots are their own: all that there were before there were keys are among them."""
 
@@ -156,6 +163,12 @@ def test_a_document_lies_by_its_key_where_its_factory_has_keys() -> None:
     for link, key in KEYED.items():
         assert slot_of(link, 65_536) == slot_of(f"/x:/{key}", 65_536)
         assert has_keys(link.rpartition("/")[0])
+
+
+def test_a_lease_can_lie_in_the_slot_of_a_lock() -> None:
+    for link, key in OF_SESSIONS.items():
+        assert partition_key(link) == key
+        assert slot_of(link, 65_536) == slot_of(f"/x:/{key}", 65_536)
 
 
 def test_the_data_source_finds_keys_where_nodes_do() -> None:
