@@ -22,6 +22,7 @@ from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.campaigns import Campaigns
 from docstore.http.documents import DocumentPages
+from docstore.http.headers import RequestHead
 from docstore.http.listing import FactoryPages
 from docstore.http.long_poll import (
     ANSWER_S,
@@ -122,7 +123,7 @@ class ElectionPages(FactoryPages):
         service, media = self._service_of(link), headers.accepted_media(request)
         return self._documents.reply(request, answer, service, media)
 
-    async def patch(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
+    async def patch(self, request: RequestHead, link: str, body: bytes) -> Reply:
         """Answer a request to a queue."""
         service = self._service_of(link)
         raw = bodies.json_bytes(body, headers.content_media(request, PATCHES))
@@ -148,7 +149,7 @@ class ElectionPages(FactoryPages):
         return self._documents.reply(request, answer, service, media)
 
     async def _campaign(
-        self, request: web.BaseRequest, operation: Operation, service: Service, asked: Any
+        self, request: RequestHead, operation: Operation, service: Service, asked: Any
     ) -> Reply:
         media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
         wait = headers.preference(request, "wait")
@@ -161,6 +162,7 @@ class ElectionPages(FactoryPages):
             return self._documents.reply(request, answer, service, media)
         place = turns_of(json.load(row.state)).position(candidate)
         if place and wait_s:
+            assert isinstance(request, web.BaseRequest)  # A plain request has no preference.
             row, place = await self._turn(request, row, candidate, wait_s=wait_s)
         if place is None:
             return await self._lost(request, operation, candidate)
@@ -193,9 +195,7 @@ class ElectionPages(FactoryPages):
             if not place or loop.time() >= until:
                 return row, place
 
-    async def _lost(
-        self, request: web.BaseRequest, campaign: Operation, candidate: Candidate
-    ) -> Reply:
+    async def _lost(self, request: RequestHead, campaign: Operation, candidate: Candidate) -> Reply:
         """Answer why a candidate is not in the queue any more."""
         timeout_s = headers.timeout_s(request)
         answer, _ = await attach(self._backend, candidate.lease, campaign, timeout_s)

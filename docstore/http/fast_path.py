@@ -1,10 +1,11 @@
 """A plain request: submitted when it is parsed, answered by a callback.
 
-Most requests are plain: a PUT or GET of one document whose factory is known here, or a POST of
-records to a known topic. The small body arrived together with its head, and no header asks for more
-than one step. A task would double the cost of such a request. All other requests run in tasks
-(`server.py`). On both ways the same checks apply, the same functions read the request and write the
-answer, and `Completion` ends it; only the wait for the outcome differs.
+Most requests are plain: a PUT or GET of one document whose factory is known here, a POST of records
+to a known topic, or a PATCH of a lock or an election. The small body arrived together with its
+head, and no header asks for more than one step. A task would double the cost of such a request; a
+PATCH of a lock, which may ask the group several times, has a small one. All other requests run in
+tasks (`server.py`). On both ways the same checks apply, the same functions read the request and
+write the answer, and `Completion` ends it; only the wait for the outcome differs.
 """
 
 import asyncio
@@ -35,6 +36,7 @@ from docstore.http.reply import Reply
 from docstore.model.operation import Answer
 from docstore.model.paths import canonical
 from docstore.model.service import Service
+from docstore.services.leases import TURNS
 from docstore.streams.replica_set import PARTITIONS, STREAMS
 from docstore.streams.topic import Topic
 
@@ -53,12 +55,15 @@ PLAIN = _spelled(*_NAMES, *_OF_DOCUMENTS)
 """Headers of plain requests, as clients spell them. Any other header makes a request not plain."""
 PLAIN_OF_RECORDS = _spelled(*_NAMES, PRODUCER)
 """The same for plain requests with records."""
+PLAIN_OF_TURNS = PLAIN - _spelled("Fence")
+"""The same for a PATCH of a lock or an election."""
 TOKENS = _spelled("Authorization")
 """Further headers of plain requests, on a node with an access file."""
-METHODS = frozenset({"GET", "PUT", "POST"})
+METHODS = frozenset({"GET", "PUT", "POST", "PATCH"})
 VERSIONS = (HttpVersion11, HttpVersion10)
 SPECIAL = ("/core/", "/health/", "/metrics")
 """Prefixes of paths at which no plain request is for a document."""
+TURN_PATHS = tuple(f"{path}/" for path in TURNS)
 
 _RECORDS = re.compile(
     rf"{STREAMS}/([A-Za-z0-9_][A-Za-z0-9._-]*)(?:/{PARTITIONS}/(0|[1-9][0-9]{{0,8}}))?/records\Z"
@@ -73,6 +78,13 @@ class PlainConnection(Protocol):
 
     def go_on(self, *, stays: bool) -> None:
         """Become idle without an answer. stays: whether the connection stays open."""
+
+
+class TurnPages(Protocol):
+    """The pages of locks and elections; see `elections.py`."""
+
+    async def patch(self, request: RequestHead, link: str, body: bytes) -> Reply:
+        """Answer a request to a queue."""
 
 
 class FastRequest(ABC):
@@ -153,6 +165,21 @@ class FastRecords(FastRequest):
         return self.pages.reply(self, self.submitted, outcome)
 
 
+class FastTurn(FastRequest):
+    """A PATCH of a lock or an election."""
+
+    __slots__ = ("pages",)
+    pages: TurnPages
+
+    def submit(self, body: bytes) -> "asyncio.Future[Reply]":
+        """Begin to answer the request."""
+        return asyncio.get_running_loop().create_task(self.pages.patch(self, self.link, body))
+
+    def reply(self, outcome: Reply) -> Reply:
+        """Return the reply, which is the outcome itself."""
+        return outcome
+
+
 class FastPath:
     """Serves plain requests."""
 
@@ -160,6 +187,7 @@ class FastPath:
         self,
         documents: DocumentPages,
         producing: ProducePages,
+        elections: TurnPages,
         origin_check: OriginCheck,
         authority: Callable[[RequestHead], Authority] | None,
         completion: Completion,
@@ -169,10 +197,12 @@ class FastPath:
         """authority: returns the authority of a request; None on a node without an access file."""
         self._documents = documents
         self._producing = producing
+        self._elections = elections
         self._origin_check = origin_check
         self._authority = authority
         tokens = TOKENS if authority is not None else frozenset()
         self._of_documents, self._of_records = PLAIN | tokens, PLAIN_OF_RECORDS | tokens
+        self._of_turns = PLAIN_OF_TURNS | tokens
         self._completion = completion
         self._body_bytes_max = body_bytes_max
 
@@ -193,6 +223,10 @@ class FastPath:
             if not self._of_records.issuperset(names):
                 return None
             return self._records(message, payload, client)
+        if message.method == "PATCH":
+            if not self._of_turns.issuperset(names):
+                return None
+            return self._turn(message, payload, client)
         if not self._of_documents.issuperset(names) or message.path.startswith(SPECIAL):
             return None
         return self._document(message, payload, client)
@@ -209,6 +243,21 @@ class FastPath:
             return None
         request = FastDocument(message, payload, link, client)
         request.pages, request.service = self._documents, service
+        return request
+
+    def _turn(
+        self, message: RawRequestMessage, payload: StreamReader, client: PlainConnection
+    ) -> FastTurn | None:
+        if not message.path.startswith(TURN_PATHS):
+            return None
+        try:
+            link = canonical(message.path)
+        except BadRequest:
+            return None
+        if self._documents.service_of(link) is None:
+            return None
+        request = FastTurn(message, payload, link, client)
+        request.pages = self._elections
         return request
 
     def _records(
@@ -232,7 +281,7 @@ class FastPath:
             if self._authority is not None:
                 request.authority = self._authority(request)
                 request.authority.insist(request.method, request.link)
-            most = self._body_bytes_max if isinstance(request, FastDocument) else BODY_BYTES_MAX
+            most = BODY_BYTES_MAX if isinstance(request, FastRecords) else self._body_bytes_max
             body = bodies.fitting(request, request.payload.read_nowait(), most)
             outcome = request.submit(body)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is answered

@@ -93,9 +93,10 @@ class HttpServer:
         self._documents = documents = DocumentPages(backend, large, state_bytes_max=most)
         authority = None if access is None else access.authority
         self._producing = ProducePages(backend, large, timeout_s=limits.body_timeout_s)
+        self._elections = ElectionPages(backend, documents)
         self._fast_path = FastPath(
-            documents, self._producing, self._origin_check, authority, self._completion,
-            body_bytes_max=most,
+            documents, self._producing, self._elections, self._origin_check, authority,
+            self._completion, body_bytes_max=most,
         )  # fmt: skip
         positions = Positions(backend.submit)
         self._queries = QueryPages(backend, positions)
@@ -123,7 +124,7 @@ class HttpServer:
             ScanPages(backend, quotas, positions), StoredRows(backend, quotas),
             StreamPages(backend, documents, self._producing, self._is_over),
             LeasePages(backend, documents, state_bytes_max=most),
-            ElectionPages(backend, documents), GroupPages(backend, documents, offsets),
+            self._elections, GroupPages(backend, documents, offsets),
             SubscriptionPages(backend, documents, self._changes),
             UtilityPages(backend, documents, core, state_bytes_max=most),
             *([StagedParts(staging, bulk, timeout_s=timeout_s)] if staging else []),

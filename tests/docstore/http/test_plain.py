@@ -14,8 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from docstore.http.large import LARGE_BYTES
+from docstore.model import json
 from docstore.model.limits import Limits
-from docstore.model.operation import Answer
+from docstore.model.operation import Answer, Operation
+from docstore.services.leases import LeasePhase, LeaseState
 from tests.docstore.http.wires import (
     CHUNKED,
     GET,
@@ -45,6 +47,8 @@ SMALL = Limits(body_bytes_max=200)
         asked("GET", "/t/%C3%A9"),
         asked("GET", "/t/a").replace(b"1.1", b"1.0"),
         asked("PUT", "/t/a", body=b""),
+        asked("PATCH", "/core/locks/a", body=b"{}"),
+        asked("PATCH", "/core/elections/a%20b", b"Idempotency-Key: k\r\n", body=b"{}"),
     ],
 )
 async def test_this_is_plain(served: Serving, plain: list[str], request_bytes: bytes) -> None:
@@ -74,6 +78,13 @@ async def test_this_is_plain(served: Serving, plain: list[str], request_bytes: b
         asked("DELETE", "/t/a"),
         asked("POST", "/t", body=b"{}"),
         asked("PATCH", "/t/a", body=b"{}"),
+        asked("PATCH", "/core/locks/a", b"Prefer: wait=1\r\n", body=b"{}"),
+        asked("PATCH", "/core/locks/a", b"Fence: a:1\r\n", body=b"{}"),
+        asked("PATCH", "/core/locks/stats", body=b"{}"),
+        asked("PATCH", "/core/locks/a/b", body=b"{}"),
+        asked("PATCH", "/core/leases/a", body=b"{}"),
+        asked("PATCH", "/core/locks", body=b"{}"),
+        asked("GET", "/core/locks/a"),
         b"GET http://localhost/t/a HTTP/1.1\r\nHost: localhost\r\n\r\n",
         CHUNKED,
     ],
@@ -207,6 +218,62 @@ async def test_both_ways_give_the_same_bytes(requests: list[Any]) -> None:
                 second = await _all_of(by_a_task, asked(method, path, *lines, UNUSUAL, body=body))
                 assert first == second
         assert one.server.metrics._requests == other.server.metrics._requests
+
+
+LEASE, ENDED = "/core/leases/a~1", "/core/leases/a~2"
+NAMES = st.sampled_from(["", "me", "you", 7])
+LINKS = st.sampled_from([LEASE, "a~1", ENDED, "a~3", "other", "/t/a", None])
+TURNS = st.sampled_from(
+    ["/core/locks/a", "/core/locks/a%7E", "/core/elections/a", "/core/locks/a?b", "/core/locks/%zz"]
+)
+KINDS = "Acquire Release Campaign Resign Transfer Proclaim Gone Promote"
+TURN_BODIES = st.fixed_dictionaries(
+    {"kind": st.sampled_from([f"{kind}Request" for kind in KINDS.split()] + ["", 1])},
+    optional={
+        "candidate": NAMES, "lease": LINKS, "token": st.integers(-1, 6), "to": NAMES,
+        "number": st.integers(0, 3), "value": st.sampled_from(["x" * 5_000, {"a": 1}]),
+    },
+).map(json.dump) | BODIES  # fmt: skip
+
+
+@given(st.lists(st.tuples(TURNS, LINES.map(tuple), TURN_BODIES), min_size=1, max_size=8))
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+async def test_both_ways_to_a_lock_give_the_same_bytes(requests: list[Any]) -> None:
+    async with serving(SMALL) as one, serving(SMALL) as other:
+        for served in (one, other):
+            await _grant(served)
+        for path, lines, body in requests:
+            async with one.wire() as plainly, other.wire() as by_a_task:
+                first = await _all_of(plainly, asked("PATCH", path, *lines, body=body))
+                second = await _all_of(by_a_task, asked("PATCH", path, *lines, UNUSUAL, body=body))
+                assert first == second
+        assert one.server.metrics._requests == other.server.metrics._requests
+
+
+async def _grant(served: Serving) -> None:
+    """Have two leases, of which one has ended."""
+    for link, phase in ((LEASE, LeasePhase.ALIVE), (ENDED, LeasePhase.ENDED)):
+        state = json.dump(LeaseState(ttl_ms=1000, phase=phase).state())
+        made = Operation(verb="PUT", link=link, body=state, creates=True)
+        await served.node.submit(made, 1)
+
+
+async def test_a_lock_is_taken_and_released_as_plain_requests(
+    served: Serving, plain: list[str]
+) -> None:
+    await _grant(served)
+    asks = [
+        (b"Acquire", b'"lease":"a~1"', b" 200 ", b'"won":true'),
+        (b"Release", b'"token":1', b" 200 ", b'"holder":null'),
+        (b"Acquire", b'"lease":"a~2"', b" 410 ", b"lease-ended"),
+    ]
+    async with served.wire() as wire:
+        for kind, named, status, said in asks:
+            body = b'{"kind":"%bRequest","candidate":"me",%b}' % (kind, named)
+            answer = await wire.ask(asked("PATCH", "/core/locks/a", body=body))
+            assert status in answer
+            assert said in answer
+    assert len(plain) == len(asks)
 
 
 async def _all_of(wire: Wire, request: bytes) -> bytes:
