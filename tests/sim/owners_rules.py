@@ -90,6 +90,10 @@ IDEAS: Sequence[tuple[str, Sequence[str]]] = (
         "while a node is paused no deadline comes nearer",
         ("deadlines-not-moved-after-a-pause",),
     ),
+    (
+        "a candidate whose lease is in the slot of its queue enters while the lease lives",
+        ("entered-under-any-lease",),
+    ),
 )  # fmt: skip
 """(what holds, the ways to take it away), numbered from 1."""
 

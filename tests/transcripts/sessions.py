@@ -20,7 +20,7 @@ async def _acquire(stage: Stage, name: str) -> None:
 
 
 def _wanted_by(name: str) -> dict[str, str]:
-    return {"kind": "AcquireRequest", "candidate": name, "lease": name}
+    return {"kind": "AcquireRequest", "candidate": name, "lease": f"door~{name}"}
 
 
 @scene("lease-kept-alive")
@@ -57,7 +57,7 @@ async def lock_handed_over(stage: Stage) -> None:
     fencing token of the new holder.
     """
     for name in ("first", "second"):
-        await _lease(stage, name)
+        await _lease(stage, f"door~{name}")
         await _acquire(stage, name)
     body = {"kind": "ReleaseRequest", "candidate": "first", "token": 1}
     await stage.ask("n1", "PATCH", LOCK, body, machines=BOTH)
@@ -67,8 +67,8 @@ async def lock_handed_over(stage: Stage) -> None:
 @scene("lock-of-a-silent-holder")
 async def lock_of_a_silent_holder(stage: Stage) -> None:
     """The holder of a lock goes silent: its lease expires, and the next in the queue wins."""
-    await _lease(stage, "first", 2000)
-    await _lease(stage, "second")
+    await _lease(stage, "door~first", 2000)
+    await _lease(stage, "door~second")
     for name in ("first", "second"):
         await stage.quietly("n1", "PATCH", LOCK, _wanted_by(name))
     stage.say("first holds the lock, and nothing is heard of it any more")
