@@ -25,13 +25,15 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from docstore.access.grants import ROOT, AccessLevel, Grants, joined
-from docstore.access.web_tokens import VerificationKey, key_of
 from docstore.errors import BadConfig, BadRequest
 from docstore.model.paths import canonical_link
 from docstore.model.settings import quoted
+
+if TYPE_CHECKING:
+    from docstore.access.web_tokens import VerificationKey
 
 RATE = "requests_per_second"
 LEVELS = {level.name.lower(): level for level in AccessLevel}
@@ -61,7 +63,7 @@ class Rules:
     """Parsed access file. users: by the SHA-256 of a token. keys: by `kid`."""
 
     users: Mapping[bytes, Principal]
-    keys: Mapping[str, VerificationKey]
+    keys: "Mapping[str, VerificationKey]"
     roles: Roles
     audience: str
 
@@ -117,7 +119,9 @@ def _users(said: Mapping[str, Any], roles: Roles) -> dict[bytes, Principal]:
     return users
 
 
-def _key(name: str, table: Mapping[str, Any], roles: Roles) -> VerificationKey:
+def _key(name: str, table: Mapping[str, Any], roles: Roles) -> "VerificationKey":
+    from docstore.access.web_tokens import key_of  # noqa: PLC0415 - It loads `cryptography`.
+
     where = f"keys.{name}"
     _insist_on_members(where, table, {"issuer", "public_key", "roles", RATE})
     issuer, pem = table.get("issuer"), table.get("public_key")

@@ -19,7 +19,7 @@ from docstore.config import database_in, streams_in
 from docstore.errors import BadConfig
 from docstore.maintenance.restored import restored_in
 from docstore.node.quarantine import NOTE
-from docstore.runtime.tls.credentials import is_open_to_others
+from docstore.runtime.secret_files import is_open_to_others
 from docstore.storage.migrations import DOCUMENTS, STREAMS
 from docstore.storage.starting import Sizes
 

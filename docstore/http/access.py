@@ -3,11 +3,11 @@
 import time
 from collections.abc import Mapping, Sequence
 from math import inf
+from typing import TYPE_CHECKING
 
 import structlog
 from aiohttp.hdrs import AUTHORIZATION
 
-from docstore.access.authenticator import Authenticator
 from docstore.access.grants import ROOT, AccessLevel, Grants
 from docstore.access.rates import Rates
 from docstore.access.rules import Principal
@@ -19,6 +19,9 @@ from docstore.http.permissions import Permission, permission_for, permission_for
 from docstore.http.routes.route import ANYBODY, INSIDE, OPEN
 from docstore.services.registry import FACTORIES
 
+if TYPE_CHECKING:
+    from docstore.access.authenticator import Authenticator
+
 WITHOUT_TOKEN = ("/health/", "/core/ui", "/core/docs")
 """Prefixes of the paths that need no token."""
 TELL_AGAIN_S = 60.0
@@ -29,7 +32,7 @@ log = structlog.get_logger("docstore.http")
 class Access:
     """Finds the authority of a request."""
 
-    def __init__(self, authenticator: Authenticator, *, is_anonymous: bool = False) -> None:
+    def __init__(self, authenticator: "Authenticator", *, is_anonymous: bool = False) -> None:
         """is_anonymous: versions of documents do not record their creator."""
         self.is_anonymous = is_anonymous
         self._authenticator = authenticator

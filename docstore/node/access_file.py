@@ -13,7 +13,7 @@ import structlog
 from docstore.access.authenticator import Authenticator
 from docstore.access.rules import Rules, refuse_lockout, rules_of
 from docstore.errors import BadConfig
-from docstore.runtime.tls.credentials import file_states
+from docstore.runtime.secret_files import file_states
 
 LOOK_S = 0.5
 """Seconds between two checks: a token removed from the file is rejected two checks later."""

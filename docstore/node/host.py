@@ -8,7 +8,7 @@ from typing import Any
 
 from docstore.config import Config
 from docstore.model.address import Address
-from docstore.runtime.tls.credentials import is_open_to_others
+from docstore.runtime.secret_files import is_open_to_others
 from docstore.runtime.tls.settings import plain_ports
 
 

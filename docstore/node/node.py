@@ -11,6 +11,7 @@ import contextlib
 from functools import partial
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -28,7 +29,6 @@ from docstore.maintenance.declaring import Declaring
 from docstore.maintenance.restored import Restored, restored_in
 from docstore.maintenance.webhooks.calling import caller_of
 from docstore.model.tokens import Token, token_in, with_token
-from docstore.node.access_file import AccessFile
 from docstore.node.authors import load
 from docstore.node.backend import NodeBackend
 from docstore.node.gate import Gate
@@ -41,11 +41,11 @@ from docstore.node.parts import Parts
 from docstore.node.quarantine import end_process, refuse_damaged, tell_lost_records
 from docstore.node.registration import ServiceRegistration
 from docstore.node.running import RunningNode
-from docstore.runtime.links.certified import Certified
 from docstore.runtime.links.connections import PeerEvents
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.links.rpc import Rpc
-from docstore.runtime.tls.credentials import Credentials, warn_of_open
+from docstore.runtime.secret_files import warn_of_open
+from docstore.runtime.tls.settings import TlsFiles
 from docstore.services.registry import Registry
 from docstore.storage.partitions import StreamsRecovered, StreamStore
 from docstore.storage.sqlite import SqliteStore
@@ -57,6 +57,10 @@ from docstore.wire.link_messages import Ask, Message, Told
 from docstore.wire.messages import Configured
 from docstore.wire.sessions_messages import is_calling
 from docstore.wire.streams_messages import is_streaming
+
+if TYPE_CHECKING:
+    from docstore.runtime.links.certified import Certified
+    from docstore.runtime.tls.credentials import Credentials
 
 HAND_OVER_TIMEOUT_S = 5.0
 LAST_ANSWER_TIMEOUT_S = 8.0
@@ -156,6 +160,8 @@ class Node:
         """Return the users' permissions, and begin to watch their file. Raises BadConfig."""
         if not self.config.access_file:
             return None
+        from docstore.node.access_file import AccessFile  # noqa: PLC0415 - as `_certified`.
+
         watched = AccessFile(Path(self.config.access_file))
         watching = asyncio.get_running_loop().create_task(watched.watch())
         self._stack.push_async_callback(_cancel, watching)
@@ -178,8 +184,7 @@ class Node:
             self.config, node_id, recovered,
             learnt=self._learnt, outdated=self._outdated, restored=restored,
         )  # fmt: skip
-        tls = self.config.tls
-        credentials = Credentials(tls, node_id) if tls.paths else None
+        credentials, certified = _certified(self.config.tls, node_id)
         links = PeerLinks(
             PeerEvents(
                 hello=founding.hello,
@@ -188,12 +193,14 @@ class Node:
                 linked=self._linked,
                 lost=self._lost,
             ),
-            certified=Certified(credentials) if credentials and tls.peers else None,
+            certified=certified,
         )
         if credentials is not None:
             credentials.changed = links.judge_again
         token = self._token()
-        over_http = OverHttp(tls.scheme, token, credentials.asking if credentials else system_s)
+        over_http = OverHttp(
+            self.config.tls.scheme, token, credentials.asking if credentials else system_s
+        )
         return Parts(
             config=self.config,
             node_id=node_id,
@@ -362,6 +369,20 @@ def _stores_in(config: Config) -> tuple[Store, StreamStore]:
     documents = SqliteStore(database_in(config.data), sizes=Sizes.of(config.journal_mb))
     streams = SqliteStreamStore(streams_in(config.data), stands_aside=lambda: documents.is_full)
     return documents, streams
+
+
+def _certified(tls: TlsFiles, me: str) -> "tuple[Credentials | None, Certified | None]":
+    """Read the files of TLS, if the settings name any. Raises BadConfig.
+
+    Imports late, so that a node without TLS starts without `cryptography`: 25 ms and 8 MiB.
+    """
+    if not tls.paths:
+        return None, None
+    from docstore.runtime.links.certified import Certified  # noqa: PLC0415
+    from docstore.runtime.tls.credentials import Credentials  # noqa: PLC0415
+
+    credentials = Credentials(tls, me)
+    return credentials, Certified(credentials) if tls.peers else None
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -1,6 +1,7 @@
 """The parts that a node has before it knows its group."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from docstore.config import Config
 from docstore.http.access import Access
@@ -11,10 +12,12 @@ from docstore.node.members.lookup import Lookup
 from docstore.node.members.membership import GossipMembership
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.links.rpc import Rpc
-from docstore.runtime.tls.credentials import Credentials
 from docstore.services.registry import Registry
 from docstore.storage.partitions import StreamsRecovered, StreamStore
 from docstore.storage.store import Store
+
+if TYPE_CHECKING:
+    from docstore.runtime.tls.credentials import Credentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class Parts:
     store: Store
     streams: StreamStore
     streams_recovered: StreamsRecovered
-    credentials: Credentials | None
+    credentials: "Credentials | None"
     """The certificates that this node shows and accepts; None: no TLS."""
     registry: Registry
     founding: Founding

@@ -9,9 +9,7 @@ all nodes use it. Source: AES-256-GCM, NIST SP 800-38D, with random nonces.
 import base64
 import os
 from collections.abc import Awaitable, Callable
-
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from typing import TYPE_CHECKING
 
 from docstore.errors import BadRequest, Unavailable
 from docstore.model import json
@@ -19,6 +17,9 @@ from docstore.model.document import Row
 from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation
 from docstore.query.cut import SEALED, Cut
 from docstore.services.registry import FEED_KEYS
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 KEY_BYTES, NONCE_BYTES, PADDED_BYTES = 32, 12, 256
 LINK = f"{FEED_KEYS}/first"
@@ -50,6 +51,8 @@ class Positions:
         if not text.startswith(SEALED):
             return text
         sealing = await self._key(timeout_s)
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - As in `_key`.
+
         try:
             sealed = text.removeprefix(SEALED)
             raw = base64.b64decode(sealed + "=" * (-len(sealed) % 4), b"-_", validate=True)
@@ -60,7 +63,7 @@ class Positions:
             ) from None
         return plain.decode().rstrip()
 
-    async def _key(self, timeout_s: float) -> AESGCM:
+    async def _key(self, timeout_s: float) -> "AESGCM":
         """Return the group's key; create it if there is none."""
         if self._sealing is None:
             row = await self._asked(Operation(verb="GET", link=LINK), timeout_s)
@@ -76,6 +79,10 @@ class Positions:
                 row = await self._asked(Operation(verb="GET", link=LINK), timeout_s)
             if row is None:
                 raise Unavailable("the key of feeds has not been created yet: ask again")
+            from cryptography.hazmat.primitives.ciphers.aead import (  # noqa: PLC0415 - For few users.
+                AESGCM,
+            )
+
             self._sealing = AESGCM(base64.b64decode(json.load(row.state)["key"]))
         return self._sealing
 

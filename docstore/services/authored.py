@@ -24,8 +24,7 @@ from docstore.model.service import (
 )
 from docstore.model.settings import quoted
 from docstore.service import STATUSES, Request, Service, Unchanged, merged
-from docstore.services.declared import SERVICE
-from docstore.services.schemas import Schema
+from docstore.services.declared import SERVICE, DeclaredService
 
 T = TypeVar("T")
 
@@ -117,7 +116,7 @@ class AuthoredService(WithAuthor):
         self._is_closed = is_closed
         self._author = author
         self._call = call
-        self._schema = Schema(options.schema) if options.schema is not None else None
+        self._declared = DeclaredService(options)
         own = set(overridden(author))
         self._own = own
         self._checks_too = "check" in own
@@ -126,12 +125,11 @@ class AuthoredService(WithAuthor):
             for method in METHODS
             if method not in options.methods or not own.isdisjoint(HANDLERS[method])
         )
-        self.checks = self._checks_too or self._schema is not None or bool(self.handled)
+        self.checks = self._checks_too or self._declared.checks or bool(self.handled)
 
     def check(self, state: State) -> None:
         """Refuse a state that the schema or the author does not allow."""
-        if self._schema is not None:
-            self._schema.check(state)
+        self._declared.check(state)
         if self._checks_too:
             copy = json.load(json.dump(state))
             self._ask(lambda: self._author.check(copy))

@@ -5,7 +5,8 @@ soon after it is decided.
 """
 
 from collections.abc import Collection
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from docstore.errors import BadRequest
 from docstore.model import patch
@@ -25,8 +26,10 @@ from docstore.model.service import (
     level_of,
 )
 from docstore.model.settings import quoted
-from docstore.services.schemas import Schema, check_schema
 from docstore.services.unsupported_options import WARNINGS
+
+if TYPE_CHECKING:
+    from docstore.services.schemas import Schema
 
 INSTRUMENTATION = "INSTRUMENTATION"
 OPTIONS = frozenset(
@@ -56,11 +59,18 @@ class DeclaredService:
 
     def __init__(self, options: ServiceOptions) -> None:
         self.options = options
-        self._schema = Schema(options.schema) if options.schema is not None else None
-        self.checks = self._schema is not None
+        self.checks = options.schema is not None
+
+    @cached_property
+    def _schema(self) -> "Schema":
+        """The schema, made for the first state: `jsonschema` costs a start 45 ms and 8 MiB."""
+        from docstore.services.schemas import Schema  # noqa: PLC0415
+
+        assert self.options.schema is not None
+        return Schema(self.options.schema)
 
     def check(self, state: State) -> None:
-        if self._schema is not None:
+        if self.checks:
             self._schema.check(state)
 
     def patch(self, state: State, change: State) -> State | None:
@@ -182,6 +192,8 @@ def _schema(value: Any) -> dict[str, Any] | None:
         return None
     if not isinstance(value, dict):
         raise Refusal(f"schema must be an object; got {quoted(value)}", status=400)
+    from docstore.services.schemas import check_schema  # noqa: PLC0415 - As in `_schema`.
+
     check_schema(value)
     return value
 

@@ -23,7 +23,6 @@ from docstore.model import json
 from docstore.model.service import Refusal
 from docstore.model.settings import quoted
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SILENT = frozenset(
     "$schema $comment $anchor $dynamicAnchor $vocabulary $defs definitions title description"
     " examples deprecated then else minContains maxContains".split()

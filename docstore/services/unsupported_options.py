@@ -10,8 +10,8 @@ from typing import Any
 
 from docstore.model.document import EXPIRY
 from docstore.model.service import LEVEL_3, State, level_of
-from docstore.services.schemas import DIALECT, unapplied
 
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 WARNINGS = "warnings"
 """The member with the warnings; ignored when a client sends it back."""
 
@@ -35,6 +35,8 @@ def _found(declaration: State) -> Iterator[tuple[str, str]]:
 def _of_schema(schema: Mapping[str, Any] | None) -> Iterator[str]:
     if schema is None:
         return
+    from docstore.services.schemas import unapplied  # noqa: PLC0415 - It loads `jsonschema`.
+
     said = schema.get("$schema", DIALECT)
     if str(said).rstrip("#") != DIALECT:
         yield "it is read as JSON Schema 2020-12, whatever it says of itself"

@@ -13,7 +13,7 @@ from docstore.http.routes.documents import factory_paths, written_schema
 from docstore.http.routes.route import Ops
 from docstore.http.routes.table import PARTS
 from docstore.model.service import Service, ServiceOptions
-from docstore.services.schemas import DIALECT
+from docstore.services.unsupported_options import DIALECT
 
 Json = dict[str, Any]
 FACTORIES_MAX = 200

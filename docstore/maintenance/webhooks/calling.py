@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import orjson
@@ -26,10 +26,12 @@ from yarl import URL
 from docstore import SERVER
 from docstore.errors import DocstoreError, Unavailable
 from docstore.subscriptions.events import Called
-from docstore.subscriptions.sealing import SecretSeal, seal_in
 from docstore.subscriptions.settings import CallbackSettings
 from docstore.subscriptions.signing import message_id, signed
 from docstore.subscriptions.targets import CallbackRefused, Targets
+
+if TYPE_CHECKING:
+    from docstore.subscriptions.sealing import SecretSeal
 
 TIMEOUT_S = 5.0
 ANSWER_BYTES_MAX = 64 << 10
@@ -87,7 +89,7 @@ class Caller:
     def __init__(
         self,
         targets: Targets,
-        seal: SecretSeal,
+        seal: "SecretSeal",
         *,
         resolver: AbstractResolver | None = None,
         tls: ssl.SSLContext | None = None,
@@ -182,7 +184,11 @@ class Caller:
 
 def caller_of(settings: CallbackSettings) -> Caller | None:
     """Return the caller for these settings, None if they allow no host. Raises BadConfig."""
-    return Caller(Targets(settings), seal_in(settings.key_file)) if settings.hosts else None
+    if not settings.hosts:
+        return None
+    from docstore.subscriptions.sealing import seal_in  # noqa: PLC0415 - It loads `cryptography`.
+
+    return Caller(Targets(settings), seal_in(settings.key_file))
 
 
 _HEADERS: Mapping[str, str] = {"Content-Type": JSON, "Accept": JSON, "User-Agent": SERVER}

@@ -11,11 +11,10 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import structlog
 
-from docstore.runtime.links.certified import Certified
 from docstore.runtime.links.connections import (
     HELLO_TIMEOUT_S,
     Detour,
@@ -30,6 +29,9 @@ from docstore.runtime.tls.accepting import TlsServer
 from docstore.wire.frames import Packed
 from docstore.wire.link_messages import FIRST_PROTOCOL, PROTOCOL, Message, OfLinks, Spoken
 
+if TYPE_CHECKING:
+    from docstore.runtime.links.certified import Certified
+
 DIAL_PAUSE_S = (0.05, 1.0)
 
 log = structlog.get_logger("docstore.runtime.links.peers")
@@ -42,7 +44,7 @@ class PeerLinks:
         self,
         events: PeerEvents,
         spoken: Spoken = Spoken(FIRST_PROTOCOL, PROTOCOL),  # noqa: B008
-        certified: Certified | None = None,
+        certified: "Certified | None" = None,
     ) -> None:
         """certified: checks certificates; None for links in plain text."""
         self.events = events
