@@ -142,6 +142,14 @@ def test_commands_believe_a_ca_that_they_are_told_of(
     assert docstore("ls", "--url", url)[0] == 0
 
 
+def test_commands_believe_the_cas_of_the_system(cluster: LocalCluster) -> None:
+    """They read those late, and not from the process that forks other commands of tests."""
+    command = (sys.executable, "-m", "docstore", "status", "--url", cluster.nodes[0].url)
+    for believed, code in ((str(cluster_ca(cluster)), 0), (os.devnull, 1)):
+        environment = os.environ | {"SSL_CERT_FILE": believed}
+        assert subprocess.run(command, env=environment, check=False).returncode == code
+
+
 def test_jobs_believe_the_same(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     group = pytest.importorskip("docstore.pipeline.group_client")
     monkeypatch.setenv("DOCSTORE_CACERT", str(cluster_ca(cluster)))
