@@ -72,16 +72,17 @@ WORLDLY = frozenset(
     " uvloop".split()
 )
 WORLDLY_BUT = {
-    "docstore/storage/schema.py": {"sqlalchemy"},  # SQL text, never a connection.
-    "docstore/storage/tables.py": {"sqlalchemy"},
-    "docstore/storage/branching.py": {"sqlalchemy", "sqlite3"},
+    "docstore/storage/described/branches.py": {"sqlalchemy"},  # SQL text, never a connection.
+    "docstore/storage/described/documents.py": {"sqlalchemy"},
+    "docstore/storage/described/schema.py": {"sqlalchemy"},
+    "docstore/storage/described/streams.py": {"sqlalchemy"},
+    "docstore/storage/branching.py": {"sqlite3"},
     "docstore/storage/listing.py": {"sqlite3"},
     "docstore/storage/ballast.py": {"os"},  # One file, in the writer's thread.
     "docstore/storage/journal_line.py": {"sqlite3"},  # As reading.py below.
     "docstore/storage/starting.py": {"sqlite3"},
     "docstore/storage/open_counter.py": {"os"},  # One small file, in the writer's thread.
     "docstore/storage/migrations.py": {"sqlite3"},
-    "docstore/storage/partition_tables.py": {"sqlalchemy"},
     "docstore/storage/partition_reading.py": {"sqlite3"},
     "docstore/storage/partition_writing.py": {"sqlite3"},
     "docstore/storage/reading.py": {"sqlite3"},  # The work of a thread that sqlite.py owns.

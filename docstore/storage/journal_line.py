@@ -13,6 +13,8 @@ from docstore.storage import tables
 from docstore.storage.journal import KEY_BYTES, START, Position
 from docstore.storage.packing import checksum
 
+_UPDATE = tables.UPDATE_JOURNAL  # Tests replace this.
+
 
 class JournalLine(NamedTuple):
     """The one line of `journal`."""
@@ -55,4 +57,4 @@ def write(connection: sqlite3.Connection, line: JournalLine) -> None:
     Then the transactions before it, which this one must make durable, would not be synced either
     (seed 7003).
     """
-    connection.execute(tables.UPDATE_JOURNAL, (*line, checksum(tuple(line))))
+    connection.execute(_UPDATE, (*line, checksum(tuple(line))))

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from docstore.model.document import Row
-from docstore.storage import branching, tables
+from docstore.storage import branch_tables, tables
 from docstore.storage.answers import digest_hex, is_child, link_digest
 from docstore.storage.reading import answer_within, number, record_of
 from docstore.storage.store import UNBOUNDED, Bounds, Newest
@@ -32,7 +32,7 @@ def links(
     """Return up to `limit` (slot, link, version) of live children of `prefix`, by link."""
     with snapshot(connection):
         if level < 3:
-            return list(_live(connection, branching.LINKS, prefix, after, limit, until))
+            return list(_live(connection, branch_tables.LINKS, prefix, after, limit, until))
         beyond = _written_beyond(connection, until)
         found = list(_live(connection, tables.LINKS, prefix, after, limit, until, beyond))
         last = found[-1][1] if len(found) == limit > 0 else None
@@ -51,7 +51,7 @@ def count(
     span = (prefix + "\x00", _beyond(prefix), len(prefix) + 1)
     with snapshot(connection):
         if level < 3:
-            counted = dict(connection.execute(branching.COUNT, span).fetchall())
+            counted = dict(connection.execute(branch_tables.COUNT, span).fetchall())
         else:
             counted = dict(connection.execute(tables.COUNT, span).fetchall())
             for slot, link in _written_beyond(connection, until):

@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from docstore.errors import StoreBroken
-from docstore.storage.packing import checksum, schema_checksum
-from docstore.storage.tables import SCHEMA
+from docstore.storage.packing import SCHEMA, checksum, schema_checksum
 
 Step = Callable[[sqlite3.Connection], None]
 """Function that brings a file to the next format; `migrate` renews the line of the file. A step

@@ -111,6 +111,10 @@ def columns_of_cursor(disk: str, configuration: int, n: int) -> tuple[object, ..
     return (disk, configuration, n, checksum((disk, configuration, n)))
 
 
+SCHEMA = "SELECT sql FROM sqlite_master ORDER BY name"
+"""Query for the definitions of a file's tables."""
+
+
 def schema_checksum(definitions: list[tuple[str]]) -> int:
     """Return the checksum of the table definitions, as SCHEMA selects them."""
     return checksum(tuple(definitions))

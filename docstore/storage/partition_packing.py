@@ -8,9 +8,14 @@ from typing import NamedTuple, cast
 import msgpack
 
 from docstore.storage.packing import checksum
-from docstore.storage.partition_tables import BASE_BITS
 from docstore.storage.partitions import PartitionRecord
 from docstore.storage.store import Status
+
+BASE_BITS = 44
+"""Bits of a key for the offset: 17 million million records."""
+
+NUMBER_MAX = (1 << (63 - BASE_BITS)) - 2
+"""Greatest number of a partition in one file; the next number bounds the last one's keys."""
 
 _BASE = (1 << BASE_BITS) - 1
 

@@ -1,172 +1,148 @@
-"""The tables of the file of streams, and the statements on them.
+"""Texts of the statements that `storage.described.streams` describes. Do not edit."""
 
-`batches` holds sealed batches, clustered by partition and offset, without a second index. The upper
-bits of its key are the number of the partition, the lower 44 the offset of the first record. The
-head of a batch has a column before the rest, so that a start, a search by time and retention read
-some 80 bytes of a batch and not its records.
+from docstore.storage.inserts import MANY, inserts
 
-`tails` holds the range of each partition's batches, in one small row for each partition. Every
-commit writes the rows of its partitions. The range is a second witness: without it, a batch with a
-damaged key would not be found, and the log would end early without an error.
-
-`partitions` holds the records, each with a checksum; `file` the state of the whole file.
-"""
-
-from sqlalchemy import (
-    Column,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Table,
-    Text,
-    bindparam,
-    delete,
-    func,
-    literal_column,
-    select,
-    update,
+CREATE = [
+    (
+        "\n"
+        "CREATE TABLE batches (\n"
+        "\tid INTEGER NOT NULL, \n"
+        "\thead BLOB NOT NULL, \n"
+        "\tchecksum INTEGER NOT NULL, \n"
+        "\trest BLOB NOT NULL, \n"
+        "\tPRIMARY KEY (id)\n"
+        ")\n"
+        "\n"
+    ),
+    (
+        "\n"
+        "CREATE TABLE file (\n"
+        "\tformat INTEGER NOT NULL, \n"
+        "\tboot INTEGER NOT NULL, \n"
+        "\tis_old INTEGER NOT NULL, \n"
+        "\tschema INTEGER NOT NULL, \n"
+        "\tchecksum INTEGER NOT NULL, \n"
+        "\tPRIMARY KEY (format)\n"
+        ")\n"
+        "\n"
+    ),
+    (
+        "\n"
+        "CREATE TABLE partitions (\n"
+        "\tnumber INTEGER NOT NULL, \n"
+        "\tname TEXT NOT NULL, \n"
+        "\tcopy TEXT NOT NULL, \n"
+        "\tpromised_epoch INTEGER NOT NULL, \n"
+        "\tpromised_owner TEXT NOT NULL, \n"
+        "\tadopted_epoch INTEGER NOT NULL, \n"
+        "\tadopted_owner TEXT NOT NULL, \n"
+        "\treigns BLOB NOT NULL, \n"
+        "\tstart INTEGER NOT NULL, \n"
+        "\thigh INTEGER NOT NULL, \n"
+        "\tproducers_at INTEGER NOT NULL, \n"
+        "\tstatus TEXT NOT NULL, \n"
+        "\tproducers BLOB NOT NULL, \n"
+        "\tchecksum INTEGER NOT NULL, \n"
+        "\tPRIMARY KEY (number), \n"
+        "\tUNIQUE (name)\n"
+        ")\n"
+        "\n"
+    ),
+    (
+        "\n"
+        "CREATE TABLE tails (\n"
+        "\tnumber INTEGER NOT NULL, \n"
+        "\tname TEXT NOT NULL, \n"
+        "\tfirst INTEGER NOT NULL, \n"
+        '\t"end" INTEGER NOT NULL, \n'
+        "\tsize INTEGER NOT NULL, \n"
+        "\tlast_us INTEGER NOT NULL, \n"
+        "\tchecksum INTEGER NOT NULL, \n"
+        "\tPRIMARY KEY (number)\n"
+        ")\n"
+        "\n"
+    ),
+]
+INSERT_BATCH = inserts(
+    ("INSERT OR ROLLBACK INTO batches (id, head, checksum, rest) VALUES (?, ?, ?, ?)"), MANY
 )
-from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.schema import CreateTable
-
-from docstore.storage.tables import Insert, all_of, inserts, sql
-
-BASE_BITS = 44
-"""Bits of a key for the offset: 17 million million records."""
-
-NUMBER_MAX = (1 << (63 - BASE_BITS)) - 2
-"""Greatest number of a partition in one file; the next number bounds the last one's keys."""
-
-metadata = MetaData()
-
-partitions = Table(
-    "partitions",
-    metadata,
-    Column("number", Integer, primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
-    Column("copy", Text, nullable=False),
-    Column("promised_epoch", Integer, nullable=False),
-    Column("promised_owner", Text, nullable=False),
-    Column("adopted_epoch", Integer, nullable=False),
-    Column("adopted_owner", Text, nullable=False),
-    Column("reigns", LargeBinary, nullable=False),
-    Column("start", Integer, nullable=False),
-    Column("high", Integer, nullable=False),
-    Column("producers_at", Integer, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("producers", LargeBinary, nullable=False),
-    Column("checksum", Integer, nullable=False),
+SAVE_PARTITION = inserts(
+    (
+        "INSERT OR ROLLBACK INTO partitions (number, name, copy, promised_epoch, promised_owner, "
+        "adopted_epoch, adopted_owner, reigns, start, high, producers_at, status, producers, "
+        "checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (number) DO "
+        "UPDATE SET name = excluded.name, copy = excluded.copy, promised_epoch = "
+        "excluded.promised_epoch, promised_owner = excluded.promised_owner, adopted_epoch = "
+        "excluded.adopted_epoch, adopted_owner = excluded.adopted_owner, reigns = "
+        "excluded.reigns, start = excluded.start, high = excluded.high, producers_at = "
+        "excluded.producers_at, status = excluded.status, producers = excluded.producers, "
+        "checksum = excluded.checksum"
+    ),
+    MANY,
 )
-
-tails = Table(
-    "tails",
-    metadata,
-    Column("number", Integer, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("first", Integer, nullable=False),
-    Column("end", Integer, nullable=False),
-    Column("size", Integer, nullable=False),
-    Column("last_us", Integer, nullable=False),
-    Column("checksum", Integer, nullable=False),
+SAVE_TAIL = inserts(
+    (
+        'INSERT OR ROLLBACK INTO tails (number, name, first, "end", size, last_us, checksum) '
+        "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (number) DO UPDATE SET name = excluded.name, "
+        'first = excluded.first, "end" = excluded."end", size = excluded.size, last_us = '
+        "excluded.last_us, checksum = excluded.checksum"
+    ),
+    MANY,
 )
-
-batches = Table(
-    "batches",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("head", LargeBinary, nullable=False),
-    Column("checksum", Integer, nullable=False),
-    Column("rest", LargeBinary, nullable=False),
+DELETE_PARTITION = "DELETE FROM partitions WHERE partitions.number = ?"
+DELETE_TAIL = "DELETE FROM tails WHERE tails.number = ?"
+DELETE_BATCHES = "DELETE FROM batches WHERE batches.id >= ? AND batches.id < ?"
+FILE = "SELECT file.format, file.boot, file.is_old, file.schema, file.checksum \nFROM file"
+INSERT_FILE = "INSERT INTO file (format, boot, is_old, schema, checksum) VALUES (?, ?, ?, ?, ?)"
+UPDATE_FILE = "UPDATE file SET format=?, boot=?, is_old=?, schema=?, checksum=?"
+PARTITIONS = (
+    "SELECT partitions.number, partitions.name, partitions.copy, partitions.promised_epoch, "
+    "partitions.promised_owner, partitions.adopted_epoch, partitions.adopted_owner, "
+    "partitions.reigns, partitions.start, partitions.high, partitions.producers_at, "
+    "partitions.status, partitions.producers, partitions.checksum \n"
+    "FROM partitions ORDER BY partitions.number"
 )
-
-file = Table(
-    "file",
-    metadata,
-    Column("format", Integer, primary_key=True),
-    Column("boot", Integer, nullable=False),
-    Column("is_old", Integer, nullable=False),
-    Column("schema", Integer, nullable=False),
-    Column("checksum", Integer, nullable=False),
+TAILS = (
+    'SELECT tails.number, tails.name, tails.first, tails."end", tails.size, tails.last_us, '
+    "tails.checksum \n"
+    "FROM tails ORDER BY tails.number"
 )
-
-CREATE = [sql(CreateTable(table)) for table in metadata.sorted_tables]
-
-# Without OR ROLLBACK, SQLite would copy each page that a statement of many lines touches.
-INSERT_BATCH = inserts(insert(batches).prefix_with("OR ROLLBACK"), batches)
-
-
-def _replacing(table: Table) -> Insert:
-    line = insert(table).prefix_with("OR ROLLBACK")
-    fresh = {name: line.excluded[name] for name in all_of(table)[1:]}
-    return inserts(line.on_conflict_do_update(index_elements=[table.c.number], set_=fresh), table)
-
-
-SAVE_PARTITION = _replacing(partitions)
-SAVE_TAIL = _replacing(tails)
-DELETE_PARTITION = sql(
-    delete(partitions).where(partitions.c.number == bindparam("number")), "number"
+TAIL_NUMBERS = "SELECT tails.number \nFROM tails"
+TAIL_OF = (
+    'SELECT tails.number, tails.name, tails.first, tails."end", tails.size, tails.last_us, '
+    "tails.checksum \n"
+    "FROM partitions LEFT OUTER JOIN tails ON tails.number = partitions.number \n"
+    "WHERE partitions.name = ?"
 )
-DELETE_TAIL = sql(delete(tails).where(tails.c.number == bindparam("number")), "number")
-_from = batches.c.id >= bindparam("first")
-_between = (_from, batches.c.id < bindparam("beyond"))
-DELETE_BATCHES = sql(delete(batches).where(*_between), "first", "beyond")
-
-FILE = sql(select(file))
-INSERT_FILE = sql(insert(file), *all_of(file))
-UPDATE_FILE = sql(
-    update(file).values({name: bindparam(name) for name in all_of(file)}), *all_of(file)
+NUMBER_BY_TAIL = "SELECT tails.number \nFROM tails \nWHERE tails.name = ?"
+HEADS = (
+    "SELECT batches.id, batches.head, batches.checksum \n"
+    "FROM batches \n"
+    "WHERE batches.id >= ? AND batches.id < ? ORDER BY batches.id\n"
+    " LIMIT ? OFFSET 0"
 )
-
-PARTITIONS = sql(select(partitions).order_by(partitions.c.number))
-TAILS = sql(select(tails).order_by(tails.c.number))
-TAIL_NUMBERS = sql(select(tails.c.number))
-TAIL_OF = sql(
-    select(*tails.c)
-    .select_from(partitions.outerjoin(tails, tails.c.number == partitions.c.number))
-    .where(partitions.c.name == bindparam("name")),
-    "name",
+HEAD_AT = (
+    "SELECT batches.id, batches.head, batches.checksum \n"
+    "FROM batches \n"
+    "WHERE batches.id <= ? ORDER BY batches.id DESC\n"
+    " LIMIT 1 OFFSET 0"
 )
-# No index serves this: it runs only when the index of `partitions` lacks the name.
-NUMBER_BY_TAIL = sql(select(tails.c.number).where(tails.c.name == bindparam("name")), "name")
-
-_ONE = literal_column("1", Integer)
-_NONE = literal_column("0", Integer)
-_limit = bindparam("limit", type_=Integer)
-_head = (batches.c.id, batches.c.head, batches.c.checksum)
-HEADS = sql(
-    select(*_head).where(*_between).order_by(batches.c.id).limit(_limit).offset(_NONE),
-    "first",
-    "beyond",
-    "limit",
+BATCHES = (
+    "SELECT batches.id, batches.head, batches.rest \n"
+    "FROM batches \n"
+    "WHERE batches.id >= (SELECT batches.id \n"
+    "FROM batches \n"
+    "WHERE batches.id <= ? ORDER BY batches.id DESC\n"
+    " LIMIT 1 OFFSET 0) AND batches.id < ? ORDER BY batches.id"
 )
-_last_until = (batches.c.id <= bindparam("id"), batches.c.id.desc())
-HEAD_AT = sql(
-    select(*_head).where(_last_until[0]).order_by(_last_until[1]).limit(_ONE).offset(_NONE), "id"
+IDS = (
+    "SELECT batches.id \n"
+    "FROM batches \n"
+    "WHERE batches.id >= ? AND batches.id < ? ORDER BY batches.id\n"
+    " LIMIT ? OFFSET 0"
 )
-_holding = (
-    select(batches.c.id)
-    .where(_last_until[0])
-    .order_by(_last_until[1])
-    .limit(_ONE)
-    .offset(_NONE)
-    .scalar_subquery()
-)
-BATCHES = sql(
-    select(batches.c.id, batches.c.head, batches.c.rest)
-    .where(batches.c.id >= _holding, batches.c.id < bindparam("beyond"))
-    .order_by(batches.c.id),
-    "id",
-    "beyond",
-)
-IDS = sql(
-    select(batches.c.id).where(*_between).order_by(batches.c.id).limit(_limit).offset(_NONE),
-    "first",
-    "beyond",
-    "limit",
-)
-# SQLite keeps the lengths of columns at the beginning of a row, and reads no other pages for them.
-BYTES = sql(
-    select(func.sum(func.length(batches.c.head) + func.length(batches.c.rest))).where(*_between),
-    "first",
-    "beyond",
+BYTES = (
+    "SELECT sum(length(batches.head) + length(batches.rest)) AS sum_1 \n"
+    "FROM batches \n"
+    "WHERE batches.id >= ? AND batches.id < ?"
 )

@@ -19,8 +19,8 @@ from typing import assert_never
 from docstore.model.streams_batch import head_of, header_of, is_of, place_of
 from docstore.storage import migrations
 from docstore.storage import partition_tables as tables
-from docstore.storage.packing import schema_checksum
-from docstore.storage.partition_packing import FileLine, Tail, base_of, columns_of
+from docstore.storage.packing import SCHEMA, schema_checksum
+from docstore.storage.partition_packing import NUMBER_MAX, FileLine, Tail, base_of, columns_of
 from docstore.storage.partition_reading import (
     Damaged,
     file_line,
@@ -39,7 +39,6 @@ from docstore.storage.partitions import (
     TrimPartition,
     dropped,
 )
-from docstore.storage.tables import SCHEMA
 from docstore.storage.transactions import (
     WAL_BYTES_MAX,
     copy_back,
@@ -218,7 +217,7 @@ class _Commit:
         begun = [tail for tail in self._tails.values() if tail is not None]
         used = {tail.number for tail in (*self._committed[0].values(), *begun)}
         following = max(used, default=0) + 1
-        if following > tables.NUMBER_MAX:
+        if following > NUMBER_MAX:
             return next(number for number in range(1, following) if number not in used)
         return following
 

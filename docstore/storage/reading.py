@@ -14,6 +14,7 @@ from docstore.errors import StoreBroken
 from docstore.model.document import Row
 from docstore.storage import branching, packing, store, tables
 from docstore.storage.answers import row_bytes
+from docstore.storage.inserts import MANY
 from docstore.storage.transactions import FILE_ERRORS, is_unreadable, snapshot
 from docstore.storage.writing import node_line
 
@@ -102,9 +103,9 @@ def _used(
 
     The last few, fewer than a statement takes, are yielded without a look.
     """
-    whole = len(asked) - len(asked) % tables.MANY
-    for start in range(0, whole, tables.MANY):
-        many = asked[start : start + tables.MANY]
+    whole = len(asked) - len(asked) % MANY
+    for start in range(0, whole, MANY):
+        many = asked[start : start + MANY]
         keys = [key for slot, link, _ in many for key in (slot, link)]
         (found,) = connection.execute(tables.USED, keys).fetchone()
         yield from [many[int(place)] for place in found.split(",")] if found else ()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docstore.errors import StoreDamaged
-from docstore.storage import entries, journal_line, tables
+from docstore.storage import entries, journal_line, packing
 from docstore.storage.journal_line import JournalLine
 from docstore.storage.ring import FILE_BYTES, FILES_FREE, FILES_MAX, Entry, Files, Ring
 from docstore.storage.writing import Writer, node_line
@@ -105,7 +105,7 @@ def has_journal(connection: sqlite3.Connection) -> bool:
 
 def _insist_on_tables(connection: sqlite3.Connection, files: Files, sizes: Sizes) -> None:
     """Raise StoreDamaged if there is a journal but no tables: this is not a first start."""
-    if not connection.execute(tables.SCHEMA).fetchall():
+    if not connection.execute(packing.SCHEMA).fetchall():
         ring = Ring(files, b"", file_bytes=sizes.file_bytes, files_max=sizes.files_max)
         if ring.is_written():
             raise StoreDamaged(

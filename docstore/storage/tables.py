@@ -1,402 +1,381 @@
-"""Statements on the tables of `schema.py`, and how statements become text.
+"""Texts of the statements that `storage.described.documents` describes. Do not edit."""
 
-SQLAlchemy Core describes tables and statements and compiles them to text once, at import. From then
-on SQLite gets text and tuples, since compiling per call would cost more than the call.
-"""
-
-from typing import Any
-
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Integer,
-    Select,
-    Table,
-    Text,
-    and_,
-    bindparam,
-    column,
-    delete,
-    func,
-    literal_column,
-    or_,
-    select,
-    update,
-    values,
-)
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.schema import CreateIndex, CreateTable
-from sqlalchemy.sql.elements import CompilerElement
-
-from docstore.storage.schema import (
-    AFTER,
-    after,
-    current,
-    dead,
-    expires,
-    history,
-    journal,
-    live,
-    metadata,
-    node,
-    slots,
-)
-
-
-def sql(statement: CompilerElement, *parameters: str) -> str:
-    """Return the text of a statement whose question marks stand for `parameters`, in order."""
-    compiled = statement.compile(dialect=sqlite.dialect(paramstyle="qmark"))
-    positions = list(getattr(compiled, "positiontup", None) or ())
-    assert positions == list(parameters), positions
-    return str(compiled)
-
-
-MANY = 64
-"""Lines or keys in one statement, if there are as many. SQLite's module releases the interpreter's
-lock whenever it steps a statement, and a busy event loop takes half a millisecond to give it back:
-a loaded node wrote 2,000 rows a second one by one, and writes 16,000 like this."""
-
-MANY_ROWS = 256
-"""Rows of documents in one statement; they are the most frequent lines of a load. Next to a busy
-loop a row costs 16 us of processor time with 256 rows in a statement, 22 with 64, and 12 without a
-loop. More than 256 would not be cheaper, and would hold the lock for longer."""
-
-
-Insert = dict[int, str]
-"""Number of lines -> the INSERT of that many, largest first, so that a few prepared statements
-insert any number of lines."""
-
-
-def inserts(statement: CompilerElement, table: Table, most: int = MANY) -> Insert:
-    """Return the texts of an INSERT into all columns of a table. most: lines in one text."""
-    one = sql(statement, *all_of(table))
-    before, _, after = one.partition("VALUES (")
-    values, _, rest = after.partition(")")
-    sizes = [1 << power for power in reversed(range(most.bit_length()))]
-    lines = {size: ", ".join([f"({values})"] * size) for size in sizes}
-    return {size: f"{before}VALUES {text}{rest}" for size, text in lines.items()}
-
-
-def all_of(table: Table) -> list[str]:
-    """Return the names of all columns of a table."""
-    return [column.name for column in table.columns]
-
-
-def _is(*columns: Column[int] | Column[str]) -> list[ColumnElement[bool]]:
-    return [column == bindparam(column.name) for column in columns]
-
-
-_ONE = literal_column("1", Integer)
-_NONE = literal_column("0", Integer)
-
-
-def in_one_line(lines: Select[Any]) -> Select[Any]:
-    """Return up to `limit` lines as one, [[...], ...] in JSON, for the reason given at MANY."""
-    part = lines.limit(bindparam("limit", type_=Integer)).offset(_NONE).subquery()
-    return select(func.json_group_array(func.json_array(*part.columns)))
-
-
-def links_between(table: Table, *is_live: ColumnElement[bool]) -> str:
-    """Return the text that selects live documents from `first` up to `beyond`, by link."""
-    columns = table.c
-    found = select(columns.slot, columns.link, columns.version).where(
-        *is_live, *_between(columns.link)
-    )
-    return sql(in_one_line(found.order_by(columns.link, columns.slot)), "first", "beyond", "limit")
-
-
-def count_between(table: Table, *is_live: ColumnElement[bool]) -> str:
-    """Return the text that counts live documents by slot.
-
-    Links that have a slash from `name_at` on do not count.
-    """
-    name = func.substr(table.c.link, bindparam("name_at", type_=Integer))
-    return sql(
-        select(table.c.slot, func.count(literal_column("*")))
-        .where(*is_live, *_between(table.c.link), func.instr(name, literal_column("'/'")) == _NONE)
-        .group_by(table.c.slot),
-        "first",
-        "beyond",
-        "name_at",
-    )
-
-
-def _between(link: Column[Any]) -> tuple[ColumnElement[bool], ...]:
-    return link >= bindparam("first"), link < bindparam("beyond")
-
-
-# `+ 0` keeps SQLite from walking the whole slot by n: a link's rows are found by its key.
-_until = history.c.n + literal_column("0") <= bindparam("until", type_=Integer)
-_of_link = _is(history.c.slot, history.c.link)
-_newest_first = (
-    select(history).where(*_of_link).order_by(history.c.version.desc()).limit(_ONE).offset(_NONE)
-)
-_current_n = (
-    select(current.c.n)
-    .where(current.c.slot == history.c.slot, current.c.link == history.c.link)
-    .scalar_subquery()
-)
+from docstore.storage.inserts import MANY_ROWS, inserts
 
 CREATE = [
-    *(sql(CreateTable(table)) for table in metadata.sorted_tables),
-    *sorted(sql(CreateIndex(each)) for table in metadata.sorted_tables for each in table.indexes),
-]
-
-# Without OR ROLLBACK, SQLite would copy each page that a statement of many rows touches, to undo
-# that statement alone. A failure rolls the whole batch back anyway.
-INSERT_ROW = inserts(insert(history).prefix_with("OR ROLLBACK"), history, MANY_ROWS)
-_pointer = insert(current).prefix_with("OR ROLLBACK")
-POINT = inserts(
-    _pointer.on_conflict_do_update(
-        index_elements=[current.c.slot, current.c.link],
-        set_={name: _pointer.excluded[name] for name in all_of(current)[2:]},
+    (
+        "\n"
+        "CREATE TABLE branches (\n"
+        "\tslot INTEGER NOT NULL, \n"
+        "\tn INTEGER NOT NULL, \n"
+        "\tepoch INTEGER NOT NULL, \n"
+        "\towner TEXT NOT NULL, \n"
+        "\tlink TEXT NOT NULL, \n"
+        "\tversion INTEGER NOT NULL, \n"
+        "\taction TEXT NOT NULL, \n"
+        "\tupdated_us INTEGER NOT NULL, \n"
+        "\tdeleted INTEGER NOT NULL, \n"
+        "\tsignature BLOB NOT NULL, \n"
+        "\toperation BLOB NOT NULL, \n"
+        "\tdigest BLOB NOT NULL, \n"
+        "\tstate BLOB NOT NULL, \n"
+        "\tchecksum INTEGER NOT NULL, \n"
+        "\tstanding INTEGER NOT NULL, \n"
+        "\texpires_us INTEGER NOT NULL, \n"
+        "\tPRIMARY KEY (n)\n"
+        ")\n"
+        "\n"
     ),
-    current,
+    (
+        "\n"
+        "CREATE TABLE current (\n"
+        "\tslot INTEGER NOT NULL, \n"
+        "\tlink TEXT NOT NULL, \n"
+        "\tversion INTEGER NOT NULL, \n"
+        "\tn INTEGER NOT NULL, \n"
+        "\tdeleted INTEGER NOT NULL, \n"
+        "\texpires_us INTEGER NOT NULL, \n"
+        "\tPRIMARY KEY (slot, link)\n"
+        ")\n"
+        " WITHOUT ROWID\n"
+        "\n"
+    ),
+    (
+        "\n"
+        "CREATE TABLE cursors (\n"
+        "\tdisk TEXT NOT NULL, \n"
+        "\tconfiguration INTEGER NOT NULL, \n"
+        "\tn INTEGER NOT NULL, \n"
+        "\tchecksum INTEGER NOT NULL, \n"
+        "\tPRIMARY KEY (disk)\n"
+        ")\n"
+        " WITHOUT ROWID\n"
+        "\n"
+    ),
+    (
+        "\n"
+        "CREATE TABLE history (\n"
+        "\tslot INTEGER NOT NULL, \n"
+        "\tn INTEGER NOT NULL, \n"
+        "\tepoch INTEGER NOT NULL, \n"
+        "\towner TEXT NOT NULL, \n"
+        "\tlink TEXT NOT NULL, \n"
+        "\tversion INTEGER NOT NULL, \n"
+        "\taction TEXT NOT NULL, \n"
+        "\tupdated_us INTEGER NOT NULL, \n"
+        "\tdeleted INTEGER NOT NULL, \n"
+        "\tsignature BLOB NOT NULL, \n"
+        "\toperation BLOB NOT NULL, \n"
+        "\tdigest BLOB NOT NULL, \n"
+        "\tstate BLOB NOT NULL, \n"
+        "\tchecksum INTEGER NOT NULL, \n"
+        "\tPRIMARY KEY (slot, link, version)\n"
+        ")\n"
+        "\n"
+    ),
+    (
+        "\n"
+        "CREATE TABLE journal (\n"
+        '\t"key" BLOB NOT NULL, \n'
+        "\tnumber INTEGER NOT NULL, \n"
+        "\tstamp BLOB NOT NULL, \n"
+        "\talone INTEGER NOT NULL, \n"
+        "\tchecksum INTEGER NOT NULL, \n"
+        "\twritten INTEGER NOT NULL\n"
+        ")\n"
+        "\n"
+    ),
+    (
+        "\n"
+        "CREATE TABLE node (\n"
+        "\tformat INTEGER NOT NULL, \n"
+        "\tstore_id TEXT NOT NULL, \n"
+        "\tboot INTEGER NOT NULL, \n"
+        "\tconfiguration BLOB, \n"
+        "\tschema INTEGER NOT NULL, \n"
+        "\tchecksum INTEGER NOT NULL, \n"
+        "\tPRIMARY KEY (format)\n"
+        ")\n"
+        "\n"
+    ),
+    (
+        "\n"
+        "CREATE TABLE slots (\n"
+        "\tslot INTEGER NOT NULL, \n"
+        "\tpromised_epoch INTEGER NOT NULL, \n"
+        "\tpromised_owner TEXT NOT NULL, \n"
+        "\tadopted_epoch INTEGER NOT NULL, \n"
+        "\tadopted_owner TEXT NOT NULL, \n"
+        "\treigns BLOB NOT NULL, \n"
+        "\tkept INTEGER NOT NULL, \n"
+        "\tfloor INTEGER NOT NULL, \n"
+        "\tdecided INTEGER NOT NULL, \n"
+        "\tstatus TEXT NOT NULL, \n"
+        "\tchecksum INTEGER NOT NULL, \n"
+        "\tPRIMARY KEY (slot)\n"
+        ")\n"
+        "\n"
+    ),
+    (
+        "CREATE INDEX branches_expiring ON branches (expires_us) WHERE standing = 1 AND deleted ="
+        " 0 AND expires_us > 0"
+    ),
+    ("CREATE INDEX branches_live ON branches (link) WHERE standing = 1 AND deleted = 0"),
+    ("CREATE INDEX branches_of ON branches (slot, link, version)"),
+    ("CREATE INDEX branches_old ON branches (updated_us) WHERE standing != 1"),
+    ("CREATE INDEX current_dead ON current (slot, n) WHERE deleted = 1"),
+    ("CREATE INDEX current_expiring ON current (expires_us) WHERE deleted = 0 AND expires_us > 0"),
+    ("CREATE INDEX current_live ON current (link) WHERE deleted = 0"),
+    ("CREATE UNIQUE INDEX history_n ON history (slot, n)"),
+]
+INSERT_ROW = inserts(
+    (
+        "INSERT OR ROLLBACK INTO history (slot, n, epoch, owner, link, version, action, "
+        "updated_us, deleted, signature, operation, digest, state, checksum) VALUES (?, ?, ?, ?, "
+        "?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    ),
     MANY_ROWS,
 )
-UNPOINT = sql(delete(current).where(*_is(current.c.slot, current.c.link)), "slot", "link")
-_above = (history.c.slot == bindparam("slot"), history.c.n > bindparam("end"))
-# Not "distinct", which would make SQLite walk the whole slot in the order of links.
-LINKS_ABOVE = sql(select(history.c.link).where(*_above), "slot", "end")
-CUT = sql(delete(history).where(*_above), "slot", "end")
-POINTER_BELOW = sql(
-    select(*(history.c[name] for name in (*all_of(current)[:-1], "state")))
-    .where(*_of_link)
-    .order_by(history.c.version.desc())
-    .limit(_ONE)
-    .offset(_NONE),
-    "slot",
-    "link",
-)
-LINKS_BETWEEN = sql(
-    select(history.c.link).where(
-        *_is(history.c.slot), history.c.n > bindparam("after"), history.c.n <= bindparam("kept")
+POINT = inserts(
+    (
+        "INSERT OR ROLLBACK INTO current (slot, link, version, n, deleted, expires_us) VALUES (?,"
+        " ?, ?, ?, ?, ?) ON CONFLICT (slot, link) DO UPDATE SET version = excluded.version, n = "
+        "excluded.n, deleted = excluded.deleted, expires_us = excluded.expires_us"
     ),
-    "slot",
-    "after",
-    "kept",
+    MANY_ROWS,
 )
-NEWEST_VERSION = sql(
-    select(func.max(history.c.version)).where(*_of_link, _until), "slot", "link", "until"
+UNPOINT = "DELETE FROM current WHERE current.slot = ? AND current.link = ?"
+LINKS_ABOVE = "SELECT history.link \nFROM history \nWHERE history.slot = ? AND history.n > ?"
+CUT = "DELETE FROM history WHERE history.slot = ? AND history.n > ?"
+POINTER_BELOW = (
+    "SELECT history.slot, history.link, history.version, history.n, history.deleted, "
+    "history.state \n"
+    "FROM history \n"
+    "WHERE history.slot = ? AND history.link = ? ORDER BY history.version DESC\n"
+    " LIMIT 1 OFFSET 0"
 )
-SUPERSEDED = sql(
-    delete(history).where(
-        *_of_link,
-        history.c.version < bindparam("version"),
-        history.c.n + literal_column("0") <= bindparam("kept", type_=Integer),
-    ),
-    "slot",
-    "link",
-    "version",
-    "kept",
+LINKS_BETWEEN = (
+    "SELECT history.link \n"
+    "FROM history \n"
+    "WHERE history.slot = ? AND history.n > ? AND history.n <= ?"
 )
-_newest_row = (
-    history.c.slot == current.c.slot,
-    history.c.link == current.c.link,
-    history.c.version == current.c.version,
+NEWEST_VERSION = (
+    "SELECT max(history.version) AS max_1 \n"
+    "FROM history \n"
+    "WHERE history.slot = ? AND history.link = ? AND history.n + 0 <= ?"
 )
-TOMBSTONES = sql(
-    select(history)
-    .select_from(current.join(history, and_(*_newest_row)))
-    .where(
-        current.c.slot == bindparam("slot"),
-        dead,
-        current.c.n <= bindparam("until"),
-        history.c.updated_us < bindparam("before"),
-    )
-    .order_by(current.c.n)
-    .limit(bindparam("limit", type_=Integer))
-    .offset(_NONE),
-    "slot",
-    "until",
-    "before",
-    "limit",
+SUPERSEDED = (
+    "DELETE FROM history WHERE history.slot = ? AND history.link = ? AND history.version < ? "
+    "AND history.n + 0 <= ?"
 )
-_due = (current.c.expires_us, current.c.slot, current.c.n)
-EXPIRED = sql(
-    select(history)
-    .select_from(current.join(history, and_(*_newest_row)))
-    .where(expires, current.c.expires_us < bindparam("before"), after(*_due))
-    .order_by(*_due)
-    .limit(bindparam("limit", type_=Integer))
-    .offset(_NONE),
-    "before",
-    *AFTER,
-    "limit",
+TOMBSTONES = (
+    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
+    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
+    " history.operation, history.digest, history.state, history.checksum \n"
+    "FROM current JOIN history ON history.slot = current.slot AND history.link = current.link"
+    " AND history.version = current.version \n"
+    "WHERE current.slot = ? AND current.deleted = 1 AND current.n <= ? AND history.updated_us"
+    " < ? ORDER BY current.n\n"
+    " LIMIT ? OFFSET 0"
 )
-PURGE = sql(
-    delete(history).where(*_of_link, history.c.version <= bindparam("last")),
-    "slot",
-    "link",
-    "last",
+EXPIRED = (
+    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
+    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
+    " history.operation, history.digest, history.state, history.checksum \n"
+    "FROM current JOIN history ON history.slot = current.slot AND history.link = current.link"
+    " AND history.version = current.version \n"
+    "WHERE current.deleted = 0 AND current.expires_us > 0 AND current.expires_us < ? AND "
+    "(current.expires_us, current.slot, current.n) > (?, ?, ?) ORDER BY current.expires_us, "
+    "current.slot, current.n\n"
+    " LIMIT ? OFFSET 0"
 )
-UNPOINT_VERSION = sql(
-    delete(current).where(
-        *_is(current.c.slot, current.c.link), current.c.version == bindparam("last")
-    ),
-    "slot",
-    "link",
-    "last",
+PURGE = "DELETE FROM history WHERE history.slot = ? AND history.link = ? AND history.version <= ?"
+UNPOINT_VERSION = (
+    "DELETE FROM current WHERE current.slot = ? AND current.link = ? AND current.version = ?"
 )
-ERASE_HISTORY = sql(delete(history).where(*_is(history.c.slot)), "slot")
-ERASE_CURRENT = sql(delete(current).where(*_is(current.c.slot)), "slot")
-_record = insert(slots)
-SAVE_SLOT = sql(
-    _record.on_conflict_do_update(
-        index_elements=[slots.c.slot],
-        set_={name: _record.excluded[name] for name in all_of(slots)[1:]},
-    ),
-    *all_of(slots),
+ERASE_HISTORY = "DELETE FROM history WHERE history.slot = ?"
+ERASE_CURRENT = "DELETE FROM current WHERE current.slot = ?"
+SAVE_SLOT = (
+    "INSERT INTO slots (slot, promised_epoch, promised_owner, adopted_epoch, adopted_owner, "
+    "reigns, kept, floor, decided, status, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (slot) DO UPDATE SET promised_epoch = excluded.promised_epoch, "
+    "promised_owner = excluded.promised_owner, adopted_epoch = excluded.adopted_epoch, "
+    "adopted_owner = excluded.adopted_owner, reigns = excluded.reigns, kept = excluded.kept, "
+    "floor = excluded.floor, decided = excluded.decided, status = excluded.status, checksum ="
+    " excluded.checksum"
 )
-INSERT_NODE = sql(insert(node), *all_of(node))
-UPDATE_NODE = sql(
-    update(node).values({name: bindparam(name) for name in all_of(node)}), *all_of(node)
+INSERT_NODE = (
+    "INSERT INTO node (format, store_id, boot, configuration, schema, checksum) VALUES (?, ?,"
+    " ?, ?, ?, ?)"
 )
-INSERT_JOURNAL = sql(insert(journal), *all_of(journal))
-_place = all_of(journal)[:-1]
-# SQLite neither writes nor syncs a transaction that changes nothing, so this one always does.
-UPDATE_JOURNAL = sql(  # Tests replace this.
-    update(journal).values(
-        {name: bindparam(name) for name in _place} | {"written": journal.c.written + _ONE}
-    ),
-    *_place,
+UPDATE_NODE = "UPDATE node SET format=?, store_id=?, boot=?, configuration=?, schema=?, checksum=?"
+INSERT_JOURNAL = (
+    'INSERT INTO journal ("key", number, stamp, alone, checksum, written) VALUES (?, ?, ?, ?, ?, ?)'
 )
-
-SCHEMA = "SELECT sql FROM sqlite_master ORDER BY name"
-NODE = sql(select(node))
-JOURNAL = sql(select(journal))
-SLOT = sql(select(slots).where(*_is(slots.c.slot)), "slot")
-SLOTS = sql(select(slots).order_by(slots.c.slot))
-LAST_ROW_BEFORE_SLOT = sql(
-    select(history)
-    .where(history.c.slot < bindparam("slot"))
-    .order_by(history.c.slot.desc(), history.c.n.desc())
-    .limit(_ONE)
-    .offset(_NONE),
-    "slot",
+UPDATE_JOURNAL = (
+    'UPDATE journal SET "key"=?, number=?, stamp=?, alone=?, checksum=?, '
+    "written=(journal.written + 1)"
 )
-ENDS_BY_POINTERS = sql(
-    select(current.c.slot, func.max(current.c.n)).group_by(current.c.slot).order_by(current.c.slot)
+NODE = (
+    "SELECT node.format, node.store_id, node.boot, node.configuration, node.schema, "
+    "node.checksum \n"
+    "FROM node"
 )
-END_BY_POINTERS = sql(select(func.max(current.c.n)).where(*_is(current.c.slot)), "slot")
-NEWEST = sql(_newest_first.where(_until).add_columns(_current_n), "slot", "link", "until")
-
-
-def _used() -> str:
-    """Return the text that finds which of MANY (slot, link) have any row.
-
-    The answer is one line, "0,3,12" or NULL, for the reason given at MANY.
-    """
-    fields = (column("place", Integer), column("slot", Integer), column("link", Text))
-    lines: list[tuple[object, ...]] = [
-        (literal_column(str(place)), bindparam(f"slot{place}"), bindparam(f"link{place}"))
-        for place in range(MANY)
-    ]
-    asked = values(*fields, name="asked").data(lines).cte()
-    known = [
-        select(_ONE).where(table.c.slot == asked.c.slot, table.c.link == asked.c.link)
-        for table in (history, current)
-    ]
-    found = select(func.group_concat(asked.c.place)).where(or_(*(each.exists() for each in known)))
-    keys = [name for place in range(MANY) for name in (f"slot{place}", f"link{place}")]
-    return sql(found, *keys)
-
-
-USED = _used()
-CURRENT_N = sql(select(current.c.n).where(*_is(current.c.slot, current.c.link)), "slot", "link")
-VERSION = sql(select(history).where(*_of_link, *_is(history.c.version)), "slot", "link", "version")
-AS_OF = sql(
-    _newest_first.where(_until, history.c.updated_us <= bindparam("at_us")),
-    "slot",
-    "link",
-    "until",
-    "at_us",
+JOURNAL = (
+    'SELECT journal."key", journal.number, journal.stamp, journal.alone, journal.checksum, '
+    "journal.written \n"
+    "FROM journal"
 )
-AFTER_VERSION = sql(
-    select(history)
-    .where(*_of_link, history.c.version > bindparam("version"))
-    .order_by(history.c.version)
-    .limit(_ONE)
-    .offset(_NONE),
-    "slot",
-    "link",
-    "version",
+SLOT = (
+    "SELECT slots.slot, slots.promised_epoch, slots.promised_owner, slots.adopted_epoch, "
+    "slots.adopted_owner, slots.reigns, slots.kept, slots.floor, slots.decided, slots.status,"
+    " slots.checksum \n"
+    "FROM slots \n"
+    "WHERE slots.slot = ?"
 )
-HISTORY = sql(
-    select(history)
-    .where(*_of_link, history.c.version < bindparam("before"), _until)
-    .order_by(history.c.version.desc())
-    .limit(bindparam("limit", type_=Integer))
-    .offset(_NONE),
-    "slot",
-    "link",
-    "before",
-    "until",
-    "limit",
+SLOTS = (
+    "SELECT slots.slot, slots.promised_epoch, slots.promised_owner, slots.adopted_epoch, "
+    "slots.adopted_owner, slots.reigns, slots.kept, slots.floor, slots.decided, slots.status,"
+    " slots.checksum \n"
+    "FROM slots ORDER BY slots.slot"
 )
-ROWS = sql(
-    select(history)
-    .where(
-        *_is(history.c.slot),
-        history.c.n >= bindparam("first"),
-        history.c.n <= bindparam("last"),
-    )
-    .order_by(history.c.n),
-    "slot",
-    "first",
-    "last",
+LAST_ROW_BEFORE_SLOT = (
+    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
+    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
+    " history.operation, history.digest, history.state, history.checksum \n"
+    "FROM history \n"
+    "WHERE history.slot < ? ORDER BY history.slot DESC, history.n DESC\n"
+    " LIMIT 1 OFFSET 0"
 )
-ROWS_AFTER = sql(
-    select(history)
-    .where(*_is(history.c.slot), history.c.n > bindparam("after"), history.c.n <= bindparam("last"))
-    .order_by(history.c.n)
-    .limit(bindparam("limit", type_=Integer))
-    .offset(_NONE),
-    "slot",
-    "after",
-    "last",
-    "limit",
+ENDS_BY_POINTERS = (
+    "SELECT current.slot, max(current.n) AS max_1 \n"
+    "FROM current GROUP BY current.slot ORDER BY current.slot"
 )
-LAST_N = sql(
-    select(history.c.n)
-    .where(*_is(history.c.slot))
-    .order_by(history.c.n.desc())
-    .limit(_ONE)
-    .offset(_NONE),
-    "slot",
+END_BY_POINTERS = "SELECT max(current.n) AS max_1 \nFROM current \nWHERE current.slot = ?"
+NEWEST = (
+    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
+    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
+    " history.operation, history.digest, history.state, history.checksum, (SELECT current.n \n"
+    "FROM current \n"
+    "WHERE current.slot = history.slot AND current.link = history.link) AS anon_1 \n"
+    "FROM history \n"
+    "WHERE history.slot = ? AND history.link = ? AND history.n + 0 <= ? ORDER BY "
+    "history.version DESC\n"
+    " LIMIT 1 OFFSET 0"
 )
-LINKS = links_between(current, live)
-_bounds = func.json_each(bindparam("bounds", type_=Text)).table_valued("key", "value")
-_beyond = and_(history.c.slot == _bounds.c.key, history.c.n > _bounds.c.value)
-LINKS_BEYOND = sql(
-    in_one_line(select(history.c.slot, history.c.link).select_from(_bounds.join(history, _beyond))),
-    "bounds",
-    "limit",
+USED = (
+    "WITH asked_1(place, slot, link) AS \n"
+    "(VALUES (0, ?, ?), (1, ?, ?), (2, ?, ?), (3, ?, ?), (4, ?, ?), (5, ?, ?), (6, ?, ?), (7,"
+    " ?, ?), (8, ?, ?), (9, ?, ?), (10, ?, ?), (11, ?, ?), (12, ?, ?), (13, ?, ?), (14, ?, "
+    "?), (15, ?, ?), (16, ?, ?), (17, ?, ?), (18, ?, ?), (19, ?, ?), (20, ?, ?), (21, ?, ?), "
+    "(22, ?, ?), (23, ?, ?), (24, ?, ?), (25, ?, ?), (26, ?, ?), (27, ?, ?), (28, ?, ?), (29,"
+    " ?, ?), (30, ?, ?), (31, ?, ?), (32, ?, ?), (33, ?, ?), (34, ?, ?), (35, ?, ?), (36, ?, "
+    "?), (37, ?, ?), (38, ?, ?), (39, ?, ?), (40, ?, ?), (41, ?, ?), (42, ?, ?), (43, ?, ?), "
+    "(44, ?, ?), (45, ?, ?), (46, ?, ?), (47, ?, ?), (48, ?, ?), (49, ?, ?), (50, ?, ?), (51,"
+    " ?, ?), (52, ?, ?), (53, ?, ?), (54, ?, ?), (55, ?, ?), (56, ?, ?), (57, ?, ?), (58, ?, "
+    "?), (59, ?, ?), (60, ?, ?), (61, ?, ?), (62, ?, ?), (63, ?, ?))\n"
+    " SELECT group_concat(asked_1.place) AS group_concat_1 \n"
+    "FROM asked_1 \n"
+    "WHERE (EXISTS (SELECT 1 \n"
+    "FROM history \n"
+    "WHERE history.slot = asked_1.slot AND history.link = asked_1.link)) OR (EXISTS (SELECT 1"
+    " \n"
+    "FROM current \n"
+    "WHERE current.slot = asked_1.slot AND current.link = asked_1.link))"
 )
-BOUNDED = sql(
-    select(history.c.version, history.c.deleted)
-    .where(*_of_link, _until)
-    .order_by(history.c.version.desc())
-    .limit(_ONE)
-    .offset(_NONE),
-    "slot",
-    "link",
-    "until",
+CURRENT_N = "SELECT current.n \nFROM current \nWHERE current.slot = ? AND current.link = ?"
+VERSION = (
+    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
+    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
+    " history.operation, history.digest, history.state, history.checksum \n"
+    "FROM history \n"
+    "WHERE history.slot = ? AND history.link = ? AND history.version = ?"
 )
-LIVE = sql(select(_ONE).where(*_is(current.c.slot, current.c.link), live), "slot", "link")
-COUNT = count_between(current, live)
-# A subquery and not a join, which SQLite would begin at `history`, with all its old versions.
-_current_digest = (
-    select(history.c.digest)
-    .where(
-        history.c.slot == current.c.slot,
-        history.c.link == current.c.link,
-        history.c.version == current.c.version,
-    )
-    .scalar_subquery()
+AS_OF = (
+    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
+    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
+    " history.operation, history.digest, history.state, history.checksum \n"
+    "FROM history \n"
+    "WHERE history.slot = ? AND history.link = ? AND history.n + 0 <= ? AND "
+    "history.updated_us <= ? ORDER BY history.version DESC\n"
+    " LIMIT 1 OFFSET 0"
 )
-DIGESTS = sql(
-    select(current.c.link, current.c.version, _current_digest).where(*_is(current.c.slot), live),
-    "slot",
+AFTER_VERSION = (
+    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
+    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
+    " history.operation, history.digest, history.state, history.checksum \n"
+    "FROM history \n"
+    "WHERE history.slot = ? AND history.link = ? AND history.version > ? ORDER BY "
+    "history.version\n"
+    " LIMIT 1 OFFSET 0"
+)
+HISTORY = (
+    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
+    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
+    " history.operation, history.digest, history.state, history.checksum \n"
+    "FROM history \n"
+    "WHERE history.slot = ? AND history.link = ? AND history.version < ? AND history.n + 0 <="
+    " ? ORDER BY history.version DESC\n"
+    " LIMIT ? OFFSET 0"
+)
+ROWS = (
+    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
+    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
+    " history.operation, history.digest, history.state, history.checksum \n"
+    "FROM history \n"
+    "WHERE history.slot = ? AND history.n >= ? AND history.n <= ? ORDER BY history.n"
+)
+ROWS_AFTER = (
+    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
+    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
+    " history.operation, history.digest, history.state, history.checksum \n"
+    "FROM history \n"
+    "WHERE history.slot = ? AND history.n > ? AND history.n <= ? ORDER BY history.n\n"
+    " LIMIT ? OFFSET 0"
+)
+LAST_N = (
+    "SELECT history.n \n"
+    "FROM history \n"
+    "WHERE history.slot = ? ORDER BY history.n DESC\n"
+    " LIMIT 1 OFFSET 0"
+)
+LINKS = (
+    "SELECT json_group_array(json_array(anon_1.slot, anon_1.link, anon_1.version)) AS "
+    "json_group_array_1 \n"
+    "FROM (SELECT current.slot AS slot, current.link AS link, current.version AS version \n"
+    "FROM current \n"
+    "WHERE current.deleted = 0 AND current.link >= ? AND current.link < ? ORDER BY "
+    "current.link, current.slot\n"
+    " LIMIT ? OFFSET 0) AS anon_1"
+)
+LINKS_BEYOND = (
+    "SELECT json_group_array(json_array(anon_1.slot, anon_1.link)) AS json_group_array_1 \n"
+    "FROM (SELECT history.slot AS slot, history.link AS link \n"
+    'FROM json_each(?) AS anon_2 JOIN history ON history.slot = anon_2."key" AND history.n > '
+    "anon_2.value\n"
+    " LIMIT ? OFFSET 0) AS anon_1"
+)
+BOUNDED = (
+    "SELECT history.version, history.deleted \n"
+    "FROM history \n"
+    "WHERE history.slot = ? AND history.link = ? AND history.n + 0 <= ? ORDER BY "
+    "history.version DESC\n"
+    " LIMIT 1 OFFSET 0"
+)
+LIVE = (
+    "SELECT 1 \nFROM current \nWHERE current.slot = ? AND current.link = ? AND current.deleted = 0"
+)
+COUNT = (
+    "SELECT current.slot, count(*) AS count_1 \n"
+    "FROM current \n"
+    "WHERE current.deleted = 0 AND current.link >= ? AND current.link < ? AND "
+    "instr(substr(current.link, ?), '/') = 0 GROUP BY current.slot"
+)
+DIGESTS = (
+    "SELECT current.link, current.version, (SELECT history.digest \n"
+    "FROM history \n"
+    "WHERE history.slot = current.slot AND history.link = current.link AND history.version = "
+    "current.version) AS anon_1 \n"
+    "FROM current \n"
+    "WHERE current.slot = ? AND current.deleted = 0"
 )

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import chain
 
 from docstore.errors import DiskFull, StoreBroken, StoreDamaged, StoreError
-from docstore.storage.tables import Insert
+from docstore.storage.inserts import Insert
 
 WAL_PAGES = 4000
 """Approximate pages of 4 KiB from which the log is copied back, so that it stays at 16 MiB."""

@@ -49,11 +49,11 @@ class Writer:
         """
         execute = self._connection.execute
         with transaction(self._connection):
-            if not execute(tables.SCHEMA).fetchall():
+            if not execute(packing.SCHEMA).fetchall():
                 for statement in tables.CREATE:
                     execute(statement)
                 journal_line.create(self._connection)
-                schema = packing.schema_checksum(execute(tables.SCHEMA).fetchall())
+                schema = packing.schema_checksum(execute(packing.SCHEMA).fetchall())
                 line = packing.NodeLine(migrations.DOCUMENTS.format, store_id, 1, None, schema)
                 execute(tables.INSERT_NODE, line.columns())
             else:

@@ -238,7 +238,7 @@ ABLATIONS: dict[str, Ablation] = {
     ),
     "flushes-that-change-nothing": Ablation(
         "a flush is written, whatever has changed",
-        [(tables, "UPDATE_JOURNAL", tables.UPDATE_JOURNAL.removesuffix(_SETS_ANYTHING))],
+        [(journal_line, "_UPDATE", tables.UPDATE_JOURNAL.removesuffix(_SETS_ANYTHING))],
         _power_in_a_start,
     ),
     "flushed-by-copying-back": Ablation(

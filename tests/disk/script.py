@@ -7,8 +7,9 @@ from random import Random
 from typing import Any, cast
 
 from docstore.storage import reading, tables
+from docstore.storage.described.schema import metadata
+from docstore.storage.inserts import MANY
 from docstore.storage.replication_log import Arrive, BranchStatus, SaveCursor, Stand
-from docstore.storage.schema import metadata
 from docstore.storage.store import (
     Append,
     Corrupt,
@@ -44,7 +45,7 @@ def batches(rng: Random, number: int) -> list[list[Write]]:
         batch: list[Write] = []
         slot = rng.choice(SLOTS)
         is_load = rng.random() < 0.05
-        count, links = (2 * tables.MANY, 200) if is_load else (rng.randrange(1, 6), 5)
+        count, links = (2 * MANY, 200) if is_load else (rng.randrange(1, 6), 5)
         rows = [
             author.row(slot, f"/notes/{slot}-{rng.randrange(links)}", state=_state(rng),
                        deleted=rng.random() < 0.2)

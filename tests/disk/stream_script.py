@@ -11,7 +11,8 @@ from typing import Any, cast
 
 from docstore.model.streams_batch import BatchHeader
 from docstore.storage import partition_reading
-from docstore.storage.partition_tables import metadata
+from docstore.storage.described.streams import metadata
+from docstore.storage.inserts import MANY
 from docstore.storage.partition_writing import PartitionWriter
 from docstore.storage.partitions import (
     AppendBatches,
@@ -28,7 +29,6 @@ from docstore.storage.partitions import (
     SavePartition,
     TrimPartition,
 )
-from docstore.storage.tables import MANY
 from docstore.testing.partition_ledger import PartitionLedger
 from tests.docstore.storage.sealed import batch
 

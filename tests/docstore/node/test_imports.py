@@ -12,7 +12,17 @@ RUN = (
     " atexit.register(lambda: told.write_text(json.dumps(list(sys.modules))));"
     " runpy.run_module('docstore', run_name='__main__', alter_sys=True)"
 )
-NOT_NEEDED = ("cryptography", "jsonschema", "referencing", "typer", "click", "pyarrow")
+NOT_NEEDED = (
+    "cryptography",
+    "jsonschema",
+    "referencing",
+    "sqlalchemy",
+    "typer",
+    "click",
+    "pygments",
+    "rich",
+    "pyarrow",
+)
 
 
 def test_a_plain_node_loads_no_library_of_a_feature_that_it_does_not_use(tmp_path: Path) -> None:

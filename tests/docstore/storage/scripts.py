@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from docstore.model.document import Row
+from docstore.storage.inserts import MANY
 from docstore.storage.replication_log import (
     Aged,
     Arrivals,
@@ -42,7 +43,6 @@ from docstore.storage.store import (
     Version,
     Write,
 )
-from docstore.storage.tables import MANY
 from docstore.testing.ledger import Ledger
 from tests.docstore.storage.logs import FOR_EVER
 

@@ -13,6 +13,7 @@ import pytest
 import uvloop
 
 from docstore.errors import StoreBroken
+from docstore.storage.inserts import MANY
 from docstore.storage.sqlite import SqliteStore
 from docstore.storage.store import (
     AsOf,
@@ -29,7 +30,6 @@ from docstore.storage.store import (
     Status,
     Version,
 )
-from docstore.storage.tables import MANY
 from tests.docstore.storage.logs import FOR_EVER, Author
 from tests.docstore.storage.small import small
 

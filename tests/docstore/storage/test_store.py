@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from docstore.model.document import Row
+from docstore.storage.inserts import MANY
 from docstore.storage.listing import LINES_AT_ONCE
 from docstore.storage.store import (
     UNBOUNDED,
@@ -28,7 +29,6 @@ from docstore.storage.store import (
     Truncate,
     Version,
 )
-from docstore.storage.tables import MANY
 from tests.docstore.storage.conftest import Disk
 from tests.docstore.storage.logs import FOR_EVER, Author
 

@@ -1,0 +1,168 @@
+"""The tables of the file of streams, and the statements on them.
+
+`batches` holds sealed batches, clustered by partition and offset, without a second index. The upper
+bits of its key are the number of the partition, the lower 44 the offset of the first record. The
+head of a batch has a column before the rest, so that a start, a search by time and retention read
+some 80 bytes of a batch and not its records.
+
+`tails` holds the range of each partition's batches, in one small row for each partition. Every
+commit writes the rows of its partitions. The range is a second witness: without it, a batch with a
+damaged key would not be found, and the log would end early without an error.
+
+`partitions` holds the records, each with a checksum; `file` the state of the whole file.
+"""
+
+from sqlalchemy import (
+    Column,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.schema import CreateTable
+
+from docstore.storage.described.documents import all_of, sql
+
+metadata = MetaData()
+
+partitions = Table(
+    "partitions",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("copy", Text, nullable=False),
+    Column("promised_epoch", Integer, nullable=False),
+    Column("promised_owner", Text, nullable=False),
+    Column("adopted_epoch", Integer, nullable=False),
+    Column("adopted_owner", Text, nullable=False),
+    Column("reigns", LargeBinary, nullable=False),
+    Column("start", Integer, nullable=False),
+    Column("high", Integer, nullable=False),
+    Column("producers_at", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("producers", LargeBinary, nullable=False),
+    Column("checksum", Integer, nullable=False),
+)
+
+tails = Table(
+    "tails",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("first", Integer, nullable=False),
+    Column("end", Integer, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("last_us", Integer, nullable=False),
+    Column("checksum", Integer, nullable=False),
+)
+
+batches = Table(
+    "batches",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("head", LargeBinary, nullable=False),
+    Column("checksum", Integer, nullable=False),
+    Column("rest", LargeBinary, nullable=False),
+)
+
+file = Table(
+    "file",
+    metadata,
+    Column("format", Integer, primary_key=True),
+    Column("boot", Integer, nullable=False),
+    Column("is_old", Integer, nullable=False),
+    Column("schema", Integer, nullable=False),
+    Column("checksum", Integer, nullable=False),
+)
+
+CREATE = [sql(CreateTable(table)) for table in metadata.sorted_tables]
+
+# Without OR ROLLBACK, SQLite would copy each page that a statement of many lines touches.
+INSERT_BATCH = sql(insert(batches).prefix_with("OR ROLLBACK"), *all_of(batches))
+
+
+def _replacing(table: Table) -> str:
+    line = insert(table).prefix_with("OR ROLLBACK")
+    fresh = {name: line.excluded[name] for name in all_of(table)[1:]}
+    return sql(
+        line.on_conflict_do_update(index_elements=[table.c.number], set_=fresh), *all_of(table)
+    )
+
+
+SAVE_PARTITION = _replacing(partitions)
+SAVE_TAIL = _replacing(tails)
+DELETE_PARTITION = sql(
+    delete(partitions).where(partitions.c.number == bindparam("number")), "number"
+)
+DELETE_TAIL = sql(delete(tails).where(tails.c.number == bindparam("number")), "number")
+_from = batches.c.id >= bindparam("first")
+_between = (_from, batches.c.id < bindparam("beyond"))
+DELETE_BATCHES = sql(delete(batches).where(*_between), "first", "beyond")
+
+FILE = sql(select(file))
+INSERT_FILE = sql(insert(file), *all_of(file))
+UPDATE_FILE = sql(
+    update(file).values({name: bindparam(name) for name in all_of(file)}), *all_of(file)
+)
+
+PARTITIONS = sql(select(partitions).order_by(partitions.c.number))
+TAILS = sql(select(tails).order_by(tails.c.number))
+TAIL_NUMBERS = sql(select(tails.c.number))
+TAIL_OF = sql(
+    select(*tails.c)
+    .select_from(partitions.outerjoin(tails, tails.c.number == partitions.c.number))
+    .where(partitions.c.name == bindparam("name")),
+    "name",
+)
+# No index serves this: it runs only when the index of `partitions` lacks the name.
+NUMBER_BY_TAIL = sql(select(tails.c.number).where(tails.c.name == bindparam("name")), "name")
+
+_ONE = literal_column("1", Integer)
+_NONE = literal_column("0", Integer)
+_limit = bindparam("limit", type_=Integer)
+_head = (batches.c.id, batches.c.head, batches.c.checksum)
+HEADS = sql(
+    select(*_head).where(*_between).order_by(batches.c.id).limit(_limit).offset(_NONE),
+    "first",
+    "beyond",
+    "limit",
+)
+_last_until = (batches.c.id <= bindparam("id"), batches.c.id.desc())
+HEAD_AT = sql(
+    select(*_head).where(_last_until[0]).order_by(_last_until[1]).limit(_ONE).offset(_NONE), "id"
+)
+_holding = (
+    select(batches.c.id)
+    .where(_last_until[0])
+    .order_by(_last_until[1])
+    .limit(_ONE)
+    .offset(_NONE)
+    .scalar_subquery()
+)
+BATCHES = sql(
+    select(batches.c.id, batches.c.head, batches.c.rest)
+    .where(batches.c.id >= _holding, batches.c.id < bindparam("beyond"))
+    .order_by(batches.c.id),
+    "id",
+    "beyond",
+)
+IDS = sql(
+    select(batches.c.id).where(*_between).order_by(batches.c.id).limit(_limit).offset(_NONE),
+    "first",
+    "beyond",
+    "limit",
+)
+# SQLite keeps the lengths of columns at the beginning of a row, and reads no other pages for them.
+BYTES = sql(
+    select(func.sum(func.length(batches.c.head) + func.length(batches.c.rest))).where(*_between),
+    "first",
+    "beyond",
+)
