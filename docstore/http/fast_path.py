@@ -11,8 +11,7 @@ write the answer, and `Completion` ends it; only the wait for the outcome differ
 import asyncio
 import re
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -31,7 +30,7 @@ from docstore.http.headers import RequestHead
 from docstore.http.heeded import PRODUCER
 from docstore.http.large import LARGE_BYTES
 from docstore.http.origin_check import OriginCheck
-from docstore.http.produce import BODY_BYTES_MAX, ProducePages, Submitted
+from docstore.http.produce import ProducePages, Submitted
 from docstore.http.reply import Reply
 from docstore.model.operation import Answer
 from docstore.model.paths import canonical
@@ -87,8 +86,8 @@ class TurnPages(Protocol):
         """Answer a request to a queue."""
 
 
-class FastRequest(ABC):
-    """A request on the fast path. It has the interface of `headers.RequestHead`."""
+class FastHead:
+    """The head of a request on the fast path. It has the interface of `headers.RequestHead`."""
 
     __slots__ = (
         "authority", "body_exists", "client", "headers", "keep_alive", "link", "method", "payload",
@@ -115,16 +114,8 @@ class FastRequest(ABC):
         assert key is AUTHORITY
         return self.authority
 
-    @abstractmethod
-    def submit(self, body: bytes) -> "asyncio.Future[Any]":
-        """Submit the request; return the future of its outcome."""
 
-    @abstractmethod
-    def reply(self, outcome: Any) -> Reply | Coroutine[Any, Any, Reply]:
-        """Return the reply for an outcome; a coroutine if more has to be asked first."""
-
-
-class FastDocument(FastRequest):
+class FastDocument(FastHead):
     """A PUT or GET of a document."""
 
     __slots__ = ("media", "pages", "service")
@@ -146,7 +137,7 @@ class FastDocument(FastRequest):
         return self.pages.reply(self, outcome, self.service, self.media)
 
 
-class FastRecords(FastRequest):
+class FastRecords(FastHead):
     """A POST of records."""
 
     __slots__ = ("pages", "partition", "submitted", "topic")
@@ -160,12 +151,16 @@ class FastRecords(FastRequest):
         self.submitted = self.pages.submit(self, self.topic, self.partition, body)
         return self.submitted.outcome
 
-    def reply(self, outcome: Any) -> Reply | Coroutine[Any, Any, Reply]:
-        """Return the reply for the outcome of each partition."""
+    def reply(self, outcome: Any) -> Reply | None:
+        """Return the reply for the outcome of each partition; None if one is missing."""
         return self.pages.reply(self, self.submitted, outcome)
 
+    async def missing(self) -> Reply:
+        """Raise the error for a partition without a document."""
+        return await self.pages.missing(self.submitted)
 
-class FastTurn(FastRequest):
+
+class FastTurn(FastHead):
     """A PATCH of a lock or an election."""
 
     __slots__ = ("pages",)
@@ -178,6 +173,9 @@ class FastTurn(FastRequest):
     def reply(self, outcome: Reply) -> Reply:
         """Return the reply, which is the outcome itself."""
         return outcome
+
+
+FastRequest = FastDocument | FastRecords | FastTurn
 
 
 class FastPath:
@@ -281,8 +279,9 @@ class FastPath:
             if self._authority is not None:
                 request.authority = self._authority(request)
                 request.authority.insist(request.method, request.link)
-            most = BODY_BYTES_MAX if isinstance(request, FastRecords) else self._body_bytes_max
-            body = bodies.fitting(request, request.payload.read_nowait(), most)
+            body = request.payload.read_nowait()
+            if not isinstance(request, FastRecords):  # Their limit is above that of plain requests.
+                body = bodies.fitting(request, body, self._body_bytes_max)
             outcome = request.submit(body)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
             self._end(request, self._completion.refused(request, error))
@@ -297,17 +296,27 @@ class FastPath:
             request.client.go_on(stays=False)
             return
         try:
-            found = outcome.result()
-            reply = found if isinstance(found, Reply) else request.reply(found)
+            reply = request.reply(outcome.result())
         except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
             reply = self._completion.refused(request, error)
         else:
-            if not isinstance(reply, Reply):
-                later = asyncio.ensure_future(reply)
-                later.add_done_callback(partial(self._answered, request))
+            if reply is None:
+                assert isinstance(request, FastRecords)
+                late = asyncio.ensure_future(request.missing())
+                late.add_done_callback(partial(self._found_missing, request))
                 return
-            if reply.status == 500:
+            if reply.code == 500:
                 self._completion.note_error(request, None)
+        self._end(request, reply)
+
+    def _found_missing(self, request: FastRequest, late: "asyncio.Future[Reply]") -> None:
+        if late.cancelled():  # This node stops.
+            request.client.go_on(stays=False)
+            return
+        try:
+            reply = late.result()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
+            reply = self._completion.refused(request, error)
         self._end(request, reply)
 
     def _end(self, request: FastRequest, reply: Reply) -> None:

@@ -9,9 +9,10 @@ producer (`Docstore-Producer`) numbers its requests for each partition, so the p
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import orjson
 from aiohttp import web
@@ -45,6 +46,7 @@ MSGPACK_LARGE_BYTES = 4 * LARGE_BYTES
 """Size from which msgpack is checked in a thread: it costs a fifth of parsing JSON."""
 TYPES = {"application/json": "", NDJSON_TYPE: "", "application/ndjson": "", MSGPACK_TYPE: ""}
 ACKS = ("committed", "leader")
+NO_RECORD = "the body must have at least one record; got no record"
 JSON_HEAD = b"Content-Type: application/json\r\n"
 
 _PRODUCER = re.compile(
@@ -121,7 +123,8 @@ class ProducePages:
     ) -> Submitted:
         """Submit the records of a request without parameters, whose body is small."""
         terms = _terms(request, "committed", topic.name, partition)
-        return self._submit(terms, topic, self._work(body, terms.media, topic, partition)())
+        anywhere = self._anywhere(topic) if partition is None else partition
+        return self._submit(terms, topic, _read(body, terms.media, topic, partition, anywhere))
 
     async def serve(self, request: web.BaseRequest, name: str, partition: int | None) -> Reply:
         """Append the records of a request to the partition in its path, or each to its own."""
@@ -140,35 +143,26 @@ class ProducePages:
         body = await bodies.receive(
             request, bytes_max=BODY_BYTES_MAX, timeout_s=self._body_timeout_s
         )
-        work = self._work(body, terms.media, topic, partition)
+        anywhere = self._anywhere(topic) if partition is None else partition
+        work = partial(_read, body, terms.media, topic, partition, anywhere)
         bound = MSGPACK_LARGE_BYTES if terms.media == MSGPACK_TYPE else LARGE_BYTES
         if len(body) <= bound:
             parts = work()
         else:
             parts, _ = await self._large.read(len(body), terms.patience_s, work)
         submitted = self._submit(terms, topic, parts)
-        reply = self.reply(request, submitted, await submitted.outcome)
-        return reply if isinstance(reply, Reply) else await reply
+        outcome = await submitted.outcome
+        return self.reply(request, submitted, outcome) or await self.missing(submitted)
 
-    def _work(
-        self, body: bytes, media: str, topic: Topic, partition: int | None
-    ) -> Callable[[], Sequence[_Part]]:
-        """Return the function that reads a body; the thread of `LargeBodies` may call it."""
+    def _anywhere(self, topic: Topic) -> int:
+        """Return the partition for the records without a key of the next request."""
         self._turn += 1
-        anywhere = self._turn % topic.partitions if partition is None else partition
-
-        def work() -> Sequence[_Part]:
-            try:
-                return _parts(body, media, _Router(topic, partition, anywhere))
-            except ValueError as error:
-                raise BadRequest(str(error)) from None
-
-        return work
+        return self._turn % topic.partitions
 
     def _submit(self, terms: _Terms, topic: Topic, parts: Sequence[_Part]) -> Submitted:
-        produce = self._backend.inside().stream_backend.produce
+        streams = self._backend.inside().stream_backend
         answers = [
-            produce(
+            streams.produce(
                 partition_link(topic.name, part.partition),
                 ProduceRequest(
                     terms.acks, terms.producer, part.flags, len(part.indexes), b"".join(part.body)
@@ -182,18 +176,21 @@ class ProducePages:
 
     def reply(
         self, request: RequestHead, submitted: Submitted, outcome: Outcome | list[Outcome]
-    ) -> Reply | Coroutine[Any, Any, Reply]:
-        """Return the reply to a request; a coroutine if a partition is missing."""
+    ) -> Reply | None:
+        """Return the reply to a request; None if `missing` must find out what is missing."""
         parts = submitted.parts
-        if not isinstance(outcome, list):
-            if _is_missing(outcome):
-                return self._missing(submitted)
-            return _reply(request, parts[0], outcome)
-        if all(map(_is_missing, outcome)):
-            return self._missing(submitted)
-        return _reply_of_several(request, parts, outcome)
+        if isinstance(outcome, Produced):
+            return _reply(parts[0].partition, outcome)
+        if isinstance(outcome, list):
+            return (
+                None
+                if all(map(_is_missing, outcome))
+                else (_reply_of_several(request, parts, outcome))
+            )
+        return None if _is_missing(outcome) else problem_of(outcome, request)
 
-    async def _missing(self, submitted: Submitted) -> Reply:
+    async def missing(self, submitted: Submitted) -> Reply:
+        """Raise the error for a partition without a document."""
         link = partition_link(submitted.topic, submitted.parts[0].partition)
         raise await missing(self._backend.inside().stream_backend, link, submitted.patience_s)
 
@@ -234,38 +231,41 @@ class _Router:
         if part.size > most:
             raise TooLarge(f"a batch for one partition must have at most {most} bytes")
 
-    def add_all(self, body: bytes, records: int) -> None:
-        """Add a whole body to one partition. Raises TooLarge."""
-        most = self._topic.batch_bytes_max
-        if len(body) > most:
-            raise TooLarge(
-                f"a batch for one partition must have at most {most} bytes; got {len(body)}"
-            )
-        self.parts[self._anywhere] = _Part(
-            self._anywhere, 0, [body], list(range(records)), len(body)
-        )
 
-    @property
-    def is_single(self) -> bool:
-        """Whether all records must go to the same partition."""
-        return self._fixed is not None or self._topic.partitions == 1
+def _read(
+    body: bytes, media: str, topic: Topic, partition: int | None, anywhere: int
+) -> Sequence[_Part]:
+    """Return a body's records by partition. Raises BadRequest, TooLarge."""
+    try:
+        if media == MSGPACK_TYPE and (partition is not None or topic.partitions == 1):
+            return [_whole(body, topic, anywhere)]
+        return _parts(body, media, _Router(topic, partition, anywhere))
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+
+
+def _whole(body: bytes, topic: Topic, partition: int) -> _Part:
+    """Return all of a body in msgpack as one part. Raises BadRequest, TooLarge, ValueError."""
+    records, most = checked(body), topic.batch_bytes_max
+    if len(body) > most:
+        raise TooLarge(f"a batch for one partition must have at most {most} bytes; got {len(body)}")
+    if not records:
+        raise BadRequest(NO_RECORD)
+    return _Part(partition, 0, [body], list(range(records)), len(body))
 
 
 def _parts(body: bytes, media: str, router: _Router) -> Sequence[_Part]:
     """Return a body's records by partition. Raises BadRequest, TooLarge, ValueError."""
     if media == MSGPACK_TYPE:
-        records = checked(body)
-        if router.is_single:
-            router.add_all(body, records)
-        else:
-            for index, (key, packed) in enumerate(keyed(body)):
-                router.add(router.find(None, key), index, packed, 0)
+        checked(body)
+        for index, (key, packed) in enumerate(keyed(body)):
+            router.add(router.find(None, key), index, packed, 0)
     else:
         for index, each in enumerate(_posted(body, media)):
             router.add(router.find(each.partition, each.key), index, each.packed, JSON)
     parts = list(router.parts.values())
     if not parts or not parts[0].indexes:
-        raise BadRequest("the body must have at least one record; got no record")
+        raise BadRequest(NO_RECORD)
     return parts
 
 
@@ -319,12 +319,10 @@ def _is_missing(outcome: Outcome) -> bool:
     return isinstance(outcome, Problem) and outcome.status == 404
 
 
-def _reply(request: RequestHead, part: _Part, outcome: Outcome) -> Reply:
-    if isinstance(outcome, Problem):
-        return problem_of(outcome, request)
+def _reply(partition: int, outcome: Produced) -> Reply:
     high = b"null" if outcome.high == HIGH_NOT_KNOWN else b"%d" % outcome.high
     body = b'{"partition":%d,"base":%d,"count":%d,"epoch":%d,"leo":%d,"hw":%b%b}' % (
-        part.partition, outcome.base, outcome.records, outcome.epoch, outcome.end,
+        partition, outcome.base, outcome.records, outcome.epoch, outcome.end,
         high, b',"repeated":true' if outcome.code else b"",
     )  # fmt: skip
     last = outcome.base + outcome.records - 1

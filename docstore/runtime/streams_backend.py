@@ -6,7 +6,7 @@ figures are safe to repeat and go to other nodes by `runtime/links/rpc.py`.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from docstore.errors import Unavailable
 from docstore.machines.view import MachineView
@@ -129,7 +129,7 @@ class StreamBackend:
             self._driver.next_request(), link, sent.acks, clock() + timeout_s,
             sent.producer, sent.flags, sent.records, sent.body,
         )  # fmt: skip
-        return cast("asyncio.Future[Produced | Problem]", self._driver.request(asked))
+        return self._driver.produce(asked)
 
     async def fetch(
         self, link: str, wanted: ReadRequest, *, wait_s: float, timeout_s: float, of: str = ""

@@ -33,7 +33,7 @@ from docstore.storage.partitions import (
     partitions_of,
 )
 from docstore.storage.store import Then
-from docstore.streams.effects import Outcome
+from docstore.streams.effects import Outcome, Problem
 from docstore.streams.events import (
     CommandAsked,
     FetchAsked,
@@ -43,13 +43,14 @@ from docstore.streams.events import (
     StreamEvent,
 )
 from docstore.streams.partitions import Partitions
+from docstore.wire.streams_messages import Produced
 
 READS_AT_ONCE = 64
 """Queries answered in one step: each result may have a megabyte."""
 FULL_PAUSE_S = 0.1
 """Seconds between two attempts to store writes on a full disk."""
 
-Asked = ProduceAsked | FetchAsked | LeaderAsked | FiguresAsked | CommandAsked
+Asked = FetchAsked | LeaderAsked | FiguresAsked | CommandAsked
 
 log = structlog.get_logger("docstore.streams")
 
@@ -91,11 +92,20 @@ class StreamsDriver(Stepping[StreamEvent, Never]):
     def next_request(self) -> int:
         return self._requests.next_number()
 
+    def produce(self, asked: ProduceAsked) -> "asyncio.Future[Produced | Problem]":
+        """Return a future for the outcome of records; the machine keeps their deadline."""
+        if self.stopped:
+            return self._requests.refused()
+        asked.trace = TRACEPARENT.get()
+        future = self._requests.wait(asked.request)
+        self.feed(asked)
+        return future
+
     def request(self, asked: Asked) -> "asyncio.Future[Outcome]":
         """Return a future for the outcome of a request; the machine keeps its deadline."""
         if self.stopped:
             return self._requests.refused()
-        if isinstance(asked, ProduceAsked | FetchAsked):
+        if isinstance(asked, FetchAsked):
             asked.trace = asked.trace or TRACEPARENT.get()
         future = self._requests.wait(asked.request)
         self.feed(asked)
