@@ -17,6 +17,8 @@ JSON = 1
 """Flag of a batch whose records' values are all JSON."""
 
 _FIXED = struct.Struct(">IBQIQqq16sBIqBI")
+_RANGE = struct.Struct(">QI")
+_RANGE_AT = struct.calcsize(">IB")
 _CRC = struct.Struct(">I")
 _FRAME = struct.Struct(">I")
 _PLACE_AT = struct.calcsize(">IBQIQqq")
@@ -90,6 +92,12 @@ def header_of(raw: bytes) -> BatchHeader:
     if header.size != len(raw):
         raise ValueError(f"a batch has {len(raw)} bytes, and its head says {header.size}")
     return header
+
+
+def range_of(raw: bytes) -> tuple[int, int]:
+    """Return the first offset of a batch that was verified before, and the offset after it."""
+    base, records = _RANGE.unpack_from(raw, _RANGE_AT)
+    return base, base + records
 
 
 def is_of(head: bytes, place: bytes) -> bool:

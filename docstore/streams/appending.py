@@ -5,7 +5,7 @@ request of an idempotent producer becomes a batch of its own. The leader sends a
 followers while its own disk stores it.
 """
 
-from docstore.model.streams_batch import BatchHeader, header_of, seal
+from docstore.model.streams_batch import BatchHeader, seal
 from docstore.streams.catchup import FollowerCatchUp
 from docstore.streams.confirming import EpochCheck
 from docstore.streams.core import Core
@@ -147,7 +147,7 @@ class Appending:
             base, records, leading.epoch, now_us, now_us, name, epoch, sequence, group[0].flags, 0
         )
         raw = seal(log.place, header, b"".join([pending.body for pending in group]))
-        log.extend([(header_of(raw), raw)])
+        log.extend([(header._replace(size=len(raw)), raw)])
         self._disk.append(log, [raw])
         core.counters["appended_batches"] += 1
         core.counters["appended_records"] += records

@@ -7,7 +7,7 @@ way to a follower are bounded, so that heartbeats and documents are not delayed 
 
 from collections.abc import Callable
 
-from docstore.model.streams_batch import header_of
+from docstore.model.streams_batch import range_of
 from docstore.storage.partitions import Batches, CorruptPartition, PartitionResult
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
@@ -88,18 +88,18 @@ class FollowerCatchUp:
             self._damaged(leading.log)
             return
         page = [raw for raw in result if isinstance(raw, bytes)]
-        is_next = page and header_of(page[0]).base <= follower.sent
-        if is_next and header_of(page[0]).base < follower.sent:
-            page = [raw for raw in page if header_of(raw).base >= follower.sent]
+        is_next = page and range_of(page[0])[0] <= follower.sent
+        if is_next and range_of(page[0])[0] < follower.sent:
+            page = [raw for raw in page if range_of(raw)[0] >= follower.sent]
         if page and is_next:
             self._send(leading, follower, page)
         self.feed(leading, follower)
 
     def _send(self, leading: Leading, follower: FollowerState, page: list[bytes]) -> None:
-        first = header_of(page[0]).base
+        first, _ = range_of(page[0])
         size = sum(map(len, page))
         self._append(leading, follower, first, page)
-        follower.sent = header_of(page[-1]).end
+        _, follower.sent = range_of(page[-1])
         follower.in_flight.append((follower.sent, size))
         follower.in_flight_bytes += size
         self.remind(leading)

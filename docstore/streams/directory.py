@@ -27,7 +27,8 @@ class Directory:
     def __init__(self, core: Core, updates: Updates) -> None:
         self._core = core
         self._updates = updates
-        self._known: dict[str, tuple[Tag, ReplicaSet]] = {}
+        self._known: dict[str, tuple[Tag, ReplicaSet, str, str]] = {}
+        """Document -> (its tag, its content, leader, name of the partition's data)."""
         self._waiting: dict[str, list[Then]] = {}
 
     def learn(self, row: Row) -> None:
@@ -46,7 +47,8 @@ class Directory:
             return
         if len(self._known) >= ENTRIES_MAX:
             del self._known[next(iter(self._known))]
-        self._known[link] = (tag, found)
+        leader = found.leader if found.resolution in LED else found.candidate
+        self._known[link] = (tag, found, leader, partition_name(link, found.incarnation))
 
     def find(self, link: str) -> ReplicaSet | None:
         """Return the known version of a partition's document, None if there is none."""
@@ -55,14 +57,12 @@ class Directory:
 
     def leader(self, link: str) -> str:
         """Return the node that leads a partition, as far as known; "" if none does."""
-        found = self.find(link)
-        if found is None:
-            return ""
-        return found.leader if found.resolution in LED else found.candidate
+        known = self._known.get(link)
+        return known[2] if known is not None else ""
 
     def name(self, link: str) -> str:
         """Return the name of a partition's data, whose document must be known."""
-        return partition_name(link, self._known[link][1].incarnation)
+        return self._known[link][3]
 
     def refresh(self, link: str, then: Then) -> None:
         """Read a document, then call `then` with None, or with the problem if the read failed."""

@@ -71,7 +71,7 @@ class ClientProduces:
     def _route(self, asked: PendingProduce) -> None:
         link = asked.event.link
         leader = self._directory.leader(link)
-        if leader and self._core.view.is_alive(leader):
+        if leader == self._core.me or (leader and self._core.view.is_alive(leader)):
             self._send(asked, leader)
         elif self._directory.find(link) is None:
             self._read(asked)
