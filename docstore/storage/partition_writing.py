@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import assert_never
 
-from docstore.model.streams_batch import head_of, header_of, is_of, place_of
+from docstore.model.streams_batch import head_of, header_from, is_of, place_of
 from docstore.storage import migrations
 from docstore.storage import partition_tables as tables
 from docstore.storage.packing import SCHEMA, schema_checksum
@@ -121,10 +121,11 @@ class PartitionWriter:
         self._pages += commit.pages
 
     def _copy_back_if_due(self) -> None:
+        if self._pages <= COPY_BACK_PAGES:
+            return
         with translating():
             too_long = self._wal.exists() and self._wal.stat().st_size > WAL_BYTES_MAX
-        if self._pages > COPY_BACK_PAGES or too_long:
-            self.copy_back("TRUNCATE" if too_long else "PASSIVE")
+        self.copy_back("TRUNCATE" if too_long else "PASSIVE")
 
     def copy_back(self, mode: str) -> None:
         if copy_back(self._connection, mode):
@@ -223,9 +224,11 @@ class _Commit:
 
     def _append(self, name: str, raw: bytes) -> None:
         assert self.copy_of(name), "a batch for a dropped partition"
-        tail, header, head = self._tail(name), header_of(raw), head_of(raw)
+        head = head_of(raw)
+        tail, header = self._tail(name), header_from(head)
         assert is_of(head, place_of(name)), "a batch of another partition"
         assert header.records > 0, "an empty batch"
+        assert header.size == len(raw), "a batch of another length than its head says"
         if tail.size:
             assert header.base == tail.end, "a hole in a partition"
             assert header.last_us >= tail.last_us, "a batch older than the one before"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from docstore.errors import StoreBroken
+from docstore.storage import partition_writing
 from docstore.storage.partition_writing import PartitionWriter
 from tests.disk import stream_script
 from tests.disk.failures import calls_of, error_of_disk, no_room, play, read_with_failure
@@ -72,8 +73,11 @@ def test_very_many_images_of_streams() -> None:
         seed += 1
 
 
-def test_an_error_of_the_log_itself_is_one_of_ours(tmp_path: Path) -> None:
+def test_an_error_of_the_log_itself_is_one_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Pinned: what `stat` says of it came through as it was, and no rule knew it."""
+    monkeypatch.setattr(partition_writing, "COPY_BACK_PAGES", -1)
     with closing(sqlite3.connect(tmp_path / "streams.db", isolation_level=None)) as connection:
         writer = PartitionWriter(connection, tmp_path / ("x" * 300))
         writer.prepare(None)
