@@ -58,6 +58,7 @@ CAUGHT_BY = {
     "no-promise-check": 11,
     "old-ballot-after-restart": 12,
     "older-rows-not-looked-at": 13,
+    "waiting-operations-not-looked-for-again": 36,
     "one-promise": 0,
     "own-log-as-base": 1,
     "past-before-disk": 1,

@@ -77,11 +77,13 @@ class SlotLog:
     def extend(self, rows: Sequence[Row]) -> None:
         """Append rows that follow `end`; their terms come with them."""
         assert rows[0].n == self.end + 1
+        newest = self.ballots[-1][0] if self.ballots else None
         for row in rows:
-            if not self.ballots or self.ballots[-1][0] != (row.epoch, row.owner):
-                self.ballots = ballot_added(self.ballots, row.ballot, row.n)
+            if newest != (row.epoch, row.owner):
+                newest = row.ballot
+                self.ballots = ballot_added(self.ballots, newest, row.n)
             self.pending[row.n] = row
-            self.operations.note(row)
+        self.operations.note(rows)
         last = rows[-1]
         self.end = last.n
         self.updated_us = max(self.updated_us, last.updated_us)
@@ -100,8 +102,7 @@ class SlotLog:
 
     def load_snapshot(self, rows: Sequence[Row]) -> None:
         """Note the snapshot rows of a copy: they lie at or below `kept`, outside the log."""
-        for row in rows:
-            self.operations.note(row)
+        self.operations.note(rows)
         self.updated_us = max(self.updated_us, rows[-1].updated_us)
 
     def cut(self, end: int) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from docstore.model.document import Row
-from docstore.model.identity import OperationIdentity, unpack_identity
+from docstore.model.identity import OperationIdentity, required_fields, unpack_identity
 
 Origin = tuple[str, int]
 """(entry node, its boot count)."""
@@ -29,7 +29,7 @@ Origin = tuple[str, int]
 KEY_LIFE_US = 10 * 60 * 1_000_000
 KEYS_PER_LINK_MAX = 256
 UNREAD_MAX = 64
-"""Maximum number of packed identities per slot that wait to be unpacked."""
+"""Number of packed identities of a slot that wait before they are unpacked together."""
 
 
 class KeyUse(NamedTuple):
@@ -73,11 +73,13 @@ class Operations:
     _uses: deque[tuple[str, str, KeyUse]] = field(default_factory=deque)
     """All uses in the order of noting, which is nearly by age: (link, key, use)."""
 
-    def note(self, row: Row) -> None:
-        if row.operation:
-            self._unread.append((row.n, row.link, row.operation, row.updated_us))
-            if len(self._unread) >= UNREAD_MAX:
-                self._read()
+    def note(self, rows: Sequence[Row]) -> None:
+        """Remember the operations of rows."""
+        self._unread += [
+            (row.n, row.link, row.operation, row.updated_us) for row in rows if row.operation
+        ]
+        if len(self._unread) >= UNREAD_MAX:
+            self._read()
 
     def note_identity(self, identity: OperationIdentity, row: Row) -> None:
         """Remember the operation of an appended row, with its unpacked identity."""
@@ -87,20 +89,27 @@ class Operations:
         self._rows.setdefault(origin, {})[identity.seq] = row.n
         self.forget(origin, identity.oldest)
         if identity.key:
-            self._note_key(identity, row.n, row.link, row.updated_us)
+            use = KeyUse(row.n, identity.fingerprint, row.updated_us)
+            self._note_key(row.link, identity.key, use)
 
     def _read(self) -> None:
         """Unpack the waiting identities, except those that will not be asked for again."""
         unread, self._unread = self._unread, []
-        identities = [unpack_identity(packed) for _, _, packed, _ in unread]
-        for entry, boot, _, oldest, *_ in reversed(identities):  # Newest first: greatest `oldest`.
-            self.forget((entry, boot), oldest)
-        for identity, (n, link, _, updated_us) in zip(identities, unread, strict=True):
-            origin = (identity.entry, identity.boot)
-            if identity.seq >= self._oldest.get(origin, 0):
-                self._rows.setdefault(origin, {})[identity.seq] = n
-            if identity.key:
-                self._note_key(identity, n, link, updated_us)
+        identities = [required_fields(packed) for _, _, packed, _ in unread]
+        reported: dict[Origin, int] = {}
+        for entry, boot, _, oldest, _, _ in identities:
+            if oldest > reported.get((entry, boot), 0):
+                reported[entry, boot] = oldest
+        for origin, oldest in reported.items():
+            self.forget(origin, oldest)
+        for (entry, boot, seq, _, key, mark), (n, link, _, updated_us) in zip(
+            identities, unread, strict=True
+        ):
+            origin = (entry, boot)
+            if seq >= self._oldest.get(origin, 0):
+                self._rows.setdefault(origin, {})[seq] = n
+            if key:
+                self._note_key(link, key, KeyUse(n, mark, updated_us))
 
     def recalled(self, link: str) -> Recalled:
         return self._recalled.get(link, NOTHING_RECALLED)
@@ -129,7 +138,8 @@ class Operations:
             self._rows.setdefault(origin, {}).setdefault(identity.seq, row.n)
             self.forget(origin, identity.oldest)
         if identity.key and identity.key not in self._keys.get(row.link, {}):
-            self._note_key(identity, row.n, row.link, row.updated_us)
+            use = KeyUse(row.n, identity.fingerprint, row.updated_us)
+            self._note_key(row.link, identity.key, use)
 
     def find(self, origin: Origin, seq: int) -> int | None:
         """Return the n of the row that an operation made; None if unknown."""
@@ -192,10 +202,9 @@ class Operations:
         for link, key in cut:
             self._drop_key(link, key)
 
-    def _note_key(self, identity: OperationIdentity, n: int, link: str, updated_us: int) -> None:
-        use = KeyUse(n, identity.fingerprint, updated_us)
-        self._keys.setdefault(link, {})[identity.key] = use
-        self._uses.append((link, identity.key, use))
+    def _note_key(self, link: str, key: str, use: KeyUse) -> None:
+        self._keys.setdefault(link, {})[key] = use
+        self._uses.append((link, key, use))
 
     def _drop_key(self, link: str, key: str) -> None:
         uses = self._keys.get(link, {})

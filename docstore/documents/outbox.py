@@ -1,7 +1,9 @@
 """Outgoing effects, in order; messages about this node's disk wait until their batch is durable."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
 
 from docstore.documents.effects import Effect, Publish
 from docstore.documents.log import SlotLog
@@ -18,7 +20,17 @@ from docstore.wire.messages import Accepted, ReplicaMessage
 MANY = 4
 """Number of look-ups from which one combined query is cheaper than a query for each."""
 
-LookUp = tuple[store.Newest, Callable[[store.Result], None]]
+
+class LookUp(NamedTuple):
+    """A query for the newest rows of documents of a slot, up to row `until`.
+
+    then: runs with the results by link, in one call or in several.
+    """
+
+    slot: int
+    links: Sequence[str]
+    until: int
+    then: Callable[[Mapping[str, store.Result]], None]
 
 
 class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, store.Write, store.Query, store.Result]):
@@ -55,29 +67,37 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, store.Write, store.Query,
 
     def read(self, query: store.Query, then: Callable[[store.Result], None]) -> None:
         """Query the disk; `then` runs with the committed rows."""
-        if self._look_ups is not None and isinstance(query, store.Newest):
-            self._look_ups.append((query, then))
-            return
         token = self.next_token()
         self._reads[token] = then
         self.out.append(Read(token, query))
 
+    def look_up(self, look_up: LookUp) -> None:
+        """Query the disk for newest rows."""
+        if self._look_ups is None:
+            self._look_up([look_up])
+        else:
+            self._look_ups.append(look_up)
+
     @contextmanager
     def reading_together(self) -> Iterator[None]:
-        """Combine the look-ups of newest rows made in the `with` block, if there are many."""
+        """Combine the look-ups of newest rows made in the `with` block."""
         look_ups = self._look_ups = []
         try:
             yield
         finally:
             self._look_ups = None
-        if len(look_ups) < MANY:
+        self._look_up(look_ups)
+
+    def _look_up(self, look_ups: Sequence[LookUp]) -> None:
+        if sum([len(each.links) for each in look_ups]) < MANY:
             self._look_up_each(look_ups)
         else:
             self._look_up_all(look_ups)
 
     def _look_up_each(self, look_ups: Sequence[LookUp]) -> None:
-        for query, then in look_ups:
-            self.read(query, then)
+        for slot, links, until, then in look_ups:
+            for link in links:
+                self.read(store.Newest(slot, link, until), partial(_give, then, link))
 
     def _look_up_all(self, look_ups: Sequence[LookUp]) -> None:
         def answered(result: store.Result) -> None:
@@ -85,10 +105,10 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, store.Write, store.Query,
                 self._look_up_each(look_ups)
                 return
             found = {row.link: [row] for row in result}
-            for query, then in look_ups:
-                then(found.get(query.link, []))
+            for each in look_ups:
+                each.then({link: found.get(link, []) for link in each.links})
 
-        asked = [(query.slot, query.link, query.until) for query, _ in look_ups]
+        asked = [(slot, link, until) for slot, links, until, _ in look_ups for link in links]
         self.read(store.NewestOfMany(asked), answered)
 
     def publish(self, log: SlotLog, after: int, until: int) -> None:
@@ -125,3 +145,9 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, store.Write, store.Query,
                 log.evict_durable()
         for owner, slots in batch.accepted.items():
             self.send(owner, Accepted(slots))
+
+
+def _give(
+    then: Callable[[Mapping[str, store.Result]], None], link: str, result: store.Result
+) -> None:
+    then({link: result})

@@ -6,7 +6,7 @@ whole cluster in virtual time. This file only dispatches; each rule has a file o
 `docstore/documents/__init__.py`.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import assert_never
 
@@ -31,7 +31,7 @@ from docstore.documents.term import Term
 from docstore.documents.timing import ReplicaConfig
 from docstore.documents.write_path.confirm import Confirmer
 from docstore.documents.write_path.decide import Decider
-from docstore.documents.write_path.forward import Gateway, answered, arrived
+from docstore.documents.write_path.forward import Gateway, answered, arrived, bundles
 from docstore.documents.write_path.learn import Acceptor
 from docstore.documents.write_path.propose import Proposer
 from docstore.documents.write_path.read_index import ReadIndex
@@ -254,18 +254,21 @@ class Replica:
     # Operations
 
     def _serve_forwarded(self, sender: str, message: messages.Forward) -> None:
+        operations = [arrived(self.core, sender, each) for each in message.operations]
         with self.core.outbox.reading_together():
-            for forwarded in message.operations:
-                self._serve(arrived(self.core, sender, forwarded))
+            for bundle in bundles(operations):
+                self._serve(bundle)
 
-    def _serve(self, inflight: Inflight) -> None:
-        """Execute an operation: as the owner at level 3, by the executor at levels 1 and 2."""
+    def _serve(self, bundle: Sequence[Inflight]) -> None:
+        """Execute a bundle: as the owner at level 3, by the executor at levels 1 and 2."""
         if self.measures.factories:
-            self.measures.arrived(inflight, self.core.now)
-        if inflight.operation.level == 3:
-            self.owner.serve(inflight)
+            for inflight in bundle:
+                self.measures.arrived(inflight, self.core.now)
+        if bundle[0].operation.level == 3:
+            self.owner.serve(bundle)
         else:
-            self.executor.serve(inflight)
+            for inflight in bundle:
+                self.executor.serve(inflight)
 
     def _pass_on(self) -> None:
         """Hand answers to their entry nodes, and route operations without an owner again."""

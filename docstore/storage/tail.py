@@ -76,7 +76,9 @@ class Tail:
 
     def newest(self, link: str, until: int) -> Row | None:
         """Return the newest of a link's rows with n <= `until`, None if the tail has none."""
-        rows = self.links.get(link, ())
+        rows = self.links.get(link)
+        if rows is None:
+            return None
         index = bisect_right(rows, until, key=_n)
         return rows[index - 1] if index else None
 

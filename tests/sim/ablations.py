@@ -5,7 +5,7 @@ that holds it, what stands in its place while it is away, and the profile of fau
 it. The product knows nothing of this.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,9 +40,11 @@ from docstore.ownership import ballot as fence
 from docstore.ownership import quorum
 from docstore.ownership.by_vote import Voter
 from docstore.ownership.configuration import Configuration, Stage
+from docstore.storage.store import Result
 from docstore.wire.messages import Offer, Promised, Propose
 from tests.sim.aims import (
     BASIC,
+    BUNDLES,
     CHANGES,
     CLOCKS,
     COUNTED,
@@ -139,6 +141,15 @@ def _tell_before_disk(self: Outbox) -> None:
 
 def _no_find(self: Owner, log: Any, inflight: Any) -> None:
     return None
+
+
+_loaded = Owner._loaded
+
+
+def _once_is_enough(self: Owner, log: SlotLog, term: Term, found: Mapping[str, Result]) -> None:
+    """Execute all that waited for a look-up, without a look at what each of them has made."""
+    with patch.object(Owner, "_is_repetition", _never):
+        _loaded(self, log, term, found)
 
 
 def _fresh_identity(self: Gateway, pending: Any) -> int:
@@ -349,6 +360,9 @@ ABLATIONS: dict[str, Ablation] = {
     "past-before-disk": Ablation("R3", ((PastReads, "holds", _always),), SLOW_DISKS),
     "retry-without-identity": Ablation("C1", ((Gateway, "identity", _fresh_identity),), TAKEOVERS),
     "forget-operations": Ablation("C1", _FORGETTING, TAKEOVERS),
+    "waiting-operations-not-looked-for-again": Ablation(
+        "C1", ((Owner, "_loaded", _once_is_enough),), BUNDLES
+    ),
     "older-rows-not-looked-at": Ablation("C1", ((dedup_rebuild, "is_known", _always),), CRASHES),
     "unknown-told-as-refused": Ablation("C3", ((Gateway, "verdict", _plain_refusal),), CUTS),
     "old-ballot-after-restart": Ablation("B2", ((Replica, "__init__", _resume),), CRASHES),

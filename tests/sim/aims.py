@@ -39,6 +39,9 @@ LOADS = Profile(
 )
 """Messages that carry rows of several slots."""
 
+BUNDLES = replace(LOADS, slots=1, links=8, page_rows=256)
+"""Operations that come together for one slot, to owners that have to look their documents up."""
+
 PARTS = Profile(
     slots=1, links=8, batchers=4, clients=2, page_rows=4, faults_s=5.0,
     kinds=("crash", "isolate", "pause", "flap", "oneway"),

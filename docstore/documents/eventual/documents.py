@@ -93,7 +93,7 @@ class Documents:
         if not branches.add(arrived):
             return None
         self.arrived.note(arrived)
-        self.operations.note(arrived)
+        self.operations.note([arrived])
         after = _standings(branches)
         self.outbox.store(Arrive(arrived, after.pop(arrived.n)))
         for n, standing in before.items():

@@ -5,14 +5,14 @@ The owner executes all updates on the newest versions of their documents before 
 them: see `parts.py`.
 """
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from docstore.documents.clients import Inflight
 from docstore.documents.core import Core
 from docstore.documents.document_cache import CachedDocument
 from docstore.documents.log import SlotLog
+from docstore.documents.outbox import LookUp
 from docstore.documents.term import Term
 from docstore.documents.write_path.append import Appender
 from docstore.documents.write_path.handle import New, Outcome, Refused
@@ -21,7 +21,7 @@ from docstore.model.document import Row
 from docstore.model.identity import has_created
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
-from docstore.storage.store import Corrupt, Newest, Result
+from docstore.storage.store import Corrupt, Result
 
 ELSEWHERE = Answer(
     422, "several-slots", "all documents of an atomic batch must have the same partition key"
@@ -40,8 +40,8 @@ UNCHANGED = Answer(
 class Owning(Protocol):
     """The methods of a slot's owner that a batch needs for one document."""
 
-    def enter(self, log: SlotLog, term: Term, inflight: Inflight) -> None:
-        """Execute an operation in a slot that this node owns."""
+    def enter(self, log: SlotLog, term: Term, bundle: Sequence[Inflight]) -> None:
+        """Execute operations in a slot that this node owns."""
 
     def outcome(
         self, log: SlotLog, term: Term, cached: CachedDocument, operation: Operation,
@@ -157,17 +157,15 @@ class AtomicBatches:
         term.cache.pin(links)
         results: dict[str, Result] = {}
 
-        def found(link: str, result: Result) -> None:
-            results[link] = result
+        def found(some: Mapping[str, Result]) -> None:
+            results.update(some)
             if len(results) == len(missing):
                 self._loaded(log, term, results)
                 term.cache.unpin(links)
                 bytes_max = self.core.config.memory.cache_bytes_per_slot
                 term.cache.keep_within(bytes_max, safe=min(log.decided, log.durable))
 
-        with self.outbox.reading_together():
-            for link in missing:
-                self.outbox.read(Newest(log.slot, link, log.end), partial(found, link))
+        self.outbox.look_up(LookUp(log.slot, missing, log.end, found))
 
     def _loaded(self, log: SlotLog, term: Term, results: dict[str, Result]) -> None:
         waiting = [each for link in results for each in term.clients.loading.pop(link, [])]
@@ -181,8 +179,7 @@ class AtomicBatches:
         for link, rows in results.items():
             assert not isinstance(rows, Corrupt)
             term.cache.load(link, rows[0] if rows else None)
-        for inflight in waiting:
-            self.owner.enter(log, term, inflight)
+        self.owner.enter(log, term, waiting)
 
 
 def _newest_n(document: CachedDocument) -> int:

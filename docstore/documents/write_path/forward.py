@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import TypeVar
 
 from docstore.documents.clients import Inflight
 from docstore.documents.core import Core
@@ -60,14 +61,36 @@ class Pending:
     """Attempts that an owner reports as proposed: no later answer ends their doubt."""
 
 
+Queued = TypeVar("Queued", Pending, Inflight)
+
+
+def bundles(operations: Iterable[Queued]) -> Iterator[list[Queued]]:
+    """Yield the operations in bundles: those in a row on one slot, at one level."""
+    bundle: list[Queued] = []
+    for each in operations:
+        if bundle and not _are_alike(bundle[0], each):
+            yield bundle
+            bundle = []
+        bundle.append(each)
+    if bundle:
+        yield bundle
+
+
+def _are_alike(one: Queued, other: Queued) -> bool:
+    return one.slot == other.slot and one.operation.level == other.operation.level
+
+
 class Gateway:
     def __init__(
         self,
         core: Core,
-        serve: Callable[[Inflight], None],
+        serve: Callable[[Sequence[Inflight]], None],
         executor: Callable[[int, int], str | None],
     ) -> None:
-        """serve: executes an operation here. executor: the node that executes at levels 1 and 2."""
+        """Start.
+
+        serve: executes a bundle here. executor: the node that executes at levels 1 and 2.
+        """
         self.core = core
         self.outbox = core.outbox
         self.serve = serve
@@ -93,6 +116,7 @@ class Gateway:
     def _take(self, first: int, operations: Sequence[Operation], deadline: float) -> None:
         """Take requests numbered from `first` on, while there is room for them."""
         config, is_cut_off = self.core.config.waiting, self.core.lacks_quorum()
+        taken: list[Pending] = []
         for request, operation in enumerate(operations, first):
             if is_cut_off and operation.level == 3:
                 self.outbox.emit(Give(request, NO_MAJORITY))
@@ -106,25 +130,29 @@ class Gateway:
             slot = self.core.slot_of(operation.link)
             pending = Pending(request, self._seq, slot, operation, deadline, self.core.now)
             self.pending[pending.seq] = pending
-            self._route(pending)
+            taken.append(pending)
         self._soonest = min(self._soonest, deadline)
+        for bundle in bundles(taken):
+            self._route(bundle)
 
-    def _route(self, pending: Pending) -> None:
-        """Send an operation to the owner, or keep it until the slot has one (rule E1)."""
-        slot, level = pending.slot, pending.operation.level
+    def _route(self, bundle: Sequence[Pending]) -> None:
+        """Send a bundle to its owner, or keep it until the slot has one (rule E1)."""
+        slot, level = bundle[0].slot, bundle[0].operation.level
         has_owner = level == 3
         owner = owner_of(self.core, slot) if has_owner else self.executor(slot, level)
         if owner == self.core.me:
             log = self.core.logs.get(slot)
             if not has_owner or (log is not None and log.term is not None):
-                self._attempt(pending, owner)
-                self.serve(self._inflight(pending))
+                for pending in bundle:
+                    self._attempt(pending, owner)
+                self.serve([self._inflight(pending) for pending in bundle])
                 return
         elif owner is not None and self.core.peers[owner].linked:
-            self._attempt(pending, owner)
-            self._outgoing.setdefault(owner, []).append(self._forwarded(pending))
+            for pending in bundle:
+                self._attempt(pending, owner)
+            self._outgoing.setdefault(owner, []).extend(map(self._forwarded, bundle))
             return
-        self._unsent[pending.seq] = pending
+        self._unsent.update((pending.seq, pending) for pending in bundle)
 
     def _attempt(self, pending: Pending, owner: str) -> None:
         self._unsent.pop(pending.seq, None)
@@ -219,7 +247,7 @@ class Gateway:
         """Route again the operations that are with no owner and whose back-off is over."""
         for pending in list(self._unsent.values()):
             if pending.not_before <= self.core.now:
-                self._route(pending)
+                self._route([pending])
 
     def link_lost(self, peer: str) -> None:
         """Mark the operations sent to a lost peer as unsent; their attempts stay in doubt."""

@@ -9,7 +9,7 @@ document run one at a time, each on the outcome of the one before, decided or no
 decides them in that order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from docstore.documents.clients import Inflight, Refusal
@@ -17,6 +17,7 @@ from docstore.documents.core import Core
 from docstore.documents.document_cache import CachedDocument
 from docstore.documents.jobs import REPEATED, VERSIONS_READ_MAX, Written, jobs_of, judged
 from docstore.documents.log import SlotLog
+from docstore.documents.outbox import LookUp
 from docstore.documents.term import Phase, Term
 from docstore.documents.write_path import dedup_rebuild
 from docstore.documents.write_path.append import Appender
@@ -38,7 +39,7 @@ from docstore.model.document import Row
 from docstore.model.identity import fingerprint
 from docstore.model.operation import CURRENT, Answer, Operation
 from docstore.model.service import Service
-from docstore.storage.store import Corrupt, History, Newest, OfLog, Result
+from docstore.storage.store import Corrupt, History, OfLog, Result
 
 OTHER_TERM = Answer(
     412, "other-reign", "the request names another term of the owner than the present one"
@@ -58,20 +59,25 @@ class Owner:
         self.appender = Appender(core)
         self.batches = AtomicBatches(core, self.appender, self)
 
-    def serve(self, inflight: Inflight) -> None:
-        """Execute an operation if this node owns its slot, or defer it until then."""
-        log = self.core.logs.get(inflight.slot)
+    def serve(self, bundle: Sequence[Inflight]) -> None:
+        """Execute operations on one slot if this node owns it, or defer them until then."""
+        log = self.core.logs.get(bundle[0].slot)
         term = log.term if log else None
-        if self.core.now >= inflight.deadline:
-            return
-        if log is None or term is None:
-            self.core.reply(inflight, None)
-        elif self._has_to_wait(term, inflight.operation):
-            term.clients.deferred.append(inflight)
-        elif self.core.lacks_quorum() and self.find(log, inflight) is None:
-            self.core.reply(inflight, NO_QUORUM)
-        else:
-            self.enter(log, term, inflight)
+        lacks_quorum = self.core.lacks_quorum()
+        ready: list[Inflight] = []
+        for inflight in bundle:
+            if self.core.now >= inflight.deadline:
+                continue
+            if log is None or term is None:
+                self.core.reply(inflight, None)
+            elif self._has_to_wait(term, inflight.operation):
+                term.clients.deferred.append(inflight)
+            elif lacks_quorum and self.find(log, inflight) is None:
+                self.core.reply(inflight, NO_QUORUM)
+            else:
+                ready.append(inflight)
+        if log is not None and term is not None:
+            self.enter(log, term, ready)
 
     def _has_to_wait(self, term: Term, operation: Operation) -> bool:
         """Say whether the slot is opening, being given away, or behind a write barrier."""
@@ -82,24 +88,33 @@ class Owner:
     def opened(self, log: SlotLog, term: Term) -> None:
         """Serve the operations that waited while the slot was opening or closed."""
         deferred, term.clients.deferred = term.clients.deferred, []
-        for inflight in deferred:
-            self.serve(inflight)
+        if deferred:
+            self.serve(deferred)
 
-    def enter(self, log: SlotLog, term: Term, inflight: Inflight) -> None:
-        operation = inflight.operation
-        may_repeat = not operation.is_read and not self._is_new(inflight)
-        if may_repeat and self._is_repetition(log, term, inflight):
-            return
-        if operation.verb == "BATCH":
-            self.batches.update(log, term, inflight)
-            return
-        cached = term.cache.get(operation.link)
-        if cached is None:
-            self._load(log, term, inflight)
-        elif operation.given and operation.given[0] not in term.cache:
-            self.batches.load(log, term, inflight, [operation.given[0], operation.link])
-        else:
-            self._execute(log, term, cached, inflight)
+    def enter(self, log: SlotLog, term: Term, bundle: Sequence[Inflight]) -> None:
+        """Execute operations in their order; those on documents not cached wait for a look-up."""
+        missing: list[str] = []
+        loading = term.clients.loading
+        for inflight in bundle:
+            operation = inflight.operation
+            link = operation.link
+            may_repeat = not operation.is_read and not self._is_new(inflight)
+            if may_repeat and self._is_repetition(log, term, inflight):
+                continue
+            cached = term.cache.get(link)
+            if operation.verb == "BATCH":
+                self.batches.update(log, term, inflight)
+            elif cached is None:
+                if link not in loading:
+                    missing.append(link)
+                loading.setdefault(link, []).append(inflight)
+            elif operation.given and operation.given[0] not in term.cache:
+                self.batches.load(log, term, inflight, [operation.given[0], link])
+            else:
+                self._execute(log, term, cached, inflight)
+        if missing:
+            found = partial(self._loaded, log, term)
+            self.outbox.look_up(LookUp(log.slot, missing, log.end, found))
 
     # Deduplication
 
@@ -112,7 +127,9 @@ class Owner:
         is_first = inflight.attempt == 1 and inflight.entry == self.core.me
         return is_first and not inflight.operation.key
 
-    def _is_repetition(self, log: SlotLog, term: Term, inflight: Inflight) -> bool:
+    def _is_repetition(  # Tests replace this.
+        self, log: SlotLog, term: Term, inflight: Inflight
+    ) -> bool:
         """Answer an operation whose row is, or may be, in the log already (rule C1)."""
         n = self.find(log, inflight)
         if n is not None:
@@ -185,21 +202,33 @@ class Owner:
                     self.core.reply(each, None)
                 return
             found(result)
-            for each in waiting:
-                # Enter again: two attempts of one operation may have waited here.
-                self.enter(log, term, each)
+            self.enter(log, term, waiting)  # Two may be attempts of one operation.
             bytes_max = self.core.config.memory.cache_bytes_per_slot
             term.cache.keep_within(bytes_max, safe=min(log.decided, log.durable))
 
         self.outbox.read(query, answered)
 
-    def _load(self, log: SlotLog, term: Term, inflight: Inflight) -> None:
-        link = inflight.operation.link
+    def _loaded(  # Tests replace this.
+        self, log: SlotLog, term: Term, found: Mapping[str, Result]
+    ) -> None:
+        """Cache the documents that were looked up, and execute the operations that wait for each.
 
-        def found(result: list[Row]) -> None:
-            term.cache.load(link, result[0] if result else None)
-
-        self._read_first(log, term, inflight, Newest(log.slot, link, log.end), found)
+        Not all operations at once: an atomic batch waits for one document after the other, behind
+        the operations that came before it. Two may be attempts of one operation (rule C1).
+        """
+        if log.term is not term:
+            return  # The end of the term has handed the waiting operations back.
+        for link, rows in found.items():
+            waiting = term.clients.loading.pop(link, [])
+            if isinstance(rows, Corrupt):
+                self.core.corrupt(log)
+                for each in waiting:
+                    self.core.reply(each, None)
+                continue
+            term.cache.load(link, rows[0] if rows else None)
+            self.enter(log, term, waiting)
+        bytes_max = self.core.config.memory.cache_bytes_per_slot
+        term.cache.keep_within(bytes_max, safe=min(log.decided, log.durable))
 
     def _execute(
         self, log: SlotLog, term: Term, cached: CachedDocument, inflight: Inflight

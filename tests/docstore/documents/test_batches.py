@@ -2,15 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from docstore.documents.events import BatchRequested
 from docstore.documents.timing import WaitingBounds
-from docstore.documents.write_path.forward import NO_ROOM
+from docstore.documents.write_path.forward import NO_ROOM, Pending, bundles
 from docstore.machines.effects import Give, Read
-from docstore.machines.events import QueriesAnswered
+from docstore.machines.events import QueriesAnswered, Received, TurnEnded
 from docstore.model.operation import Operation
 from docstore.storage.store import Corrupt, Newest, NewestOfMany
+from docstore.wire.messages import Forward, Forwarded
 from tests.docstore.documents.trio import Trio
 
 FIRST = 1000
@@ -106,3 +111,30 @@ def test_a_document_that_is_there_is_gone_on_from() -> None:
     found = group.load(owner, puts("/t/b", "/t/new", "/t/a", "/t/newer"))
     assert found == {0: (200, 1), 1: (201, 0), 2: (200, 1), 3: (201, 0)}
     assert isinstance(group.queries[-1], NewestOfMany)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from((1, 3)))))
+def test_bundles_keep_the_order_and_have_one_slot_and_level(places: list[tuple[int, Any]]) -> None:
+    queued = [
+        Pending(number, number, slot, replace(puts("/t/a")[0], level=level), 1.0, 0.0)
+        for number, (slot, level) in enumerate(places)
+    ]
+    found = list(bundles(queued))
+    assert [each for bundle in found for each in bundle] == queued
+    ends = [{(each.slot, each.operation.level) for each in bundle} for bundle in found]
+    assert all(len(each) == 1 for each in ends)
+    assert all(one != next_one for one, next_one in pairwise(ends))
+
+
+def test_two_attempts_that_wait_for_one_look_up_make_one_row() -> None:
+    group = Loaded()
+    owner = group.owner()
+    entry = next(name for name in group.replicas if name != owner)
+    replica, [put] = group.replicas[owner], puts("/t/a")
+    asked = [Forwarded(7, 1, 0, attempt, 5000, put.packed()) for attempt in (1, 2)]
+    effects = replica.step(Received(entry, Forward(asked), group.core.configuration.id), group.now)
+    [look_up] = [effect for effect in effects if isinstance(effect, Read)]
+    assert look_up.query == Newest(0, "/t/a", 0)
+    replica.step(QueriesAnswered([(look_up.token, [])]), group.now)
+    replica.step(TurnEnded(), group.now)
+    assert group.core.logs[0].end == 1

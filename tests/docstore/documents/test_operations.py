@@ -33,8 +33,7 @@ def row(n: int, key: str, *, link: str = "/t/a", at_us: int = 0, seq: int | None
 
 def noted(*rows: Row) -> Operations:
     found = Operations()
-    for each in rows:
-        found.note(each)
+    found.note(rows)
     return found
 
 
@@ -75,7 +74,7 @@ def test_keys_of_rows_that_leave_the_log_leave_with_them() -> None:
     found.cut(1)
     assert found.find_key("/t/a", "kept", 0) is not None
     assert found.find_key("/t/b", "cut", 0) is None
-    found.note(row(2, "cut", link="/t/b", at_us=MINUTE_US))  # Another row, under another owner.
+    found.note([row(2, "cut", link="/t/b", at_us=MINUTE_US)])  # Another row, under another owner.
     found.forget_keys(KEY_LIFE_US)
     assert found.find_key("/t/b", "cut", 0) is not None
 
@@ -162,7 +161,7 @@ def test_a_retry_is_told_what_the_first_attempt_was_told(floor: int) -> None:
 def test_what_waits_unread_is_bounded_and_found_all_the_same() -> None:
     found = Operations()
     for n in range(1, 3 * UNREAD_MAX):
-        found.note(row(n, ""))
+        found.note([row(n, "")])
         assert len(found._unread) < UNREAD_MAX
     assert [found.find(ORIGIN, n) for n in (1, UNREAD_MAX, 3 * UNREAD_MAX - 1)] == [
         1, UNREAD_MAX, 3 * UNREAD_MAX - 1,
@@ -180,7 +179,7 @@ def test_when_rows_are_read_makes_no_difference(seed: int) -> None:
             made = OperationIdentity(entry, 9, seq, oldest, key, 7)
             one = row(end, "", link=rng.choice(("/t/a", "/t/b")))._replace(operation=made.pack())
             for each in (late, at_once):
-                each.note(one)
+                each.note([one])
             at_once._read()
         else:
             end = rng.randrange(end, end - min(end, 4) - 1, -1)
