@@ -89,9 +89,11 @@ class Connection(RequestHandler):
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Cancel a request that waits for news."""
+        """Cancel a request that waits for news, or whose task has not run yet."""
         self._has_ended = True
-        if self.waits and self._task_handler is not None:
+        # aiohttp's task, once woken, would build a request without the means that it has lost here.
+        is_woken = self._waiter is not None and self._waiter.done()
+        if (self.waits or is_woken) and self._task_handler is not None:
             self._task_handler.cancel()
         super().connection_lost(exc)
 

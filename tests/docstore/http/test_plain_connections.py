@@ -1,6 +1,7 @@
 """A connection on which plain requests come: in order, one at a time, and ended as any other."""
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -221,3 +222,22 @@ async def test_very_many_connections() -> None:
     wide = Limits(connections_per_address_max=CONNECTIONS_SLOW)
     async with serving(wide) as served:
         await many(served, CONNECTIONS_SLOW)
+
+
+async def test_a_request_whose_connection_is_lost_before_its_task_runs_raises_nothing(
+    served: Serving,
+) -> None:
+    raised: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: raised.append(about))
+    async with served.wire() as wire:
+        await wire.ask(PUT)
+        (connection,) = served.connections
+        task = connection._task_handler
+        assert task is not None
+        connection.data_received(asked("GET", "/t/a", UNUSUAL))
+        connection.connection_lost(ConnectionResetError())
+        await until(task.done)
+        assert task.cancelled()
+        del task
+    gc.collect()
+    assert raised == []
