@@ -53,9 +53,9 @@ def _spelled(*names: str) -> frozenset[str]:
 PLAIN = _spelled(*_NAMES, *_OF_DOCUMENTS)
 """Headers of plain requests, as clients spell them. Any other header makes a request not plain."""
 PLAIN_OF_RECORDS = _spelled(*_NAMES, PRODUCER)
-"""The same for plain requests with records."""
+"""Headers of plain requests with records."""
 PLAIN_OF_TURNS = PLAIN - _spelled("Fence")
-"""The same for a PATCH of a lock or an election."""
+"""Headers of a plain PATCH of a lock or an election."""
 TOKENS = _spelled("Authorization")
 """Further headers of plain requests, on a node with an access file."""
 METHODS = frozenset({"GET", "PUT", "POST", "PATCH"})

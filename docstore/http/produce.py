@@ -93,7 +93,7 @@ class Submitted(NamedTuple):
 
 
 class _Terms(NamedTuple):
-    """What a request says besides its records."""
+    """The parameters and headers of a request to append records."""
 
     media: str
     patience_s: float

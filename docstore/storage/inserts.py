@@ -1,14 +1,14 @@
 """INSERTs of many lines in one statement."""
 
 MANY = 64
-"""Lines or keys in one statement, if there are as many. SQLite's module releases the interpreter's
+"""Most lines or keys in one statement. SQLite's module releases the interpreter's
 lock whenever it steps a statement, and a busy event loop takes half a millisecond to give it back:
 a loaded node wrote 2,000 rows a second one by one, and writes 16,000 like this."""
 
 MANY_ROWS = 256
-"""Rows of documents in one statement; they are the most frequent lines of a load. Next to a busy
-loop a row costs 16 us of processor time with 256 rows in a statement, 22 with 64, and 12 without a
-loop. More than 256 would not be cheaper, and would hold the lock for longer."""
+"""Most rows of documents in one statement. Rows are the most frequent lines of a load. Next to a
+busy loop a row costs 16 us of processor time with 256 rows in a statement, 22 with 64, and 12
+without a loop. More than 256 would not be cheaper, and would hold the lock for longer."""
 
 
 Insert = dict[int, str]

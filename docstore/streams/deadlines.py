@@ -21,7 +21,7 @@ R = TypeVar("R", bound=WithDeadline)
 
 
 class Deadlines:
-    """The earliest time at which one of some requests can be overdue."""
+    """Finds overdue requests, and looks at them only when one can be overdue."""
 
     def __init__(self) -> None:
         self._earliest = inf

@@ -46,7 +46,7 @@ class Tenant(Actor):
         self.ttl_s = shape.ttl_ms / 1000
         self.behavior = Behavior.DELETE
         self.prefix = ""
-        """What the ids of its leases begin with."""
+        """Prefix of the ids of its leases."""
         self.holder = Holder(RATE_ERROR)
         self._leases = 0
         self._plans = 0
