@@ -144,6 +144,15 @@ POINT = inserts(
     ),
     MANY_ROWS,
 )
+ADVANCE = inserts(
+    (
+        "INSERT OR ROLLBACK INTO current (slot, link, version, n, deleted, expires_us) VALUES (?,"
+        " ?, ?, ?, ?, ?) ON CONFLICT (slot, link) DO UPDATE SET version = excluded.version, n = "
+        "excluded.n WHERE current.deleted = excluded.deleted AND current.expires_us = "
+        "excluded.expires_us"
+    ),
+    MANY_ROWS,
+)
 UNPOINT = "DELETE FROM current WHERE current.slot = ? AND current.link = ?"
 LINKS_ABOVE = "SELECT history.link \nFROM history \nWHERE history.slot = ? AND history.n > ?"
 CUT = "DELETE FROM history WHERE history.slot = ? AND history.n > ?"

@@ -12,6 +12,7 @@ from pathlib import Path
 from docstore.errors import StoreBroken
 from docstore.model.document import Row, expiry_us
 from docstore.storage import branching, journal_line, migrations, packing, store, tables
+from docstore.storage.inserts import MANY_ROWS
 from docstore.storage.journal_line import JournalLine
 from docstore.storage.transactions import (
     WAL_BYTES_MAX,
@@ -151,7 +152,12 @@ class _Batch:
         pointers = [
             (row[0], row[4], row[5], row[1], row[8], expiry_us(row[12])) for row in newest.values()
         ]
-        insert(self._connection, tables.POINT, pointers)
+        for start in range(0, len(pointers), MANY_ROWS):
+            some = pointers[start : start + MANY_ROWS]
+            before = self._connection.total_changes
+            insert(self._connection, tables.ADVANCE, some)
+            if self._connection.total_changes - before < len(some):
+                insert(self._connection, tables.POINT, some)
 
     def _trim(self, trim: store.Trim) -> None:
         """Remove superseded versions, link by link, each found by its key."""

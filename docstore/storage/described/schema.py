@@ -67,7 +67,8 @@ current = Table(
 live = current.c.deleted == literal_column("0")
 dead = current.c.deleted == literal_column("1")
 
-# Partial, so that only creations and deletions of documents write them, and updates do not.
+# Partial, so that only creations and deletions of documents write them, and updates do not:
+# see `documents.ADVANCE`.
 Index("current_live", current.c.link, sqlite_where=live)
 Index("current_dead", current.c.slot, current.c.n, sqlite_where=dead)
 expires = live & (current.c.expires_us > literal_column("0"))

@@ -17,6 +17,7 @@ FILES = {
 _LINES = {
     "INSERT_ROW": "MANY_ROWS",
     "POINT": "MANY_ROWS",
+    "ADVANCE": "MANY_ROWS",
     "INSERT_BATCH": "MANY",
     "SAVE_PARTITION": "MANY",
     "SAVE_TAIL": "MANY",
