@@ -50,6 +50,9 @@ ALPHABETS = frozenset("wire messages elector_messages events member_events effec
 
 SHOWN_OTHERWISE = {
     "docstore_sessions_expiry_lag_us_total": "docstore_sessions_expiry_lag_seconds_total",
+    "docstore_sessions_member_expiry_lag_us_total": (
+        "docstore_sessions_member_expiry_lag_seconds_total"
+    ),
     "docstore_streams_elections because ": "docstore_streams_elections_by_cause_total",
 }
 """Counters that are shown under another name."""

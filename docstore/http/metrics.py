@@ -4,13 +4,20 @@ Plain dicts and one bisection per request: the locked objects of the client libr
 than routing.
 """
 
+import json
+import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
 
 BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 CONTENT_TYPE = b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
 KNOWN_METHODS = frozenset("GET HEAD POST PUT PATCH DELETE OPTIONS".split())
+TEXTS = Path(__file__).with_name("metrics.json")
+"""Section of docs/metrics.md -> name of a metric -> its text, in Markdown."""
+_MARKDOWN = re.compile(r"`|\[([^]]*)\]\([^)]*\)")
 
 
 class HttpMetrics:
@@ -67,13 +74,13 @@ class HttpMetrics:
             families.setdefault(family, []).append(f"{name} {value:.17g}")
         for family, samples in families.items():
             kind = "counter" if family.endswith("_total") else "gauge"
-            lines += [f"# TYPE {family} {kind}", *samples]
+            lines += [*_described(family, kind), *samples]
         lines += self._histogram()
         return ("\n".join(lines) + "\n").encode()
 
     def _histogram(self) -> Iterator[str]:
         name = "docstore_http_request_seconds"
-        yield f"# TYPE {name} histogram"
+        yield from _described(name, "histogram")
         for method, buckets in sorted(self._buckets.items()):
             so_far = 0
             for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), buckets, strict=True):
@@ -81,3 +88,18 @@ class HttpMetrics:
                 yield f'{name}_bucket{{method="{method}",le="{bound}"}} {so_far}'
             yield f'{name}_sum{{method="{method}"}} {self._took_s[method]:.9g}'
             yield f'{name}_count{{method="{method}"}} {so_far}'
+
+
+def _described(family: str, kind: str) -> list[str]:
+    return [f"# HELP {family} {help_texts().get(family, '')}", f"# TYPE {family} {kind}"]
+
+
+@cache
+def help_texts() -> Mapping[str, str]:
+    """Return the text of each metric by its name, as plain text on one line."""
+    sections = json.loads(TEXTS.read_text("utf-8"))
+    return {
+        name: _MARKDOWN.sub(r"\1", text)
+        for metrics in sections.values()
+        for name, text in metrics.items()
+    }

@@ -109,7 +109,7 @@ class Coordinating:
         core = self._core
         for (link, member), late_s in self._deadlines.overdue(core.config.endings_max):
             core.counters["members_expired"] += 1
-            core.counters["member_expiry_lag_ms"] += int(late_s * 1000)
+            core.counters["member_expiry_lag_us"] += int(late_s * 1e6)
             self._governed[link].changes.gone.add(member)
         for governed in list(self._governed.values()):
             self._fence(governed)

@@ -1,6 +1,6 @@
 """Write the golden files anew, after a change that is meant; or look at more seeds than these.
 
-python -m tests.edges                               the texts
+python -m tests.edges                               the texts, and docs/metrics.md
 python -m tests.edges --pin-traces                  the hashes in traces.json
 python -m tests.edges --traces 20 --into FILE       hashes of 20 seeds of each quick world
 python -m tests.edges --traces 20 --against FILE    say which of them are others now
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from tests.edges.measures import PAGE, page_of_docs
 from tests.edges.pinned import GOLDEN, TEXTS, TRACES, Traces, write_traces
 from tests.edges.worlds import QUICK, WORLDS, traced
 
@@ -68,6 +69,7 @@ def main() -> int:
     else:
         for name, text in TEXTS.items():
             (GOLDEN / name).write_text(text(), "utf-8")
+        PAGE.write_text(page_of_docs(), "utf-8")
     return 0
 
 

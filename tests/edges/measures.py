@@ -1,18 +1,23 @@
 """The metrics of a node: those that one in this process shows, and those of the docs."""
 
 import asyncio
+import json
 import re
 import socket
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import aiohttp
 
 from docstore.config import parse
+from docstore.http.metrics import TEXTS
 from docstore.node.node import Node
 from tests.source import ROOT, sources
 
+PAGE = ROOT / "docs/metrics.md"
+TABLE = "| metric | value |\n|---|---|\n"
 TIMEOUT_S = 20.0
 COUNTER = re.compile(r"counters\[f?([\"'])(.+?)\1\] \+=")
 DOCUMENTED = re.compile(r"\b((?:docstore|process)_[a-z_]+[a-z])`")
@@ -31,8 +36,8 @@ REQUESTS: tuple[tuple[str, str, Any], ...] = (
 
 def metrics() -> str:
     """Return what the node shows, with types and labels; what the docs name; names of counters."""
-    page = (ROOT / "docs/metrics.md").read_text("utf-8")
-    shown = _described(asyncio.run(_page()))
+    page = PAGE.read_text("utf-8")
+    shown = _described(shown_by_a_node())
     parts = ["# shown by a node alone: labels, type"]
     parts += sorted({line for line in shown if not OCCASIONAL.match(line)})
     parts += ["", "# named in docs/metrics.md"]
@@ -40,6 +45,21 @@ def metrics() -> str:
     parts += ["", "# counted in the source, in any family; {} is a name that is put in"]
     parts += sorted(set(_counters()))
     return "\n".join(parts) + "\n"
+
+
+def page_of_docs() -> str:
+    """Return docs/metrics.md: its head as it is, and all metrics by the table of the product."""
+    parts = [PAGE.read_text("utf-8").partition("\n## ")[0]]
+    for section, texts in json.loads(TEXTS.read_text("utf-8")).items():
+        rows = [f"| `{name}` | {text} |\n" for name, text in texts.items()]
+        parts.append(f"\n## {section}\n\n{TABLE}{''.join(rows)}")
+    return "".join(parts)
+
+
+@cache
+def shown_by_a_node() -> str:
+    """Return the metrics of a node that was asked for a few things."""
+    return asyncio.run(_page())
 
 
 async def _page() -> str:
@@ -75,11 +95,12 @@ def _described(page: str) -> Iterator[str]:
     for line in page.splitlines():
         if line.startswith("# TYPE "):
             kind = line.split()[3]
-        else:
+        elif not line.startswith("#"):
             yield f"{VALUE.sub('', line.rpartition(' ')[0])} {kind}"
 
 
 def _counters() -> Iterator[str]:
+    """Yield the names under which the source counts."""
     for source in sources():
         if source.is_under("docstore", "gossip"):
             yield from (PLACE.sub("{}", name) for _, name in COUNTER.findall(source.text))
