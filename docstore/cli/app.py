@@ -14,6 +14,7 @@ from docstore import __version__
 from docstore.cli import (
     backup,
     certs,
+    demos,
     doctor,
     documents,
     election,
@@ -66,6 +67,7 @@ app.add_typer(leases.lease, name="lease", rich_help_panel=leases.PANEL)
 app.add_typer(election.app)
 app.add_typer(subscriptions.subscription, name="subscription")
 app.add_typer(election.election, name="election", rich_help_panel=election.PANEL)
+app.add_typer(demos.demo, name="demo")
 
 
 def _version(asked: bool) -> None:
@@ -267,21 +269,6 @@ def check_access(file: Path, as_json: AsJson = False) -> None:
         typer.echo(f"{name}: {', '.join(f'{level} {path}' for path, level in grants.items())}")
     for name in keys:
         typer.echo(f"keys.{name}: roles {', '.join(sorted(rules.keys[name].roles))}")
-
-
-@app.command()
-def demo(
-    keep: Annotated[bool, typer.Option(help="Leave the nodes running.")] = False,
-    data: Annotated[Path | None, typer.Option(help="Load this file instead.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Start three nodes, load real documents, kill an owner, and show that nothing is lost."""
-    from docstore.cli import demo as demonstration
-
-    claims = demonstration.run(console(stderr=as_json), keep=keep, data=data)
-    if as_json:
-        show(claims.page())
-    raise typer.Exit(0 if claims.hold else 1)
 
 
 @app.command(

@@ -17,6 +17,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.panel import Panel
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from docstore.cli.demo_acts import DemoClaims, show_ownership, show_streams
 from docstore.cli.load import Plan, load
@@ -29,6 +30,12 @@ FACTORY = "/airports"
 WRITES_AFTER_KILL = 60
 GAP_S_MAX = 5.0
 GIVEN_BACK_S_MAX = 20.0
+NEXT = """
+What to do next:
+  docstore demo --quick         three nodes that stay, with sample documents and a console
+  README.md                     five minutes with curl on those nodes
+  examples/quickstart.py        the Python client in 30 lines
+  docs/index.md                 all pages, in the repository as the two above"""
 
 
 def run(out: Console, *, keep: bool, data: Path | None) -> DemoClaims:
@@ -55,6 +62,7 @@ def run(out: Console, *, keep: bool, data: Path | None) -> DemoClaims:
     finally:
         cluster.stop()
     out.print("all claims hold" if claims.hold else "NOT all claims hold")
+    out.print(NEXT, highlight=False)
     return claims
 
 
@@ -218,18 +226,40 @@ def _pipeline(cluster: LocalCluster, out: Console, claims: DemoClaims) -> None:
             sys.executable, "-m", "docstore.pipeline", "tour", FACTORY, "--member", "state",
             "--directory", directory, "--url", ",".join(cluster.urls),
         ]  # fmt: skip
-        done = subprocess.run(asked, capture_output=True, check=False)  # noqa: S603
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no word"]
-        claims.check("a pipeline on Spark runs", holds=False, seen=said[0][:80])
+        code, result, last_words = _watched(asked, out)
+    if code:
+        claims.check("a pipeline on Spark runs", holds=False, seen=last_words[:80])
         return
-    result = json.loads(done.stdout.splitlines()[-1])
     state, count = result["most"]
     out.print(f"{result['rows']} documents as Parquet; {state} has the most, {count}")
     claims.check(
         "a view fed by the change feed equals Spark's batch over the same cut",
         holds=result["equalsBatch"], seen=f"{result['groups']} states, {result['seconds']:.0f} s",
     )  # fmt: skip
+
+
+def _watched(command: Sequence[str], out: Console) -> tuple[int, dict[str, Any], str]:
+    """Run a job and show its progress; return its exit code, its result, its last line of errors.
+
+    On a busy machine it takes minutes, of which a user must see that something happens.
+    """
+    job = subprocess.Popen(  # noqa: S603 - words of ours
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+    )
+    assert job.stdout is not None
+    assert job.stderr is not None
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    line = "no word"
+    with job, Progress(*columns, console=out, transient=True) as progress:
+        out.print("starting Spark: this act takes half a minute, on a busy machine some minutes")
+        bar = progress.add_task("starting Spark", total=None)
+        for line in filter(None, map(str.strip, job.stderr)):
+            job_name, colon, step = line.partition(": ")
+            if colon and job_name in {"tour", "export"}:
+                progress.update(bar, description=step)
+                out.print(f"  {step}")
+        printed = job.stdout.read()
+    return job.returncode, json.loads(printed.splitlines()[-1]) if printed else {}, line
 
 
 def _own(value: dict[str, Any]) -> dict[str, Any]:

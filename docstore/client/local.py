@@ -58,11 +58,12 @@ class LocalCluster:
         token: str = "",
         *,
         certs: Path | None = None,
+        ports: Sequence[int] = (),
     ) -> None:
         """settings: flags for every node. token: sent to nodes that require one.
 
         certs: directory in which `docstore certs` has made ca.pem, n1.pem, n2.pem, ...; with it all
-        ports use TLS.
+        ports use TLS. ports: first port of each node; without them, free ones are chosen.
         """
         self._token = token
         self._settings = tuple(settings)
@@ -74,8 +75,8 @@ class LocalCluster:
         self._claims = contextlib.ExitStack()
         weakref.finalize(self, self._claims.close)  # Only then, as a stopped group may start again.
         self.nodes: list[LocalNode] = []
-        for _ in range(size):
-            self._add_node()
+        for number in range(size):
+            self._add_node(*ports[number : number + 1])
         bootstrap = ",".join(f"{node.name}={node.url}" for node in self.nodes)
         for node in self.nodes:
             node.flags = ("--bootstrap", bootstrap)
@@ -117,10 +118,11 @@ class LocalCluster:
         node.flags = ("--join", members, *flags)
         return node
 
-    def _add_node(self) -> LocalNode:
+    def _add_node(self, port: int = 0) -> LocalNode:
         name = f"n{len(self.nodes) + 1}"
-        claim = self._claims.enter_context(claim_ports())
-        address = f"127.0.0.1:{claim.getsockname()[1] - CLAIM}"
+        if not port:
+            port = self._claims.enter_context(claim_ports()).getsockname()[1] - CLAIM
+        address = f"127.0.0.1:{port}"
         scheme = "https" if self._certs else "http"
         self.nodes.append(LocalNode(name, f"{scheme}://{address}", self.directory / name))
         return self.nodes[-1]

@@ -15,7 +15,7 @@ from docstore.cli.app import app
 from tests.docstore.cli.test_commands import commands
 
 WITHOUT_URL = {
-    "serve", "demo", "force-config", "spark", "token", "restore", "backup verify",
+    "serve", "demo kill", "demo stop", "force-config", "spark", "token", "restore", "backup verify",
     "access check", "certs make-ca", "certs make-node", "certs show",
 }  # fmt: skip
 """They talk to no node at an address; jobs on Spark have a command line of their own."""
