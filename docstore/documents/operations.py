@@ -27,7 +27,9 @@ Origin = tuple[str, int]
 """(entry node, its boot count)."""
 
 KEY_LIFE_US = 10 * 60 * 1_000_000
-KEYS_PER_LINK_MAX = 256
+KEYS_PER_LINK_MAX = 65_536
+"""As many rows as an owner reads back after its start to find a key (`MemoryBounds.recall_rows`).
+A key takes some 350 bytes on each replica, 23 MiB for a document with all of them."""
 UNREAD_MAX = 64
 """Number of packed identities of a slot that wait before they are unpacked together."""
 
@@ -168,15 +170,25 @@ class Operations:
         use = self._keys.get(link, {}).get(key)
         return None if use is None or _is_old(use, now_us) else use
 
-    def has_room_for_key(self, link: str, now_us: int) -> bool:
-        """Say whether one more key fits, after dropping expired ones."""
+    def keys_of(self, link: str) -> int:
+        """Return how many keys of a link are remembered."""
         self._read()
-        uses = self._keys.get(link)
-        if uses is None or len(uses) < KEYS_PER_LINK_MAX:
-            return True
-        for key in [key for key, use in uses.items() if _is_old(use, now_us)]:
+        return len(self._keys.get(link, {}))
+
+    def has_room_for_key(self, link: str, now_us: int) -> bool:
+        """Say whether one more key fits, after dropping expired ones.
+
+        The oldest come first, except for those that were read back after a start: they may count
+        until the newest of them has expired.
+        """
+        self._read()
+        uses = self._keys.get(link, {})
+        while len(uses) >= KEYS_PER_LINK_MAX:
+            key, use = next(iter(uses.items()))
+            if not _is_old(use, now_us):
+                return False
             self._drop_key(link, key)
-        return len(uses) < KEYS_PER_LINK_MAX
+        return True
 
     def forget_keys(self, now_us: int) -> None:
         self._read()
@@ -203,7 +215,9 @@ class Operations:
             self._drop_key(link, key)
 
     def _note_key(self, link: str, key: str, use: KeyUse) -> None:
-        self._keys.setdefault(link, {})[key] = use
+        uses = self._keys.setdefault(link, {})
+        uses.pop(key, None)  # A key that is used again becomes the youngest.
+        uses[key] = use
         self._uses.append((link, key, use))
 
     def _drop_key(self, link: str, key: str) -> None:

@@ -357,6 +357,11 @@ class ReplicaView:
         cached = term.cache.get(link) if term is not None else None
         return cached.decided if cached is not None else None
 
+    def keys_of(self, link: str) -> int | None:
+        """Return how many Idempotency-Keys a document's owner remembers; None on other nodes."""
+        slot = self.slot_of(link)
+        return self._core.logs[slot].operations.keys_of(link) if self.owners.owns(slot) else None
+
     @property
     def slots_ready(self) -> int:
         """Return how many slots are ready for the next step of the present change."""

@@ -14,7 +14,7 @@ from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.model.published import DECLARATIONS
 from docstore.model.service import EVENTUAL, Service
-from docstore.model.stats import entries_of
+from docstore.model.stats import counted, entries_of
 from docstore.node.gate import Gate
 from docstore.node.handler_calls import HandlerCalls
 from docstore.node.host import host_page
@@ -148,8 +148,11 @@ class NodeBackend:
             return self.inside().status.selector(name)
         running = self.inside()
         if name == "stats":
-            measures = running.driver.view.measures_of(above)
-            return {"id": self._parts.node_id, "entries": entries_of(measures)}
+            view = running.driver.view
+            entries = entries_of(view.measures_of(above))
+            if keys := view.keys_of(above):
+                entries |= counted("idempotencyKeyCount", keys, time.time_ns() // 1000)
+            return {"id": self._parts.node_id, "entries": entries}
         return running.resync.last_of(above) if name == "synchronization" else None
 
     def management(self) -> Any:

@@ -17,6 +17,7 @@ from docstore.documents.core import Core
 from docstore.documents.document_cache import CachedDocument
 from docstore.documents.jobs import REPEATED, VERSIONS_READ_MAX, Written, jobs_of, judged
 from docstore.documents.log import SlotLog
+from docstore.documents.operations import KEYS_PER_LINK_MAX
 from docstore.documents.outbox import LookUp
 from docstore.documents.term import Phase, Term
 from docstore.documents.write_path import dedup_rebuild
@@ -162,7 +163,10 @@ class Owner:
         if use is None:
             if log.operations.has_room_for_key(operation.link, now_us):
                 return False
-            detail = "256 Idempotency-Keys of the last ten minutes on this document"
+            detail = (
+                f"{operation.link} remembers {KEYS_PER_LINK_MAX} Idempotency-Keys of the last ten"
+                " minutes, the most there can be: retry later, or write without a key"
+            )
             self.core.reply(inflight, Answer(429, "too-many-keys", detail))
         elif use.fingerprint != fingerprint(operation):
             detail = "this Idempotency-Key was used for another request"

@@ -15,6 +15,7 @@ from docstore.documents.operations import (
     Closed,
     Operations,
 )
+from docstore.documents.timing import MemoryBounds
 from docstore.model.document import Row
 from docstore.model.identity import OperationIdentity
 from docstore.model.operation import ANY_TOMBSTONE, Operation
@@ -79,11 +80,27 @@ def test_keys_of_rows_that_leave_the_log_leave_with_them() -> None:
     assert found.find_key("/t/b", "cut", 0) is not None
 
 
-def test_a_link_has_room_for_keys_again_when_the_old_ones_are_over() -> None:
-    found = noted(*(row(n, f"k{n}", at_us=n) for n in range(KEYS_PER_LINK_MAX)))
+def test_a_link_has_room_for_keys_again_when_the_old_ones_are_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operations, "KEYS_PER_LINK_MAX", 3)
+    found = noted(*(row(n, f"k{n}", at_us=n) for n in range(3)))
     assert not found.has_room_for_key("/t/a", KEY_LIFE_US - 1)
     assert found.has_room_for_key("/t/a", KEY_LIFE_US)
-    assert found.find_key("/t/a", "k1", 0) is not None
+    assert [found.find_key("/t/a", f"k{n}", 0) is not None for n in range(3)] == [False, True, True]
+    assert found.keys_of("/t/a") == 2
+
+
+def test_a_key_that_is_used_again_makes_room_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "KEYS_PER_LINK_MAX", 2)
+    found = noted(row(1, "again"), row(2, "once", at_us=1), row(3, "again", at_us=2))
+    assert found.has_room_for_key("/t/a", KEY_LIFE_US + 1)
+    assert found.find_key("/t/a", "again", 0) is not None
+    assert found.find_key("/t/a", "once", 0) is None
+
+
+def test_all_keys_of_a_link_can_be_read_back_after_a_start() -> None:
+    assert MemoryBounds().recall_rows >= KEYS_PER_LINK_MAX
 
 
 def test_refusals_are_forgotten_by_the_next_refusal() -> None:

@@ -93,6 +93,20 @@ def test_every_node_tells_what_the_owners_have_measured(cluster: LocalCluster) -
     assert page["nodesUnheard"] == []
 
 
+def test_a_hot_document_takes_hundreds_of_keys_and_shows_their_number(
+    cluster: LocalCluster,
+) -> None:
+    first, second, _ = cluster.nodes
+    for n in range(300):
+        taken = ask(first, "PUT", "/plain/hot", {"n": n}, **{"Idempotency-Key": f"sale-{n}"})
+        assert taken["status"] in {200, 201}
+    again = ask(second, "PUT", "/plain/hot", {"n": 0}, **{"Idempotency-Key": "sale-0"})
+    assert again["documentVersion"] == 0
+    for node in cluster.nodes:
+        assert counts(node, "/plain/hot")["idempotencyKeyCount"] == 300
+    assert "idempotencyKeyCount" not in counts(first, "/plain/a")
+
+
 def test_each_request_is_measured_where_its_document_is_owned(cluster: LocalCluster) -> None:
     answers = ask(cluster.nodes[0], "GET", f"{FORWARDING}?target=ALL&path=/films/stats")
     owners = [cluster.owner_of(link).name for link in LINKS]
