@@ -24,6 +24,7 @@ from docstore.model.settings import (
     text,
 )
 from docstore.model.slots import SLOTS_MAX
+from docstore.model.words import nearest
 from docstore.ownership.configuration import NODE_ID, Founder, is_node_id
 from docstore.runtime.tls.settings import TLS_KEYS, TlsFiles, plain_ports, tls_files
 from docstore.streams.settings import STREAMS_KEYS, streams_config
@@ -33,6 +34,7 @@ from docstore.subscriptions.settings import CALLBACK_KEYS, CallbackSettings, cal
 ENVIRONMENT_PREFIX = "DOCSTORE_"
 OF_CLIENTS = frozenset({"DOCSTORE_URL", "DOCSTORE_TOKEN", "DOCSTORE_CACERT"})
 """Variables with this prefix that are settings of clients, not of nodes."""
+LISTED = "docstore serve --help lists them"
 FOUNDED = ("slots", "points_per_node", "replication_factor", "reads")
 """Settings that cannot change after a group is founded."""
 PRESETS = ("loopback", "lan", "wan")
@@ -246,7 +248,8 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
             continue
         key = name.removeprefix(ENVIRONMENT_PREFIX).lower()
         if key not in KEYS:
-            raise BadConfig(f"{name}: unknown setting; docstore serve --help lists them")
+            known = [f"{ENVIRONMENT_PREFIX}{each.upper()}" for each in KEYS]
+            raise BadConfig(f"{name}: unknown setting; {nearest(name, known)}{LISTED}")
         found[key] = value
     return found
 
@@ -254,7 +257,8 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def parse(settings: Mapping[str, Any]) -> Config:
     """Return the configuration that the settings describe. Raises BadConfig in one line."""
     if unknown := sorted(set(settings) - set(KEYS)):
-        raise BadConfig(f"{unknown[0]}: unknown setting; docstore serve --help lists them")
+        name = unknown[0]
+        raise BadConfig(f"{name}: unknown setting; {nearest(name, KEYS)}{LISTED}")
     if not settings.get("data"):
         raise BadConfig("data: required: give the directory for the node's data")
     tls = tls_files(settings)

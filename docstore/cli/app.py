@@ -31,7 +31,6 @@ from docstore.cli.terminal import (
     DEFAULT_URLS,
     AsJson,
     CommandFailed,
-    CommandTree,
     Urls,
     a_number,
     console,
@@ -39,6 +38,7 @@ from docstore.cli.terminal import (
     show,
     talk,
 )
+from docstore.cli.tree import CommandTree
 from docstore.model.words import count
 
 app = typer.Typer(

@@ -20,18 +20,23 @@ Body = Annotated[str, typer.Argument(help="JSON; - reads standard input.")]
 
 def _entity_tag(text: str) -> str:
     """Return an entity tag with the quotes of HTTP, which are awkward to type in a shell."""
+    if text == ANY_VERSION:
+        return ""
+    if not text:
+        raise typer.BadParameter("must be an entity tag, such as 3.7; got ''")
     if not text.isprintable():
         raise typer.BadParameter("the entity tag has characters that are not printable")
     digits = text.replace(".", "", 1)
     return f'"{text}"' if digits.isascii() and digits.isdecimal() else text
 
 
+ANY_VERSION = "any"
 IfMatch = Annotated[
     str,
     typer.Option(
         callback=_entity_tag,
         help="Write only if the entity tag is still this one: documentEpoch.documentVersion, such"
-        " as 3.7. (At levels 1 and 2: documentUpdateTimeMicros.documentVersion.)",
+        " as 3.7; any: always. (At levels 1 and 2: documentUpdateTimeMicros.documentVersion.)",
     ),
 ]
 
@@ -62,14 +67,18 @@ def get(
 
 
 @command()
-def put(link: str, value: Body = "-", if_match: IfMatch = "", url: Urls = DEFAULT_URLS) -> None:
+def put(
+    link: str, value: Body = "-", if_match: IfMatch = ANY_VERSION, url: Urls = DEFAULT_URLS
+) -> None:
     """Replace or create a document with JSON (- reads standard input)."""
     state = _value(value)
     show(talk(url, lambda client: client.put(link, state, if_match=if_match)).value)
 
 
 @command()
-def patch(link: str, value: Body = "-", if_match: IfMatch = "", url: Urls = DEFAULT_URLS) -> None:
+def patch(
+    link: str, value: Body = "-", if_match: IfMatch = ANY_VERSION, url: Urls = DEFAULT_URLS
+) -> None:
     """Change some fields of a document."""
     change = _value(value)
     show(talk(url, lambda client: client.patch(link, change, if_match=if_match)).value)
@@ -83,7 +92,7 @@ def post(factory: str, value: Body = "-", url: Urls = DEFAULT_URLS) -> None:
 
 
 @command()
-def delete(link: str, if_match: IfMatch = "", url: Urls = DEFAULT_URLS) -> None:
+def delete(link: str, if_match: IfMatch = ANY_VERSION, url: Urls = DEFAULT_URLS) -> None:
     """Delete a document; its history is kept."""
     show(talk(url, lambda client: client.delete(link, if_match=if_match)).value)
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from docstore.cli.late_certificates import import_aiohttp
 from docstore.cli.serve_flags import parser
 from docstore.config import from_environment, merged, parse
 from docstore.errors import BadConfig
@@ -33,7 +32,6 @@ def serve(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"docstore: {error}\n")
         return EXIT_BAD_CONFIG
     logs.set_up(config.log, config.log_level, config.node_id)
-    import_aiohttp()
     from docstore.node.process import run
 
     return run(config)

@@ -1,11 +1,13 @@
 """The flags of `docstore serve`, one for each setting; `docs/operations.md` describes them."""
 
 import argparse
+import re
 from collections.abc import Mapping
 from typing import NoReturn
 
 from docstore.config import KEYS
 from docstore.errors import BadConfig
+from docstore.model.words import nearest
 
 SWITCHES = ("anonymous_versions", "insecure", "observer", "standby")
 LISTS = ("join", "service", "allowed_hosts")
@@ -81,7 +83,10 @@ class _FlagParser(argparse.ArgumentParser):
     """A parser that raises BadConfig, as other faults of settings do."""
 
     def error(self, message: str) -> NoReturn:
-        raise BadConfig(f"{message}; see docstore serve --help")
+        unknown = re.search(r"unrecognized arguments: (--[^ =]+)", message)
+        flags = [flag for action in self._actions for flag in action.option_strings]
+        near = nearest(unknown[1], flags) if unknown else ""
+        raise BadConfig(f"{message}; {near}see docstore serve --help")
 
 
 def parser() -> argparse.ArgumentParser:

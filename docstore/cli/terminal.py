@@ -7,12 +7,10 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from typer.core import TyperGroup, TyperOption
 
 from docstore.model.address import without_user
 
@@ -71,40 +69,6 @@ READS_AT_ONCE = 50
 DEFAULT_URLS = ["http://127.0.0.1:8001"]
 
 
-class CommandTree(TyperGroup):
-    """All commands. Those with `--url` also get `--cacert`."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        for command in _commands_under(self):
-            if any(each.name == "url" for each in command.params):
-                command.params.append(_cacert())
-
-
-def _commands_under(group: TyperGroup) -> Iterator[Any]:
-    for each in group.commands.values():
-        if isinstance(each, TyperGroup):
-            yield from _commands_under(each)
-        else:
-            yield each
-
-
-def _cacert() -> TyperOption:
-    return TyperOption(
-        param_decls=["--cacert"], envvar=CACERT, show_envvar=True, metavar="FILE",
-        expose_value=False, callback=_believe,
-        help="CA certificates to trust for https, in PEM; else those of the system.",
-    )  # fmt: skip
-
-
-def _believe(context: object, parameter: object, file: str | None) -> None:
-    """Trust a CA in this command, and in the processes that it starts."""
-    if file and not Path(file).is_file():
-        raise typer.BadParameter(f"{file}: no such file; give a file with certificates in PEM")
-    if file:
-        os.environ[CACERT] = file
-
-
 def _believed(urls: list[str]) -> "SSLContext | None":
     """Return the trusted CAs for https; None for those of the system. Raises CommandFailed."""
     file = os.environ.get(CACERT)
@@ -153,9 +117,6 @@ def talk(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> T:
     """
     import asyncio
 
-    from docstore.cli.late_certificates import import_aiohttp
-
-    import_aiohttp()
     from docstore.client import ClientError, Unreachable
 
     told: list[int] = []
@@ -181,13 +142,19 @@ def talk(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> T:
     except asyncio.CancelledError:
         raise typer.Exit(128 + told[0] if told else FAILED) from None
     except Unreachable as error:
-        is_said = list(urls) != DEFAULT_URLS
-        hint = "" if is_said else "; give the URL of a node with --url or DOCSTORE_URL"
-        raise failed(error, hint=hint) from None
+        raise failed(CommandFailed(_unreachable(error.why))) from None
     except ClientError as error:
         raise failed(error, MAY_HAVE_HAPPENED if _is_in_doubt(error) else FAILED) from None
     except CommandFailed as error:
         raise failed(error) from None
+
+
+def _unreachable(why: str) -> str:
+    """Return why no node could be asked, and what to do about it."""
+    return (
+        f"no node answers: {why.removeprefix('no node answers: ')}; start a node there, give the"
+        " address of one with --url or DOCSTORE_URL, or try `docstore demo --quick`"
+    )
 
 
 def _is_in_doubt(error: "ClientError") -> bool:
@@ -219,14 +186,14 @@ async def read_all(client: "Client", paths: Iterable[str]) -> list[Any]:
     return [page for page in pages if page is not None]
 
 
-def failed(error: Exception, code: int = FAILED, *, hint: str = "") -> typer.Exit:
-    """Print the reason in one line; return the exception that ends the command."""
-    if getattr(error, "status", 0) == 401:
-        hint = "; give a token with --token-file or DOCSTORE_TOKEN"
-    why = str(error)
+def failed(error: Exception, code: int = FAILED) -> typer.Exit:
+    """Print the reason and what to do in one line; return the exception that ends the command."""
+    from docstore.cli.mistakes import advised
+
+    why = advised(int(getattr(error, "status", 0)), str(error))
     if isinstance(error, OSError) and error.filename:
         why = f"{error.filename}: {error.strerror}"
-    sys.stderr.write(f"docstore: {why}{hint}\n")
+    sys.stderr.write(f"docstore: {why}\n")
     return typer.Exit(code)
 
 

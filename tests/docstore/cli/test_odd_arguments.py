@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,9 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from docstore.cli.app import app
 from docstore.client import LocalCluster
 from tests.docstore.cli.test_commands import docstore
+from tests.fork_server import SERVER
 
 
 @pytest.fixture(scope="module")
@@ -34,24 +38,84 @@ def test_a_document_is_explained_whatever_its_name_holds(node: str, name: str) -
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("typed", "code", "hint"),
     [
-        ["lease", "create", "--ttl", "nan"],
-        ["lock", "l", "--ttl", "nan", "--", "true"],
-        ["election", "run", "e", "--ttl", "nan", "--", "true"],
-        ["put", "/notes/a", "{}", "--if-match", '"1"\n'],
-        ["get", "/notes/a", "--url", ","],
-        ["trace", "--url", ""],
-        ["election", "observe", "e", "--since", ""],
-        ["subscription", "create", "/notes", "http://127.0.0.1:1", "--since", ""],
+        ("gte /notes/a", 2, "Did you mean 'get'? see docstore --help"),
+        ("topic crate t", 2, "Did you mean 'create'? see docstore topic --help"),
+        ("get", 2, "missing argument 'link'; for example: docstore get /films/1"),
+        ("topic create", 2, "for example: docstore topic create clicks"),
+        ("load rows.json", 2, "missing option '--into'; for example: docstore load films.csv"),
+        ("get /notes/a extra", 2, "(extra); docstore get takes: [OPTIONS]"),
+        ("get /notes/a --verion 1", 2, "no option --verion; did you mean --version?"),
+        ("get /notes/a --version x", 2, "invalid value for '--version': 'x' is not"),
+        ("ls /notes --limit 0", 2, "0 is not in the range x>=1"),
+        ("lease create --ttl nan", 2, "must be a number of seconds; got nan"),
+        ("lease create --ttl 0", 2, "0.0 is not in the range"),
+        ("lock l --ttl nan -- true", 2, "must be a number of seconds; got nan"),
+        ("election run e --ttl nan -- true", 2, "must be a number of seconds; got nan"),
+        ("put /notes/a {} --if-match '1\n'", 2, "not printable"),
+        ("put /notes/a {} --if-match ''", 2, "must be an entity tag, such as 3.7; got ''"),
+        ("put /notes/a {} --if-match 9.9", 1, "412 If-Match does not hold; the document is anot"),
+        ("put /notes/a {n:1}", 2, "the document is not JSON"),
+        ("put /notes/a [1]", 2, "must be a JSON object, such as {}; got list"),
+        ("get /notes/a --url ,", 2, "must be the URL of a node, such as http://127.0.0.1:8001"),
+        ("trace --url ''", 2, "must be the URL of a node, such as http://127.0.0.1:8001"),
+        ("get /notes/a --url 127.0.0.1", 1, "must be such as http://127.0.0.1:8001"),
+        ("get /notes/a --url http://127.0.0.1:1", 1, "--url or DOCSTORE_URL, or try `docstore de"),
+        ("get /notes/a --cacert none.pem", 2, "none.pem: no such file; give a file with cert"),
+        ("election observe e --since ''", 2, "--since must be the `resume` of a line"),
+        ("subscription create /notes http://127.0.0.1:1 --since ''", 2, "--since must be a pos"),
+        ("topic create t --retention 7x", 2, "a unit, such as 7d, 12h or 30m; got 7x"),
+        ("consume t --group g --once", 2, "it excludes --once and --partition"),
+        ("get notes/a", 1, "a link must begin with /; got 'notes/a'"),
+        ("get /nobody/x", 1, "docstore post /core/factories '{\"path\": \"/nobody\"}'"),
+        ("explain /nobody/x", 1, "docstore post /core/factories '{\"path\": \"/nobody\"}'"),
+        ("get /notes/zz", 1, "404 there is nothing at /notes/zz; `docstore ls /notes` lists"),
+        ("get /notes/a --version 99", 1, "`docstore history /notes/a` lists its versions"),
+        ("get /notes/a --at yesterday", 1, "an RFC 3339 time, or microseconds since 1970; got"),
+        ("put /notes {}", 1, "name a document, such as /films/1"),
+        ("post /notes/a {}", 1, "post to a factory, such as /films"),
+        ("ls /notes/a", 1, "give a factory; `docstore get` shows one document"),
+        ("ls /notes --filter 'n >> 2'", 1, "'>' at 2, where eq, ne, gt"),
+        ("load none.json --into /notes", 1, "none.json: No such file or directory"),
+        ("produce nothere", 1, "create it with `docstore topic create nothere`"),
+        ("group describe g", 1, "`docstore group list` lists those that exist"),
+        ("lease revoke l", 1, "`docstore lease list` lists those that exist"),
+        ("log-level loud", 1, "one of debug, info, warning, error; got 'loud'"),
+        ("remove n9", 1, "n9 is not a member"),
+        ("lock a/b -- true", 1, "name must be one path segment, without /; got 'a/b'"),
+        ("lock l -- no-such-program", 127, "no-such-program: No such file or directory"),
+        ("serve --lisen 127.0.0.1:1", 2, "did you mean --listen? see docstore serve --help"),
+        ("serve --data d --slots 3", 2, "slots: must be a power of two, such as 1024; got 3"),
     ],
-)
-def test_what_is_typed_wrong_is_said_to_be(node: str, words: list[str]) -> None:
+)  # fmt: skip
+def test_a_mistake_is_one_line_with_a_hint(node: str, typed: str, code: int, hint: str) -> None:
+    """As new users make them."""
+    before, apart, behind = typed.partition(" -- ")
+    words = shlex.split(before)
     url = [] if "--url" in words else ["--url", node]
-    code, out, errors = docstore(*words[:2], *url, *words[2:])
-    assert (code, out) == (2, "")
-    assert "Invalid value" in errors
-    assert "Traceback" not in errors
+    command = [*words, *url, *apart.split(), *behind.split()]
+    if words[0] == "serve":
+        found, out, errors = docstore(*words)
+    else:  # In this process, which is quicker.
+        ended = CliRunner().invoke(app, command, prog_name="docstore", catch_exceptions=False)
+        found, out, errors = ended.exit_code, ended.stdout, ended.stderr
+    assert (found, out, errors.count("\n")) == (code, "", 1), errors
+    assert hint in errors
+    assert errors.startswith("docstore: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("DOCSTORE_LOG_LEVL", "DOCSTORE_LOG_LEVEL"), ("DOCSTORE_DATE", "DOCSTORE_DATA")],
+)
+def test_a_misspelt_setting_is_answered_with_the_nearest(name: str, meant: str) -> None:
+    ended = SERVER.run("serve", "--data", "d", environment={**os.environ, name: "x"})
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == (
+        f"docstore: {name}: unknown setting; did you mean {meant}? docstore serve --help lists"
+        " them\n"
+    )
 
 
 def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
