@@ -5,7 +5,7 @@ the key. The process reads files and environment variables when it starts.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ from docstore.subscriptions.settings import CALLBACK_KEYS, CallbackSettings, cal
 ENVIRONMENT_PREFIX = "DOCSTORE_"
 OF_CLIENTS = frozenset({"DOCSTORE_URL", "DOCSTORE_TOKEN", "DOCSTORE_CACERT"})
 """Variables with this prefix that are settings of clients, not of nodes."""
-LISTED = "docstore serve --help lists them"
 FOUNDED = ("slots", "points_per_node", "replication_factor", "reads")
 """Settings that cannot change after a group is founded."""
 PRESETS = ("loopback", "lan", "wan")
@@ -249,16 +248,20 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
         key = name.removeprefix(ENVIRONMENT_PREFIX).lower()
         if key not in KEYS:
             known = [f"{ENVIRONMENT_PREFIX}{each.upper()}" for each in KEYS]
-            raise BadConfig(f"{name}: unknown setting; {nearest(name, known)}{LISTED}")
+            raise _unknown(name, known)
         found[key] = value
     return found
+
+
+def _unknown(name: str, known: Iterable[str]) -> BadConfig:
+    near = nearest(name, known)
+    return BadConfig(f"{name}: unknown setting; {near}docstore serve --help lists them")
 
 
 def parse(settings: Mapping[str, Any]) -> Config:
     """Return the configuration that the settings describe. Raises BadConfig in one line."""
     if unknown := sorted(set(settings) - set(KEYS)):
-        name = unknown[0]
-        raise BadConfig(f"{name}: unknown setting; {nearest(name, KEYS)}{LISTED}")
+        raise _unknown(unknown[0], KEYS)
     if not settings.get("data"):
         raise BadConfig("data: required: give the directory for the node's data")
     tls = tls_files(settings)
