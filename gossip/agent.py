@@ -172,7 +172,7 @@ class Agent:
             async with asyncio.timeout(self._config.leave_timeout_s + _LEAVE_SLACK_S):
                 await self._departed.wait()
         except TimeoutError:
-            _log.warning("%s left before all members knew of it", self._name)
+            _log.warning("a member left before all knew of it", extra={"member": self._name})
 
     async def stop(self) -> None:
         """Close all sockets and end all tasks and timers. Others are not informed: see `leave`.
@@ -346,7 +346,8 @@ class Agent:
         self._transport.send(to, data)
 
     def _stalled(self, lag_s: float, now: float) -> None:
-        _log.warning("%s was stalled for %.3f s", self._name, lag_s)
+        values = {"member": self._name, "seconds": round(lag_s, 3)}
+        _log.warning("this process was stalled", extra=values)
         self._feed(Stalled(lag_s), now)
         self._subscribers.tell(news.Stalled(lag_s))
 

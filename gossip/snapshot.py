@@ -89,7 +89,8 @@ class Snapshot:
                 with self._path.open("a") as file:
                     _synced(file, fresh)
         except OSError as error:
-            _log.warning("the snapshot %s is not up to date: %s", self._path, error)
+            values = {"path": str(self._path), "error": str(error)}
+            _log.warning("the snapshot is not up to date", extra=values)
 
     def _write_anew(self) -> None:
         lines = [_line(name, address) for name, address in list(self._members.items())]

@@ -63,10 +63,14 @@ class Subscribers:
                 for joining in self._joinings:
                     joining.answered(address, failure)
             case ReportUnreachable(name):
-                _log.warning("%s answers over TCP only", name)
+                _log.warning("a member answers over TCP only", extra={"member": name})
                 self.tell(news.UdpUnreachable(name))
             case ReportConflict(name, held, claimed):
-                _log.warning("two live processes claim the name %s: %s, %s", name, held, claimed)
+                addresses = [str(held), str(claimed)]
+                _log.warning(
+                    "two live processes claim one name",
+                    extra={"member": name, "addresses": addresses},
+                )
                 self.tell(news.Conflict(name, held, claimed))
                 for joining in self._joinings:
                     joining.conflict(name, claimed)
@@ -90,4 +94,4 @@ class Subscribers:
             try:
                 callback(change)
             except Exception:  # noqa: BLE001 - the callback is the application's.
-                _log.exception("a subscriber failed on %s", change)
+                _log.exception("a subscriber failed", extra={"change": str(change)})

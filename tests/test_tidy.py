@@ -15,6 +15,9 @@ import pytest
 
 from tests.source import ROOT, Source, circle_of, names, other_digits, reached, sources
 
+LEVELS = ("info", "warning", "error", "exception", "critical")
+"""Of the lines that a node logs by default."""
+_WITHOUT_VALUES = re.compile(r"[a-zA-Z_,:;'() -]+\Z")
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 50
 EXAMPLE_LINES_MAX = 80
@@ -377,6 +380,22 @@ def no_test_sleeps(source: Source) -> Iterator[str]:
 
 
 Rule = Callable[[Source], Iterator[str]]
+
+
+def events_have_no_values(source: Source) -> Iterator[str]:
+    """Each event of the log has one name, without numbers: values are members of the line."""
+    if not source.is_under("docstore", "gossip") or source.is_under("docstore/pipeline"):
+        return  # Of Spark's log only the messages are shown.
+    for node in source.nodes:
+        match node:
+            case ast.Call(ast.Attribute(ast.Name("log" | "_log"), level), [event, *_]):
+                named = [event.body, event.orelse] if isinstance(event, ast.IfExp) else [event]
+                texts = [str(each.value) for each in named if isinstance(each, ast.Constant)]
+                is_fixed = len(texts) == len(named)
+                if level in LEVELS and not (is_fixed and _WITHOUT_VALUES.match(" ".join(texts))):
+                    yield f"{source.path}:{node.lineno} logs {ast.unparse(event)}"
+
+
 RULES: list[Rule] = [
     gossip_stands_alone,
     only_node_meets_gossip,
@@ -395,6 +414,7 @@ RULES: list[Rule] = [
     errors_are_not_swallowed,
     digits_are_ascii,
     no_test_sleeps,
+    events_have_no_values,
 ]
 
 

@@ -13,6 +13,7 @@ from tests.test_tidy import (
     commands_start_at_once,
     digits_are_ascii,
     errors_are_not_swallowed,
+    events_have_no_values,
     gossip_stands_alone,
     kafka_is_one_files_business,
     machines_see_the_group_by_one_window,
@@ -132,6 +133,10 @@ BAD: list[tuple[Rule, str, str]] = [
     (things_are_short, "docstore/wire/link_messages.py", LONG_FUNCTION),
     (things_are_short, "docstore/wire/link_messages.py", LONG_FUNCTION.replace("def", "async def")),
     (names_say_something, "docstore/utils.py", ""),
+    (events_have_no_values, "docstore/x.py", "log.info('took 3 s')"),
+    (events_have_no_values, "docstore/x.py", "log.error(why)"),
+    (events_have_no_values, "gossip/x.py", "_log.warning('%s is gone', name)"),
+    (events_have_no_values, "docstore/x.py", "log.error('a' if b else c)"),
     (names_say_something, "docstore/common/x.py", ""),
     (modules_introduce_themselves, "docstore/wire/link_messages.py", "# not a docstring\nx = 1"),
     (modules_introduce_themselves, "docstore/documents/__init__.py", ""),
@@ -147,6 +152,8 @@ BAD: list[tuple[Rule, str, str]] = [
     (no_test_sleeps, "tests/x.py", "async def f():\n    await asyncio.sleep(delay_s)"),
 ]
 GOOD: list[tuple[Rule, str, str]] = [
+    (events_have_no_values, "docstore/x.py", "log.info('a' if b else 'c', n=3)"),
+    (events_have_no_values, "docstore/pipeline/x.py", "log.info('%d lost', 3)"),
     (
         machines_see_the_group_by_one_window,
         "docstore/streams/x.py",

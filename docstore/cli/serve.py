@@ -4,7 +4,6 @@ This file imports none of the other commands or their libraries, so that a node 
 """
 
 import os
-import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,21 +19,25 @@ EXIT_BAD_CONFIG = 2
 
 def serve(arguments: Sequence[str]) -> int:
     """Run one or more nodes until they stop; return the exit code of the process."""
+    if "--log=json" in arguments or os.environ.get("DOCSTORE_LOG") == "json":
+        logs.set_up("json")  # The settings may be wrong, and that line is JSON too.
     try:
         settings, processes = read_settings(arguments)
+        if settings.get("log") == "json":
+            logs.set_up("json")
         if processes is not None:
             from docstore.cli.several import serve_several
 
-            return serve_several(settings, processes)
+            return serve_several(settings, processes, logs.say)
         config = parse(settings)
         _prepare_data(config.data)
     except BadConfig as error:
-        sys.stderr.write(f"docstore: {error}\n")
+        logs.say(str(error), "this process ends", why=str(error))
         return EXIT_BAD_CONFIG
     logs.set_up(config.log, config.log_level, config.node_id)
     from docstore.node.process import run
 
-    return run(config)
+    return run(config, settings)
 
 
 def read_settings(arguments: Sequence[str]) -> tuple[dict[str, Any], int | None]:

@@ -89,8 +89,12 @@ class Child:
 class Several:
     """All nodes of this machine, and the signals that are forwarded to them."""
 
-    def __init__(self, name: str, told: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(
+        self, name: str, told: Sequence[Mapping[str, Any]], say: Callable[..., None]
+    ) -> None:
+        """say: writes a line to standard error, or logs an event, as `runtime/logs.py` does."""
         self._name = name
+        self._say_error = say
         self._children = [Child(each) for each in told]
         self._selector = selectors.DefaultSelector()
         self._reload = {signal.SIGHUP} if any(each in told[0] for each in TLS_KEYS) else set()
@@ -145,7 +149,7 @@ class Several:
 
     def _hear(self, child: Child) -> None:
         for line in child.hears():
-            _say(line, sys.stdout)
+            _say(line)
         self._tell_when_all_serve()
 
     def _tell_when_all_serve(self) -> None:
@@ -156,7 +160,7 @@ class Several:
         urls = [child.url for child in self._children if child.url]
         if urls:
             self._has_told = True
-            _say(f"docstore {self._name} serves at {' '.join(urls)}", sys.stdout)
+            _say(f"docstore {self._name} serves at {' '.join(urls)}")
 
     def _reap(self, now: float) -> None:
         for child in self._children:
@@ -169,7 +173,8 @@ class Several:
                 child.ended(code, now, is_stopping=self._stopping)
             if not self._stopping:
                 again = "is not started again" if child.code is not None else "is started again"
-                _say(f"docstore: {child.name} ended with {code}, and {again}", sys.stderr)
+                line = f"{child.name} ended with {code}, and {again}"
+                self._say_error(line, "a node ended", node=child.name, code=code, what=again)
             if code == EXIT_BAD_CONFIG and not self._has_told:
                 self._stop()  # All nodes have the same settings, so all starts will fail.
             self._tell_when_all_serve()
@@ -199,12 +204,13 @@ def _end_with_parent() -> Callable[[], None] | None:
     return ask
 
 
-def _say(line: str, stream: Any) -> None:
+def _say(line: str) -> None:
     with contextlib.suppress(OSError):  # The pipe's reader is gone; the nodes still run.
-        stream.write(line + "\n")
-        stream.flush()
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
 
 
-def serve_several(settings: Mapping[str, Any], count: int) -> int:
+def serve_several(settings: Mapping[str, Any], count: int, say: Callable[..., None]) -> int:
     """Run `count` nodes until they stop; return the exit code. Raises BadConfig."""
-    return Several(str(settings.get("node_id", "")), settings_of_each(settings, count)).run()
+    told = settings_of_each(settings, count)
+    return Several(str(settings.get("node_id", "")), told, say).run()

@@ -126,7 +126,8 @@ class Node:
         stack.push_async_callback(parts.rpc.stop)
         await parts.membership.start()
         stack.push_async_callback(parts.membership.stop)
-        backend = NodeBackend(parts, self.gate, self.drain, self._calls)
+        drain = partial(self.drain, "DELETE of /core/management")
+        backend = NodeBackend(parts, self.gate, drain, self._calls)
         self._registration = ServiceRegistration(
             list(self._registry.authors.values()),
             backend.submit,
@@ -254,7 +255,9 @@ class Node:
 
     # Stop
 
-    def drain(self) -> None:
+    def drain(self, reason: str = "") -> None:
+        if not self.stopping.is_set():
+            log.info("this node stops", reason=reason)
         self._begin_to_stop()
         if self.gate.running is not None:
             self.gate.running.drain()

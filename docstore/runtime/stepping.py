@@ -181,9 +181,9 @@ class Stepping(Generic[E, F]):
             self._cannot_keep(error)
 
     def _cannot_keep(self, error: Exception) -> None:
-        why = f"a step cannot be kept: {error!r}"[:200]
+        why = repr(error)[:200]
         if self._dumps.is_first(why):
-            log.error(why)
+            log.error("a step cannot be kept", error=why)
 
     def queue_of(self, query: Any) -> Queue[Any]:
         return self._disk.queues[0]

@@ -5,9 +5,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from docstore import __version__
 from docstore.client.local import LocalCluster, LocalNode
 
 
@@ -63,12 +65,57 @@ def test_each_line_names_its_node() -> None:
     ]  # fmt: skip
 
 
-def test_what_libraries_log_is_in_the_form_of_all_lines() -> None:
-    says = "import logging; from docstore.runtime import logs; logs.set_up('json')"
-    says += "; logging.getLogger('asyncio').error('a task %s', 'failed')"
-    says += "; logging.getLogger('gossip.agent').info('not worth a line')"
+def _logged(says: str) -> list[dict[str, Any]]:
+    """Return the lines of a process that logs as JSON."""
+    begins = "import logging, structlog, threading, warnings; from docstore.runtime import logs"
     ended = subprocess.run(
-        [sys.executable, "-c", says], capture_output=True, check=True, timeout=20
+        [sys.executable, "-c", f"{begins}\nlogs.set_up('json')\n{says}"],
+        capture_output=True, check=False, timeout=20,
     )  # fmt: skip
-    [line] = map(json.loads, ended.stderr.splitlines())
-    assert (line["event"], line["level"], line["source"]) == ("a task failed", "error", "asyncio")
+    return [json.loads(line) for line in ended.stderr.splitlines()]
+
+
+def test_what_libraries_log_is_in_the_form_of_all_lines() -> None:
+    line, told = _logged(
+        "logging.getLogger('asyncio').error('a task %s', 'failed')\n"
+        "logging.getLogger('gossip.agent').info('not worth a line')\n"
+        "logging.getLogger('gossip').warning('a thing', extra={'member': 'n2'})"
+    )
+    assert (line["event"], line["message"]) == ("a task %s", "a task failed")
+    assert (line["level"], line["source"]) == ("error", "asyncio")
+    assert (told["event"], told["member"]) == ("a thing", "n2")
+
+
+def test_what_nobody_catches_is_in_the_form_of_all_lines() -> None:
+    lines = _logged(
+        "def fail(): raise ValueError('of a thread')\n"
+        "class Failing:\n    def __del__(self): raise ValueError('of a finalizer')\n"
+        "thread = threading.Thread(target=fail); thread.start(); thread.join()\n"
+        "Failing()\n"
+        "warnings.warn('of Python')\n"
+        "raise ValueError('of the process')"
+    )
+    assert [line["event"] for line in lines] == [
+        "a thread failed", "an exception is ignored", "a warning of Python",
+        "an exception ends this process",
+    ]  # fmt: skip
+    assert [line.get("text") or line["exception"].rpartition(": ")[2] for line in lines] == [
+        "of a thread", "of a finalizer", "of Python", "of the process"
+    ]  # fmt: skip
+
+
+def test_a_node_logs_its_start_and_its_end(tmp_path: Path) -> None:
+    with LocalCluster(1, tmp_path, ["--log", "json", "--slots", "4"]) as cluster:
+        [node] = cluster.nodes
+        assert node.process is not None
+        node.process.terminate()
+        assert node.process.wait(30) == 0
+    lines = (tmp_path / "n1" / "log.txt").read_text("utf-8").splitlines()
+    told = [json.loads(line) for line in lines if not line.startswith("docstore n1 serves at ")]
+    found = {line["event"]: line for line in told}
+    assert [each for each in found if each.startswith("this node ")] == [
+        "this node has started", "this node serves", "this node stops", "this node has stopped"
+    ]  # fmt: skip
+    started = found["this node has started"]
+    assert (started["version"], started["settings"]["slots"]) == (__version__, "4")
+    assert found["this node stops"]["reason"] == "SIGTERM"

@@ -1,5 +1,6 @@
 """A start that cannot be: one line, and the exit code of a wrong setting."""
 
+import json
 import socket
 import subprocess
 from pathlib import Path
@@ -40,6 +41,14 @@ def test_a_wrong_setting_ends_the_start_in_one_line(
     assert len(ended.stderr.strip().splitlines()) == 1
 
 
+def test_the_line_is_json_where_the_log_is(tmp_path: Path) -> None:
+    for flags in (["--data", str(tmp_path), "--slots", "1000"], ["--nonsense"]):
+        ended = _serve("--log=json", *flags)
+        [line] = map(json.loads, ended.stderr.splitlines())
+        assert (ended.returncode, line["event"]) == (2, "this process ends")
+        assert flags[-1].removeprefix("--") in line["why"]
+
+
 @pytest.mark.parametrize("nth", [0, 1, 2], ids=["clients", "peers", "gossip"])
 def test_a_port_that_is_taken_ends_the_start_in_one_line(tmp_path: Path, nth: int) -> None:
     [node] = LocalCluster(1, tmp_path).nodes  # For its ports: they were free just now.
@@ -61,8 +70,9 @@ def test_what_a_group_was_founded_with_is_not_changed_by_a_restart(tmp_path: Pat
         ("--points-per-node=1", "128"),
     ):  # fmt: skip
         ended = _serve("--data", str(node.data), "--listen", node.url.split("/")[2], setting)
-        assert (ended.returncode, len(ended.stderr.strip().splitlines())) == (2, 1)
-        assert f"founded with {founded_with}, which cannot change" in ended.stderr
+        assert ended.returncode == 2
+        last = ended.stderr.splitlines()[-1]  # The node has started to look at its group by then.
+        assert f"founded with {founded_with}, which cannot change" in last
     with LocalCluster(1, tmp_path):
         ended = _serve("--data", str(node.data), "--listen", "127.0.0.1:9")
     assert (ended.returncode, len(ended.stderr.strip().splitlines())) == (2, 1)
