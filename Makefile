@@ -144,11 +144,15 @@ bench-gossip: $(STAMP) ## Membership beside what papers and rivals published, ha
 bench-spark: $(STAMP) ## The pipeline's goals beside JDBC PostgreSQL and Spark's own readers (BENCH_FLAGS=--short).
 	$(BIN)/python -m bench.spark $(BENCH_FLAGS)
 
+.PHONY: docs
+docs: $(STAMP) ## The documentation site, into build/site; a link that leads nowhere is an error.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 .PHONY: lock
 lock: $(STAMP) ## Renew requirements.lock from the ranges in pyproject.toml.
 	$(BIN)/pip install --quiet pip-tools
 	{ sed '/^#/!q' requirements.lock | grep '^#'; \
-	  $(BIN)/pip-compile --quiet --upgrade --allow-unsafe --extra test --extra demo --extra kafka --extra notebook --extra spark --extra connect --strip-extras --no-header \
+	  $(BIN)/pip-compile --quiet --upgrade --allow-unsafe --extra test --extra demo --extra docs --extra kafka --extra notebook --extra spark --extra connect --strip-extras --no-header \
 	    --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 	    --annotation-style=line --output-file=- pyproject.toml; } > requirements.lock.new
 	mv requirements.lock.new requirements.lock

@@ -14,6 +14,8 @@ MODULES = {"pytest-xdist": "xdist", "types-jsonschema": "jsonschema"}
 STARTED = {
     "coverage": ("Makefile", "-m coverage run"),
     "ipykernel": ("tests/pipeline/test_notebook.py", 'kernel_name="python3"'),
+    "mkdocs-material": ("mkdocs.yml", "name: material"),
+    "mkdocstrings": ("mkdocs.yml", "- mkdocstrings:"),
     "mypy": ("Makefile", "/mypy --strict"),
     "setuptools": ("setup.py", "from setuptools import setup"),
     "ruff": ("Makefile", "/ruff check"),

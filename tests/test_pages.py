@@ -54,6 +54,12 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert list(broken(page, page.read_text("utf-8"))) == []
 
 
+def test_each_page_has_a_place_in_the_site() -> None:
+    placed = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text("utf-8")))
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert not {page for page in pages - placed if not page.startswith("decisions/")}
+
+
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/testing.md"])
 def test_files_that_are_named_are_there(name: str) -> None:
     named = set(FILE.findall((ROOT / name).read_text("utf-8"))) - TO_BE_WRITTEN
