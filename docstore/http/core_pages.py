@@ -19,6 +19,7 @@ from docstore.http.parameters import SELECTING, check_members, check_parameters
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import JSON_TYPE, page_reply
+from docstore.http.tagged import tagged_reply
 from docstore.maintenance.upkeep.resync import ACTIONS, UNDER_WAY
 from docstore.model import json
 from docstore.model.limits import LOG_LEVELS
@@ -246,7 +247,7 @@ class CorePages:
         authority = authority_of(request)
         services = self._backend.registry.services()
         described = self._described(services, lambda path: authority.may("GET", path))
-        return _json(request, described, more={"Cache-Control": "no-store"})
+        return tagged_reply(request, described)
 
     async def live(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer 200: the process is alive."""

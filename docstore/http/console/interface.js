@@ -66,37 +66,47 @@ function told(described, { method, path, told: op, inPath }) {
       ["type", (each) => typed(described, each.schema), "code"],
       ["what", (each) => prose(each.description)],
     ], parameters),
-    op.requestBody && Object.entries(op.requestBody.content).map(([media, { schema }]) =>
-      body("Body", media, described, schema)),
+    op.requestBody && Object.entries(op.requestBody.content).map(([media, form]) =>
+      body("Body", media, described, form)),
     Object.entries(op.responses).map(([status, each]) =>
       answered(described, status, resolved(described, each))),
-    h("pre", { class: "code" }, example(method, path, op)),
+    h("pre", { class: "code" }, example(described, method, path, op)),
   ];
 }
 
-function body(title, media, described, schema = {}) {
-  const isKnown = Object.keys(schema).length > 0;
+// form: a schema; or with x-itemSchema that of each line, event or object.
+function body(title, media, described, form) {
+  const item = form["x-itemSchema"];
   return [
-    h("h3", {}, title, " ", h("span", { class: "quiet" }, media)),
-    isKnown && h("pre", { class: "code" }, typed(described, schema)),
+    h("h3", {}, title, " ", h("span", { class: "quiet" }, media, item ? ", each of:" : "")),
+    h("pre", { class: "code" }, typed(described, item ?? form.schema)),
   ];
 }
 
 function answered(described, status, answer) {
-  if (status === "default") return body(`Else: ${answer.description}`, PROBLEM, described);
+  if (status === "default") {
+    return body(`Else: ${answer.description}`, PROBLEM, described, answer.content[PROBLEM]);
+  }
   const title = prose(`${status}: ${answer.description}`);
   const found = Object.entries(answer.content ?? {});
   if (found.length === 0) return h("h3", {}, title);
-  return found.map(([media, { schema }]) => body(title, media, described, schema));
+  return found.map(([media, form]) => body(title, media, described, form));
 }
 
 // A command that asks for it.
-function example(method, path, op) {
+function example(described, method, path, op) {
   const url = `${location.origin}${path}`;
-  const media = Object.keys(op.requestBody?.content ?? {})[0];
+  const [media, form] = Object.entries(op.requestBody?.content ?? {})[0] ?? [];
   const verb = method === "get" ? "" : `-X ${method.toUpperCase()} `;
-  const sent = media ? `-H 'Content-Type: ${media}' -d '…' ` : "";
+  const sent = media ? `-H 'Content-Type: ${media}' --data-binary ${sample(described, form)} ` : "";
   return `curl ${verb}${sent}'${url}'`;
+}
+
+// The first example of a body, quoted for a shell.
+function sample(described, form) {
+  const value = resolved(described, Object.values(form.examples)[0]).value;
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 // What stands between backquotes is code; all else is text.

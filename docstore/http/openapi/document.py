@@ -2,16 +2,21 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from docstore import __version__
-from docstore.http.openapi.operation import path_item, schema_of
+from docstore.http.openapi.media import contents, examples
+from docstore.http.openapi.operation import bodies_of, path_item
 from docstore.http.openapi.parameters import headers, parameters
-from docstore.http.openapi.schemas import SCHEMAS
+from docstore.http.openapi.samples import sample_of
+from docstore.http.openapi.schemas.shared import FILM
+from docstore.http.openapi.schemas.table import SCHEMAS
 from docstore.http.routes.documents import factory_paths, written_schema
-from docstore.http.routes.route import Ops
-from docstore.http.routes.table import PARTS
+from docstore.http.routes.route import Body, Ops
+from docstore.http.routes.table import PARTS, ROUTES
 from docstore.model.service import Service, ServiceOptions
 from docstore.services.unsupported_options import DIALECT
 
@@ -26,65 +31,118 @@ Bodies are JSON, or `application/msgpack` by `Accept` and `Content-Type`; a body
 what may be concluded. Where nodes have an access file, each request shows a token."""
 
 
+PROBLEM = (Body("Problem", "application/problem+json"),)
+WRITTEN: Mapping[str, str] = {each.path: each.schema for each in ROUTES if each.schema}
+"""Path of a factory of the store -> the schema that authors write."""
+SAMPLES: Mapping[str, Any] = {name: schema["examples"][0] for name, schema in SCHEMAS.items()}
+_PLAIN: Mapping[str, Json] = {
+    name: {key: value for key, value in schema.items() if key != "examples"}
+    for name, schema in SCHEMAS.items()
+}
+"""The schemas without the examples, which are components of their own."""
+
+
 def described(services: Sequence[Service], may_read: Callable[[str], bool]) -> Json:
     """Return the description. may_read: whether the caller may read a path."""
-    pages, tags = _pages()
-    known = [each.options for each in services if each.options.path in pages]
-    shown = [each.options for each in services if each.options.path not in pages]
-    shown = [each for each in shown if may_read(each.path)]
-    paths, schemas = dict(pages), dict(SCHEMAS)
-    told = DESCRIPTION
-    if len(shown) > FACTORIES_MAX:
-        told += f"\n\nOf {len(shown):,} factories the first {FACTORIES_MAX} are described."
-    for options in known:
-        _add(
-            paths,
-            factory_paths(options, _one_of(options.path, pages), "Object"),
-            _tag(pages, options),
-        )
+    found = _Found({}, dict(_PLAIN), dict(SAMPLES), {*PROBLEM})
+    for each in _pages():
+        found.add(each)
+    known = {each.options.path: each.options for each in services}
+    built_in = [each for path, each in known.items() if path in found.paths]
+    shown = [each for path, each in known.items() if path not in found.paths and may_read(path)]
+    tags = [{"name": part.tag, "description": part.tells} for part in PARTS]
+    for options in built_in:
+        one = _one_of(options.path, found.paths)
+        found.add(_items_of(options, one, "Document", _tag(found.paths, options)))
     for options, name in _named(shown[:FACTORIES_MAX]):
-        schemas[name] = written_schema(options, name)
-        tags = [*tags, {"name": options.path, "description": f"Documents of {options.kind}."}]
-        of_factory = factory_paths(options, f"{options.path}/{{id}}", name)
-        for path, operations in of_factory.items():
-            called = path.replace(options.path, name, 1)
-            paths[path] = path_item(path, operations, options.path, called)
+        tags.append({"name": options.path, "description": f"Documents of {options.kind}."})
+        schema = WRITTEN.get(options.path, "Document")
+        if schema == "Document" and options.methods:
+            schema = found.schema(options, name)
+        found.add(_items_of(options, f"{options.path}/{{id}}", schema, options.path, name))
     return {
         "openapi": "3.1.0",
-        "info": {"title": "docstore", "version": __version__, "description": told},
+        "info": {"title": "docstore", "version": __version__, "description": _told(len(shown))},
         "jsonSchemaDialect": DIALECT,
+        "servers": [{"url": "/", "description": "The node that was asked; any other will do"}],
         "security": [{"token": []}, {}],
         "tags": tags,
-        "paths": paths,
-        "components": {
-            "schemas": schemas,
+        "paths": found.paths,
+        "components": found.components(),
+    }
+
+
+def _told(factories: int) -> str:
+    if factories <= FACTORIES_MAX:
+        return DESCRIPTION
+    return f"{DESCRIPTION}\n\nOf {factories:,} factories the first {FACTORIES_MAX} are described."
+
+
+@dataclass(slots=True)
+class _Found:
+    """Paths with their operations, and the components to which these refer."""
+
+    paths: dict[str, Json]
+    schemas: dict[str, Json]
+    samples: dict[str, Any]
+    """Name of a schema -> an example."""
+    bodies: set[Body]
+
+    def add(self, more: "_Items") -> None:
+        """Add paths that are not described yet: the pages' own descriptions say more."""
+        for path, item in more.paths.items():
+            self.paths.setdefault(path, item)
+        self.bodies |= more.bodies
+
+    def schema(self, options: ServiceOptions, name: str) -> str:
+        """Add the schema that authors of a factory's documents write, and return its name."""
+        self.schemas[name] = written_schema(options, name)
+        schema = options.schema or options.described_by
+        self.samples[name] = sample_of(schema) if schema else FILM
+        return name
+
+    def components(self) -> Json:
+        """Return all components."""
+        return {
+            "schemas": self.schemas,
+            "examples": examples(self.samples, self.bodies),
             "parameters": parameters(),
             "headers": headers(),
             "responses": {
                 "Problem": {
                     "description": "It was refused, or its outcome is not known",
-                    "content": {"application/problem+json": {"schema": schema_of("Problem")}},
+                    "content": contents(PROBLEM),
                 },
             },
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
-    }
+        }
+
+
+class _Items(NamedTuple):
+    """Paths in the form of OpenAPI, and the bodies of their requests and answers."""
+
+    paths: Mapping[str, Json]
+    bodies: AbstractSet[Body]
 
 
 @lru_cache(maxsize=1)
-def _pages() -> tuple[Mapping[str, Json], list[Json]]:
-    """Return the paths that every node has, and their components."""
-    paths: dict[str, Json] = {}
-    for part in PARTS:
-        _add(paths, {route.path: route.ops for route in part.routes}, part.tag)
-    return paths, [{"name": part.tag, "description": part.tells} for part in PARTS]
+def _pages() -> Sequence[_Items]:
+    """Return the paths that every node has."""
+    return [_items_at({each.path: each.ops for each in part.routes}, part.tag) for part in PARTS]
 
 
-def _add(paths: dict[str, Json], more: Mapping[str, Ops], tag: str) -> None:
-    """Add paths that are not described yet: the pages' own descriptions say more."""
-    for path, operations in more.items():
-        if path not in paths:
-            paths[path] = path_item(path, operations, tag)
+@lru_cache(maxsize=2 * FACTORIES_MAX)
+def _items_of(options: ServiceOptions, one: str, schema: str, tag: str, name: str = "") -> _Items:
+    """Return the paths of a factory. name: stands for its path in the names of operations."""
+    return _items_at(factory_paths(options, one, schema), tag, name)
+
+
+def _items_at(ops: Mapping[str, Ops], tag: str, name: str = "") -> _Items:
+    paths = {
+        path: path_item(path, each, tag, path.replace(tag, name, 1) if name else path)
+        for path, each in ops.items()
+    }
+    return _Items(paths, {body for each in ops.values() for body in bodies_of(each)})
 
 
 def _one_of(factory: str, pages: Mapping[str, Json]) -> str:

@@ -1,13 +1,13 @@
 """The OpenAPI form of one method at one path of the route table."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from docstore.http.openapi.parameters import IN_PATHS
+from docstore.http.openapi.media import contents
+from docstore.http.openapi.parameters import IN_PATHS, key_of
 from docstore.http.permissions import Permission, permission_for
-from docstore.http.representation import JSON_TYPE
-from docstore.http.routes.route import ANYBODY, INSIDE, OPEN, Op, Ops
+from docstore.http.routes.route import ANYBODY, INSIDE, OPEN, Bodies, Body, Op, Ops, forms
 
 Json = dict[str, Any]
 OF_DOCUMENTS = (
@@ -42,9 +42,9 @@ def _operation(path: str, method: str, op: Op, tag: str, called: str) -> Json:
     told["responses"]["default"] = {"$ref": "#/components/responses/Problem"}
     named = [*op.query, *op.headers]
     if named:
-        told["parameters"] = [{"$ref": f"#/components/parameters/{_key(each)}"} for each in named]
+        told["parameters"] = [{"$ref": f"#/components/parameters/{key_of(each)}"} for each in named]
     if op.takes:
-        told["requestBody"] = {"required": True, "content": dict(_contents(op.takes))}
+        told["requestBody"] = {"required": True, "content": contents(forms(op.takes))}
     if need.what is OPEN:
         told["security"] = []
     return told
@@ -62,26 +62,20 @@ def _needed(need: Permission, path: str) -> str:
     return f"Needs `{need.what.name.lower()}` at {at}."
 
 
-def _contents(takes: str | Sequence[str]) -> Iterator[tuple[str, Json]]:
-    if isinstance(takes, str):
-        yield JSON_TYPE, {"schema": schema_of(takes)}
-    else:
-        yield from ((media, {}) for media in takes)
+def bodies_of(ops: Ops) -> Iterator[Body]:
+    """Yield the bodies of requests and answers."""
+    for op in ops.values():
+        yield from forms(op.takes)
+        for bodies in op.answers.values():
+            yield from forms(bodies)
 
 
-def schema_of(name: str) -> Json:
-    """Return a reference to a named schema."""
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _answer(status: int, what: str) -> Json:
+def _answer(status: int, bodies: Bodies) -> Json:
     told: Json = {"description": _SAID.get(status, "Done")}
-    if what:
-        is_media = "/" in what
-        schema = {"type": "string"} if is_media else schema_of(what)
-        told["content"] = {what if is_media else JSON_TYPE: {"schema": schema}}
+    if bodies:
+        told["content"] = contents(forms(bodies))
     named = (*OF_DOCUMENTS, *(("Location",) if status in (201, 202) else ()))
-    if what == "Document":
+    if bodies == "Document":
         told["headers"] = {each: {"$ref": f"#/components/headers/{each}"} for each in named}
     return told
 
@@ -96,12 +90,7 @@ _SAID = {
 
 
 def _in_path(name: str) -> Json:
+    schema, told = IN_PATHS[name]
     return {
-        "name": name, "in": "path", "required": True, "description": IN_PATHS[name],
-        "schema": {"type": "string"},
+        "name": name, "in": "path", "required": True, "description": told, "schema": schema,
     }  # fmt: skip
-
-
-def _key(name: str) -> str:
-    """Return a component name for a parameter: `$` is not allowed there."""
-    return name.replace("$", "_").replace("@", ".")

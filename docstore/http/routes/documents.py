@@ -7,6 +7,8 @@ from docstore.http.bulk import Bulk
 from docstore.http.core_pages import CorePages
 from docstore.http.history import HistoryPages
 from docstore.http.queries import QueryPages
+from docstore.http.representation import MSGPACK_TYPE
+from docstore.http.results import NDJSON_TYPE
 from docstore.http.routes.route import (
     ADMIN,
     ANYBODY,
@@ -15,6 +17,7 @@ from docstore.http.routes.route import (
     READ,
     WRITE,
     About,
+    Body,
     Op,
     Ops,
     Permissions,
@@ -41,7 +44,13 @@ WRITING = (
     "If-Match", "If-None-Match", "Idempotency-Key", "Fence", "Docstore-Quorum", "Docstore-Lease",
     "Docstore-Timeout-Ms",
 )  # fmt: skip
-PATCHES = ("application/json", "application/merge-patch+json", "application/json-patch+json")
+PATCHES = (
+    Body("Changes"), Body("MergePatch", "application/merge-patch+json"),
+    Body("JsonPatch", "application/json-patch+json"),
+)  # fmt: skip
+OF_LEVEL_3 = frozenset({"Fence", "Docstore-Lease"})
+LINES = (Body("BulkLine", NDJSON_TYPE), Body("BulkLine", MSGPACK_TYPE))
+RESULTS = (Body("BulkResult", NDJSON_TYPE),)
 VALUES = frozenset({"const", "enum", "default", "examples"})
 LIST = ("$filter", "$orderby", "$select", "$limit", "$top", "$count", "expand", "asOf", "after",
         "cursor")  # fmt: skip
@@ -54,12 +63,17 @@ CHANGING: Sequence[str] = ("If-Match", "If-None-Match", "Idempotency-Key", *QUER
 _INSIDE = Permissions(INSIDE, INSIDE)
 DOCUMENTS: Permissions = Permissions(READ, WRITE)
 FACTORIES_OF_THE_STORE = (
-    Route(FACTORIES, {}, permissions=Permissions(DECLARED, DECLARED, makes=INSIDE)),
+    Route(
+        FACTORIES,
+        {},
+        permissions=Permissions(DECLARED, DECLARED, makes=INSIDE),
+        schema="Declaration",
+    ),
     Route(FEED_KEYS, {}, permissions=Permissions(ADMIN, ADMIN)),
-    Route(SNAPSHOTS, {}, permissions=DOCUMENTS),
+    Route(SNAPSHOTS, {}, permissions=DOCUMENTS, schema="Snapshot"),
     Route(JOBS, {}, permissions=DOCUMENTS),
     Route(DEAD_LETTERS, {}, permissions=DOCUMENTS),
-    Route(QUOTAS.path, {}, permissions=Permissions(READ, ADMIN)),
+    Route(QUOTAS.path, {}, permissions=Permissions(READ, ADMIN), schema="Quota"),
     Route(EXAMPLES.path, {}, permissions=DOCUMENTS),
 )
 """The store's own factories whose documents are served as those of any other factory."""
@@ -71,12 +85,11 @@ MANY = About(
             "POST": Op("Documents by what is in them, or groups of them", {200: "Page"},
                        "QueryRequest", QueryPages.serve, headers=QUERYING),
             "GET": Op("The next page of a query", {200: "Page"}, handler=QueryPages.serve,
-                      query=("cursor",), headers=QUERYING),
+                      query=("cursor@queries",), headers=QUERYING),
         }, QueryPages, _INSIDE),
         Route("/core/bulk", {
             "POST": Op(
-                "One operation a line", {200: "application/x-ndjson"},
-                ("application/x-ndjson", "application/msgpack"), Bulk.serve, query=("atomic",),
+                "One operation a line", {200: RESULTS}, LINES, Bulk.serve, query=("atomic",),
                 headers=("Idempotency-Key", "Fence", *QUERYING), receives=False,
                 tells="`{op, link, body, ifVersion?, ...}` a line; a line of results for each, in "
                 "order. Each line succeeds or fails by itself, unless it is `atomic`.",
@@ -113,27 +126,27 @@ UTILITIES: Mapping[str, Utility] = {
         {
             "GET": Op("The settings that are declared, and in force", {200: "Document"},
                       handler=UtilityPages.config, checks_query=False),
-            "PATCH": Op("Change the declaration", {200: "Document"}, PATCHES, UtilityPages.config,
-                        headers=WRITING),
+            "PATCH": Op("Change the declaration", {200: "Document"}, PATCHES[:2],
+                        UtilityPages.config, headers=WRITING),
         },
         {"GET": Op("That of its factory", {200: "Document"}, handler=UtilityPages.config,
                    checks_query=False)},
     ),
     "available": _of_both(UtilityPages, {
-        "GET": Op("Whether the group can serve it", {200: "Object"},
+        "GET": Op("Whether the group can serve it", {200: "Available"},
                   handler=UtilityPages.available),
     }),
     "stats": _of_both(UtilityPages, {
-        "GET": Op("Its measurements", {200: "Object"}, handler=UtilityPages.stats),
+        "GET": Op("Its measurements", {200: "Stats"}, handler=UtilityPages.stats),
     }),
     "template": _of_both(UtilityPages, {
-        "GET": Op("An empty document, described", {200: "Object"}, handler=UtilityPages.template),
+        "GET": Op("An empty document, described", {200: "Template"}, handler=UtilityPages.template),
     }),
     "synchronization": _of_both(UtilityPages, {
-        "GET": Op("The result of its last resynchronisation", {200: "Object"},
+        "GET": Op("The result of its last resynchronisation", {200: "Synchronization"},
                   handler=UtilityPages.synchronization),
-        "PATCH": Op("Resynchronise it", {200: "Object", 202: "Object"}, "Object",
-                    UtilityPages.synchronize, headers=("Prefer", *QUERYING)),
+        "PATCH": Op("Resynchronise it", {200: "Resynchronisation", 202: "Resynchronisation"},
+                    "Resynchronise", UtilityPages.synchronize, headers=("Prefer", *QUERYING)),
     }),
     "subscriptions": _of_both(SubscriptionPages, {
         "GET": Op("The receivers of its changes", {200: "Page"}, query=LISTED, checks_query=False,
@@ -154,7 +167,7 @@ UTILITIES: Mapping[str, Utility] = {
                   handler=CorePages.explain, headers=QUERYING),
     }),
     CONFLICTS: Utility(HistoryPages, {}, {
-        "GET": Op("Branches that lost", {200: "Object"}, handler=HistoryPages.conflicts,
+        "GET": Op("Branches that lost", {200: "Conflicts"}, handler=HistoryPages.conflicts,
                   headers=READING),
         "DELETE": Op("Declare them seen", {200: "Document"}, handler=HistoryPages.resolve,
                      headers=QUERYING),
@@ -196,7 +209,7 @@ def _factory(options: ServiceOptions, schema: str) -> Ops:
         replaces = {200: "Document"} if options.idempotent_post else {}
         told["POST"] = Op(
             "Create a document", {201: "Document", **replaces}, schema,
-            headers=("Prefer", *WRITING),
+            headers=("Prefer", *_writing(options)),
         )  # fmt: skip
     return told
 
@@ -207,12 +220,22 @@ def _document(options: ServiceOptions, schema: str) -> Ops:
                   headers=("If-None-Match", *READING)),
     }  # fmt: skip
     made = {201: "Document"} if options.put_creates else {}
+    writing = _writing(options)
     changes = {
-        "PUT": Op("Replace it", {200: "Document", **made}, schema, headers=WRITING),
-        "PATCH": Op("Change members of it", {200: "Document"}, PATCHES, headers=WRITING),
-        "DELETE": Op("Delete it", {200: "Document"}, headers=WRITING),
+        "PUT": Op("Replace it", {200: "Document", **made}, schema, headers=writing),
+        "PATCH": Op("Change members of it", {200: "Document"}, _patches(options), headers=writing),
+        "DELETE": Op("Delete it", {200: "Document"}, headers=writing),
     }
     return told | {method: op for method, op in changes.items() if method in options.methods}
+
+
+def _patches(options: ServiceOptions) -> Sequence[Body]:
+    return PATCHES if options.path != FACTORIES else PATCHES[:2]
+
+
+def _writing(options: ServiceOptions) -> Sequence[str]:
+    """Return the headers of updates, without those that need level 3 where the level is lower."""
+    return [each for each in WRITING if options.level == LINEARIZABLE or each not in OF_LEVEL_3]
 
 
 def written_schema(options: ServiceOptions, name: str) -> Json:
@@ -220,9 +243,10 @@ def written_schema(options: ServiceOptions, name: str) -> Json:
 
     name: of the schema in the OpenAPI description, to which its internal references are moved.
     """
-    if options.schema is None:
+    schema = options.schema or options.described_by
+    if schema is None:
         return {"type": "object"}
-    moved: Json = _moved(options.schema, f"#/components/schemas/{name}")
+    moved: Json = _moved(schema, f"#/components/schemas/{name}")
     return moved
 
 

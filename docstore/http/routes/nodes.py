@@ -1,7 +1,9 @@
 """The routes of a node and its group, of changes, and of bulk reads."""
 
-from docstore.http.changes import EVENTS_TYPE, ChangePages
+from docstore.http.changes import EVENTS_TYPE, NDJSON_TYPE, ChangePages
 from docstore.http.core_pages import CorePages
+from docstore.http.representation import MSGPACK_TYPE
+from docstore.http.routes.documents import LINES, RESULTS
 from docstore.http.routes.route import (
     ADMIN,
     ANYBODY,
@@ -10,11 +12,12 @@ from docstore.http.routes.route import (
     READ,
     WRITE,
     About,
+    Body,
     Op,
     Permissions,
     Route,
 )
-from docstore.http.scans import ScanPages
+from docstore.http.scans import ARROW_TYPE, ScanPages
 from docstore.http.selectors import SelectorPages
 from docstore.http.staging import StagedParts
 from docstore.http.stored_rows import StoredRows
@@ -22,6 +25,12 @@ from docstore.http.users import UserPages
 
 CACHED = ("If-None-Match",)
 WAITS = ("Docstore-Timeout-Ms",)
+HTML = (Body("Html", "text/html"),)
+FILES = (
+    Body("Script", "text/javascript"), Body("Style", "text/css"), Body("Image", "image/svg+xml"),
+)  # fmt: skip
+FEED = (Body("Change", NDJSON_TYPE), Body("Change", EVENTS_TYPE))
+ROWS = (Body("Row", NDJSON_TYPE), Body("ArrowStream", ARROW_TYPE))
 
 _OTHERS = Permissions(ADMIN, ADMIN)
 AREAS = (
@@ -42,32 +51,34 @@ NODES = About(
                       handler=CorePages.entry, checks_query=False),
         }, CorePages),
         Route("/health/live", {
-            "GET": Op("Whether this process answers", {200: "Object"}, handler=CorePages.live,
+            "GET": Op("Whether this process answers", {200: "Live"}, handler=CorePages.live,
                       checks_query=False),
         }, CorePages, Permissions(OPEN)),
         Route("/health/ready", {
-            "GET": Op("Whether this node can serve", {200: "Object"},
+            "GET": Op("Whether this node can serve", {200: "Ready"},
                       tells="503 says why it cannot.", handler=CorePages.ready, checks_query=False),
         }, CorePages, Permissions(OPEN)),
         Route("/metrics", {
-            "GET": Op("Numbers for Prometheus", {200: "text/plain"}, handler=CorePages.metrics_text,
+            "GET": Op("Numbers for Prometheus", {200: [Body("Metrics", "text/plain")]},
+                      handler=CorePages.metrics_text,
                       checks_query=False),
         }, CorePages, Permissions(READ)),
         Route("/core/management", {
             "GET": Op("This node", {200: "Node"}, handler=CorePages.management),
-            "PATCH": Op("Ask something of this node", {200: "Object", 202: "Object"}, "NodeRequest",
+            "PATCH": Op("Ask something of this node", {200: "NodeAnswer", 202: "NodeAnswer"},
+                        "NodeRequest",
                         headers=("Prefer", *WAITS),
                         tells="A resynchronisation, an end to history, another level of logging.",
                         handler=CorePages.asked_to),
-            "DELETE": Op("Have this node finish what it does, and stop", {202: "Object"},
+            "DELETE": Op("Have this node finish what it does, and stop", {202: "Draining"},
                          handler=CorePages.drain),
         }, CorePages, Permissions(READ)),
         Route("/core/management/synch", {
-            "GET": Op("How far a resynchronisation is", {200: "Object"}, query=("id",),
+            "GET": Op("How far a resynchronisation is", {200: "Resynchronisation"}, query=("id",),
                       headers=WAITS, tells="Any node says it.", handler=CorePages.synch),
         }, CorePages),
         Route("/core/management/digests", {
-            "GET": Op("Digests of each slot on each node", {200: "Object"}, headers=WAITS,
+            "GET": Op("Digests of each slot on each node", {200: "Digests"}, headers=WAITS,
                       handler=CorePages.digests),
         }, CorePages),
         Route("/core/management/trace", {
@@ -88,12 +99,12 @@ NODES = About(
         Route("/core/node-groups/default", {
             "GET": Op("The members and their configuration", {200: "Group"},
                       handler=CorePages.node_group),
-            "PATCH": Op("Change the members", {202: "Object"}, "GroupRequest", headers=WAITS,
+            "PATCH": Op("Change the members", {202: "GroupChange"}, "GroupRequest", headers=WAITS,
                         tells="409 while another change is under way. `JoinPeerRequest` is for a "
                         "node that waits to be taken in.", handler=CorePages.change_group),
         }, CorePages),
         Route("/core/node-groups/default/available", {
-            "GET": Op("Whether the members agree and are connected", {200: "Object"},
+            "GET": Op("Whether the members agree and are connected", {200: "Available"},
                       tells="503 while they do not.", handler=CorePages.available),
         }, CorePages),
         Route("/core/node-groups/default/gossip-keys", {
@@ -111,25 +122,25 @@ NODES = About(
                       handler=SelectorPages.selector),
         }, SelectorPages),
         Route("/core/node-selectors/{selector}/forwarding", {
-            "GET": Op("A page of a node, through another one", {200: "Object"},
+            "GET": Op("A page of a node, through another one", {200: "Forwarded"},
                       query=("target", "path@forwarded", "peer", "link@forwarding", "key"),
                       headers=WAITS, handler=SelectorPages.forwarded),
         }, SelectorPages, Permissions(INSIDE)),
         Route("/core/openapi.json", {
-            "GET": Op("This description", {200: "Object"},
-                      tells="With the factories that the caller may read.",
+            "GET": Op("This description", {200: "Description", 304: ""},
+                      tells="With the factories that the caller may read.", headers=CACHED,
                       handler=CorePages.openapi),
         }, CorePages, Permissions(ANYBODY)),
         Route("/core/docs", {
-            "GET": Op("This description, for people", {200: "text/html", 304: ""}, headers=CACHED,
+            "GET": Op("This description, for people", {200: HTML, 304: ""}, headers=CACHED,
                       handler=CorePages.console, checks_query=False),
         }, CorePages, Permissions(OPEN)),
         Route("/core/ui", {
-            "GET": Op("The console", {200: "text/html", 304: ""}, headers=CACHED,
+            "GET": Op("The console", {200: HTML, 304: ""}, headers=CACHED,
                       handler=CorePages.console, checks_query=False),
         }, CorePages, Permissions(OPEN)),
         Route("/core/ui/{file}", {
-            "GET": Op("A file of the console", {200: "text/javascript", 304: ""}, headers=CACHED,
+            "GET": Op("A file of the console", {200: FILES, 304: ""}, headers=CACHED,
                       handler=CorePages.console, checks_query=False),
         }, CorePages),
     ),
@@ -140,13 +151,13 @@ CHANGES = About(
     "Changes as they are decided: none is left out, and none is taken back.",
     (
         Route("/core/changes", {
-            "GET": Op("Changes at a path and below it, after a token", {200: EVENTS_TYPE},
+            "GET": Op("Changes at a path and below it, after a token", {200: FEED},
                       query=("prefix", "since", "where", "limit@changes"),
                       headers=("Prefer", "Last-Event-ID", *WAITS),
                       tells="`Accept: text/event-stream` goes on until the client goes; else it "
                       "is NDJSON, and its last line has `next`.", has_head=False,
                       handler=ChangePages.serve, checks_query=False),
-            "POST": Op("The same, with a token that is too long for a URL", {200: EVENTS_TYPE},
+            "POST": Op("The same, with a token that is too long for a URL", {200: FEED},
                        "ChangesRequest", headers=("Prefer", *WAITS), handler=ChangePages.serve,
                        checks_query=False),
         }, ChangePages, Permissions(INSIDE, INSIDE)),
@@ -158,43 +169,43 @@ SCANS = About(
     "Whole factories at one cut, for jobs that read all of them.",
     (
         Route("/core/spark/plan", {
-            "GET": Op("A cut, and who has which slots", {200: "Object"},
+            "GET": Op("A cut, and who has which slots", {200: "Plan"},
                       query=("asOf", "path", "prefix"), headers=WAITS, handler=ScanPages.plan),
         }, ScanPages, Permissions(INSIDE)),
         Route("/core/spark/layout", {
-            "GET": Op("The nodes of each slot", {200: "Object"}, handler=ScanPages.layout),
+            "GET": Op("The nodes of each slot", {200: "Layout"}, handler=ScanPages.layout),
         }, ScanPages, Permissions(ANYBODY)),
         Route("/core/spark/high", {
-            "GET": Op("How far each slot has come", {200: "Object"}, query=("prefix",),
+            "GET": Op("How far each slot has come", {200: "High"}, query=("prefix",),
                       headers=WAITS, handler=ScanPages.high),
         }, ScanPages, Permissions(INSIDE)),
         Route("/core/spark/scan", {
-            "POST": Op("A snapshot of slots that this node has", {200: "application/x-ndjson"},
+            "POST": Op("A snapshot of slots that this node has", {200: ROWS},
                        "ScanRequest",
                        tells="Arrow or NDJSON by `Accept`, and behind it a line that says that "
                        "it is complete. 421: the slot is elsewhere; 425: this copy is behind.",
                        handler=ScanPages.scan),
         }, ScanPages, Permissions(ANYBODY, INSIDE)),
         Route("/core/backup/rows", {
-            "POST": Op("Rows as they lie on this node's disk", {200: "application/msgpack"},
-                       "StoredRowsRequest", tells="For `docstore backup`.",
-                       handler=StoredRows.serve),
+            "POST": Op("Rows as they lie on this node's disk",
+                       {200: [Body("StoredRows", MSGPACK_TYPE)]}, "StoredRowsRequest",
+                       tells="For `docstore backup`.", handler=StoredRows.serve),
         }, StoredRows, Permissions(ADMIN, READ, at="/")),
         Route("/core/spark/changes", {
-            "POST": Op("A stretch of the logs", {200: "application/x-ndjson"}, "StretchRequest",
+            "POST": Op("A stretch of the logs", {200: ROWS}, "StretchRequest",
                        handler=ScanPages.scan),
         }, ScanPages, Permissions(ANYBODY, INSIDE)),
         Route("/core/spark/staging", {
-            "GET": Op("The parts of jobs that wait on this node", {200: "Object"}, has_head=False,
-                      handler=StagedParts.get_list),
+            "GET": Op("The parts of jobs that wait on this node", {200: "StagedParts"},
+                      has_head=False, handler=StagedParts.get_list),
         }, StagedParts, Permissions(READ, WRITE, at="/core/spark/staging"), is_literal=True),
         Route("/core/spark/staging/{job}/{part}", {
-            "PUT": Op("Keep lines of a bulk request on this node's disk", {201: "Object"},
-                      ("application/x-ndjson",), tells="A day later they are gone.",
+            "PUT": Op("Keep lines of a bulk request on this node's disk", {201: "Staged"},
+                      LINES[:1], tells="A day later they are gone.",
                       handler=StagedParts.keep, receives=False),
-            "POST": Op("Do what the lines say", {200: "application/x-ndjson"},
+            "POST": Op("Do what the lines say", {200: RESULTS},
                        handler=StagedParts.do, receives=False),
-            "DELETE": Op("Forget them", {200: "Object"}, handler=StagedParts.remove,
+            "DELETE": Op("Forget them", {200: "Removed"}, handler=StagedParts.remove,
                          receives=False),
         }, StagedParts, is_literal=True),
     ),

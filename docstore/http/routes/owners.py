@@ -16,7 +16,7 @@ _OFFSETS = "/core/groups/{name}/offsets/{topic}"
 KEYED = ("Idempotency-Key", "Docstore-Timeout-Ms")
 
 
-def _turns(path: str, what: str) -> Sequence[Route]:
+def _turns(path: str, what: str, asked: str) -> Sequence[Route]:
     return (
         Route(path, {
             "GET": Op(f"The {what}s", {200: "Page"}, handler=ElectionPages.get_list, query=LISTED,
@@ -27,8 +27,9 @@ def _turns(path: str, what: str) -> Sequence[Route]:
         Route(f"{path}/{{name}}", {
             "GET": Op("Its holder and its queue", {200: "Document", 304: ""},
                       handler=ElectionPages.get, headers=SEEN, checks_query=False),
-            "PATCH": Op("Ask for it, give it back, hand it on", {200: "Object", 202: "Object"},
-                        "TurnRequest", ElectionPages.patch, headers=("Prefer", *CHANGING)),
+            "PATCH": Op("Ask for it, give it back, hand it on",
+                        {200: "TurnAnswer", 202: "TurnAnswer"}, asked, ElectionPages.patch,
+                        headers=("Prefer", *CHANGING)),
             "DELETE": Op("Delete the queue, which must be empty", {200: "Document"},
                          handler=ElectionPages.delete, headers=CHANGING),
         }, ElectionPages),
@@ -53,13 +54,14 @@ def _groups(path: str, what: str, asked: str) -> Sequence[Route]:
                          handler=GroupPages.delete, headers=("If-Match", *KEYED)),
         }, GroupPages),
         Route(f"{one}/members", {
-            "GET": Op("Its members", {200: "Object"}, handler=MemberPages.show, headers=WAITS),
-            "POST": Op("Join it", {201: "Object"}, "NewMember", MemberPages.join, headers=WAITS),
+            "GET": Op("Its members", {200: "GroupMembers"}, handler=MemberPages.show,
+                      headers=WAITS),
+            "POST": Op("Join it", {201: "Joined"}, "NewMember", MemberPages.join, headers=WAITS),
         }, MemberPages),
         Route(f"{one}/members/{{member}}", {
-            "PATCH": Op("A heartbeat, or a wait for news", {200: "Object"}, "MemberRequest",
+            "PATCH": Op("A heartbeat, or a wait for news", {200: "MemberAnswer"}, "MemberRequest",
                         MemberPages.hear, headers=WAITS),
-            "DELETE": Op("Leave it", {200: "Object"}, handler=MemberPages.leave,
+            "DELETE": Op("Leave it", {200: "MemberAnswer"}, handler=MemberPages.leave,
                          query=("drain", "force"), headers=WAITS),
         }, MemberPages),
     )  # fmt: skip
@@ -75,29 +77,30 @@ OWNERS = About(
                        LeasePages.create, headers=KEYED),
         }, LeasePages, DOCUMENTS),
         Route("/core/leases/keep-alive", {
-            "POST": Op("Keep many alive", {200: "Object"}, "KeepAlive", LeasePages.keep_all_alive,
-                       headers=WAITS),
+            "POST": Op("Keep many alive", {200: "KeptAlive"}, "KeepAlive",
+                       LeasePages.keep_all_alive, headers=WAITS),
         }, LeasePages, Permissions(READ, WRITE, at="/core/leases")),
         Route("/core/leases/{id}", {
             "GET": Op("A lease, and how long it has left", {200: "Document", 304: ""},
                       handler=LeasePages.get, headers=SEEN, checks_query=False),
-            "PATCH": Op("Keep it alive, or attach something to it", {200: "Object"},
+            "PATCH": Op("Keep it alive, or attach something to it", {200: "LeaseAnswer"},
                         "LeaseRequest", LeasePages.patch, headers=("Prefer", *CHANGING)),
             "DELETE": Op("End it", {200: "Document"}, handler=LeasePages.end, headers=CHANGING),
         }, LeasePages),
-        *_turns("/core/elections", "election"),
-        *_turns("/core/locks", "lock"),
+        *_turns("/core/elections", "election", "CampaignRequest"),
+        *_turns("/core/locks", "lock", "LockRequest"),
         *_groups("/core/groups", "group", "NewGroup"),
         Route("/core/groups/{name}/offsets", {
-            "GET": Op("How far it has come", {200: "Object"}, handler=OffsetPages.show_all,
+            "GET": Op("How far it has come", {200: "OffsetList"}, handler=OffsetPages.show_all,
                       headers=WAITS),
-            "POST": Op("Note how far a member has come", {200: "Object"}, "Offsets",
+            "POST": Op("Note how far a member has come",
+                       {200: "OffsetResults", 409: "OffsetResults"}, "Offsets",
                        OffsetPages.commit, headers=WAITS),
         }, OffsetPages),
         Route("/core/groups/{name}/offsets/{topic}/{partition}", {
-            "GET": Op("How far it has come in a partition", {200: "Object"},
+            "GET": Op("How far it has come in a partition", {200: "Document"},
                       handler=OffsetPages.show, headers=WAITS),
-            "PATCH": Op("Claim it under a token, or set it anew", {200: "Object"},
+            "PATCH": Op("Claim it under a token, or set it anew", {200: "Document"},
                         "OffsetRequest", OffsetPages.patch, headers=WAITS),
         }, OffsetPages),
         Route(_OFFSETS, {

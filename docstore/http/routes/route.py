@@ -9,6 +9,7 @@ from aiohttp import web
 
 from docstore.access.grants import AccessLevel
 from docstore.http.reply import Reply
+from docstore.http.representation import JSON_TYPE
 
 
 class RouteKind(Enum):
@@ -51,14 +52,36 @@ Handler = Callable[..., Awaitable[Reply | web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
+class Body:
+    """The form of a body: the name of its schema (`openapi/schemas/`), and its media type.
+
+    In a media type of lines, events or objects in sequence, the schema is that of each.
+    """
+
+    schema: str
+    media: str = JSON_TYPE
+
+
+Bodies = str | Sequence[Body]
+"""The forms in which a body may be: the schema of a JSON body, "" for none, or several forms."""
+
+
+def forms(bodies: Bodies) -> Sequence[Body]:
+    """Return the forms of a body, none if there is no body."""
+    if isinstance(bodies, str):
+        return [Body(bodies)] if bodies else []
+    return bodies
+
+
+@dataclass(frozen=True, slots=True)
 class Op:
     """The operation of a method at a path."""
 
     does: str
-    answers: Mapping[int, str]
-    """Status -> schema of the body, "" for none, or a media type. Errors are a Problem."""
-    takes: str | Sequence[str] = ""
-    """Schema of the body, "" for none; or media types of bodies that no schema describes."""
+    answers: Mapping[int, Bodies]
+    """Status -> body. Other errors are a Problem."""
+    takes: Bodies = ""
+    """The body of a request."""
     handler: Handler | None = None
     """The handler; None where documents of any factory are served."""
     query: Sequence[str] = ()
@@ -110,6 +133,8 @@ class Route:
     permissions: Permissions | None = None
     is_literal: bool = False
     """Whether a request must spell the path exactly, without percent-encoding."""
+    schema: str = ""
+    """Name of the schema that authors write, where the path is a factory; "" for its own."""
 
 
 @dataclass(frozen=True, slots=True)

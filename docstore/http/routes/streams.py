@@ -1,11 +1,31 @@
 """The routes of topics, partitions, records and producers."""
 
+from docstore.http.changes import EVENTS_TYPE
+from docstore.http.consume import BATCHES_TYPE
+from docstore.http.representation import MSGPACK_TYPE
+from docstore.http.results import NDJSON_TYPE
 from docstore.http.routes.documents import CHANGING, described_utilities
-from docstore.http.routes.route import ADMIN, INSIDE, READ, WRITE, About, Op, Permissions, Route
+from docstore.http.routes.route import (
+    ADMIN,
+    INSIDE,
+    READ,
+    WRITE,
+    About,
+    Body,
+    Op,
+    Permissions,
+    Route,
+)
 from docstore.http.streams import StreamPages
 
 WAITS = ("Docstore-Timeout-Ms",)
-WAYS = ("application/json", "application/x-ndjson", "application/msgpack")
+WAYS = (
+    Body("NewRecords"), Body("NewRecord", NDJSON_TYPE), Body("PackedRecord", MSGPACK_TYPE),
+)  # fmt: skip
+FORMS = (
+    Body("Record", NDJSON_TYPE), Body("Records"), Body("Record", EVENTS_TYPE),
+    Body("Batches", BATCHES_TYPE),
+)  # fmt: skip
 _PARTITIONS = "/core/streams/{topic}/partitions"
 
 STREAMS = About(
@@ -21,7 +41,7 @@ STREAMS = About(
         Route("/core/streams/{topic}", {
             "GET": Op("A topic and its partitions", {200: "Topic"}, handler=StreamPages.topic,
                       headers=WAITS),
-            "PATCH": Op("Change what it keeps, or have more partitions", {200: "Document"},
+            "PATCH": Op("Change what it keeps, or have more partitions", {200: "Topic"},
                         "TopicChange", StreamPages.change_topic, headers=CHANGING),
             "DELETE": Op("Delete it with all its records", {200: "Document"},
                          handler=StreamPages.change_topic, headers=CHANGING),
@@ -40,12 +60,12 @@ STREAMS = About(
         Route(f"{_PARTITIONS}/{{partition}}", {
             "GET": Op("A partition", {200: "Partition"}, handler=StreamPages.partition,
                       headers=WAITS),
-            "PATCH": Op("Choose a leader, or move its replicas", {202: "Object"},
+            "PATCH": Op("Choose a leader, or move its replicas", {202: "Commanded"},
                         "PartitionRequest", StreamPages.partition, headers=WAITS),
         }, StreamPages),
         Route(f"{_PARTITIONS}/{{partition}}/records", {
             "GET": Op(
-                "Read records", {200: "Records"}, handler=StreamPages.records,
+                "Read records", {200: FORMS}, handler=StreamPages.records,
                 query=("from@records", "incarnation", "isolation", "maxBytes", "maxRecords",
                        "waitMs"),
                 headers=("Prefer", "Docstore-Token", "Docstore-Consistency", "Last-Event-ID",

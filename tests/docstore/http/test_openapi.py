@@ -4,7 +4,7 @@ The server is asked itself, by OPTIONS, which methods it takes at a path of ever
 """
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from docstore.http.core_pages import OPENAPI as PATH
 from docstore.http.heeded import RELIED_ON
 from docstore.http.openapi import document
 from docstore.http.openapi.parameters import IN_ANSWERS, IN_HEADERS, IN_PATHS, IN_QUERIES
-from docstore.http.openapi.schemas import SCHEMAS
+from docstore.http.openapi.samples import sample_of
+from docstore.http.openapi.schemas.table import SCHEMAS
 from docstore.http.server import HttpServer
 from docstore.http.staged_files import Staging
 from docstore.http.staging import STAGING
@@ -178,6 +179,109 @@ async def test_a_parameter_is_there_once_and_is_what_it_may_be(
         assert await detail_of(client, "GET", url) == (400, told)
 
 
+def media_types(page: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield (operation, media type, its object) of each body."""
+    answer = page["components"]["responses"]["Problem"]
+    yield "Problem", *next(iter(answer["content"].items()))
+    for item in page["paths"].values():
+        for method in METHODS & set(item):
+            op = item[method]
+            for each in (op.get("requestBody", {}), *op["responses"].values()):
+                for media, form in each.get("content", {}).items():
+                    yield op["operationId"], media, form
+
+
+async def test_each_media_type_has_a_schema_and_an_example(
+    client: aiohttp.ClientSession, declare: Declare
+) -> None:
+    await declare(schema=SCHEMA)
+    await declare()
+    page = await described(client)
+    shown = page["components"]["examples"]
+    for named, media, form in media_types(page):
+        assert form["schema"], (named, media)
+        [(_, example)] = form["examples"].items()
+        assert "value" in shown[example["$ref"].rpartition("/")[2]], (named, media)
+        is_sequence = media in ("application/x-ndjson", "text/event-stream")
+        assert is_sequence <= ("x-itemSchema" in form), (named, media)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_an_example_is_what_its_schema_says(name: str) -> None:
+    components = {"components": {"schemas": SCHEMAS}}
+    validator = Draft202012Validator({**components, "$ref": f"#/components/schemas/{name}"})
+    for example in SCHEMAS[name]["examples"]:
+        validator.validate(example)
+
+
+def test_a_sample_of_a_declared_schema_is_what_it_says() -> None:
+    validator = Draft202012Validator(SCHEMA)
+    validator.validate(sample_of({**SCHEMA, "properties": {"size": {"$ref": "#/$defs/n"}}}))
+    assert sample_of({"examples": [{"size": 7}], **SCHEMA}) == {"size": 7}
+    assert sample_of({"properties": {"a": {"enum": ["x"]}, "b": {"default": 2}, "c": True}}) == {
+        "a": "x", "b": 2, "c": "text",
+    }  # fmt: skip
+
+
+async def test_documents_are_patched_in_three_media_types_that_have_schemas(
+    client: aiohttp.ClientSession, declare: Declare
+) -> None:
+    factory = await declare()
+    page = await described(client)
+    content = page["paths"][f"{factory}/{{id}}"]["patch"]["requestBody"]["content"]
+    schemas = {media: form["schema"]["$ref"] for media, form in content.items()}
+    assert {media: ref.rpartition("/")[2] for media, ref in schemas.items()} == {
+        "application/json": "Changes", "application/merge-patch+json": "MergePatch",
+        "application/json-patch+json": "JsonPatch",
+    }  # fmt: skip
+    async with client.put(f"{factory}/a", json={"rating": 8, "note": "old"}) as answer:
+        assert answer.status == 201
+    for media, form in content.items():
+        [example] = form["examples"].values()
+        value = page["components"]["examples"][example["$ref"].rpartition("/")[2]]["value"]
+        headers = {"Content-Type": media}
+        async with client.patch(
+            f"{factory}/a", data=orjson.dumps(value), headers=headers
+        ) as answer:
+            assert answer.status == 200, (media, await answer.text())
+            assert (await answer.json())["rating"] == 8.1
+
+
+@pytest.mark.parametrize(
+    ("key", "is_good"),
+    [("k", True), ("a b:c", True), ("k" * 128, True), ("k" * 129, False), ("a,b", False)],
+)
+async def test_a_key_is_described_as_it_is_checked(
+    client: aiohttp.ClientSession, declare: Declare, key: str, is_good: bool
+) -> None:
+    factory = await declare()
+    schema = (await described(client))["components"]["parameters"]["Idempotency-Key"]["schema"]
+    assert Draft202012Validator(schema).is_valid(key) == is_good
+    headers = {"Idempotency-Key": key}
+    async with client.put(f"{factory}/a", json={}, headers=headers) as answer:
+        assert (answer.status < 300) == is_good
+
+
+async def test_it_is_served_compressed_and_with_a_tag(
+    client: aiohttp.ClientSession, declare: Declare
+) -> None:
+    async with client.get(PATH, headers={"Accept-Encoding": "identity"}) as answer:
+        plain, tag, whole = await answer.read(), answer.headers["ETag"], await answer.json()
+        assert "Content-Encoding" not in answer.headers
+    assert whole["servers"][0]["url"] == "/"
+    async with client.get(PATH, headers={"Accept-Encoding": "br, gzip;q=0.8"}) as answer:
+        assert (answer.headers["Content-Encoding"], answer.headers["ETag"]) == ("gzip", tag)
+        assert int(answer.headers["Content-Length"]) < len(plain) // 8
+        assert await answer.read() == plain
+    async with client.get(PATH, headers={"Accept-Encoding": "gzip;q=0"}) as answer:
+        assert "Content-Encoding" not in answer.headers
+    async with client.get(PATH, headers={"If-None-Match": f'"x", {tag}'}) as answer:
+        assert (answer.status, await answer.read()) == (304, b"")
+    await declare()
+    async with client.get(PATH, headers={"If-None-Match": tag}) as answer:
+        assert (answer.status, answer.headers["ETag"] != tag) == (200, True)
+
+
 SCHEMA = {
     "type": "object", "required": ["size"], "$defs": {"n": {"type": "integer"}},
     "properties": {
@@ -220,10 +324,15 @@ async def test_each_operation_has_a_name_of_its_own(client: aiohttp.ClientSessio
 async def test_what_is_named_is_there_and_what_is_there_is_named(
     client: aiohttp.ClientSession,
 ) -> None:
-    text = orjson.dumps((await described(client))["paths"]).decode()
-    named = set(re.findall(r"#/components/schemas/([\w.-]+)", text))
-    kept = {*named, "Problem", "Document", "Partition"}
-    assert set(SCHEMAS) <= kept, set(SCHEMAS) - kept
+    page = await described(client)
+    whole = orjson.dumps(page).decode()
+    for kind in ("schemas", "examples"):
+        named = set(re.findall(rf"#/components/{kind}/([\w.-]+)", whole))
+        found = set(page["components"][kind])
+        assert named - found == set()
+        # Conflicts are for factories of levels 1 and 2.
+        assert found - named <= {"Conflicts"}, found - named
+    text = orjson.dumps(page["paths"]).decode()
     parameters = set(re.findall(r"#/components/parameters/([\w.-]+)", text))
     keys = {each.replace("$", "_").replace("@", ".") for each in (*IN_QUERIES, *IN_HEADERS)}
     assert parameters == keys

@@ -1,0 +1,1 @@
+"""Schemas of bodies with an example of each, a file for each area."""
