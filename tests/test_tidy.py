@@ -101,7 +101,8 @@ COMMANDS = ("docstore/__main__.py", "docstore/config.py", "docstore/model/limits
             "docstore/model/tokens.py", "docstore/cli/*", "docstore/client/*")  # fmt: skip
 NODES_OWN = ("docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py",
              "docstore/cli/directory.py", "docstore/cli/restore.py",
-             "docstore/access/rules.py", "docstore/runtime/tls/authority.py")  # fmt: skip
+             "docstore/cli/access_check.py", "docstore/access/rules.py",
+             "docstore/runtime/tls/authority.py")  # fmt: skip
 """What is a node, works on its files or makes its certificates: imported late, by commands."""
 NODES_PARTS = (
     "docstore.documents.replica docstore.http docstore.maintenance.upkeep docstore.node"

@@ -12,6 +12,7 @@ import typer
 
 from docstore import __version__
 from docstore.cli import (
+    access,
     backup,
     certs,
     demos,
@@ -20,6 +21,7 @@ from docstore.cli import (
     election,
     gossip_keys,
     leases,
+    locks,
     records,
     subscriptions,
     topics,
@@ -55,8 +57,7 @@ app.add_typer(trace.app)
 app.add_typer(backup.backup, name="backup", rich_help_panel=backup.PANEL)
 app.add_typer(doctor.app)
 app.add_typer(certs.certs, name="certs", rich_help_panel=certs.PANEL)
-access = typer.Typer(no_args_is_help=True, help="The access file: users and their permissions.")
-app.add_typer(access, name="access", rich_help_panel=NODES)
+app.add_typer(access.access, name="access", rich_help_panel=NODES)
 app.add_typer(gossip_keys.gossip_key, name="gossip-key", rich_help_panel=NODES)
 app.add_typer(topics.topic, name="topic", rich_help_panel=topics.PANEL)
 app.add_typer(topics.partition, name="partition", rich_help_panel=topics.PANEL)
@@ -64,7 +65,7 @@ app.add_typer(records.app)
 app.add_typer(groups.group, name="group", rich_help_panel=groups.PANEL)
 app.add_typer(groups.role, name="role", rich_help_panel=groups.PANEL)
 app.add_typer(leases.lease, name="lease", rich_help_panel=leases.PANEL)
-app.add_typer(election.app)
+app.add_typer(locks.lock, name="lock", rich_help_panel=election.PANEL)
 app.add_typer(subscriptions.subscription, name="subscription")
 app.add_typer(election.election, name="election", rich_help_panel=election.PANEL)
 app.add_typer(demos.demo, name="demo")
@@ -241,34 +242,6 @@ def token(as_json: AsJson = False) -> None:
         return
     typer.echo(made)
     typer.echo(f'tokens = ["{digest}"]', err=True)
-
-
-@access.command("check")
-def check_access(file: Path, as_json: AsJson = False) -> None:
-    """Check an access file without a node: print its grants, or why a node would reject it."""
-    from docstore.access.rules import refuse_lockout, rules_of
-    from docstore.errors import BadConfig
-
-    try:
-        rules = rules_of(file.read_text("utf-8"))
-        refuse_lockout(rules, rules)
-        if not rules.administrators:
-            raise BadConfig('no user and no key is granted admin at "/"; give one "/" = "admin"')
-    except (BadConfig, OSError, UnicodeDecodeError) as error:
-        raise failed(error) from None
-    held = {each.name: each.grants.levels for each in rules.users.values()}
-    users = {
-        name: {path: level.name.lower() for path, level in held[name].items()}
-        for name in sorted(held)
-    }
-    keys = sorted(rules.keys)
-    if as_json:
-        show({"users": users, "keys": keys, "administrators": rules.administrators})
-        return
-    for name, grants in users.items():
-        typer.echo(f"{name}: {', '.join(f'{level} {path}' for path, level in grants.items())}")
-    for name in keys:
-        typer.echo(f"keys.{name}: roles {', '.join(sorted(rules.keys[name].roles))}")
 
 
 @app.command(

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, show, talk
+from docstore.cli.tables import print_table
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, a_number, show, talk
+from docstore.model.words import count
 
 if TYPE_CHECKING:
     from docstore.client import Client
@@ -36,33 +38,31 @@ def _list(url: list[str], factory: str, *, as_json: bool) -> None:
     if as_json:
         show(pages)
         return
-    from rich.table import Table
-
-    table = Table("name", "state", "members", "partitions", "generation", "mode")
-    for page in pages:
-        table.add_row(
-            page["documentSelfLink"].rpartition("/")[2], page["state"], str(len(page["members"])),
-            str(len(page["target"])), str(page["generation"]), page["settings"]["mode"],
-        )  # fmt: skip
-    console(is_wide=True).print(table)
+    rows = [
+        (page["documentSelfLink"].rpartition("/")[2], page["state"], str(len(page["members"])),
+         str(len(page["target"])), str(page["generation"]), page["settings"]["mode"])
+        for page in pages
+    ]  # fmt: skip
+    columns = ("name", "state", "members", "partitions", "generation", "mode")
+    kind = factory.rpartition("/")[2]
+    empty = f"there are no {kind}; `docstore {kind[:-1]} create` makes one"
+    print_table(columns, rows, empty=empty)
 
 
 def _describe(page: Json, offsets: dict[str, Json]) -> None:
     """Print the partitions of a group, with the member and committed offset of each."""
-    from rich.table import Table
-
     live = page["live"] or {}
-    table = Table("partition", "member", "host", "token", "moves to", *(["offset"] * bool(offsets)))
+    rows = []
     hosts = {name: host for name, _, host, *_ in page["members"]}
     for each in page["partitionList"]:
         member, target = each["member"], each["target"]
         read = offsets.get(each["partition"])
-        row = [
+        rows.append((
             each["partition"], member or "-", hosts.get(member, "-"), str(each["token"] or "-"),
-            "" if target == member else (target or "-"),
-        ]  # fmt: skip
-        table.add_row(*row, *([str(read["offset"])] if read else []))
-    console(is_wide=True).print(table)
+            "" if target == member else (target or "-"), *([str(read["offset"])] if read else []),
+        ))  # fmt: skip
+    columns = ("partition", "member", "host", "token", "moves to", *(["offset"] * bool(offsets)))
+    print_table(columns, rows)
     typer.echo(f"{page['state']}, generation {page['generation']}, {len(hosts)} members")
     for member, figures in live.items():
         moving = ", ".join(f"{each} for {ms} ms" for each, ms in figures["revoking"].items())
@@ -73,6 +73,43 @@ def _describe(page: Json, offsets: dict[str, Json]) -> None:
         )
     if page["stale"]:
         typer.echo("its coordinator did not answer: this is the last decided state")
+
+
+Mode = Annotated[
+    str,
+    typer.Option(help="exclusive, or nonExclusive: two members may lead for a while, not none."),
+]
+Session = Annotated[
+    float | None,
+    typer.Option(
+        min=0.5, max=3600, callback=a_number,
+        help="Seconds of silence after which a member is succeeded; else 6.",
+    ),
+]  # fmt: skip
+
+
+def _create(
+    url: list[str], factory: str, asked: Json, session: float | None, *, as_json: bool
+) -> None:
+    if session is not None:
+        asked = asked | {"sessionMs": round(session * 1000)}
+    page = talk(url, lambda client: client.json("POST", factory, asked))
+    if as_json:
+        show(page)
+    else:
+        typer.echo(f"{asked['name']}: {count(len(page['target']), 'partition')}, {page['state']}")
+
+
+@group.command("create")
+def create_group(
+    name: str,
+    topics: Annotated[list[str], typer.Argument(help="The topics that its members share.")],
+    session: Session = None,
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Create a consumer group; a member also creates it if it does not exist."""
+    _create(url, GROUPS, {"name": name, "topics": topics}, session, as_json=as_json)
 
 
 @group.command("list")
@@ -129,6 +166,22 @@ def delete(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None
         show(page)
     else:
         typer.echo(f"{name} is deleted")
+
+
+@role.command("create")
+def create_role(
+    name: str,
+    partitions: Annotated[
+        int, typer.Option("-p", "--partitions", help="Parts that are assigned to members.")
+    ] = 1,
+    mode: Mode = "exclusive",
+    session: Session = None,
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Create a set of roles; a member also creates it if it does not exist."""
+    asked = {"name": name, "partitions": partitions, "mode": mode}
+    _create(url, ROLES, asked, session, as_json=as_json)
 
 
 @role.command("list")

@@ -8,13 +8,18 @@ from urllib.parse import unquote
 
 import typer
 
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, show, talk
+from docstore.cli.tables import print_table, tell_empty
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, show, talk, tell_reading
 
 if TYPE_CHECKING:
     from docstore.client import Client
 
 app = typer.Typer()
 command = partial(app.command, rich_help_panel="Documents")
+FACTORIES = "/core/factories"
+NO_FACTORIES = (
+    'no factory is declared; declare one with: docstore post /core/factories \'{"path": "/films"}\''
+)
 Body = Annotated[str, typer.Argument(help="JSON; - reads standard input.")]
 
 
@@ -44,6 +49,8 @@ IfMatch = Annotated[
 def _value(text: str) -> dict[str, Any]:
     import orjson
 
+    if text == "-":
+        tell_reading("a JSON object")
     raw = sys.stdin.buffer.read() if text == "-" else text
     try:
         value = orjson.loads(raw)
@@ -101,7 +108,7 @@ def delete(link: str, if_match: IfMatch = ANY_VERSION, url: Urls = DEFAULT_URLS)
 def ls(
     factory: Annotated[
         str, typer.Argument(help="A factory; without it, list the declared factories.")
-    ] = "/core/factories",
+    ] = FACTORIES,
     filter: Annotated[  # noqa: A002 - as in the URL
         str, typer.Option(help="""A condition, such as "rating gt 7 and title eq 'The*'".""")
     ] = "",
@@ -116,8 +123,12 @@ def ls(
     as_json: AsJson = False,
 ) -> None:
     """List the documents of a factory, or those that match a condition."""
+    empty = NO_FACTORIES
+    if factory != FACTORIES:
+        matching = " that match the filter" if filter else ""
+        empty = f"there are no documents in {factory}{matching}"
     if not (filter or order_by or select or limit):
-        _list(talk(url, lambda client: client.ls(factory)), as_json=as_json)
+        _list(talk(url, lambda client: client.ls(factory)), empty, as_json=as_json)
         return
 
     async def found(client: "Client") -> list[dict[str, Any]]:
@@ -130,14 +141,18 @@ def ls(
     documents = talk(url, found)
     if select and not as_json:
         sys.stdout.writelines(_line(each) for each in documents)
+        if not documents:
+            tell_empty(empty)
     else:
         links = [each["documentSelfLink"] for each in documents]
-        _list(documents if select else links, as_json=as_json)
+        _list(documents if select else links, empty, as_json=as_json)
 
 
-def _list(found: list[Any], *, as_json: bool) -> None:
+def _list(found: list[Any], empty: str, *, as_json: bool) -> None:
     if as_json:
         show(found)
+    elif not found:
+        tell_empty(empty)
     else:
         sys.stdout.write("".join(f"{link}\n" for link in found))
 
@@ -145,8 +160,11 @@ def _list(found: list[Any], *, as_json: bool) -> None:
 @command()
 def dump(factory: str, url: Urls = DEFAULT_URLS) -> None:
     """Print the documents of a factory, one JSON object per line."""
-    for document in talk(url, lambda client: client.ls(factory, expand=True)):
+    documents = talk(url, lambda client: client.ls(factory, expand=True))
+    for document in documents:
         sys.stdout.write(_line(document))
+    if not documents:
+        tell_empty(f"there are no documents in {factory}")
 
 
 @command()
@@ -156,19 +174,18 @@ def history(link: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> Non
     if as_json:
         show(versions)
         return
-    from rich.table import Table
-
     makers = [_name_of(each.get("documentAuthPrincipalLink", "")) for each in versions]
     of_makers = ["made by"] if any(makers) else []
-    table = Table("version", "epoch", "owner", "action", *of_makers, "state", title=link)
+    rows = []
     for each, maker in zip(versions, makers, strict=True):
         state = {key: value for key, value in each.items() if not key.startswith("document")}
-        table.add_row(
+        rows.append((
             str(each["documentVersion"]), str(each["documentEpoch"]), each["documentOwner"],
             each["documentUpdateAction"], *([maker] if of_makers else []),
             _line(state).rstrip()[:100],
-        )  # fmt: skip
-    console(is_wide=True).print(table)
+        ))  # fmt: skip
+    columns = ("version", "epoch", "owner", "action", *of_makers, "state")
+    print_table(columns, rows, title=link)
 
 
 def _name_of(link: str) -> str:

@@ -1,45 +1,27 @@
-"""The commands on elections and locks: run a command as their holder, and show them."""
+"""The commands on elections: run a command as the leader, list and show them, change the leader."""
 
 import contextlib
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Ttl, Urls, console, show, talk
+from docstore.cli.tables import print_table
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, Ttl, Urls, show, talk
 
 if TYPE_CHECKING:
     from docstore.client import Client
 
 PANEL = "Leases, locks, elections"
-app = typer.Typer()
 election = typer.Typer(no_args_is_help=True, help="Elections: one of several processes leads.")
-command = partial(app.command, rich_help_panel=PANEL)
 Command = Annotated[list[str], typer.Argument(help="The command to run, after --.")]
+Now = Annotated[
+    bool, typer.Option("--now", help="End it at once; only if its holder has certainly stopped.")
+]
+Json = dict[str, Any]
 Candidate = Annotated[
     str, typer.Option(help="Name of this candidate; without it, one is generated.")
 ]
-
-
-@command()
-def lock(name: str, command: Command, ttl: Ttl = 10.0, url: Urls = DEFAULT_URLS) -> None:
-    """Wait for a lock, run a command while holding it, then release it."""
-
-    async def work(client: "Client") -> int:
-        from docstore.cli.running import run
-        from docstore.client import Lost
-
-        code = None
-        try:
-            async with client.lock(name, ttl_s=ttl) as held:
-                code = await run(held, command)
-        except Lost:
-            if code is None:
-                raise
-        return code  # The command's own exit code counts, even if the lock was lost.
-
-    raise typer.Exit(talk(url, work))
 
 
 @election.command("run")
@@ -69,22 +51,92 @@ def run_elected(
     raise typer.Exit(talk(url, work))
 
 
+@election.command("list")
+def list_elections(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """List the elections with their leaders."""
+    list_queues(url, "elections", "leader", as_json=as_json)
+
+
 @election.command("show")
 def show_election(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """Show the leader and the waiting candidates."""
-    document = talk(url, lambda client: client.get(f"/core/elections/{name}")).value
+    show_queue(url, "elections", name, "leads", as_json=as_json)
+
+
+@election.command("resign")
+def resign(name: str, now: Now = False, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+    """End the leader's term: its lease expires, and the next candidate then leads.
+
+    The leader stops before, by its own clock. It is out of the queue, as if it had resigned.
+    """
+    from docstore.cli.turns import end
+
+    before, after = talk(url, lambda client: end(client, "elections", name, now=now))
+    _tell_change(before, after, as_json=as_json)
+
+
+@election.command("transfer")
+def transfer(
+    name: str,
+    to: Annotated[str, typer.Argument(help="A waiting candidate, as `show` names it.")],
+    now: Now = False,
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Make a waiting candidate the leader, once the present leader has stopped by its own clock."""
+    from docstore.cli.turns import transfer
+
+    before, after = talk(url, lambda client: transfer(client, name, to, now=now))
+    _tell_change(before, after, as_json=as_json)
+
+
+def _tell_change(before: str, after: str, *, as_json: bool) -> None:
+    if as_json:
+        show({"before": before, "leader": after})
+    else:
+        typer.echo(f"{before} no longer leads; now {after or 'no candidate'} leads")
+
+
+def list_queues(url: list[str], scope: str, word: str, *, as_json: bool) -> None:
+    """Show all locks or elections. scope: locks or elections. word: of the first candidate."""
+
+    async def read(client: "Client") -> list[Json]:
+        pages = await client.ls(f"/core/{scope}", expand=True)
+        return sorted(pages, key=lambda page: str(page["documentSelfLink"]))
+
+    pages = talk(url, read)
+    if as_json:
+        show(pages)
+        return
+    rows = [
+        (
+            page["documentSelfLink"].rpartition("/")[2],
+            page["holder"]["candidate"] if page["holder"] else f"- ({page['vacant'] or 'yet'})",
+            str(page["token"]),
+            str(len(page["queue"])),
+        )
+        for page in pages
+    ]
+    print_table(("name", word, "token", "waiting"), rows, empty=f"there are no {scope}")
+
+
+def show_queue(url: list[str], scope: str, name: str, word: str, *, as_json: bool) -> None:
+    """Show one lock or election. word: what the first candidate does."""
+    from docstore.cli.turns import read
+
+    document = talk(url, lambda client: read(client, scope, name))
     if as_json:
         show(document)
         return
-    from rich.table import Table
-
-    table = Table("", "candidate", "lease", "value", title=f"{name}, token {document['token']}")
-    if document["holder"] is None:
-        table.add_row("leads", f"no candidate ({document['vacant'] or 'yet'})", "", "")
-    for word, each in (("leads", document["holder"]), *(("waits", e) for e in document["queue"])):
-        if each is not None:
-            table.add_row(word, each["candidate"], each["lease"], _text(each["value"]))
-    console(is_wide=True).print(table)
+    vacant = [] if document["holder"] else [(word, f"no candidate ({document['vacant'] or 'yet'})")]
+    queue = ((word, document["holder"]), *(("waits", each) for each in document["queue"]))
+    rows = [
+        (doing, each["candidate"], each["lease"] or "", _text(each["value"]))
+        for doing, each in queue
+        if each is not None
+    ]
+    title = f"{name}, token {document['token']}"
+    print_table(("", "candidate", "lease", "value"), [*vacant, *rows], title=title)
 
 
 @election.command("observe")

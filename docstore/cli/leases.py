@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from docstore.cli.tables import print_table
 from docstore.cli.terminal import (
     DEFAULT_URLS,
     AsJson,
     CommandFailed,
     Ttl,
     Urls,
-    console,
     failed,
     read_all,
     show,
@@ -84,17 +84,16 @@ def list_leases(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     if as_json:
         show(pages)
         return
-    from rich.table import Table
-
-    table = Table("lease", "holder", "state", "ttl", "left", "attached")
+    rows = []
     for page in pages:
         left = page.get("remainingMs")
-        table.add_row(
+        rows.append((
             page["documentSelfLink"].rpartition("/")[2], page["holder"], page["state"],
             f"{page['ttlMs'] / 1000:g} s", "-" if left is None else f"{left / 1000:.1f} s",
             str(len(page["attached"])),
-        )  # fmt: skip
-    console(is_wide=True).print(table)
+        ))  # fmt: skip
+    columns = ("lease", "holder", "state", "ttl", "left", "attached")
+    print_table(columns, rows, empty="there are no leases; `docstore lease create` makes one")
 
 
 async def _leases(client: "Client") -> list[Json]:

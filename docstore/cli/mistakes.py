@@ -19,6 +19,8 @@ ADVICE = (
     (403, "", "`docstore access check USER METHOD PATH` says what a user may do"),
     (404, r"there is no factory (?:at )?(?P<it>/\S*)", DECLARE),
     (404, r"there is no factory or document at (?P<it>/\S+)/[^/]*$", DECLARE),
+    (404, "there is nothing at /core/access/users/",
+     "that node has no such user, or no access file, or your token is not an administrator's"),
     (404, r"there is no topic (?P<it>.+)",
      "create it with `docstore topic create {it}`, or see `docstore topic list`"),
     (404, r"there is nothing at /core/(?P<it>group|role|lock|election|subscription)s/",

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, CommandFailed, Urls, show, talk
+from docstore.cli.terminal import (
+    DEFAULT_URLS,
+    AsJson,
+    CommandFailed,
+    Urls,
+    show,
+    talk,
+    tell_reading,
+)
 from docstore.cli.topics import PANEL
 from docstore.model.words import count
 
@@ -50,6 +58,7 @@ def produce(
 
         number, sent = 0, []
         async with client.producer(topic, id=name, acks=acks, batch=batch) as producer:
+            tell_reading("records, one a line,")
             try:
                 async for line in _lines():
                     value = _value(line)

@@ -4,8 +4,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
+from docstore.cli.tables import print_table
 from docstore.client import Client, ClientError
 
 Status = dict[str, Any]
@@ -25,24 +26,24 @@ def show_status(status: Status, out: Console) -> None:
     """Print the members with state, owned slots and lag; then the warnings of the group."""
     group, nodes = status["group"], status["nodes"]
     roles = {each["id"]: each["role"] for each in group["configuration"]["members"]}
-    table = Table(
+    columns = (
         "node", "state", "role", "ready", "slots owned", "share", "behind", "version", "zone",
         "address",
-        title=_title(group),
     )  # fmt: skip
+    rows = []
     for member in group["members"]:
         node = nodes[member["id"]]
         share = status["shares"].get(member["id"], {})
         behind = sum(
             other.get("replicationLag", {}).get(member["id"], 0) for other in nodes.values()
         )
-        table.add_row(
+        rows.append((
             member["id"], _coloured(member["status"]), roles.get(member["id"], "none"),
             _ready(node),
             str(share.get("owned", 0)), f"{share.get('share', 0):.0%}", f"{behind} rows",
             _version(node), member["zone"], member["address"],
-        )  # fmt: skip
-    out.print(table)
+        ))  # fmt: skip
+    print_table(columns, rows, title=_title(group), out=out)
     for warning in group.get("warnings", ()):
         out.print(f"[yellow]warning:[/yellow] {escape(warning)}")
 
@@ -77,6 +78,6 @@ async def _node(client: Client, member: dict[str, Any]) -> dict[str, Any]:
         return {}
 
 
-def _coloured(state: str) -> str:
+def _coloured(state: str) -> Text:
     colour = {"ALIVE": "green", "SUSPECT": "yellow"}.get(state, "red")
-    return f"[{colour}]{state.lower()}[/{colour}]"
+    return Text(state.lower(), colour)

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, console, failed, show, talk
+from docstore.cli.tables import print_table
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, failed, show, talk
 
 subscription = typer.Typer(
     no_args_is_help=True, help="Subscriptions: deliver the changes of a path to a URL (webhooks)."
@@ -68,15 +69,13 @@ def list_subscriptions(
     if as_json:
         show(pages)
         return
-    from rich.table import Table
-
-    table = Table("subscription", "path", "callback", "state", "delivered", "why")
-    for page in pages:
-        table.add_row(
-            _id_of(page), page["path"], page["callback"], page["state"],
-            f"{page['delivered']:,}", page["why"],
-        )  # fmt: skip
-    console(is_wide=True).print(table)
+    rows = [
+        (_id_of(page), page["path"], page["callback"], page["state"], f"{page['delivered']:,}",
+         page["why"])
+        for page in pages
+    ]  # fmt: skip
+    columns = ("subscription", "path", "callback", "state", "delivered", "why")
+    print_table(columns, rows, empty="there are no subscriptions")
 
 
 @subscription.command("pause")

@@ -42,9 +42,9 @@ def _apart(urls: list[str]) -> list[str]:
         raise typer.BadParameter(str(error)) from None
 
 
-def a_number(seconds: float) -> float:
+def a_number(seconds: float | None) -> float | None:
     """Return the argument; reject `nan`, which passes every check of bounds."""
-    if math.isnan(seconds):
+    if seconds is not None and math.isnan(seconds):
         raise typer.BadParameter("must be a number of seconds; got nan")
     return seconds
 
@@ -90,6 +90,12 @@ def console(*, stderr: bool = False, is_wide: bool = False) -> "Console":
     from rich.console import Console
 
     return Console(stderr=stderr, width=WIDTH if is_wide and not sys.stdout.isatty() else None)
+
+
+def tell_reading(what: str) -> None:
+    """Say on a terminal that the command waits for input."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        sys.stderr.write(f"docstore: reading {what} from standard input; Ctrl-D ends it\n")
 
 
 def client_of(urls: list[str], *, timeout_s: float = 30.0) -> "Client":

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from docstore.cli.tables import print_table
 from docstore.cli.terminal import (
     DEFAULT_URLS,
     AsJson,
     CommandFailed,
     Urls,
-    console,
     failed,
     read_all,
     show,
@@ -25,6 +25,7 @@ PANEL = "Streams"
 topic = typer.Typer(no_args_is_help=True, help="Topics: streams of records.")
 partition = typer.Typer(no_args_is_help=True, help="Partitions of topics.")
 STREAMS = "/core/streams"
+NO_TOPICS = "there are no topics; `docstore topic create NAME` makes one"
 Json = dict[str, Any]
 
 _AMOUNT = re.compile(r"([0-9]+)([a-zA-Z]*)\Z")
@@ -100,15 +101,13 @@ def list_topics(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     if as_json:
         show(pages)
         return
-    from rich.table import Table
-
-    table = Table("topic", "partitions", "replicas", "in sync at least", "state")
-    for page in pages:
-        table.add_row(
-            page["name"], str(page["partitions"]), str(page["replicationFactor"]),
-            str(page["minInSync"]), page["resolution"],
-        )  # fmt: skip
-    console(is_wide=True).print(table)
+    rows = [
+        (page["name"], str(page["partitions"]), str(page["replicationFactor"]),
+         str(page["minInSync"]), page["resolution"])
+        for page in pages
+    ]  # fmt: skip
+    columns = ("topic", "partitions", "replicas", "in sync at least", "state")
+    print_table(columns, rows, empty=NO_TOPICS)
 
 
 async def _topics(client: "Client") -> list[Json]:
@@ -144,20 +143,18 @@ def list_partitions(
     if as_json:
         show(found)
         return
-    from rich.table import Table
-
-    table = Table(
+    rows = [
+        (each["topic"], str(each["partition"]), each["leader"] or "-", _shown(each.get("epoch")),
+         each["resolution"] or "-", ",".join(node for node, _ in each.get("lrs", ())),
+         _shown(each["leo"]), _shown(each["hw"]), _shown(each["base"]),
+         ", ".join(map(_follower, each["followers"])))
+        for each in found
+    ]  # fmt: skip
+    columns = (
         "topic", "partition", "leader", "epoch", "state", "LRS", "LEO", "HW", "base",
         "followers (LEO, lag)",
     )  # fmt: skip
-    for each in found:
-        table.add_row(
-            each["topic"], str(each["partition"]), each["leader"] or "-", _shown(each.get("epoch")),
-            each["resolution"] or "-", ",".join(node for node, _ in each.get("lrs", ())),
-            _shown(each["leo"]), _shown(each["hw"]), _shown(each["base"]),
-            ", ".join(map(_follower, each["followers"])),
-        )  # fmt: skip
-    console(is_wide=True).print(table)
+    print_table(columns, rows, empty=NO_TOPICS)
 
 
 async def _partitions(client: "Client", name: str) -> list[Json]:

@@ -62,16 +62,25 @@ class Client(DocumentRequests, QueryRequests):
     # Locks, elections and leases
 
     def lock(
-        self, name: str, *, candidate: str = "", ttl_s: float = 10.0, lease: "Lease | None" = None
+        self,
+        name: str,
+        *,
+        candidate: str = "",
+        ttl_s: float = 10.0,
+        lease: "Lease | None" = None,
+        wait_s: float | None = None,
     ) -> "Lock":
         """Return a lock, for `async with`; see `docstore/client/elections.py`.
 
         ttl_s: seconds of silence after which the next candidate holds it. lease: an existing lease
-        to share, instead of a new one of `ttl_s`.
+        to share, instead of a new one of `ttl_s`. wait_s: time after which entering raises
+        TimeoutError, 0 to try once; None waits without a limit.
         """
         from docstore.client.elections import Lock
 
-        return Lock(self, name, candidate=candidate, lease=lease, ttl_s=ttl_s)
+        lock = Lock(self, name, candidate=candidate, lease=lease, ttl_s=ttl_s)
+        lock.wait_s = wait_s
+        return lock
 
     def election(
         self, name: str, *, candidate: str = "", ttl_s: float = 10.0, lease: "Lease | None" = None

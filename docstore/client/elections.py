@@ -190,8 +190,11 @@ class Candidacy:
 
     # Requests to the group
 
-    async def _campaign(self, value: Any = None) -> int:
-        """Return the token once it is our turn. Raises Lost if the lease ends before."""
+    async def _campaign(self, value: Any = None, *, is_patient: bool = True) -> int:
+        """Return the token once it is our turn. Raises Lost if the lease ends before.
+
+        is_patient: whether to wait for the turn; otherwise raises TimeoutError.
+        """
         if self._owned is not None and not self._is_open:
             raise RuntimeError(
                 f"{self._link}: a candidate has a lease only within `async with`; enter it first"
@@ -205,8 +208,10 @@ class Candidacy:
             self._pending = _Campaign(value, body)
         body, self._is_queued = self._pending.body, True
         try:
-            page = await self._ask(body, wait_s=WAIT_S)
+            page = await self._ask(body, wait_s=WAIT_S if is_patient else 0)
             while not page["won"]:
+                if not is_patient:
+                    raise TimeoutError
                 # A node that stops or is full answers without waiting.
                 await asyncio.sleep(PAUSE_S)
                 page = await self._ask(body, wait_s=WAIT_S)
@@ -276,12 +281,15 @@ class Lock(Candidacy):
     """Lock that one candidate holds at a time; made by `Client.lock`, held within `async with`."""
 
     campaigns, resigns, scope = "AcquireRequest", "ReleaseRequest", "locks"
+    wait_s: float | None = None
+    """Greatest time to wait for the lock, 0 to try once; None for no limit."""
 
     async def __aenter__(self) -> Self:
-        """Wait until this process holds the lock. Raises Lost."""
+        """Wait until this process holds the lock. Raises Lost, TimeoutError after `wait_s`."""
         await super().__aenter__()
         try:
-            await self._campaign()
+            async with asyncio.timeout(self.wait_s or None):
+                await self._campaign(is_patient=self.wait_s != 0)
         except BaseException as error:
             await super().__aexit__(type(error), error, None)
             raise

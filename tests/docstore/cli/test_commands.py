@@ -26,7 +26,7 @@ NEEDED_BY_OTHERS = (
     " docstore.runtime.streams_driver rich"
 ).split()
 """What a read of one document has no use for, beside the parts of a node."""
-PRINT_WHAT_THEY_RUN_PRINTS = {"lock", "election run"}
+PRINT_WHAT_THEY_RUN_PRINTS = {"lock run", "election run"}
 PRINT_JSON_ANYHOW = frozenset(
     {
         "topic describe",

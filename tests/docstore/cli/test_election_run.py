@@ -1,6 +1,7 @@
 """What `election run` and `lock` start has ended before another process can have their turn."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -9,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from docstore.client import Client, LocalCluster
+from docstore.client import Client, LocalCluster, Lost
+from tests.fork_server import SERVER
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +129,66 @@ async def test_a_command_that_ends_well_after_its_turn_was_lost_has_not_done_its
     _, errors = await asyncio.to_thread(process.communicate, timeout=30)
     assert "has lost the lock or leadership" in errors
     assert process.returncode == 1
+
+
+async def typed(url: str, *words: str) -> tuple[int, str, str]:
+    """Return what a command ended with, and what it printed."""
+    before, apart, behind = " ".join(words).partition(" -- ")
+    command = [*before.split(), "--url", url, *apart.split(), *behind.split()]
+    ended = await asyncio.to_thread(SERVER.run, *command)
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+async def test_a_lock_that_is_held_is_not_waited_for_longer_than_asked(url: str) -> None:
+    async with Client([url]) as store, store.lock("busy", candidate="ann"):
+        for limit in ("--try", "--timeout 0.1"):
+            code, out, said = await typed(url, f"lock busy {limit} -- echo ran")
+            assert (code, out, said.count("\n")) == (75, "", 1)
+            assert "the lock busy was not obtained: ann holds it" in said
+        assert "ann" in (await typed(url, "lock list"))[1]
+        shown = json.loads((await typed(url, "lock show busy --json"))[1])
+        assert (shown["holder"]["candidate"], shown["queue"]) == ("ann", [])
+    assert await typed(url, "lock busy --try -- echo ran") == (0, "ran\n", "")
+    with pytest.raises(TimeoutError):
+        async with Client([url]) as store, store.lock("busy"), store.lock("busy", wait_s=0):
+            pass
+
+
+async def test_a_lock_may_be_called_as_a_command_is(url: str) -> None:
+    assert await typed(url, "lock run list -- echo ran") == (0, "ran\n", "")
+    code, _, said = await typed(url, "lock list -- echo ran")
+    assert (code, "docstore lock run list -- COMMAND" in said) == (2, True)
+
+
+async def test_a_lock_is_broken_once_its_holder_knows_that_it_lost_it(url: str) -> None:
+    async with Client([url]) as store:
+        held = store.lock("stuck", candidate="ann", ttl_s=0.6)
+        await held.__aenter__()
+        told = await typed(url, "lock break stuck")
+        assert not held.held()
+        with pytest.raises(Lost):
+            await held.__aexit__(None, None, None)
+        assert told == (0, "ann no longer holds stuck; now no candidate holds it\n", "")
+        assert (await typed(url, "lock break stuck"))[0] == 1
+
+
+@pytest.mark.thorough
+async def test_the_lead_passes_to_the_candidate_that_is_named(url: str) -> None:
+    async with Client([url]) as store:
+        candidates = [store.election("moved", candidate=name, ttl_s=2.0) for name in "abc"]
+        async with candidates[0] as a, candidates[1] as b, candidates[2] as c:
+            await a.campaign()
+            waiting = [asyncio.create_task(each.campaign()) for each in (b, c)]
+            code, out = 1, ""
+            while code == 1:  # Until `c` waits.
+                code, out, said = await typed(url, "election transfer moved c")
+                assert code == 0 or "c does not wait to lead moved" in said, said
+            assert out == "a no longer leads; now c leads\n"
+            await waiting[1]
+            assert (a.leads(), b.leads(), c.leads()) == (False, False, True)
+            assert "c" in (await typed(url, "election list"))[1]
+            assert (await typed(url, "election resign moved"))[
+                1
+            ] == "c no longer leads; now b leads\n"
+            await waiting[0]
+            assert (b.leads(), c.leads()) == (True, False)

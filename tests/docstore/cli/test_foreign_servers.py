@@ -16,7 +16,7 @@ from tests.docstore.cli.test_commands import commands
 
 WITHOUT_URL = {
     "serve", "demo kill", "demo stop", "force-config", "spark", "token", "restore", "backup verify",
-    "access check", "certs make-ca", "certs make-node", "certs show",
+    "certs make-ca", "certs make-node", "certs show",
 }  # fmt: skip
 """They talk to no node at an address; jobs on Spark have a command line of their own."""
 ARGUMENTS = {
@@ -60,7 +60,16 @@ ARGUMENTS = {
     "lease keep": "l",
     "lease list": "",
     "lease revoke": "l",
-    "lock": "l -- true",
+    "lock run": "l -- true",
+    "lock list": "",
+    "lock show": "l",
+    "lock break": "l",
+    "election list": "",
+    "election resign": "e",
+    "election transfer": "e c",
+    "access check": "ann GET /a",
+    "group create": "g t",
+    "role create": "r",
     "election run": "e -- true",
     "election show": "e",
     "election observe": "e",

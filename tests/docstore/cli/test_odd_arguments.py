@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,16 @@ def test_a_document_is_explained_whatever_its_name_holds(node: str, name: str) -
         ("remove n9", 1, "n9 is not a member"),
         ("lock a/b -- true", 1, "name must be one path segment, without /; got 'a/b'"),
         ("lock l -- no-such-program", 127, "no-such-program: No such file or directory"),
+        ("lock busy", 2, "for example: docstore lock run billing -- ./nightly-invoices"),
+        ("lock l --try --timeout 1 -- true", 2, "--try excludes --timeout"),
+        ("lock list -- true", 2, "docstore lock run list -- COMMAND"),
+        ("lock break l2", 1, "`docstore lock list` lists those that exist"),
+        ("election transfer e x", 1, "`docstore election list` lists those that exist"),
+        ("group create g nothere", 1, "create it with `docstore topic create nothere`"),
+        ("role create r --mode both", 1, "must be one of exclusive, nonExclusive; got 'both'"),
+        ("access check ann GET /a", 1, "no such user, or no access file, or your token"),
+        ("access check ann", 2, "give USER METHOD PATH, or --file FILE, or both; got ann"),
+        ("access check --file none.toml", 1, "none.toml: No such file or directory"),
         ("serve --lisen 127.0.0.1:1", 2, "did you mean --listen? see docstore serve --help"),
         ("serve --data d --slots 3", 2, "slots: must be a power of two, such as 1024; got 3"),
     ],
@@ -210,6 +221,7 @@ def test_a_command_takes_and_prints_every_character_in_every_locale(
     assert json.loads(ran("put", link, '{"t": "😀"}'))["t"] == "😀"
     assert ran("ls", "/notes", "--filter", "t eq '😀'") == link + "\n"
     assert "😀" in ran("history", link)
+    ran("topic", "create", "t😀")
     assert "└" in ran("topic", "list")
 
 
@@ -225,3 +237,31 @@ def test_a_topic_without_members_for_its_replicas_is_not_done(node: str) -> None
         assert "was created, but there are too few members for 7 replicas" in made[2]
     assert docstore("topic", "list", "--url", node)[0] == 0
     assert docstore("partition", "list", "--url", node)[0] == 0
+
+
+@pytest.mark.thorough
+def test_what_a_user_may_do_is_told_by_a_file_or_by_the_nodes(tmp_path: Path) -> None:
+    secret = "a-token-of-root"
+    file = tmp_path / "access.toml"
+    file.write_text(
+        '[roles.editor]\n"/films" = "write"\n[roles.all]\n"/" = "admin"\n'
+        f'[users.ann]\ntokens = ["{sha256(b"ann").hexdigest()}"]\nroles = ["editor"]\n'
+        f'[users.root]\ntokens = ["{sha256(secret.encode()).hexdigest()}"]\nroles = ["all"]\n'
+    )
+    assert docstore("access", "check", "--file", str(file))[:2] == (
+        0, "ann: write /films\nroot: admin /\n",
+    )  # fmt: skip
+    asked = (
+        ("PUT /films/1", 0, "yes: it needs write at /films/1; ann has write at /films\n"),
+        ("PATCH /films/config", 1, "no: it needs admin at /films; ann has write at /films\n"),
+        ("GET /films2/1", 1, "no: it needs read at /films2/1; ann has nothing there\n"),
+        ("GET /health/live", 0, "yes: GET /health/live needs no grant\n"),
+    )
+    (tmp_path / "token").write_text(secret)
+    with LocalCluster(1, tmp_path / "nodes", ("--access-file", str(file))) as group:
+        by_nodes = ["--url", group.urls[0]]
+        for request, code, said in asked:
+            words = ["access", "check", "ann", *request.split()]
+            assert docstore(*words, "--file", str(file)) == (code, said, "")
+            token = ["--token-file", str(tmp_path / "token")]
+            assert docstore(*token, *words, *by_nodes) == (code, said, "")
