@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import plots
 from tests.source import ROOT
 
 PAGES = [
@@ -58,6 +59,12 @@ def test_each_page_has_a_place_in_the_site() -> None:
     placed = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text("utf-8")))
     pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
     assert not {page for page in pages - placed if not page.startswith("decisions/")}
+
+
+def test_figures_show_the_recorded_results() -> None:
+    for chart in plots.charts():
+        kept = (plots.FOLDER / f"bench-{chart.name}.svg").read_text("utf-8")
+        assert kept == plots.drawn(chart), "draw them anew: python -m bench.plots"
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/testing.md"])
