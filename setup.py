@@ -4,11 +4,16 @@ In the repository, and in an editable installation, membership is the package `g
 project has that name on PyPI, and of two installed packages of one name the later overwrites the
 earlier, file by file. So the wheel has it as `docstore.gossip`, and its imports say so
 (docs/decisions/0037-wheel-has-gossip-inside.md).
+
+The man page and the completion scripts are made of what was built, so they cannot differ from it.
 """
 
 import ast
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,13 +26,15 @@ _COMMAND = re.compile(r"\bpython -m gossip\b")
 
 
 class BuildWithGossipInside(build_py):
-    """Copies all modules, and moves those of `gossip` into docstore."""
+    """Copies all modules, moves those of `gossip` into docstore, and writes the man page."""
 
     def run(self) -> None:
         """Build."""
         super().run()
         if not self.editable_mode:
-            move_inside(Path(self.build_lib))
+            built = Path(self.build_lib)
+            move_inside(built)
+            self.distribution.data_files = manual_of(built, built.parent / "manual")
 
 
 class WheelWithGossipInside(bdist_wheel):
@@ -55,6 +62,16 @@ def move_inside(built: Path) -> None:
             raise RuntimeError(f"{file}: an import of {missed} that setup.py cannot move")
         if moved != text:
             file.write_text(moved, "utf-8")
+
+
+def manual_of(built: Path, directory: Path) -> list[tuple[str, list[str]]]:
+    """Write the man page and the completions; return the folders of a prefix and their files."""
+    shutil.rmtree(directory, ignore_errors=True)
+    command = [sys.executable, "-m", "docstore.cli.manual", str(directory.resolve())]
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(built.resolve())}
+    subprocess.run(command, cwd=built, env=environment, check=True)  # noqa: S603
+    files = sorted(file for file in directory.rglob("*") if file.is_file())
+    return [(str(file.parent.relative_to(directory)), [str(file)]) for file in files]
 
 
 def imported(text: str) -> Iterator[str]:

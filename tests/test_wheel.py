@@ -4,6 +4,7 @@ PyPI has another project of that name: whichever of the two is installed first, 
 the other one stays whole.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from docstore.cli.manual import COMPLETIONS, man_page
 from docstore.http.console.files import PATHS
 from tests.source import ROOT
 
@@ -103,10 +105,26 @@ def test_the_wheel_claims_no_name_but_ours(wheel: Path) -> None:
     ours = {"docstore", *modules}
     assert {name.decode() for name in claimed} == ours
     tops = {name.partition("/")[0].removesuffix(".py") for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == ours
+    assert {top for top in tops if not top.endswith((".dist-info", ".data"))} == ours
     assert {"docstore/py.typed", "docstore/gossip/py.typed"} <= set(names)
     served = {f"docstore/http/console/{name}" for name in PATHS.values()}
     assert served <= set(names)
+
+
+def test_the_wheel_carries_the_man_page_and_completions(python: Path, wheel: Path) -> None:
+    pip("install", "--no-deps", "--no-compile", wheel, python=python)
+    share = python.parent.parent / "share"
+    page = (share / "man/man1/docstore.1").read_text("utf-8")
+    assert page == man_page()
+    assert set(re.findall(r"^\.SS docstore (\w+)", page, re.MULTILINE)) >= {"put", "lock", "topic"}
+    for shell, path in COMPLETIONS.items():
+        assert f"_DOCSTORE_COMPLETE=complete_{shell}" in (share / path).read_text("utf-8")
+    script = 'source "$0"; COMP_WORDS=(docstore stat); COMP_CWORD=1; _docstore_completion "$1"'
+    completed = told(
+        "bash", "-c", f'{script}; echo "${{COMPREPLY[@]}}"', share / COMPLETIONS["bash"],
+        python.with_name("docstore"),
+    )  # fmt: skip
+    assert completed == "status"
 
 
 def test_the_wheel_carries_the_license(wheel: Path) -> None:
