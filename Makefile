@@ -13,6 +13,9 @@ STAMP := .venv/installed.stamp
 SPARK_OLDEST := 4.2.1
 OLDEST := .venv-spark-oldest
 STAMP_OLDEST := $(OLDEST)/installed.stamp
+IMAGE_LOCK := examples/deployment/requirements.txt
+# What pip installs with --require-hashes, for the oldest Python that is supported.
+LOCK = $(BIN)/uv pip compile --quiet --no-header --python-version 3.11 --strip-extras --annotation-style line --generate-hashes
 
 # Two workers more than there are cores, since much of what a worker does is to wait; but not many
 # Sparks and groups of nodes at once. Who plays what stands in tests/side_by_side.py. For a debugger:
@@ -149,13 +152,12 @@ docs: $(STAMP) ## The documentation site, into build/site; a link that leads now
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 .PHONY: lock
-lock: $(STAMP) ## Renew requirements.lock from the ranges in pyproject.toml.
-	$(BIN)/pip install --quiet pip-tools
-	{ sed '/^#/!q' requirements.lock | grep '^#'; \
-	  $(BIN)/pip-compile --quiet --upgrade --allow-unsafe --extra test --extra demo --extra docs --extra kafka --extra notebook --extra spark --extra connect --strip-extras --no-header \
-	    --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-	    --annotation-style=line --output-file=- pyproject.toml; } > requirements.lock.new
+lock: $(STAMP) ## Renew requirements.lock, and the image's, from the ranges in pyproject.toml.
+	$(BIN)/pip install --quiet uv
+	{ grep '^#' requirements.lock; $(LOCK) --upgrade --all-extras pyproject.toml; } > requirements.lock.new
 	mv requirements.lock.new requirements.lock
+	{ grep '^#' $(IMAGE_LOCK); echo 'setuptools>=77' | $(LOCK) --constraint requirements.lock pyproject.toml -; } > $(IMAGE_LOCK).new
+	mv $(IMAGE_LOCK).new $(IMAGE_LOCK)
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build leftovers; data of nodes is yours and stays.
@@ -167,15 +169,16 @@ clean: ## Remove .venv, caches and build leftovers; data of nodes is yours and s
 # the lock or of pyproject.toml nothing here runs, so a second `make` starts at once.
 $(STAMP): requirements.lock pyproject.toml $(BIN)/python
 	@echo "installing what requirements.lock names into .venv"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-# Only Spark is another one; it brings what it needs beside it.
+# Only Spark is another one; it brings what it needs beside it. One package without a hash is enough
+# for pip to refuse, so the others lose theirs.
 $(STAMP_OLDEST): $(STAMP)
 	@echo "installing Spark $(SPARK_OLDEST) and the rest of requirements.lock into $(OLDEST)"
 	@$(BIN)/python -m venv $(OLDEST)
-	@grep -v '^pyspark==' requirements.lock | $(OLDEST)/bin/python -m pip install --quiet \
+	@grep -oE '^[^ #]+==[^ ]+' requirements.lock | grep -v '^pyspark==' | $(OLDEST)/bin/python -m pip install --quiet \
 	  --disable-pip-version-check -r /dev/stdin "pyspark[connect,pipelines]==$(SPARK_OLDEST)"
 	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@

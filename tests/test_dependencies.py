@@ -8,7 +8,7 @@ import pytest
 
 from tests.source import ROOT, sources
 
-MODULES = {"pytest-xdist": "xdist", "types-jsonschema": "jsonschema"}
+MODULES = {"pytest-xdist": "xdist", "pyyaml": "yaml", "types-jsonschema": "jsonschema"}
 """What is imported under another name than it is installed by."""
 
 STARTED = {
@@ -53,7 +53,18 @@ def idle(declared: set[str], imported: set[str]) -> set[str]:
 
 def chosen_in(lock: str) -> set[str]:
     """Return what a lock has because we declare it, not because something else needs it."""
-    return set(names_in(re.findall(r"^(\S+?)==.*# via .*docstore \(pyproject", lock, re.MULTILINE)))
+    pattern = r"^(\S+?)==[^#]*# via .*docstore \(pyproject"
+    return set(names_in(re.findall(pattern, lock, re.MULTILINE)))
+
+
+def pinned_in(lock: str) -> list[tuple[str, str]]:
+    """Return each name of a lock, with its version and hashes."""
+    return re.findall(r"^([a-z][\w.-]*)(==[^#]*?)\n    # via", lock, re.MULTILINE)
+
+
+def without_hash(lock: str) -> list[str]:
+    """Return what pip would not compare with a hash."""
+    return [name + rest for name, rest in pinned_in(lock) if "--hash=sha256:" not in rest]
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +89,24 @@ def test_the_lock_names_what_is_declared(declared: set[str]) -> None:
     assert chosen_in((ROOT / "requirements.lock").read_text("utf-8")) == declared
 
 
+def test_each_has_a_hash_and_the_image_has_the_same(declared: set[str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    lock = (ROOT / "requirements.lock").read_text("utf-8")
+    image = (ROOT / "examples/deployment/requirements.txt").read_text("utf-8")
+    assert not without_hash(lock)
+    assert set(pinned_in(image)) <= set(pinned_in(lock))
+    needed = project["project"]["dependencies"] + project["build-system"]["requires"]
+    assert set(names_in(needed)) <= set(names_in(each[0] for each in pinned_in(image)))
+
+
 def test_each_can_fail() -> None:
     text = 'import a.b\ndef f():\n    from c import d\nx = files("e_f")\n# import g\n"from h"'
     assert imported_by(text) == {"a", "c", "e_f"}
     assert idle({"a", "c", "e-f", "g", "ruff"}, imported_by(text)) == {"g"}
     assert list(names_in(["a[b]>=1; x", "c_d"])) == ["a", "c-d"]
-    assert chosen_in("a==1  # via b\nc==2 ; x  # via docstore (pyproject.toml), b\n") == {"c"}
+    lock = (
+        "a==1 \\\n    --hash=sha256:0\n    # via b\nc==2\n    # via docstore (pyproject.toml), b\n"
+    )
+    assert chosen_in(lock) == {"c"}
+    assert without_hash(lock) == ["c==2"]
+    assert pinned_in(lock) == [("a", "==1 \\\n    --hash=sha256:0"), ("c", "==2")]
