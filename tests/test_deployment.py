@@ -15,6 +15,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from docstore import __version__
 from docstore.cli.serve_flags import parser
 from docstore.client import LocalCluster
 from docstore.config import Config, from_environment, parse
@@ -29,6 +30,7 @@ DOCKERFILE = (FOLDER / "Dockerfile").read_text("utf-8").replace("\\\n", "")
 UNIT = (FOLDER / "docstore.service").read_text("utf-8")
 LABELS = {"instance", "job"}
 """Labels that Prometheus adds."""
+IMAGE = f"docstore:{__version__}"
 KUBERNETES = "1.37"
 _METRIC = re.compile(r"\b(?:docstore|process)_[a-z_]+")
 
@@ -119,7 +121,7 @@ def services() -> Mapping[str, Any]:
 
 
 def test_compose_starts_a_group_of_three() -> None:
-    nodes = {name: each for name, each in services().items() if each["image"] == "docstore:0.1.0"}
+    nodes = {name: each for name, each in services().items() if each["image"] == IMAGE}
     configs = [node_of(each["environment"]) for each in nodes.values()]
     assert [config.node_id for config in configs] == list(nodes)
     for config in configs:
@@ -146,7 +148,7 @@ def manifests() -> Iterator[Mapping[str, Any]]:
 def test_kubernetes_takes_the_manifests() -> None:
     for each in manifests():
         kubernetes_validate.validate(each, KUBERNETES, strict=True)
-    wrong = dict(manifests().__next__(), speck={})
+    wrong = dict(next(manifests()), speck={})
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(wrong, KUBERNETES, strict=True)
 
@@ -161,6 +163,7 @@ def test_the_manifests_start_a_group_of_three() -> None:
     assert kinds["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
     pods = [f"docstore-{number}" for number in range(state["replicas"])]
     (container,) = state["template"]["spec"]["containers"]
+    assert container["image"] == IMAGE
     for pod in pods:
         given = {e["name"]: e.get("value", pod) for e in container["env"]}
         node = node_of({k: v.replace("$(DOCSTORE_NODE_ID)", pod) for k, v in given.items()})
