@@ -21,6 +21,7 @@ from docstore.http.backend import Backend
 from docstore.http.bulk import Bulk
 from docstore.http.changes import ChangePages, is_watched
 from docstore.http.completion import Completion
+from docstore.http.console import files as console
 from docstore.http.core_pages import ENTRY, CorePages, Of
 from docstore.http.documents import DocumentPages
 from docstore.http.elections import ElectionPages
@@ -212,6 +213,8 @@ class HttpServer:
         if method not in KNOWN_METHODS:
             raise not_allowed(method, ALL_METHODS)
         self._origin_check.check(request)
+        if request.raw_path == ENTRY and console.leads_to_console(request):
+            return console.lead()  # Without a token, which the console asks for.
         authority = EVERYBODY if self._access is None else self._access.authority(request)
         request[AUTHORITY] = authority
         headers.refuse_oddities(request)

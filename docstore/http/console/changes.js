@@ -1,8 +1,9 @@
 // What changes, as it is decided, the newest first.
 
-import { field, fill, h } from "/core/ui/dom.js";
+import { empty, field, fill, h, wide } from "/core/ui/dom.js";
 import { follow } from "/core/ui/events.js";
-import { excerpt, objectOf } from "/core/ui/json.js";
+import { line as inOneLine, objectOf } from "/core/ui/json.js";
+import { Refused } from "/core/ui/node.js";
 import { toChanges, toDocument } from "/core/ui/places.js";
 import { many, time } from "/core/ui/words.js";
 
@@ -13,18 +14,24 @@ export async function changes(place, route, signal) {
   const state = h("span", { class: "quiet", "aria-live": "polite" }, "connecting");
   const rows = h("tbody", {});
   let count = 0;
+  const nothing = empty("Nothing has changed since you opened this page. Write a document, and it "
+    + "appears here at once.");
   fill(place, h("h1", {}, "Changes"), form(prefix), h("p", {}, state),
-    h("div", { class: "wide" }, h("table", {}, head(), rows)));
+    wide(h("table", {}, head(), rows)), nothing);
   const heard = ({ event, data }) => {
     if (event !== "change") return;
     count += 1;
+    nothing.remove();
     rows.prepend(line(data));
     if (rows.children.length > SHOWN_MAX) rows.lastChild.remove();
     fill(state, `connected, ${many(count, "change")}`);
   };
   const path = `/core/changes${prefix ? `?prefix=${encodeURIComponent(prefix)}` : ""}`;
-  await follow(path, signal, heard, (told) => {
-    fill(state, count ? `${told}, ${many(count, "change")}` : told);
+  const told = (said) => fill(state, count ? `${said}, ${many(count, "change")}` : said);
+  await follow(path, signal, heard, told).catch((error) => {
+    if (!(error instanceof Refused)) throw error;
+    nothing.remove();
+    fill(state, h("span", { class: "error", role: "alert" }, error.message));
   });
 }
 
@@ -47,7 +54,7 @@ function head() {
 function line(text) {
   const said = objectOf(text);
   const link = JSON.parse(said.documentSelfLink);
-  const told = said.deleted === "true" ? h("em", {}, "deleted") : excerpt(said.body ?? "");
+  const told = said.deleted === "true" ? h("em", {}, "deleted") : inOneLine(said.body ?? "");
   return h("tr", {},
     h("td", {}, time(Number(said.documentUpdateTimeMicros))),
     h("td", { class: "code name" }, h("a", { href: toDocument(link) }, link)),

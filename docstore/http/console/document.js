@@ -1,47 +1,54 @@
 // One document: what it says, its versions, where it is and why; changing and deleting it.
 
-import { button, dialog, facts, field, fill, h, table } from "/core/ui/dom.js";
+import { button, dialog, empty, facts, fill, h, table } from "/core/ui/dom.js";
+import { keep } from "/core/ui/export.js";
+import { form, Invalid, jsonIn } from "/core/ui/form.js";
 import { authors, indented, membersOf, objectOf } from "/core/ui/json.js";
-import { ask, encoded, page, Refused } from "/core/ui/node.js";
+import { ask, encoded, methodsOf, page, Refused } from "/core/ui/node.js";
 import { FACTORIES, toChanges, toDocument, toList } from "/core/ui/places.js";
-import { many, number, time } from "/core/ui/words.js";
+import { tree } from "/core/ui/tree.js";
+import { mayLeave } from "/core/ui/unsaved.js";
+import { bytes, many, number, time } from "/core/ui/words.js";
 
 const ROWS_MAX = 30;
-const CHANGED = "It has changed since you have opened it. Copy what you have written, and open it "
-  + "again.";
+const CHANGED = "It has changed since you have opened it, and nothing was written. Copy your text, "
+  + "and open the document again.";
 
 export async function document_(place, route, signal) {
   const { link, query } = route;
   const version = query.get("version");
   const path = encoded(link);
   const past = version ? `?${new URLSearchParams({ documentVersion: version })}` : "";
-  const [said, versions, where] = await Promise.all([
+  const [said, versions, where, methods] = await Promise.all([
     ask("GET", `${path}${past}`, { signal }).catch(absent),
     page(`${path}/versions?limit=20`, signal).catch(() => ({ versions: [] })),
     page(`${path}/explain`, signal).catch(() => null),
+    methodsOf(path, signal),
   ]);
   if (signal.aborted) return;
   const content = h("section", {});
   fill(place, trail(link), h("h1", { class: "code" }, link), content,
     versionsOf(link, versions, version), where && explained(where));
-  if (said instanceof Refused) fill(content, h("p", { class: "warning" }, gone(said)));
-  else read(content, link, said, version);
+  if (said instanceof Refused) fill(content, absentNote(link, said));
+  else read({ content, link, said, version, methods, signal });
 }
 
-export async function newDocument(place, { link }) {
-  const placeholder = "one is made if it is left empty";
-  const [label, input] = field("Its name", "name", { class: "code long", placeholder });
+export async function newDocument(place, { link }, signal) {
   const content = h("section", {});
   fill(place, trail(`${link}/`),
-    h("h1", {}, "New document in ", h("span", { class: "code" }, link)),
-    h("p", { class: "line" }, label, input), content);
-  const save = async (text) => {
-    const name = input.value.trim();
-    const body = name ? withSelfLink(text, `${link}/${name}`) : text;
-    const { headers } = await ask("POST", encoded(link), { body });
-    location.hash = toDocument(decodeURIComponent(headers.get("Location")));
+    h("h1", {}, "New document in ", h("span", { class: "code" }, link)), content);
+  const name = {
+    name: "name", title: "Name", class: "code", about: ["documentSelfLink"],
+    hint: "The last part of its path. The node chooses one if you leave it empty.",
   };
-  editor(content, "{\n  \n}", save, () => history.back());
+  const save = async ({ name: said, text }) => {
+    const id = said.trim();
+    const body = id ? withSelfLink(text, `${link}/${id}`) : text;
+    const { headers } = await ask("POST", encoded(link), { body });
+    return () => { location.hash = toDocument(decodeURIComponent(headers.get("Location"))); };
+  };
+  const cancel = () => { location.hash = toList(link); };
+  editor(content, "{\n  \n}", { fields: [name], save, cancel, signal });
 }
 
 function absent(error) {
@@ -61,10 +68,18 @@ function trail(link) {
     h("a", { href: toList(factory), class: "code" }, factory));
 }
 
-function read(content, link, said, version) {
+function absentNote(link, refused) {
+  const factory = link.slice(0, link.lastIndexOf("/"));
+  return empty(gone(refused), factory && button(`Documents of ${factory}`, toList(factory)));
+}
+
+function read(shown) {
+  const { content, link, said, version, methods } = shown;
   const store = objectOf(said.text);
   const told = (name) => JSON.parse(store[name] ?? "null");
   const expires = told("documentExpirationTimeMicros") || null;
+  const text = authors(said.text);
+  const name = link.slice(link.lastIndexOf("/") + 1);
   fill(content,
     facts([
       ["version", version ? `${version}, of the past` : told("documentVersion")],
@@ -75,63 +90,60 @@ function read(content, link, said, version) {
       ["kind", told("documentKind")],
       ["expires", expires && time(expires)],
       ["lease", told("documentLeaseLink")],
+      ["size", bytes(new Blob([text]).size)],
     ]),
-    h("pre", { class: "code" }, authors(said.text)),
-    h("p", { class: "buttons" }, version
-      ? button("The current version", toDocument(link))
-      : [
-        h("button", { type: "button", onClick: () => edit(content, link, said) }, "Change"),
-        h("button", { type: "button", onClick: () => remove(content, link, said) }, "Delete"),
-        button("Changes", toChanges(link)),
-      ]));
+    tree(text),
+    h("p", { class: "buttons" },
+      version && button("The current version", toDocument(link)),
+      !version && methods.has("PUT")
+        && h("button", { type: "button", onClick: () => edit(shown) }, "Change"),
+      !version && methods.has("DELETE")
+        && h("button", { type: "button", onClick: () => remove(shown) }, "Delete"),
+      !version && button("Changes", toChanges(link)),
+      h("button", { type: "button", onClick: () => keep(`${name}.json`, [text]) }, "Download")));
 }
 
-function edit(content, link, said) {
-  const save = async (body) => {
-    await ask("PUT", encoded(link), { body, headers: ifStill(said) });
-    again();
+function edit(shown) {
+  const { content, link, said, signal } = shown;
+  const save = async ({ text }) => {
+    await ask("PUT", encoded(link), { body: text, headers: ifStill(said) });
+    return again;
   };
-  editor(content, authors(said.text), save, () => read(content, link, said, null));
+  const cancel = async () => { if (await mayLeave()) read(shown); };
+  editor(content, authors(said.text), { save, cancel, signal });
 }
 
-// That it is what was read, or is left as it is.
+// The condition that the document is still the one that was read.
 const ifStill = (said) => ({ "If-Match": said.headers.get("ETag") });
 
-// A text to be changed. save(text): throws what the node says to it.
-function editor(content, text, save, cancel) {
-  const rows = Math.min(ROWS_MAX, text.split("\n").length + 4);
-  const area = h("textarea", { class: "code", spellcheck: "false", rows, "aria-label": "JSON" });
-  area.value = text;
-  const told = h("p", { role: "alert" });
-  const saving = h("button", { class: "main" }, "Save");
-  const submit = async (event) => {
-    event.preventDefault();
-    saving.disabled = true;
-    fill(told);
-    try {
-      JSON.parse(area.value); // Only whether it is JSON: what is sent is the text.
-      await save(area.value);
-    } catch (error) {
-      told.className = "warning";
-      fill(told, reason(error));
-    } finally {
-      saving.disabled = false;
-    }
+// A text to be changed. save(values): resolves with what to do next; throws the node's refusal,
+// which is shown while the text stays.
+function editor(content, value, { fields = [], save, cancel, signal }) {
+  const rows = Math.min(ROWS_MAX, value.split("\n").length + 4);
+  const area = { name: "text", title: "JSON", kind: "area", rows, value };
+  const send = async (values, release) => {
+    const next = await save({ ...values, text: checked(values.text) }).catch(changedMeanwhile);
+    release();
+    next();
   };
-  const indent = () => { area.value = indented(area.value); };
-  fill(content, h("form", { onSubmit: submit }, area, told, h("p", { class: "buttons" }, saving,
-    h("button", { type: "button", onClick: cancel }, "Cancel"),
-    h("button", { type: "button", onClick: indent }, "Indent"))));
-  area.focus();
+  const shown = form({ fields: [...fields, area], title: "Save", send, cancel, signal });
+  const input = shown.querySelector("textarea");
+  const onClick = () => { input.value = indented(input.value); };
+  shown.querySelector(".buttons").append(h("button", { type: "button", onClick }, "Indent"));
+  fill(content, shown);
+  shown.querySelector("input, textarea").focus();
 }
 
-function reason(error) {
-  if (error instanceof SyntaxError) return `This is no JSON: ${error.message}`;
-  if (error.status === 412) return CHANGED;
-  return error.message;
+function checked(text) {
+  return jsonIn("text", text) || jsonIn("text", "{}");
 }
 
-async function remove(content, link, said) {
+function changedMeanwhile(error) {
+  if (error.status === 412) throw new Invalid("text", CHANGED);
+  throw error;
+}
+
+async function remove({ content, link, said }) {
   const question = [h("h2", {}, "Delete it?"), h("p", { class: "code" }, link),
     h("p", {}, "Its versions stay for as long as history is kept.")];
   if (await dialog(question, [["", "Cancel"], ["delete", "Delete", "main"]]) !== "delete") return;
@@ -139,12 +151,13 @@ async function remove(content, link, said) {
     await ask("DELETE", encoded(link), { headers: ifStill(said) });
     again();
   } catch (error) {
-    content.append(h("p", { class: "warning", role: "alert" }, reason(error)));
+    const why = error.status === 412 ? CHANGED : error.message;
+    content.append(h("p", { class: "warning", role: "alert" }, why));
   }
 }
 
 function again() {
-  window.dispatchEvent(new HashChangeEvent("hashchange"));
+  window.dispatchEvent(new Event("again"));
 }
 
 function withSelfLink(text, link) {

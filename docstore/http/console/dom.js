@@ -3,9 +3,10 @@
 
 // Attributes that a view may set; anything else is a mistake, and is said to be one.
 const ATTRIBUTES = new Set([
-  "autocomplete", "class", "colspan", "disabled", "for", "href", "id", "max", "name", "placeholder",
-  "readonly", "required", "rows", "scope", "spellcheck", "title", "type", "value",
-  "aria-current", "aria-label", "aria-live", "role",
+  "autocomplete", "checked", "class", "colspan", "disabled", "for", "href", "id", "max", "min",
+  "name", "open", "placeholder", "readonly", "required", "rows", "scope", "selected", "spellcheck",
+  "tabindex", "title", "type", "value", "aria-current", "aria-describedby", "aria-invalid",
+  "aria-label", "aria-live", "role",
 ]);
 
 // h("a", {href: "#/group"}, "Group"): an element with attributes, listeners (onClick) and children.
@@ -33,14 +34,19 @@ export function fill(element, ...children) {
   element.replaceChildren(...texts(children));
 }
 
-// A table. columns: [heading, cell of a row, class]; what is empty says so.
+// A table. columns: [heading, cell of a row, class]. nothing: shown in place of an empty table.
 export function table(columns, rows, nothing = "None.") {
   if (rows.length === 0) return h("p", { class: "quiet" }, nothing);
   const head = columns.map(([title, , style]) => h("th", { scope: "col", class: style }, title));
   const line = (row) => columns.map(([, cell, style]) => h("td", { class: style }, cell(row)));
-  return h("div", { class: "wide" }, h("table", {},
+  return wide(h("table", {},
     h("thead", {}, h("tr", {}, head)),
     h("tbody", {}, rows.map((row) => h("tr", {}, line(row))))));
+}
+
+// A frame for a table that may be wider than the screen; keys scroll it once it has the focus.
+export function wide(content) {
+  return h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "table" }, content);
 }
 
 // Pairs of a name and what it is.
@@ -50,14 +56,29 @@ export function facts(pairs) {
   return h("dl", {}, shown.map(pair));
 }
 
-// A field to type in, behind what it is for. id: also its name in a form.
+// A field to type in, after its label. id: also its name in a form.
 export function field(title, id, attributes = {}) {
   const input = h("input", { id, name: id, spellcheck: "false", ...attributes });
   return [h("label", { for: id }, title), input];
 }
 
+// Shown where a list is empty: what is missing, and what to do next.
+export function empty(what, ...next) {
+  return h("div", { class: "empty" }, h("p", {}, what), next);
+}
+
 // A link that looks like a button.
 export const button = (title, href) => h("a", { href, class: "button" }, title);
+
+// A link to the console of another member, in a tab of its own. url: the address of a node.
+export function memberLink(id, url, place) {
+  const { origin, protocol } = new URL(url);
+  if (!/^https?:$/.test(protocol)) throw new Error("a member has no such address");
+  const link = h("a", { class: "button" }, id);
+  link.href = `${origin}/core/ui${place}`;
+  link.target = "_blank";
+  return link;
+}
 
 // A dialog that is there until it is closed; resolves with the value of the button that closed it,
 // "" if none did. Enter is as the first of the buttons.
@@ -83,7 +104,8 @@ function texts(children) {
   return shown.map((each) => (each instanceof Node ? each : String(each)));
 }
 
-// Links lead to places of this node alone: never to what a document names, and never to a script.
+// Links lead to places of this node, except memberLink: never to what a document names, and never
+// to a script.
 function ownPlace(href) {
   if (/^(?:#|\/(?![/\\]))/.test(href)) return href;
   throw new Error("a link of the console leads elsewhere");

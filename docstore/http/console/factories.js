@@ -1,25 +1,27 @@
 // Which documents there are: the factories that are declared, and those of the store itself.
 
-import { field, fill, h, table } from "/core/ui/dom.js";
-import { page } from "/core/ui/node.js";
-import { toDocument, toList } from "/core/ui/places.js";
+import { button, empty, fill, h, table } from "/core/ui/dom.js";
+import { form } from "/core/ui/form.js";
+import { ask, encoded, methodsOf, page, Refused } from "/core/ui/node.js";
+import { NEW_FACTORY, toDocument, toList } from "/core/ui/places.js";
 import { number } from "/core/ui/words.js";
 
+const PATH = "/core/factories";
 const OF_THE_STORE = [
   ["/core/examples", "the sample"],
   ["/core/factories", "declarations of factories"],
   ["/core/snapshots", "cuts with a name"],
-  ["/core/subscriptions", "receivers that are told of changes"],
+  ["/core/subscriptions", "receivers of changes"],
   ["/core/leases", "leases that live"],
   ["/core/locks", "locks"],
   ["/core/elections", "elections"],
   ["/core/groups", "groups that share topics"],
-  ["/core/roles", "roles that somebody leads"],
+  ["/core/roles", "roles and their leaders"],
   ["/core/spark/jobs", "jobs on Spark"],
   ["/core/spark/dead", "rows that jobs could not write"],
-  ["/core/spark/quotas", "what jobs may take"],
+  ["/core/spark/quotas", "quotas of jobs"],
 ];
-// Options that change what a request meets, in a few words.
+// Options that change the result of a request, in a few words.
 const OPTIONS = {
   STRICT_UPDATE_CHECKING: "strict updates",
   IDEMPOTENT_POST: "POST replaces",
@@ -27,13 +29,19 @@ const OPTIONS = {
 };
 
 export async function factories(place, route, signal) {
-  const { documents = {} } = await page("/core/factories?expand", signal);
+  const [{ documents = {} }, methods] = await Promise.all([
+    page(`${PATH}?expand`, signal), methodsOf(PATH, signal),
+  ]);
+  if (signal.aborted) return;
   const declared = Object.values(documents).sort((one, other) => (one.path < other.path ? -1 : 1));
+  const declare = () => methods.has("POST") && button("Declare a factory", NEW_FACTORY);
   fill(place,
     h("h1", {}, "Documents"),
-    h("form", { onSubmit: open, class: "line" },
-      field("Open a document", "link", { placeholder: "/notes/a", required: true }),
-      h("button", {}, "Open")),
+    form({
+      fields: [{ name: "link", title: "Path", class: "code", placeholder: "/notes/a" }],
+      title: "Open a document", send: open, style: "line",
+    }),
+    h("p", { class: "line" }, declared.length > 0 && declare()),
     table([
       ["factory", (each) => h("a", { href: toList(each.path) }, each.path), "code"],
       ["level", (each) => level(each.options), "number"],
@@ -41,7 +49,8 @@ export async function factories(place, route, signal) {
       ["schema", (each) => (each.schema ? "yes" : "–")],
       ["options", (each) => others(each)],
       ["declaration", declaration],
-    ], declared, "No factory is declared."),
+    ], declared, empty("No factory is declared yet. A factory is a path, such as /notes, below "
+      + "which documents are stored.", declare())),
     h("h2", {}, "Of the store itself"),
     table([
       ["factory", ([path]) => h("a", { href: toList(path) }, path), "code"],
@@ -49,10 +58,14 @@ export async function factories(place, route, signal) {
     ], OF_THE_STORE));
 }
 
-function open(event) {
-  event.preventDefault();
-  const link = event.target.elements.link.value.trim();
-  location.hash = toDocument(link.startsWith("/") ? link : `/${link}`);
+async function open({ link }, release) {
+  const path = `/${link.trim().replace(/^\/+/, "")}`;
+  await ask("GET", encoded(path)).catch((error) => {
+    // A deleted document has a page, with its versions.
+    if (!(error instanceof Refused && error.headers.has("Docstore-Version"))) throw error;
+  });
+  release();
+  location.hash = toDocument(path);
 }
 
 function level(options) {

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-from aiohttp.hdrs import IF_NONE_MATCH
+from aiohttp.hdrs import ACCEPT, IF_NONE_MATCH
 
 from docstore.http.headers import RequestHead
 from docstore.http.reply import Reply, header_lines
@@ -22,11 +22,14 @@ TYPES = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
 }
 NAMES = (
-    "changes.js", "console.css", "document.js", "dom.js", "events.js", "factories.js", "group.js",
-    "icon.svg", "interface.js", "json.js", "list.js", "main.js", "node.js", "places.js",
-    "streams.js", "types.js", "words.js",
+    "changes.js", "charts.js", "columns.js", "console.css", "declare.js", "document.js", "dom.js",
+    "events.js", "export.js", "factories.js", "form.js", "group.js", "groups.js", "icon.svg",
+    "interface.js", "json.js", "list.js", "main.js", "members.js", "node.js", "ownership.js",
+    "parts.css", "places.js", "rates.js", "streams.js", "subscriptions.js", "tree.js", "types.js",
+    "unsaved.js", "uplot-licence.txt", "uplot.css", "uplot.js", "words.js",
 )  # fmt: skip
 PATHS: Mapping[str, str] = {UI: PAGE, DOCS: PAGE} | {f"{UI}/{name}": name for name in NAMES}
 """Path -> file. The page itself reads its path to decide what to show."""
@@ -43,6 +46,16 @@ GUARDS = {
     "Cache-Control": "no-cache",
 }
 """Headers of each file. `no-cache`: a browser checks each file for a newer version before use."""
+
+
+def leads_to_console(request: RequestHead) -> bool:
+    """Return whether a request for `/` is that of a browser, which gets the console."""
+    return request.method in ("GET", "HEAD") and "text/html" in request.headers.get(ACCEPT, "")
+
+
+def lead() -> Reply:
+    """Return the redirect of a browser from `/` to the console."""
+    return Reply(303, b"", header_lines({"Location": UI, "Vary": ACCEPT}))
 
 
 def answer(request: RequestHead, path: str) -> Reply:

@@ -51,9 +51,49 @@ function parts(text) {
   return found;
 }
 
-// The beginning of it in one line.
+// The beginning of what an author wrote, in one line. text: a whole document.
 export function excerpt(text) {
-  return indented(text).replace(/\s*\n\s*/g, " ").slice(0, EXCERPT);
+  let told = "";
+  for (const [name, value] of membersOf(text)) {
+    if (told.length > EXCERPT) break;
+    if (OF_THE_STORE.has(JSON.parse(name))) continue;
+    told += `${told ? ", " : ""}${name}: ${line(value)}`;
+  }
+  return line(`{${told}}`);
+}
+
+// The beginning of any JSON in one line.
+export function line(text) {
+  const spaced = { ",": ", ", ":": ": ", "{": "{ ", "}": " }" };
+  let told = "";
+  for (const [token] of text.matchAll(TOKEN)) {
+    told += spaced[token] ?? token;
+    if (told.length > EXCERPT) break;
+  }
+  return told.slice(0, EXCERPT).replaceAll("{  }", "{}");
+}
+
+// The tokens of a text, and of each object or array the places of its children:
+// {tokens, children(at)}, in which a child is {name, at}.
+export function spans(text) {
+  const tokens = Array.from(text.matchAll(TOKEN), ([token]) => token);
+  const ends = new Int32Array(tokens.length);
+  const begun = [];
+  tokens.forEach((token, at) => {
+    if (isBegin(token)) begun.push(at);
+    else if (isEnd(token)) ends[begun.pop()] = at;
+  });
+  const after = (at) => (isBegin(tokens[at]) ? ends[at] : at) + 1;
+  const children = (at) => {
+    const found = [];
+    for (let next = at + 1; next < ends[at]; next = after(found.at(-1).at)) {
+      if (tokens[next] === ",") next += 1;
+      const isNamed = tokens[at] === "{";
+      found.push({ name: isNamed ? tokens[next] : "", at: isNamed ? next + 2 : next });
+    }
+    return found;
+  };
+  return { tokens, children };
 }
 
 // The same JSON, two blanks a level.

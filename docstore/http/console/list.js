@@ -1,69 +1,147 @@
 // The documents of a factory, in pages, or those that a condition finds.
 
-import { button, field, fill, h, table } from "/core/ui/dom.js";
-import { authors, excerpt, objectOf } from "/core/ui/json.js";
-import { ask, encoded } from "/core/ui/node.js";
-import { FACTORIES, toChanges, toDocument, toList, toNew } from "/core/ui/places.js";
+import { chooser, columnsIn, MEMBERS_OF_STORE } from "/core/ui/columns.js";
+import { button, empty, fill, h, table } from "/core/ui/dom.js";
+import { exportList, PAGE_SIZE } from "/core/ui/export.js";
+import { row, tell } from "/core/ui/form.js";
+import { excerpt, line, objectOf } from "/core/ui/json.js";
+import { ask, encoded, methodsOf, page, Refused } from "/core/ui/node.js";
+import { FACTORIES, NEW_FACTORY, toChanges, toDocument, toList, toNew } from "/core/ui/places.js";
 import { many, number, time } from "/core/ui/words.js";
 
 const SIZE = 50;
+const NONE = { documentLinks: "[]", documents: "{}" };
 
 // The place of a list is all in its hash, so that Back goes to the page before.
 export async function list(place, route, signal) {
   const { link, query } = route;
-  const asked = { filter: query.get("filter") ?? "", order: query.get("order") ?? "" };
-  const { text } = await ask("GET", pathOf(link, asked, query.get("next")), { signal });
-  const { documentLinks = "[]", documents = "{}", nextPageLink: next } = objectOf(text);
+  const asked = {
+    filter: query.get("filter") ?? "", order: query.get("order") ?? "",
+    columns: query.get("columns") ?? "",
+  };
+  const [found, methods] = await Promise.all([
+    ask("GET", pathOf(link, asked, query.get("next")), { signal }).catch(refusedQuery),
+    methodsOf(encoded(link), signal),
+  ]);
+  if (signal.aborted) return;
+  const refused = found instanceof Refused ? found : null;
+  const { documentLinks, documents = "{}", nextPageLink: next } =
+    refused ? NONE : objectOf(found.text);
   const whole = objectOf(documents);
   const rows = JSON.parse(documentLinks).map((each) => rowOf(each, whole[each]));
+  const total = h("span", {});
   fill(place,
     h("p", { class: "trail" }, h("a", { href: FACTORIES }, "Documents")),
     h("h1", { class: "code" }, link),
-    form(link, asked),
-    table([
-      ["document", (row) => h("a", { href: toDocument(row.link) }, row.id), "code name"],
-      ["version", (row) => number(row.version), "number"],
-      ["written", (row) => time(row.at)],
-      ["what it says", (row) => row.excerpt, "code excerpt"],
-    ], rows, asked.filter ? "Nothing fulfils the condition." : "There is no document here."),
-    h("p", { class: "pages" },
-      h("span", { class: "quiet" }, many(rows.length, "document"), next && ", more follow"),
+    refused?.status === 404
+      ? empty(refused.message, button("Declare a factory", NEW_FACTORY))
+      : search(link, asked, refused),
+    h("div", { class: "line" },
+      methods.has("POST") && button("New document", toNew(link)),
+      button("Changes", toChanges(link)),
+      rows.length > 0 && exports(link, asked, signal)),
+    rows.length > 0 && chooser(link, asked, rows),
+    !refused && table(columnsOf(asked), rows, nothing(link, asked, methods)),
+    rows.length > 0 && h("p", { class: "pages" },
+      h("span", { class: "quiet" }, many(rows.length, "document"), total,
+        next && ", more follow"),
       query.has("next") && h("a", { href: toList(link, asked) }, "First page"),
       next && h("a", { href: toList(link, { ...asked, next: JSON.parse(next) }) }, "Next page")));
+  if (rows.length > 0 && (next || query.has("next"))) countAll(total, link, asked, signal);
+}
+
+// A query that is wrong is shown at its form, and a factory that does not exist in its place.
+function refusedQuery(error) {
+  if (error instanceof Refused && [400, 404, 409].includes(error.status)) return error;
+  throw error;
 }
 
 // The page that a link of the node names, or the first one.
 function pathOf(link, asked, next) {
   if (next && decodeURIComponent(next.split("?")[0]) === link) return next;
-  const wanted = new URLSearchParams({ $limit: SIZE, $expand: "true" });
-  if (asked.filter) wanted.set("$filter", asked.filter);
-  if (asked.order) wanted.set("$orderby", asked.order);
-  return `${encoded(link)}?${wanted}`;
+  return `${encoded(link)}?${wanted(asked, { $limit: SIZE, $expand: "true" })}`;
 }
 
-function rowOf(link, text) {
+function wanted(asked, others) {
+  const found = new URLSearchParams(others);
+  if (asked.filter) found.set("$filter", asked.filter);
+  if (asked.order) found.set("$orderby", asked.order);
+  return found;
+}
+
+// A count may take longer than the page, and a caller may lack the permission for it.
+async function countAll(place, link, asked, signal) {
+  const path = `${encoded(link)}?${wanted(asked, { $limit: 1, $count: "true" })}`;
+  const found = await page(path, signal).catch(() => ({}));
+  if (typeof found.documentCount === "number") fill(place, ` of ${number(found.documentCount)}`);
+}
+
+function rowOf(link, text = "") {
   const id = link.slice(link.lastIndexOf("/") + 1);
-  if (!text) return { link, id, excerpt: "" };
-  const said = objectOf(text);
-  return {
-    link, id,
-    version: Number(said.documentVersion),
-    at: Number(said.documentUpdateTimeMicros),
-    excerpt: excerpt(authors(text)),
-  };
+  return { link, id, members: text ? objectOf(text) : {}, excerpt: text ? excerpt(text) : "" };
 }
 
-function form(link, { filter, order }) {
-  const find = (event) => {
+function columnsOf({ columns }) {
+  const chosen = columnsIn(columns);
+  const title = (each) => h("a", { href: toDocument(each.link) }, each.id);
+  const name = ["document", title, "code name"];
+  if (chosen.length > 0) return [name, ...chosen.map(column)];
+  return [name,
+    ["version", (each) => number(Number(each.members.documentVersion)), "number"],
+    ["written", (each) => time(Number(each.members.documentUpdateTimeMicros))],
+    ["what it says", (each) => each.excerpt, "code excerpt"]];
+}
+
+function column(name) {
+  const title = MEMBERS_OF_STORE[name] ?? name;
+  if (name.endsWith("TimeMicros")) return [title, (each) => time(Number(each.members[name]))];
+  return [title, ({ members }) => valueOf(members[name]), "cell"];
+}
+
+function valueOf(text) {
+  if (text === undefined) return "–";
+  return text.startsWith("\"") ? JSON.parse(text) : line(text);
+}
+
+function nothing(link, { filter }, methods) {
+  if (filter) return empty("No document fulfils the condition.", button("Show all", toList(link)));
+  const make = methods.has("POST") && button("New document", toNew(link));
+  return empty("There is no document here yet.", make);
+}
+
+// A field with the sign of its parameter, by which errors name it.
+const FILTER = { name: "filter", title: "Condition", about: ["$filter"], class: "code long" };
+const ORDER = { name: "order", title: "Order", about: ["$orderby", "orderby"], class: "code" };
+
+function search(link, asked, refused) {
+  const fields = [
+    row({ ...FILTER, value: asked.filter, placeholder: "rating gt 7 and genre eq 'Sci*'" }),
+    row({ ...ORDER, value: asked.order, placeholder: "year desc" }),
+  ];
+  const onSubmit = (event) => {
     event.preventDefault();
-    const said = (name) => event.target.elements[name].value.trim();
-    location.hash = toList(link, { filter: said("filter"), order: said("order") });
+    const [filter, order] = fields.map(({ input }) => input.value.trim());
+    location.hash = toList(link, { ...asked, filter, order });
   };
-  const sample = "rating gt 7 and genre eq 'Sci*'";
-  return h("form", { onSubmit: find, class: "line" },
-    field("Condition", "filter", { value: filter, class: "code long", placeholder: sample }),
-    field("Order", "order", { value: order, class: "code", placeholder: "year desc" }),
-    h("button", {}, "Find"),
-    button("New document", toNew(link)),
-    button("Changes", toChanges(link)));
+  const told = h("p", { role: "alert" });
+  if (refused) queueMicrotask(() => tell(refused, asked.filter ? fields : [], told));
+  return [h("form", { onSubmit, class: "search" }, fields.map(({ place }) => place),
+    h("button", {}, "Find")), told];
+}
+
+function exports(link, asked, signal) {
+  const state = h("span", { class: "quiet", "aria-live": "polite" });
+  const name = link.slice(1).replaceAll("/", "-").replaceAll(":", "");
+  const path = `${encoded(link)}?${wanted(asked, { $limit: PAGE_SIZE, $expand: "true" })}`;
+  const told = (count) => fill(state, `${number(count)} read`);
+  const onClick = (kind) => async () => {
+    try {
+      await exportList(name, path, { kind, columns: columnsIn(asked.columns), told, signal });
+    } catch (error) {
+      if (!signal.aborted) fill(state, error.message);
+    }
+  };
+  const title = { ndjson: "Export NDJSON", csv: "Export CSV" };
+  return [...Object.keys(title).map((kind) =>
+    h("button", { type: "button", onClick: onClick(kind) }, title[kind])), state];
 }

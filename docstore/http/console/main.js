@@ -2,26 +2,39 @@
 // (place, route, signal) that fills its place; the signal ends whatever it keeps going.
 
 import { changes } from "/core/ui/changes.js";
+import { charts } from "/core/ui/charts.js";
+import { newFactory, newTopic } from "/core/ui/declare.js";
 import { document_, newDocument } from "/core/ui/document.js";
 import { dialog, field, fill, h } from "/core/ui/dom.js";
 import { factories } from "/core/ui/factories.js";
 import { group } from "/core/ui/group.js";
+import { groupPage } from "/core/ui/groups.js";
 import { interface_ } from "/core/ui/interface.js";
 import { list } from "/core/ui/list.js";
+import { watchMembers } from "/core/ui/members.js";
 import { askForToken, askWith, keepToken, page, Refused, Silent, token } from "/core/ui/node.js";
+import { ownership } from "/core/ui/ownership.js";
 import { routeOf } from "/core/ui/places.js";
 import { stream, streams } from "/core/ui/streams.js";
+import { subscriptions } from "/core/ui/subscriptions.js";
+import { mayLeave } from "/core/ui/unsaved.js";
 
 const VIEWS = {
   changes: [changes, "Changes"],
+  charts: [charts, "Charts"],
   document: [document_, "Documents"],
   factories: [factories, "Documents"],
   group: [group, "Group"],
+  holders: [groupPage, "Ownership"],
   interface: [interface_, "Interface"],
   list: [list, "Documents"],
   new: [newDocument, "Documents"],
+  "new-factory": [newFactory, "Documents"],
+  "new-topic": [newTopic, "Streams"],
+  ownership: [ownership, "Ownership"],
   stream: [stream, "Streams"],
   streams: [streams, "Streams"],
+  subscriptions: [subscriptions, "Subscriptions"],
 };
 const FIRST = location.pathname === "/core/docs" ? "interface" : "group";
 
@@ -31,6 +44,7 @@ const TOLD_OF_TOKENS = "Where nodes have an access file, each request shows a to
 const AGAIN_MS = 3_000;
 
 let leaving = new AbortController();
+let here = location.hash;
 
 async function show() {
   leaving.abort();
@@ -52,8 +66,20 @@ async function show() {
   }
 }
 
-// Another place: whoever uses keys goes on from its beginning.
-function go() {
+// Go to another place, unless an unsaved text keeps the user here. The focus goes to its beginning.
+async function go() {
+  const there = location.hash;
+  if (there === here) return;
+  if (!(await mayLeave())) {
+    history.pushState(null, "", here || location.pathname);
+    return;
+  }
+  here = there;
+  begin();
+}
+
+// Show the page from its beginning; the focus goes there too.
+function begin() {
   document.getElementById("main").focus({ preventScroll: true });
   window.scrollTo(0, 0);
   show();
@@ -98,13 +124,15 @@ async function named() {
 }
 
 document.getElementById("token").addEventListener("click", async () => {
-  if (await askForToken()) show();
+  if ((await mayLeave()) && (await askForToken())) show();
 });
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   document.getElementById("main").focus();
 });
 window.addEventListener("hashchange", go);
+window.addEventListener("again", begin);
 askWith(tokenForm);
+watchMembers(document.getElementById("banner"));
 named();
 show();

@@ -3,6 +3,8 @@
 const KEPT_AS = "docstore-token";
 const SILENT = "The node does not answer. It is asked again every three seconds.";
 
+let silence = () => {};
+let isSilent = false;
 let form = async () => false;
 let asking = null;
 
@@ -32,6 +34,11 @@ export function askWith(shows) {
   form = shows;
 }
 
+// told(isSilent): called when the node stops answering, and when it answers again.
+export function onSilence(told) {
+  silence = told;
+}
+
 // Ask for a token: once, however many requests are refused meanwhile.
 export function askForToken() {
   asking ??= form().finally(() => { asking = null; });
@@ -46,28 +53,43 @@ export async function send(method, path, { body, headers = {}, signal } = {}) {
   // Two slashes would begin the name of another host, and the token is for this one.
   if (!/^\/(?!\/)/.test(path)) throw new Silent(SILENT);
   try {
-    return await fetch(path, { method, body, signal, cache: "no-store", headers: all });
+    const answer = await fetch(path, { method, body, signal, cache: "no-store", headers: all });
+    heard(false);
+    return answer;
   } catch (error) {
-    throw signal?.aborted ? error : new Silent(SILENT);
+    if (signal?.aborted) throw error;
+    heard(true);
+    throw new Silent(SILENT);
   }
 }
 
-// Send a request; return {text, headers}. Throws Refused.
+function heard(nothing) {
+  if (isSilent !== nothing) silence(nothing);
+  isSilent = nothing;
+}
+
+// Send a request; return {text, headers}. Throws Refused. isQuiet: never asks for a token.
 export async function ask(method, path, options = {}) {
   const tried = token();
   const answer = await send(method, path, options);
   const text = await answer.text();
   if (answer.ok) return { text, headers: answer.headers };
-  if (answer.status === 401 && (token() !== tried || (await askForToken()))) {
-    return ask(method, path, options);
-  }
+  const mayAsk = answer.status === 401 && !options.isQuiet;
+  if (mayAsk && (token() !== tried || (await askForToken()))) return ask(method, path, options);
   throw new Refused(answer.status, problemIn(text), answer.headers);
 }
 
 // Return a page of the node as a value.
-export async function page(path, signal) {
-  const { text } = await ask("GET", path, { signal });
+export async function page(path, signal, options = {}) {
+  const { text } = await ask("GET", path, { signal, ...options });
   return JSON.parse(text);
+}
+
+// The methods of a resource, by its header Allow; none where the node does not say.
+export async function methodsOf(path, signal) {
+  const { headers } = await ask("OPTIONS", path, { signal, isQuiet: true })
+    .catch(() => ({ headers: new Headers() }));
+  return new Set((headers.get("Allow") ?? "").split(", "));
 }
 
 // The path of a link, as a request has it.

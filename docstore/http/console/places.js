@@ -3,7 +3,10 @@
 import { encoded } from "/core/ui/node.js";
 
 export const FACTORIES = "#/factories";
+export const NEW_FACTORY = "#/new-factory";
 export const STREAMS = "#/streams";
+export const OWNERSHIP = "#/ownership";
+export const NEW_TOPIC = "#/new-topic";
 
 // Of topics and documents the paths. asked: condition, order and page of a list.
 export const toList = (link, asked = {}) => `#/list${encoded(link)}${query(asked)}`;
@@ -11,6 +14,8 @@ export const toNew = (factory) => `#/new${encoded(factory)}`;
 export const toChanges = (prefix) => `#/changes${query({ prefix })}`;
 export const toDocument = (link, version) => `#/document${encoded(link)}${query({ version })}`;
 export const toStream = (topic, partition) => `#/stream${encoded(topic)}${query({ partition })}`;
+export const toOwnership = (kind) => `${OWNERSHIP}/${kind}`;
+export const toGroup = (kind, id) => `#/holders/${kind}/${encodeURIComponent(id)}`;
 
 // #/document/notes/a?version=3 is {view: "document", link: "/notes/a", query}.
 export function routeOf(hash) {

@@ -1,9 +1,10 @@
 // Topics; and of one its partitions with their leaders and who lags, and its last records.
 
-import { facts, fill, h, table } from "/core/ui/dom.js";
-import { elementsOf, excerpt, objectOf } from "/core/ui/json.js";
-import { ask, encoded, page } from "/core/ui/node.js";
-import { STREAMS, toStream } from "/core/ui/places.js";
+import { newRecord } from "/core/ui/declare.js";
+import { button, empty, facts, fill, h, table } from "/core/ui/dom.js";
+import { elementsOf, line, objectOf } from "/core/ui/json.js";
+import { ask, encoded, methodsOf, page } from "/core/ui/node.js";
+import { NEW_TOPIC, STREAMS, toDocument, toStream } from "/core/ui/places.js";
 import { bytes, duration, number, time } from "/core/ui/words.js";
 
 const LOOK_AGAIN_MS = 3_000;
@@ -11,31 +12,59 @@ const LAST_RECORDS = 20;
 const TOPICS = "/core/streams";
 
 export async function streams(place, route, signal) {
-  const { documents = {} } = await page(`${TOPICS}?expand`, signal);
-  fill(place, h("h1", {}, "Streams"), table([
-    ["topic", (each) => h("a", { href: toStream(`/${each.name}`) }, each.name), "name"],
-    ["partitions", (each) => number(each.partitions), "number"],
-    ["replicas", (each) => number(each.replicationFactor), "number"],
-    ["needed in sync", (each) => number(each.minInSync), "number"],
-    ["kept for", (each) => kept(each.retention)],
-    ["state", (each) => each.resolution],
-  ], Object.values(documents), "There is no topic."));
+  const [{ documents = {} }, methods] = await Promise.all([
+    page(`${TOPICS}?expand`, signal), methodsOf(TOPICS, signal),
+  ]);
+  if (signal.aborted) return;
+  const topics = Object.values(documents);
+  const create = () => methods.has("POST") && button("Create a topic", NEW_TOPIC);
+  fill(place, h("h1", {}, "Streams"),
+    h("p", { class: "line" }, topics.length > 0 && create()),
+    table([
+      ["topic", (each) => h("a", { href: toStream(`/${each.name}`) }, each.name), "name"],
+      ["partitions", (each) => number(each.partitions), "number"],
+      ["replicas", (each) => number(each.replicationFactor), "number"],
+      ["needed in sync", (each) => number(each.minInSync), "number"],
+      ["kept for", (each) => kept(each.retention)],
+      ["state", (each) => each.resolution],
+    ], topics, empty("There is no topic yet. A topic is a stream of records, in partitions.",
+      create())));
 }
 
 export async function stream(place, route, signal) {
   const link = `${TOPICS}${route.link}`;
   const shown = h("div", {});
+  const appending = h("section", {});
   const records = h("section", {});
+  const chosen = Number(route.query.get("partition") ?? 0);
   fill(place, h("p", { class: "trail" }, h("a", { href: STREAMS }, "Streams")),
-    h("h1", {}, route.link.slice(1)), shown, records);
-  const partition = Number(route.query.get("partition") ?? 0);
+    h("h1", {}, route.link.slice(1)), shown, appending, records);
+  const methods = await methodsOf(`${encoded(link)}/records`, signal);
   for (let looks = 0; !signal.aborted; looks += 1) {
     const topic = await page(encoded(link), signal);
     const isUsed = shown.contains(document.activeElement);
-    if (!isUsed) fill(shown, ...ofTopic(route.link, topic, partition));
-    if (looks === 0) await last(records, link, partition, signal);
+    if (!isUsed) fill(shown, ...ofTopic(route.link, topic, chosen));
+    if (looks === 0) {
+      if (methods.has("POST")) append(appending, link, topic, signal);
+      await last(records, link, chosen, signal);
+    }
     await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
   }
+}
+
+// A form for a record, closed at first; what was appended is shown as a link to its partition.
+function append(place, link, topic, signal) {
+  const told = h("p", { "aria-live": "polite" });
+  const inside = h("div", {});
+  const ready = () => fill(inside, newRecord(link, topic.partitionCount, after, signal));
+  const after = ({ partition, base }) => {
+    const title = `offset ${number(base)} of partition ${partition}`;
+    fill(told, "Appended at ", h("a", { href: toStream(`/${topic.name}`, partition) }, title), ".");
+    ready();
+  };
+  ready();
+  const shown = h("details", { class: "chooser" }, h("summary", {}, "Append a record"), inside);
+  fill(place, shown, told);
 }
 
 function ofTopic(link, topic, chosen) {
@@ -46,6 +75,7 @@ function ofTopic(link, topic, chosen) {
       ["needed in sync", number(topic.minInSync)],
       ["kept for", kept(topic.retention)],
       ["state", topic.resolution],
+      ["document", h("a", { href: toDocument(`${TOPICS}${link}`), class: "code" }, "settings")],
     ]),
     table([
       ["partition", (each) => h("a", {
@@ -85,8 +115,8 @@ async function last(place, link, partition, signal) {
     ["offset", (each) => each.offset, "number"],
     ["appended", (each) => time(Number(each.timestampMicros))],
     ["key", (each) => JSON.parse(each.key ?? each.keyBase64 ?? "null") ?? "–", "code"],
-    ["value", (each) => excerpt(each.value ?? each.valueBase64), "code excerpt"],
-  ], rows, "There are no records."));
+    ["value", (each) => line(each.value ?? each.valueBase64), "code excerpt"],
+  ], rows, empty("This partition has no records.")));
 }
 
 function kept(retention = {}) {

@@ -37,3 +37,9 @@ export function bytes(count) {
   }
   return `${number(Math.round(left))} TiB`;
 }
+
+// Milliseconds, as their owner has written them: "500 ms", "10 s".
+export function span(ms) {
+  if (typeof ms !== "number") return "–";
+  return ms % 1_000 === 0 ? duration(ms / 1_000) : `${number(ms)} ms`;
+}

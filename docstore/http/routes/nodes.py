@@ -47,7 +47,8 @@ NODES = About(
     "A node and its group: what they are, how they are, and what operators ask of them.",
     (
         Route("/", {
-            "GET": Op("This node, and where its pages are", {200: "Entry"},
+            "GET": Op("This node, and where its pages are", {200: "Entry", 303: ""},
+                      tells="`Accept: text/html` leads to the console.",
                       handler=CorePages.entry, checks_query=False),
         }, CorePages),
         Route("/health/live", {

@@ -96,6 +96,28 @@ class Browser:
         await self.call("Input.dispatchKeyEvent", type="keyDown", **about, **text)
         await self.call("Input.dispatchKeyEvent", type="keyUp", **about)
 
+    async def shown(self, url: str, view: str) -> str:
+        """Go to a view; return its text once it is there."""
+        await self.open(f"{url}/core/ui#/{view}")
+        await self.until("document.querySelector('main h1')")
+        return await self.text()
+
+    async def click(self, title: str) -> None:
+        """Click what is called so, once it is there."""
+        named = (
+            "[...document.querySelectorAll('button, a, summary')]"
+            f".find((it) => it.textContent.trim() === {title!r})"
+        )
+        await self.until(named)
+        await self.run(f"{named}.click()")
+
+    async def write(self, field: str, text: str) -> None:
+        """Replace what stands in a field, as keys do."""
+        await self.until(f"document.querySelector({field!r})")
+        await self.run(f"document.querySelector({field!r}).focus()")
+        await self.run(f"document.querySelector({field!r}).select()")
+        await self.call("Input.insertText", text=text)
+
     async def picture(self) -> bytes:
         """Return what is to be seen, as PNG."""
         shot = await self.call("Page.captureScreenshot", format="png")

@@ -1,5 +1,6 @@
 """The console's files: which there are, what is said with them, and what none of them may do."""
 
+import hashlib
 import re
 from collections.abc import AsyncIterator
 from importlib.resources import files
@@ -18,11 +19,22 @@ from tests.docstore.http.single import SingleNode
 from tests.docstore.http.wires import asked
 
 FOLDER = Path(str(files("docstore.http.console")))
+OWN = [each for each in NAMES if not each.startswith("uplot")]
+"""Without the files of uPlot, which are those of its release."""
 WAYS_IN = (
     "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "srcdoc", "DOMParser",
     "createContextualFragment", "setHTML", "eval(", "new Function", "javascript:",
 )  # fmt: skip
 """By which text could become a page, or a program."""
+
+UPLOT = {
+    "uplot-licence.txt":
+        "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+    "uplot.css":
+        "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+    "uplot.js":
+        "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -86,11 +98,31 @@ async def test_a_name_may_be_spelt_with_escapes(raw: Raw) -> None:
     assert answer.startswith(b"HTTP/1.1 200 ")
 
 
+def test_uplot_is_that_of_its_release() -> None:
+    """Its digests are those of the files in the package `uplot` 1.6.32 of npm."""
+    for name, digest in UPLOT.items():
+        content = (FOLDER / name).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == digest, name
+        assert not [way for way in WAYS_IN if way.encode() in content], name
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_browser_is_led_to_the_console(raw: Raw, method: str) -> None:
+    accepts = b"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\nConnection: close\r\n"
+    answer = await raw(asked(method, "/", accepts))  # Without a token, at a node that needs one.
+    assert answer.startswith(b"HTTP/1.1 303 "), answer[:80]
+    assert b"\r\nLocation: /core/ui\r\n" in answer
+    assert b"\r\nVary: Accept\r\n" in answer
+    for others in (b"", b"Accept: */*\r\n", b"Accept: application/json\r\n"):
+        answer = await raw(asked(method, "/", others + b"Connection: close\r\n"))
+        assert answer.startswith(b"HTTP/1.1 401 "), answer[:80]
+
+
 def test_text_has_no_way_into_a_page_but_as_text() -> None:
-    for name in (*NAMES, "index.html"):
+    for name in (*OWN, "index.html"):
         text = (FOLDER / name).read_text("utf-8")
         assert not [way for way in WAYS_IN if way in text], name
-        assert not re.search(r"setAttribute\((?!\"(?:href|aria-current)\"|key, )", text), name
+        assert not re.search(r"setAttribute\((?!\"(?:href|aria-[a-z]+)\"|key, )", text), name
 
 
 def test_nothing_comes_from_elsewhere() -> None:
@@ -104,10 +136,11 @@ def test_nothing_comes_from_elsewhere() -> None:
     used = set(re.findall(r"(?:src|href)=\"(/core/ui/[^\"#]+)\"", page))
     for name in NAMES:
         used |= set(re.findall(r"from \"([^\"]+)\"", (FOLDER / name).read_text("utf-8")))
-    assert used == set(PATHS) - {UI, DOCS}
+    # A chart loads the script of uPlot when it is first shown; the licence is for readers.
+    assert used | {f"{UI}/uplot.js", f"{UI}/uplot-licence.txt"} == set(PATHS) - {UI, DOCS}
 
 
-@pytest.mark.parametrize("name", [each for each in NAMES if each.endswith(".js")])
+@pytest.mark.parametrize("name", [each for each in OWN if each.endswith(".js")])
 def test_modules_are_of_the_house(name: str) -> None:
     lines = (FOLDER / name).read_text("utf-8").splitlines()
     assert lines[0].startswith("// "), "the head of a file says what it is"
