@@ -1,7 +1,7 @@
 // Small charts of the last minutes: writes and lag of each node, reads and p99 of this one.
 
 import { fill, h } from "/core/ui/dom.js";
-import { ask, page } from "/core/ui/node.js";
+import { ask, page, repeat } from "/core/ui/node.js";
 import { p99, perSecond, requestsIn } from "/core/ui/rates.js";
 import { number } from "/core/ui/words.js";
 
@@ -31,14 +31,13 @@ export async function charts(place, route, signal) {
   dark.addEventListener("change", draw, { signal });
   window.addEventListener("resize", draw, { signal });
   const seen = [];
-  while (!signal.aborted) {
+  await repeat(LOOK_AGAIN_MS, signal, async () => {
     seen.push(await sample(signal));
     if (seen.length > POINTS) seen.shift();
     const rows = seen.map((now, at) => values(now, seen[at - 1], seen[Math.max(0, at - P99_OVER)]));
     plots.forEach((each) => each.take(seen.map(({ at }) => at), rows));
     draw();
-    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
-  }
+  });
 }
 
 async function sample(signal) {
@@ -75,7 +74,7 @@ function values(now, before, earlier) {
 
 // A chart with its title, its legend with the last values, and the same in words.
 function plot(key, title, unit, digits) {
-  const canvas = h("div", { class: "canvas", role: "img" });
+  const canvas = h("div", { class: "canvas", role: "img", "aria-label": title });
   const legend = h("ul", { class: "legend" });
   const place = h("figure", {}, h("figcaption", {}, h("h2", {}, title),
     h("p", { class: "quiet" }, unit)), canvas, h("hr"), legend);
@@ -87,8 +86,9 @@ function plot(key, title, unit, digits) {
     names = [...new Set(rows.flatMap((row) => Object.keys(row[key])))].sort().slice(0, SERIES);
     data = [times, ...names.map((name) => rows.map((row) => row[key][name] ?? null))];
     const last = rows.at(-1)[key];
-    fill(legend, names.map((name, place_) =>
-      h("li", { class: `series-${place_ + 1}` }, `${name} ${shown(last[name])}`)));
+    fill(legend, names.map((name, number_) =>
+      h("li", { class: `series-${number_ + 1}` }, `${name} ${shown(last[name])}`)));
+    if (names.length === 0) fill(canvas, h("p", { class: "quiet" }, "There are no values yet."));
     const told = names.map((name) => `${name} ${shown(last[name])}`).join(", ");
     canvas.setAttribute("aria-label", `${title}, ${unit}: ${told || "no values yet"}`);
   };
@@ -96,6 +96,7 @@ function plot(key, title, unit, digits) {
   const draw = (uPlot) => {
     if (names.length === 0) return;
     made?.destroy();
+    fill(canvas);
     made = new uPlot(options(place, names), data, canvas);
   };
   return { place, take, draw };

@@ -1,13 +1,13 @@
 // The members of the group, what each owns, and how this node is.
 
 import { facts, fill, h, table } from "/core/ui/dom.js";
-import { page } from "/core/ui/node.js";
+import { page, repeat } from "/core/ui/node.js";
 import { bytes, duration, many, number, percent } from "/core/ui/words.js";
 
 const LOOK_AGAIN_MS = 3_000;
 
 export async function group(place, route, signal) {
-  for (;;) {
+  await repeat(LOOK_AGAIN_MS, signal, async () => {
     const [found, selector, node] = await Promise.all([
       page("/core/node-groups/default", signal),
       page("/core/node-selectors/default", signal),
@@ -15,9 +15,7 @@ export async function group(place, route, signal) {
     ]);
     if (signal.aborted) return;
     if (!place.contains(document.activeElement)) fill(place, ...shown(found, selector, node));
-    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
-    if (signal.aborted) return;
-  }
+  });
 }
 
 function shown(found, selector, node) {

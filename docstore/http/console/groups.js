@@ -1,7 +1,7 @@
 // One group or one set of roles: its members, the holder of each partition, and the lag.
 
 import { button, empty, facts, fill, h, table } from "/core/ui/dom.js";
-import { page } from "/core/ui/node.js";
+import { page, repeat } from "/core/ui/node.js";
 import { trailOf } from "/core/ui/ownership.js";
 import { toDocument, toStream } from "/core/ui/places.js";
 import { many, number, span, time } from "/core/ui/words.js";
@@ -13,7 +13,7 @@ export async function groupPage(place, route, signal) {
   const path = `/core/${kind}/${encodeURIComponent(id)}`;
   const shown = h("div", {});
   fill(place, trailOf(kind), h("h1", {}, id), shown);
-  for (;;) {
+  await repeat(LOOK_AGAIN_MS, signal, async () => {
     const group = await page(path, signal);
     const lags = kind === "groups" ? await lagsOf(path, group, signal) : null;
     if (signal.aborted) return;
@@ -21,9 +21,7 @@ export async function groupPage(place, route, signal) {
       fill(shown, about(group, lags), members(group), partitions(group, lags),
         h("p", { class: "buttons" }, button("Document", toDocument(`/core/${kind}/${id}`))));
     }
-    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
-    if (signal.aborted) return;
-  }
+  });
 }
 
 // "flights/0" -> {offset, end, lag}; the lag is unknown where the leader did not answer.

@@ -67,10 +67,15 @@ export function line(text) {
   const spaced = { ",": ", ", ":": ": ", "{": "{ ", "}": " }" };
   let told = "";
   for (const [token] of text.matchAll(TOKEN)) {
-    told += spaced[token] ?? token;
+    told += spaced[token] ?? spelled(token);
     if (told.length > EXCERPT) break;
   }
   return told.slice(0, EXCERPT).replaceAll("{  }", "{}");
+}
+
+// A token as people read it: an escape stands only where it must.
+export function spelled(token) {
+  return token.includes("\\u") ? JSON.stringify(JSON.parse(token)) : token;
 }
 
 // The tokens of a text, and of each object or array the places of its children:

@@ -85,6 +85,17 @@ export async function page(path, signal, options = {}) {
   return JSON.parse(text);
 }
 
+// Call look(number) at once, and again every few milliseconds until the signal ends the page. After
+// the first time a node that is silent is no reason to end: the page stays, and goes on later.
+export async function repeat(ms, signal, look) {
+  for (let looks = 0; !signal.aborted; looks += 1) {
+    await look(looks).catch((error) => {
+      if (looks === 0 || !(error instanceof Silent)) throw error;
+    });
+    await new Promise((resolve) => setTimeout(resolve, ms));
+  }
+}
+
 // The methods of a resource, by its header Allow; none where the node does not say.
 export async function methodsOf(path, signal) {
   const { headers } = await ask("OPTIONS", path, { signal, isQuiet: true })

@@ -2,7 +2,7 @@
 
 import { empty, fill, h, table } from "/core/ui/dom.js";
 import { line } from "/core/ui/json.js";
-import { ask, encoded, methodsOf, page } from "/core/ui/node.js";
+import { ask, encoded, methodsOf, page, repeat } from "/core/ui/node.js";
 import { OWNERSHIP, toDocument, toGroup, toList, toOwnership } from "/core/ui/places.js";
 import { many, number, span } from "/core/ui/words.js";
 
@@ -28,7 +28,7 @@ export async function ownership(place, route, signal) {
   const shown = h("div", {});
   const told = h("p", { role: "alert" });
   fill(place, h("h1", {}, "Ownership"), tabs(kind), told, shown);
-  for (;;) {
+  await repeat(LOOK_AGAIN_MS, signal, async () => {
     const found = await page(`${path}?$expand=true&$limit=${LIMIT}`, signal);
     const methods = await firstMethods(found, signal);
     if (signal.aborted) return;
@@ -40,9 +40,7 @@ export async function ownership(place, route, signal) {
           found.nextPageLink && [", more follow in ", h("a", { href: toList(path) }, "the list")]),
         table(columns(kind, methods, told), rows, hint));
     }
-    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
-    if (signal.aborted) return;
-  }
+  });
 }
 
 // All documents of a factory have the same methods.

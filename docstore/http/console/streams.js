@@ -3,7 +3,7 @@
 import { newRecord } from "/core/ui/declare.js";
 import { button, empty, facts, fill, h, table } from "/core/ui/dom.js";
 import { elementsOf, line, objectOf } from "/core/ui/json.js";
-import { ask, encoded, methodsOf, page } from "/core/ui/node.js";
+import { ask, encoded, methodsOf, page, repeat } from "/core/ui/node.js";
 import { NEW_TOPIC, STREAMS, toDocument, toStream } from "/core/ui/places.js";
 import { bytes, duration, number, time } from "/core/ui/words.js";
 
@@ -40,7 +40,7 @@ export async function stream(place, route, signal) {
   fill(place, h("p", { class: "trail" }, h("a", { href: STREAMS }, "Streams")),
     h("h1", {}, route.link.slice(1)), shown, appending, records);
   const methods = await methodsOf(`${encoded(link)}/records`, signal);
-  for (let looks = 0; !signal.aborted; looks += 1) {
+  await repeat(LOOK_AGAIN_MS, signal, async (looks) => {
     const topic = await page(encoded(link), signal);
     const isUsed = shown.contains(document.activeElement);
     if (!isUsed) fill(shown, ...ofTopic(route.link, topic, chosen));
@@ -48,8 +48,7 @@ export async function stream(place, route, signal) {
       if (methods.has("POST")) append(appending, link, topic, signal);
       await last(records, link, chosen, signal);
     }
-    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
-  }
+  });
 }
 
 // A form for a record, closed at first; what was appended is shown as a link to its partition.

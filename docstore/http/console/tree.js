@@ -2,7 +2,7 @@
 // is shown at once. Values stay the texts that they are: see json.js.
 
 import { fill, h } from "/core/ui/dom.js";
-import { spans } from "/core/ui/json.js";
+import { spans, spelled } from "/core/ui/json.js";
 
 const LINES_OPEN = 80;
 const CHILDREN_AT_ONCE = 100;
@@ -52,7 +52,7 @@ function more(found, place, children, from, budget) {
   const until = Math.min(from + CHILDREN_AT_ONCE, children.length);
   const made = children.slice(from, until).map(({ name, at }, number) => {
     const isLast = from + number === children.length - 1;
-    return part(found, at, name && `${name}: `, isLast ? "" : ",", budget);
+    return part(found, at, name && `${spelled(name)}: `, isLast ? "" : ",", budget);
   });
   place.append(...made);
   if (until === children.length) return;
@@ -66,7 +66,8 @@ function more(found, place, children, from, budget) {
   place.append(button);
 }
 
-function scalar(token) {
+function scalar(said) {
+  const token = spelled(said);
   const style = token.startsWith("\"") ? "text" : "value";
   if (token.length <= 2 * CHARACTERS_SHOWN) return h("span", { class: style }, token);
   const place = h("span", { class: style }, token.slice(0, CHARACTERS_SHOWN));

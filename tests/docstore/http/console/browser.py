@@ -118,6 +118,15 @@ class Browser:
         await self.run(f"document.querySelector({field!r}).select()")
         await self.call("Input.insertText", text=text)
 
+    async def resize(self, width: int, scheme: str = "light") -> None:
+        """Give the page a width in pixels, and the scheme of colours `light` or `dark`."""
+        await self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width, height=800, deviceScaleFactor=1, mobile=False,
+        )  # fmt: skip
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        await self.call("Emulation.setEmulatedMedia", features=features)
+
     async def picture(self) -> bytes:
         """Return what is to be seen, as PNG."""
         shot = await self.call("Page.captureScreenshot", format="png")

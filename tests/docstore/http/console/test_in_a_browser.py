@@ -205,13 +205,7 @@ async def test_it_is_used_by_keys_alone(
 async def test_it_fits_on_a_narrow_screen(
     browser: Browser, url: str, node: aiohttp.ClientSession
 ) -> None:
-    await browser.call(
-        "Emulation.setDeviceMetricsOverride",
-        width=360,
-        height=700,
-        deviceScaleFactor=1,
-        mobile=False,
-    )
+    await browser.resize(360)
     for view in WORDS:
         await browser.shown(url, view)
         wide = "document.documentElement.scrollWidth"
