@@ -20,13 +20,13 @@ def url() -> Iterator[str]:
 
 
 @pytest.fixture
-async def node(url: str) -> AsyncIterator[aiohttp.ClientSession]:
+async def session(url: str) -> AsyncIterator[aiohttp.ClientSession]:
     """Return a session with the node, which has what the pages show."""
     headers = {"Content-Type": "application/json"}
-    async with aiohttp.ClientSession(url, headers=headers) as session:
-        await furnish(session)
-        await put(session, "/notes/a", EXACT)
-        yield session
+    async with aiohttp.ClientSession(url, headers=headers) as found:
+        await furnish(found)
+        await put(found, "/notes/a", EXACT)
+        yield found
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ WORDS = {
 
 
 async def test_each_view_is_shown_without_a_complaint(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     for view, words in WORDS.items():
         await browser.shown(url, view)
@@ -58,9 +58,9 @@ async def test_each_view_is_shown_without_a_complaint(
 
 
 async def test_what_a_document_says_is_text(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
-    await put(node, "/notes/hostile", json.dumps({HOSTILE: HOSTILE, "documentNote": [HOSTILE]}))
+    await put(session, "/notes/hostile", json.dumps({HOSTILE: HOSTILE, "documentNote": [HOSTILE]}))
     for view in ("list/notes", "document/notes/hostile"):
         await browser.shown(url, view)
         await browser.until("document.querySelector('main').innerText.includes('<script>')")
@@ -68,7 +68,7 @@ async def test_what_a_document_says_is_text(
     await browser.until("document.querySelector('textarea').value.includes('<script>')")
     await browser.shown(url, "changes?prefix=/notes")
     await browser.until("document.body.innerText.includes('connected')")
-    await put(node, "/notes/hostile", json.dumps({"again": HOSTILE}))
+    await put(session, "/notes/hostile", json.dumps({"again": HOSTILE}))
     await browser.until("document.querySelector('main').innerText.includes('onerror')")
     assert await browser.run("document.querySelectorAll('main img, main script').length") == 0
     assert await browser.run("window.done === undefined")
@@ -76,7 +76,7 @@ async def test_what_a_document_says_is_text(
 
 
 async def test_a_script_within_a_page_would_not_run(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     """Were there a way in after all: the policy is the second wall."""
     await browser.shown(url, "factories")
@@ -88,16 +88,16 @@ async def test_a_script_within_a_page_would_not_run(
 
 
 async def test_a_document_is_changed_as_it_was_read(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
-    await put(node, "/notes/b", EXACT)
+    await put(session, "/notes/b", EXACT)
     await browser.shown(url, "document/notes/b")
     await browser.click("Change")
     add = "document.querySelector('textarea').value = document.querySelector('textarea').value"
     await browser.run(add + ".replace('{', '{\"more\": true,')")
     await browser.click("Save")
     await browser.until("document.querySelector('dd').textContent === '1'")
-    async with node.get("/notes/b") as answer:
+    async with session.get("/notes/b") as answer:
         text = await answer.text()
     assert '"big": 9007199254740993' in text.replace(":9", ": 9")
     assert "1.50" in text
@@ -105,20 +105,20 @@ async def test_a_document_is_changed_as_it_was_read(
 
 
 async def test_nobody_elses_change_is_lost(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
-    await put(node, "/notes/c", "{}")
+    await put(session, "/notes/c", "{}")
     await browser.shown(url, "document/notes/c")
     await browser.click("Change")
-    await put(node, "/notes/c", '{"by": "another"}')
+    await put(session, "/notes/c", '{"by": "another"}')
     await browser.click("Save")
     await browser.until("document.body.innerText.includes('It has changed since')")
-    async with node.get("/notes/c") as answer:
+    async with session.get("/notes/c") as answer:
         assert (await answer.json())["by"] == "another"
 
 
 async def test_a_document_is_made_and_deleted(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "new/notes")
     await browser.run("document.querySelector('#field-name').value = 'made here'")
@@ -131,15 +131,15 @@ async def test_a_document_is_made_and_deleted(
     await browser.click("Delete")
     await browser.run("document.querySelector('dialog button[value=delete]').click()")
     await browser.until("document.body.innerText.includes('It was deleted')")
-    async with node.get("/notes/made%20here") as answer:
+    async with session.get("/notes/made%20here") as answer:
         assert answer.status == 404
 
 
 async def test_documents_are_found_and_turned_over_in_pages(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     for number in range(60):
-        await put(node, f"/many/{number:02}", json.dumps({"n": number}))
+        await put(session, f"/many/{number:02}", json.dumps({"n": number}))
     await browser.shown(url, "list/many")
     await browser.until("document.body.innerText.includes('50 documents of 60, more follow')")
     await browser.click("Next page")
@@ -159,11 +159,11 @@ async def test_documents_are_found_and_turned_over_in_pages(
 
 
 async def test_a_name_may_have_any_characters(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     name = "<b>a'\"?#&+ %25 ü"
-    await put(node, f"/odd/{quote(name, safe='')}", '{"version": "first"}')
-    await put(node, f"/odd/{quote(name, safe='')}", '{"version": "second"}')
+    await put(session, f"/odd/{quote(name, safe='')}", '{"version": "first"}')
+    await put(session, f"/odd/{quote(name, safe='')}", '{"version": "second"}')
     await browser.shown(url, "list/odd")
     await browser.click(name)
     await browser.until("document.querySelector('.json')?.textContent.includes('second')")
@@ -175,7 +175,7 @@ async def test_a_name_may_have_any_characters(
 
 
 async def test_the_interface_is_searched(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "interface")
     await browser.run("document.querySelector('#words').value = 'put /notes'")
@@ -186,7 +186,7 @@ async def test_the_interface_is_searched(
 
 
 async def test_it_is_used_by_keys_alone(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "streams")
     await browser.press("Tab")
@@ -203,7 +203,7 @@ async def test_it_is_used_by_keys_alone(
 
 
 async def test_it_fits_on_a_narrow_screen(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.resize(360)
     for view in WORDS:

@@ -30,7 +30,7 @@ PIXELS_MAX = 3_000
 
 
 async def test_a_refused_form_keeps_its_input(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "new-factory")
     await browser.write("#field-path", "no slash")
@@ -60,7 +60,7 @@ async def test_a_refused_form_keeps_its_input(
 
 
 async def test_only_what_a_resource_allows_is_offered(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "document/core/locks/nightly run")
     await browser.until("document.querySelector('main').innerText.includes('host-7')")
@@ -75,7 +75,7 @@ async def test_only_what_a_resource_allows_is_offered(
 
 
 async def test_unsaved_text_is_left_only_on_purpose(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "list/notes")
     await browser.click("New document")
@@ -126,11 +126,11 @@ async def test_a_banner_goes_when_the_node_is_back(browser: Browser) -> None:
 
 
 async def test_a_large_document_is_shown_folded(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     text = json.dumps(BIG)
     assert len(text) > 830_000
-    await put(node, "/notes/large", text)
+    await put(session, "/notes/large", text)
     await browser.shown(url, "document/notes/large")
     await browser.until("document.querySelector('.json')?.innerText.includes('18,000 elements')")
     high = "document.documentElement.scrollHeight"
@@ -147,7 +147,7 @@ async def test_a_large_document_is_shown_folded(
 
 
 async def test_topics_and_records_are_made_by_mouse(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "streams")
     await browser.click("Create a topic")
@@ -168,11 +168,11 @@ async def test_topics_and_records_are_made_by_mouse(
 
 
 async def test_columns_are_chosen_and_documents_exported(
-    browser: Browser, url: str, node: aiohttp.ClientSession, tmp_path: Path
+    browser: Browser, url: str, session: aiohttp.ClientSession, tmp_path: Path
 ) -> None:
     for number in range(3):
         note = {"n": number, "name": f'a "{number}", b', "rest": [1.5]}
-        await put(node, f"/odd/{number}", json.dumps(note))
+        await put(session, f"/odd/{number}", json.dumps(note))
     kept = tmp_path / "kept"
     await browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(kept))
     await browser.shown(url, "list/odd?filter=n+gt+0")
@@ -201,13 +201,13 @@ async def _kept(file: Path) -> str:
 
 
 async def test_charts_show_what_is_written(
-    browser: Browser, url: str, node: aiohttp.ClientSession
+    browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "charts")  # A node alone has no peer that lags.
     await browser.until("document.querySelectorAll('canvas').length === 3")
     writes = "parseFloat(document.querySelector('.legend li').textContent.split(' ')[1])"
     for number in range(1_000):
-        await put(node, "/notes/often", json.dumps({"n": number}))
+        await put(session, "/notes/often", json.dumps({"n": number}))
         if await browser.run(f"{writes} > 0"):
             break
     assert await browser.run(f"{writes} > 0")
@@ -217,7 +217,7 @@ async def test_charts_show_what_is_written(
 @pytest.mark.skipif(not AXE, reason="AXE_SCRIPT names no axe.min.js")
 @pytest.mark.parametrize(("width", "scheme"), MODES)
 async def test_all_pages_are_accessible(
-    browser: Browser, url: str, node: aiohttp.ClientSession, width: int, scheme: str
+    browser: Browser, url: str, session: aiohttp.ClientSession, width: int, scheme: str
 ) -> None:
     axe = await asyncio.to_thread(Path(AXE).read_text, "utf-8")
     await browser.resize(width, scheme)
