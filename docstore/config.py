@@ -12,7 +12,7 @@ from typing import Any
 
 from docstore.errors import BadConfig
 from docstore.model.address import Address, Ports, ports_of, reachable, split_url
-from docstore.model.limits import LOG_LEVELS, Limits, limits_of
+from docstore.model.limits import Limits, limits_of
 from docstore.model.settings import (
     WEEK_S,
     choice,
@@ -26,6 +26,7 @@ from docstore.model.settings import (
 from docstore.model.slots import SLOTS_MAX
 from docstore.model.words import nearest
 from docstore.ownership.configuration import NODE_ID, Founder, is_node_id
+from docstore.runtime.log_settings import LOG_KEYS, LogSettings, log_settings
 from docstore.runtime.tls.settings import TLS_KEYS, TlsFiles, plain_ports, tls_files
 from docstore.streams.settings import STREAMS_KEYS, streams_config
 from docstore.streams.timing import StreamsConfig
@@ -166,11 +167,8 @@ class Config:
     allowed_hosts: tuple[str, ...] = ()
     """Further host names that requests to this node may use; "*" for any."""
 
-    log: str = "auto"
-    """Format of the log, text or json; auto: text on a terminal."""
-
-    log_level: str = "info"
-    """Lowest level of log lines: debug, info, warning or error."""
+    logging: LogSettings = field(default_factory=LogSettings)
+    """What this node logs, and where."""
 
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
     """Hosts that subscriptions may call; the settings begin with `callback_`."""
@@ -224,7 +222,7 @@ KEYS = (
     "repair_interval_s", "journal_mb", "segments_mb",
     "gossip_preset", "gossip_key_file", "access_file", "anonymous_versions", "token_file",
     *TLS_KEYS, "insecure",
-    "service", "allowed_hosts", *CALLBACK_KEYS, "log", "log_level",
+    "service", "allowed_hosts", *CALLBACK_KEYS, *LOG_KEYS,
     *(each.name for each in fields(Limits)),
     *STREAMS_KEYS,
 )  # fmt: skip
@@ -301,8 +299,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         allowed_hosts=_host_names(settings.get("allowed_hosts", "")),
         callbacks=callback_settings(settings),
         founded=frozenset(key for key in FOUNDED if settings.get(key) not in (None, "")),
-        log=choice(settings.get("log", "auto"), "log", ("auto", "text", "json")),
-        log_level=choice(settings.get("log_level", "info"), "log_level", LOG_LEVELS),
+        logging=log_settings(settings),
         limits=limits_of(settings),
         streams=streams_config(settings),
     )

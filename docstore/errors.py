@@ -75,6 +75,10 @@ class NotFound(DocstoreError):
     family = Family.REFUSED
 
 
+class Hidden(NotFound):
+    """The caller may not read this; it is told that there is nothing."""
+
+
 class SnapshotGone(DocstoreError):
     """Versions that a snapshot or a feed needs have been compacted."""
 

@@ -7,7 +7,7 @@ ATTRIBUTES_MAX = 25
 
 LARGER = {
     "docstore/client/client.py::Client": (34, 7),
-    "docstore/config.py::Config": (3, 44),
+    "docstore/config.py::Config": (3, 43),
     "gossip/config.py::Config": (5, 36),
 }
 """Class -> (methods, attributes): an upper limit that only falls."""

@@ -80,6 +80,32 @@ class Rules:
         return sorted(users) + sorted(keys)
 
 
+def changes_of(before: Rules, after: Rules) -> dict[str, list[str]]:
+    """Return the names that two files differ in: added, changed, removed; no list is empty.
+
+    A user also changes with a token or a grant.
+    """
+    found: dict[str, list[str]] = {}
+    for kind, old, new in (
+        ("users", _by_name(before), _by_name(after)),
+        ("roles", before.roles, after.roles),
+        ("keys", before.keys, after.keys),
+    ):
+        found[f"{kind}_added"] = sorted(new.keys() - old.keys())
+        found[f"{kind}_changed"] = sorted(
+            name for name in new.keys() & old.keys() if new[name] != old[name]
+        )
+        found[f"{kind}_removed"] = sorted(old.keys() - new.keys())
+    return {name: names for name, names in found.items() if names}
+
+
+def _by_name(rules: Rules) -> Mapping[str, dict[bytes, Principal]]:
+    found: dict[str, dict[bytes, Principal]] = {}
+    for digest, user in rules.users.items():
+        found.setdefault(user.name, {})[digest] = user
+    return found
+
+
 def refuse_lockout(before: Rules, after: Rules) -> None:
     """Refuse rules without any user, or without an administrator if there was one: BadConfig."""
     if not after.users and not after.keys:

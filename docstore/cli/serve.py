@@ -34,7 +34,7 @@ def serve(arguments: Sequence[str]) -> int:
     except BadConfig as error:
         logs.say(str(error), "this process ends", why=str(error))
         return EXIT_BAD_CONFIG
-    logs.set_up(config.log, config.log_level, config.node_id)
+    logs.set_up(config.logging.form, config.logging.level, config.node_id)
     from docstore.node.process import run
 
     return run(config, settings)

@@ -60,6 +60,8 @@ HELP: Mapping[str, str] = {
     "callback_retry_s": "seconds to wait after a receiver's first failure (5)",
     "log": "text or json (auto: text on a terminal)",
     "log_level": "debug, info, warning or error (info)",
+    "slow_request_s": "seconds from which a request is logged as slow (1; 0: never)",
+    "audit_file": "file of the audit log, JSON lines; - for standard output (none)",
     "body_bytes_max": "bytes of a body, and of a document (1048576)",
     "header_line_bytes_max": "bytes of a header (8190)",
     "head_bytes_max": "bytes of all headers (32768)",

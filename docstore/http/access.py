@@ -11,12 +11,13 @@ from aiohttp.hdrs import AUTHORIZATION
 from docstore.access.grants import ROOT, AccessLevel, Grants
 from docstore.access.rates import Rates
 from docstore.access.rules import Principal
-from docstore.errors import Forbidden, TooManyRequests, Unauthenticated
+from docstore.errors import DocstoreError, Forbidden, TooManyRequests, Unauthenticated
 from docstore.http.authority import Authority, refusal
 from docstore.http.headers import RequestHead
 from docstore.http.methods import READS
 from docstore.http.permissions import Permission, permission_for, permission_for_all
 from docstore.http.routes.route import ANYBODY, INSIDE, OPEN
+from docstore.runtime.audit import AUDIT
 from docstore.services.registry import FACTORIES
 
 if TYPE_CHECKING:
@@ -154,7 +155,13 @@ class UserAuthority(Authority):
         if not self.holds():
             raise Unauthenticated
         self._access.count(self._principal)
-        self.insist(method, link)
+        try:
+            self.insist(method, link)
+        except DocstoreError as error:
+            AUDIT.note_refusal(
+                "line refused", user=self.name, method=method, path=link, status=error.status
+            )
+            raise
 
     def charge(self, lines: int) -> None:
         """Count the lines of an atomic batch."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from aiohttp import web
 
 from docstore.access.grants import AccessLevel
-from docstore.errors import DocstoreError, Forbidden, NotFound
+from docstore.errors import DocstoreError, Forbidden, Hidden
 from docstore.http.headers import RequestHead
 from docstore.http.methods import READS
 
@@ -102,7 +102,7 @@ def authority_of(request: RequestHead) -> Authority:
 
 
 def refusal(method: str, path: str) -> DocstoreError:
-    """Return the error for a request without permission: NotFound for a read, else Forbidden."""
+    """Return the error for a request without permission: Hidden for a read, else Forbidden."""
     if method in READS:
-        return NotFound(f"there is nothing at {path}")
+        return Hidden(f"there is nothing at {path}")
     return Forbidden(f"no grant for {method} at {path}")

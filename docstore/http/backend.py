@@ -176,6 +176,9 @@ class Backend(Protocol):
         neither a factory nor a document.
         """
 
+    def loop_lag_s(self) -> float:
+        """Return the delay of the event loop's last tick."""
+
     def drain(self) -> None:
         """Begin to stop: accept no new work, finish the work in flight, leave the group, exit."""
 

@@ -12,6 +12,7 @@ from aiohttp import web
 from docstore.errors import BadRequest, Unavailable
 from docstore.http import headers
 from docstore.http.backend import Backend
+from docstore.http.completion import WAITS
 from docstore.http.connection import Connection
 
 WAITING_MAX = 4_096
@@ -44,6 +45,7 @@ def waiting(request: web.BaseRequest) -> Iterator[None]:
             f"{WAITING_MAX} requests wait at this node: retry later, or at another node"
         )
     metrics.waiting += 1
+    request[WAITS] = True
     connection.waits = True
     try:
         yield

@@ -9,6 +9,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from typing import Any
 
 from aiohttp import web
@@ -36,6 +37,7 @@ from docstore.http.listener import Listener
 from docstore.http.listing import listing
 from docstore.http.methods import READS, allowed, factory_methods, not_allowed
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
+from docstore.http.noted import BODY, RequestNotes
 from docstore.http.openapi.document import described
 from docstore.http.origin_check import OriginCheck
 from docstore.http.parameters import check_parameters, check_selection
@@ -60,6 +62,7 @@ from docstore.model.paths import SUFFIXES, canonical
 from docstore.model.service import LINEARIZABLE, Service
 from docstore.model.settings import quoted
 from docstore.reads.positions import Positions
+from docstore.runtime.audit import AUDIT
 from docstore.runtime.tls.accepting import TlsServer, listen
 from docstore.runtime.trace.context import LENGTH, TRACEPARENT
 
@@ -78,18 +81,21 @@ class HttpServer:
         names: Iterable[str] = (),
         access: Access | None = None,
         tls: Callable[[], ssl.SSLContext] | None = None,
+        slow_request_s: float = inf,
     ) -> None:
         """staging: the parts of bulk jobs on this disk. names: of this node, beside its addresses.
 
         access: checks tokens and grants; None: every caller may do everything. tls: returns the TLS
-        context, called for each connection; None: plain HTTP.
+        context, called for each connection; None: plain HTTP. slow_request_s: duration from which
+        a request is logged.
         """
         self._backend = backend
         self._origin_check = OriginCheck(names)
         self._access = access
         self._limits = limits
         self.metrics = HttpMetrics()
-        self._completion = Completion(self.metrics)
+        notes = RequestNotes(backend.loop_lag_s)
+        self._completion = Completion(self.metrics, notes, slow_request_s)
         large, most = LargeBodies(), limits.body_bytes_max
         self._documents = documents = DocumentPages(backend, large, state_bytes_max=most)
         authority = None if access is None else access.authority
@@ -267,11 +273,14 @@ class HttpServer:
         return await op.handler(self._pages[pages], request, at, body)
 
     async def _receive(self, request: web.BaseRequest) -> bytes:
-        return await bodies.receive(
+        body = await bodies.receive(
             request,
             bytes_max=self._limits.body_bytes_max,
             timeout_s=self._limits.body_timeout_s,
         )
+        if AUDIT.is_on:
+            request[BODY] = body
+        return body
 
     async def _list_below(self, request: web.BaseRequest, path: str) -> Reply:
         """List the entries of a factory for a caller that may read only some of them."""

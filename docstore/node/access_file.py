@@ -11,8 +11,9 @@ from pathlib import Path
 import structlog
 
 from docstore.access.authenticator import Authenticator
-from docstore.access.rules import Rules, refuse_lockout, rules_of
+from docstore.access.rules import Rules, changes_of, refuse_lockout, rules_of
 from docstore.errors import BadConfig
+from docstore.runtime.audit import AUDIT
 from docstore.runtime.secret_files import file_states
 
 LOOK_S = 0.5
@@ -49,7 +50,9 @@ class AccessFile:
         except BadConfig as error:
             self.authenticator.is_outdated = True
             log.warning("the access file is unusable, the last one stays in force", why=str(error))
+            AUDIT.note("access file refused", file=self._path, why=str(error))
             return
+        AUDIT.note("access file read", file=self._path, **changes_of(self._rules, rules))
         self._rules = rules
         self.authenticator.use(rules)
         log.info("the access file was read", users=len(rules.users), keys=len(rules.keys))

@@ -180,6 +180,10 @@ class NodeBackend:
         page["peerLinks"] = dict(self._parts.links.counters)
         return page
 
+    def loop_lag_s(self) -> float:
+        running = self._gate.running
+        return running.driver.loop_lag_s if running is not None else 0.0
+
     def trace(self, about: TraceFilter, *, after: int, limit: int) -> Any:
         """Return the last steps that pass a filter, with the time now."""
         running = self.inside()

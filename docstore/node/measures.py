@@ -9,6 +9,7 @@ from pathlib import Path
 from docstore.node.handler_calls import HandlerCalls
 from docstore.node.parts import Parts
 from docstore.node.running import RunningNode
+from docstore.runtime.audit import AUDIT
 from docstore.sessions.measures import session_metrics
 from docstore.streams.measures import partition_metrics
 
@@ -24,6 +25,8 @@ def metrics_of(
     }
     values.update(parts.store.measures())
     values.update(calls.metrics())
+    if AUDIT.is_on:
+        values["docstore_audit_lines_lost_total"] = float(AUDIT.lines_lost)
     if parts.credentials is not None:
         values["docstore_tls_expires_seconds"] = parts.credentials.expires_s
     if parts.access is not None:

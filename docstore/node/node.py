@@ -41,6 +41,7 @@ from docstore.node.parts import Parts
 from docstore.node.quarantine import end_process, refuse_damaged, tell_lost_records
 from docstore.node.registration import ServiceRegistration
 from docstore.node.running import RunningNode
+from docstore.runtime.audit import AUDIT
 from docstore.runtime.links.connections import PeerEvents
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.links.rpc import Rpc
@@ -104,6 +105,7 @@ class Node:
         Raises BadConfig, StoreBroken, or OSError when a port is taken.
         """
         config, stack = self.config, self._stack
+        AUDIT.use(config.logging.audit_file, config.node_id)
         refuse_damaged(config.data)
         restored = restored_in(config.data)
         self._store.broken = self._broken
@@ -155,6 +157,7 @@ class Node:
             names=config.host_names | machine_names(),
             access=self.parts.access,
             tls=credentials.clients if credentials and config.tls.clients else None,
+            slow_request_s=config.logging.slow_request_s or inf,
         )
 
     def _access(self) -> Access | None:
@@ -258,6 +261,7 @@ class Node:
     def drain(self, reason: str = "") -> None:
         if not self.stopping.is_set():
             log.info("this node stops", reason=reason)
+            AUDIT.note("node stops", reason=reason)
         self._begin_to_stop()
         if self.gate.running is not None:
             self.gate.running.drain()

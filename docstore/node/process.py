@@ -19,6 +19,7 @@ from docstore.node.node import Node
 from docstore.node.open_files import fitting
 from docstore.node.quarantine import EXIT_DISK_FAILED
 from docstore.runtime import logs
+from docstore.runtime.audit import AUDIT
 
 EXIT_STOPPED = 0
 EXIT_BAD_CONFIG = 2
@@ -45,6 +46,7 @@ async def _main(config: Config, settings: Mapping[str, Any]) -> int:
             "this node has started", version=__version__, python=platform.python_version(),
             id=node.parts.node_id, url=config.url, settings=dict(settings),
         )  # fmt: skip
+        AUDIT.note("node started", version=__version__)
         gc.freeze()  # Later collections may skip the objects of the start, which stay in use.
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, node.drain, number.name)

@@ -62,7 +62,7 @@ CHANGING: Sequence[str] = ("If-Match", "If-None-Match", "Idempotency-Key", *QUER
 
 _INSIDE = Permissions(INSIDE, INSIDE)
 DOCUMENTS: Permissions = Permissions(READ, WRITE)
-FACTORIES_OF_THE_STORE = (
+FACTORIES_OF_THE_STORE: Sequence[Route] = (
     Route(
         FACTORIES,
         {},
@@ -78,7 +78,7 @@ FACTORIES_OF_THE_STORE = (
 )
 """The store's own factories whose documents are served as those of any other factory."""
 
-MANY = About(
+MANY: About = About(
     "many documents", "Queries, bulk requests, past versions, by pages of their own.",
     (
         Route("/core/query-tasks", {

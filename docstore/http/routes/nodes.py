@@ -1,5 +1,7 @@
 """The routes of a node and its group, of changes, and of bulk reads."""
 
+from collections.abc import Sequence
+
 from docstore.http.changes import EVENTS_TYPE, NDJSON_TYPE, ChangePages
 from docstore.http.core_pages import CorePages
 from docstore.http.representation import MSGPACK_TYPE
@@ -33,7 +35,7 @@ FEED = (Body("Change", NDJSON_TYPE), Body("Change", EVENTS_TYPE))
 ROWS = (Body("Row", NDJSON_TYPE), Body("ArrowStream", ARROW_TYPE))
 
 _OTHERS = Permissions(ADMIN, ADMIN)
-AREAS = (
+AREAS: Sequence[Route] = (
     Route("/core", {}, permissions=_OTHERS),
     Route("/mgmt", {}, permissions=_OTHERS),
     Route("/health", {}, permissions=_OTHERS),
@@ -42,7 +44,7 @@ AREAS = (
 )
 """Permissions at paths without a route of their own, so that a forgotten route is closed."""
 
-NODES = About(
+NODES: About = About(
     "nodes",
     "A node and its group: what they are, how they are, and what operators ask of them.",
     (
@@ -147,7 +149,7 @@ NODES = About(
     ),
 )  # fmt: skip
 
-CHANGES = About(
+CHANGES: About = About(
     "changes",
     "Changes as they are decided: none is left out, and none is taken back.",
     (
@@ -165,7 +167,7 @@ CHANGES = About(
     ),
 )  # fmt: skip
 
-SCANS = About(
+SCANS: About = About(
     "scans",
     "Whole factories at one cut, for jobs that read all of them.",
     (

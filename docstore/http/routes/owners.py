@@ -67,7 +67,7 @@ def _groups(path: str, what: str, asked: str) -> Sequence[Route]:
     )  # fmt: skip
 
 
-OWNERS = About(
+OWNERS: About = About(
     "owners", "Rights to act: leases, locks, elections, groups that share topics, and roles.",
     (
         Route("/core/leases", {

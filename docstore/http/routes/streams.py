@@ -28,7 +28,7 @@ FORMS = (
 )  # fmt: skip
 _PARTITIONS = "/core/streams/{topic}/partitions"
 
-STREAMS = About(
+STREAMS: About = About(
     "streams", "Topics of records: appended in order, read from any place, never changed.",
     (
         # A client that appends records need not be able to delete the topic.

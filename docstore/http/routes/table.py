@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from docstore.errors import NotFound
+from docstore.errors import DocstoreError, NotFound
 from docstore.http.console.files import NAMES as CONSOLE_FILES
 from docstore.http.headers import RequestHead
 from docstore.http.heeded import OF_DOCUMENTS, RELIED_ON, refuse_all
@@ -82,6 +82,23 @@ def _find(path: str) -> Route | None:
     if is_of_a_topic:
         raise NotFound(f"there is nothing at {path}")
     return None
+
+
+def template_of(path: str) -> str:
+    """Return the path of a route, or `{factory}/{document}`, with the name of a utility.
+
+    Paths of one template have the same operations; their number is bounded.
+    """
+    above, _, last = path.rpartition("/")
+    if last in SUFFIXES and not path.startswith(f"{USERS}/"):
+        return f"{template_of(above)}/{last}"
+    try:
+        route = find(path)
+    except DocstoreError:
+        return ""
+    if route is not None:
+        return route.path
+    return "{factory}" if path.count("/") < 2 else "{factory}/{document}"
 
 
 def refuse_what_has_no_effect(request: RequestHead, path: str) -> None:

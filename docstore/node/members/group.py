@@ -28,6 +28,7 @@ from docstore.ownership.configuration import NODE_ID, Configuration, MemberEntry
 from docstore.ownership.quorum import majority
 from docstore.ownership.voters import decisive_zones
 from docstore.reads.refusals import refusal
+from docstore.runtime.audit import AUDIT
 from docstore.runtime.driver import Driver
 from docstore.runtime.links.peers import PeerLinks
 from docstore.runtime.links.rpc import Rpc
@@ -109,6 +110,10 @@ class GroupConfiguration:
         self.view_changed()
         log.info("configuration", id=configuration.id, stage=configuration.stage.value,
                  members=len(configuration.names))  # fmt: skip
+        AUDIT.note(
+            "configuration used", id=configuration.id, stage=configuration.stage.value,
+            members=list(configuration.names), forced=configuration.forced or None,
+        )  # fmt: skip
         if self.has_left:
             log.warning("this node is not a member any more; it can be stopped")
 

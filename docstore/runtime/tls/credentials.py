@@ -18,6 +18,7 @@ import structlog
 from cryptography import x509
 
 from docstore.errors import BadConfig
+from docstore.runtime.audit import AUDIT
 from docstore.runtime.secret_files import file_states, warn_of_open
 from docstore.runtime.tls import certificates
 from docstore.runtime.tls.contexts import Contexts, contexts_of
@@ -128,6 +129,7 @@ class Credentials:
         gone = self._loaded.authorities - loaded.authorities
         self._loaded, self._outdated = loaded, gone
         log.info("certificates are reloaded", expires=certificates.day(loaded.ends))
+        AUDIT.note("certificates read", expires=certificates.day(loaded.ends))
         self._warn()
         self.changed()
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from docstore.cli.app import app
 from docstore.model.tokens import token_in
 from docstore.node.access_file import AccessFile
+from docstore.runtime.audit import AUDIT
 from tests.docstore.access.tokens import digest
 
 READER = '[roles.reader]\n"/" = "read"\n'
@@ -138,3 +139,20 @@ def test_a_file_is_checked_before_a_node_has_it(
             "users": {"ann": {"/": "read"}, "eve": {"/": "admin"}},
             "keys": [], "administrators": ["eve"],
         }  # fmt: skip
+
+
+def test_the_audit_log_names_who_changed(path: Path, watched: AccessFile, tmp_path: Path) -> None:
+    AUDIT.use(str(tmp_path / "audit.log"), "")
+    changed = FILE.replace(digest("ann"), digest("new")).replace(READER, "[roles.reader]\n")
+    path.write_text(changed + user("bob", "reader"))
+    looked_twice(watched)
+    path.write_text("nonsense")
+    looked_twice(watched)
+    AUDIT.use("", "")
+    read, refused = map(json.loads, (tmp_path / "audit.log").read_text().splitlines())
+    assert (read["event"], read["users_added"], read["users_changed"]) == (
+        "access file read", ["bob"], ["ann"]
+    )  # fmt: skip
+    assert (read["roles_changed"], "users_removed" in read) == (["reader"], False)
+    assert refused["event"] == "access file refused"
+    assert digest("new") not in json.dumps(read)

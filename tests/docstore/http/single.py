@@ -239,6 +239,9 @@ class SingleNode:
     async def digests(self, timeout_s: float) -> Any:
         return {"n1": {}}
 
+    def loop_lag_s(self) -> float:
+        return 0.0
+
     def drain(self) -> None:
         self.draining = True
 
