@@ -8,7 +8,14 @@ import pytest
 
 from tests.source import ROOT, sources
 
-MODULES = {"pytest-xdist": "xdist", "pyyaml": "yaml", "types-jsonschema": "jsonschema"}
+MODULES = {
+    "opentelemetry-api": "opentelemetry",
+    "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
+    "opentelemetry-sdk": "opentelemetry",
+    "pytest-xdist": "xdist",
+    "pyyaml": "yaml",
+    "types-jsonschema": "jsonschema",
+}
 """What is imported under another name than it is installed by."""
 
 STARTED = {

@@ -61,6 +61,7 @@ HELP: Mapping[str, str] = {
     "log": "text or json (auto: text on a terminal)",
     "log_level": "debug, info, warning or error (info)",
     "slow_request_s": "seconds from which a request is logged as slow (1; 0: never)",
+    "otlp_endpoint": "http(s)://HOST:PORT of a collector for OpenTelemetry spans (none)",
     "audit_file": "file of the audit log, JSON lines; - for standard output (none)",
     "body_bytes_max": "bytes of a body, and of a document (1048576)",
     "header_line_bytes_max": "bytes of a header (8190)",

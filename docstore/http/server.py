@@ -9,8 +9,9 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
@@ -66,6 +67,9 @@ from docstore.runtime.audit import AUDIT
 from docstore.runtime.tls.accepting import TlsServer, listen
 from docstore.runtime.trace.context import LENGTH, TRACEPARENT
 
+if TYPE_CHECKING:
+    from docstore.http.spans import Spans
+
 ALL_METHODS = ", ".join(sorted(KNOWN_METHODS))
 
 
@@ -82,12 +86,13 @@ class HttpServer:
         access: Access | None = None,
         tls: Callable[[], ssl.SSLContext] | None = None,
         slow_request_s: float = inf,
+        spans: "Spans | None" = None,
     ) -> None:
         """staging: the parts of bulk jobs on this disk. names: of this node, beside its addresses.
 
         access: checks tokens and grants; None: every caller may do everything. tls: returns the TLS
         context, called for each connection; None: plain HTTP. slow_request_s: duration from which
-        a request is logged.
+        a request is logged. spans: makes a span of each request.
         """
         self._backend = backend
         self._origin_check = OriginCheck(names)
@@ -101,7 +106,9 @@ class HttpServer:
         authority = None if access is None else access.authority
         self._producing = ProducePages(backend, large, timeout_s=limits.body_timeout_s)
         self._elections = ElectionPages(backend, documents)
-        self._fast_path = FastPath(
+        self._spans = spans
+        path = FastPath if spans is None else spans.fast_path
+        self._fast_path = path(
             documents, self._producing, self._elections, self._origin_check, authority,
             self._completion, body_bytes_max=most,
         )  # fmt: skip
@@ -140,9 +147,8 @@ class HttpServer:
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port. Raises OSError when it is taken."""
         token_bytes = self._changes.token_bytes
-        self._listener = Listener(
-            self._handle, self._fast_path, self._limits, self.metrics, token_bytes
-        )
+        handle = self._handle if self._spans is None else partial(self._spans.serve, self._handle)
+        self._listener = Listener(handle, self._fast_path, self._limits, self.metrics, token_bytes)
         self._socket = await self._listen(self._listener, host, port)
         bound: int = self._socket.sockets[0].getsockname()[1]
         return bound
@@ -194,8 +200,8 @@ class HttpServer:
         """Answer any request, also after an error."""
         began = time.perf_counter()
         trace = headers.trace(request)
-        if trace:  # The context ends with the task, which serves this request alone.
-            TRACEPARENT.set(trace[:LENGTH])
+        if trace and not TRACEPARENT.get():  # Else a span of this request is its parent.
+            TRACEPARENT.set(trace[:LENGTH])  # Until the task ends, which serves this request alone.
         try:
             reply = await self._route(request)
         except (asyncio.CancelledError, ConnectionError):

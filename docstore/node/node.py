@@ -60,6 +60,7 @@ from docstore.wire.sessions_messages import is_calling
 from docstore.wire.streams_messages import is_streaming
 
 if TYPE_CHECKING:
+    from docstore.http.spans import Spans
     from docstore.runtime.links.certified import Certified
     from docstore.runtime.tls.credentials import Credentials
 
@@ -93,6 +94,7 @@ class Node:
             store, streams_store = _stores_in(config)
         self._store, self._streams_store = store, streams_store
         self._http: HttpServer | None = None
+        self._spans: Spans | None = None
         self._last_answer_by = inf
         self._refused: BadConfig | None = None
         self._stack = contextlib.AsyncExitStack()
@@ -150,6 +152,9 @@ class Node:
 
     def _http_face(self, backend: NodeBackend) -> HttpServer:
         config, credentials = self.config, self.parts.credentials
+        self._spans = spans_of(config, self.parts.node_id)
+        if self._spans is not None:
+            self._stack.push_async_callback(self._spans.stop)
         return HttpServer(
             backend,
             config.limits,
@@ -158,6 +163,7 @@ class Node:
             access=self.parts.access,
             tls=credentials.clients if credentials and config.tls.clients else None,
             slow_request_s=config.logging.slow_request_s or inf,
+            spans=self._spans,
         )
 
     def _access(self) -> Access | None:
@@ -245,6 +251,8 @@ class Node:
             self.stopping.set()
         else:
             self.gate.open(running, self._registration.why_not)
+            if self._spans is not None:
+                self._spans.watch(running.driver.recorder, running.streams.recorder)
             running.start()
             self._registration.start()
             _tell_other_port(self.config, parts.node_id, running.driver.view)
@@ -390,6 +398,19 @@ def _certified(tls: TlsFiles, me: str) -> "tuple[Credentials | None, Certified |
 
     credentials = Credentials(tls, me)
     return credentials, Certified(credentials) if tls.peers else None
+
+
+def spans_of(config: Config, node_id: str) -> "Spans | None":
+    """Return what makes spans, None without a collector. Raises BadConfig without OpenTelemetry."""
+    if not config.logging.otlp_endpoint:
+        return None
+    try:
+        from docstore.http.spans import Spans  # noqa: PLC0415 - as `_certified`.
+    except ImportError as error:
+        raise BadConfig(
+            f"otlp_endpoint: {error.name} is not installed: pip install 'docstore[otel]'"
+        ) from None
+    return Spans(config.logging.otlp_endpoint, node_id)
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

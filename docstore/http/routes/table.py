@@ -48,6 +48,8 @@ PERMISSIONS: Mapping[str, Permissions] = {
     for path in _paths_of(route.path)
 }
 """Path -> permissions at that path and below it."""
+_FACTORIES = {route.path for route in ROUTES if not route.pages}
+"""Paths of the store's own factories."""
 _WITH_PLACES: Sequence[tuple[Sequence[str], Route]] = [
     (path.split("/"), BY_PATH[path])
     for path in sorted(BY_PATH, key=lambda path: path.count("{"))
@@ -96,8 +98,10 @@ def template_of(path: str) -> str:
         route = find(path)
     except DocstoreError:
         return ""
-    if route is not None:
-        return route.path
+    if route is not None or path in _FACTORIES:
+        return route.path if route is not None else path
+    if above in _FACTORIES:
+        return f"{above}/{{document}}"
     return "{factory}" if path.count("/") < 2 else "{factory}/{document}"
 
 

@@ -15,6 +15,7 @@ RUN = (
 NOT_NEEDED = (
     "cryptography",
     "jsonschema",
+    "opentelemetry",
     "referencing",
     "sqlalchemy",
     "typer",
