@@ -455,6 +455,6 @@ def test_what_the_lists_name_exists() -> None:
 
 
 def test_the_page_on_architecture_shows_the_floors() -> None:
-    page = (ROOT / "docs/architecture.md").read_text("utf-8").split("```")[1]
+    page = (ROOT / "docs/architecture.md").read_text("utf-8").split("```")[1].removeprefix("text")
     shown = [line[:35].split() for line in page.strip("\n").splitlines()]
     assert shown == [line.split() for line in FLOORS.strip().splitlines()]
