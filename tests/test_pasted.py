@@ -37,15 +37,15 @@ README = ROOT / "README.md"
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PASTED = ("sh", "python")
 LANGUAGES = {*PASTED, "text", "json", "toml", "yaml", "http", "mermaid"}
-OURS = [
-    each for each in PAGES if "decisions" not in each.parts and each.parent in (ROOT, ROOT / "docs")
-]
+OURS = [each for each in PAGES if "decisions" not in each.parts]
 NOT_PLAYED = {
     "CONTRIBUTING.md": "they run the tests themselves",
     "pipeline.md": "they go with a Spark and rows of the reader",
 }
 BLOCK_S = 240.0
-OTHER_PORTS = (7000, 7001, 9001, 9011, 9021, 9031)
+OTHER_PORTS = (
+    7000, 7001, 8401, 8411, 8421, 8451, 8461, 8471, 8481, 9001, 9011, 9021, 9031
+)  # fmt: skip
 """Ports in pages beside those of the demo's nodes."""
 PRELUDE = r"""
 set -euo pipefail
@@ -56,7 +56,6 @@ docstore() {
   command docstore "$@"
 }
 """
-ADDRESS = re.compile(r'(127\.0\.0\.1(?::|", ))(\d{4})\b')
 STATUS = re.compile(r"^HTTP ([45]\d\d)$", re.MULTILINE)
 SAID = re.compile(r"#[^\n]*?\b([45]\d\d)\b")
 
@@ -73,6 +72,10 @@ class Block:
     @property
     def place(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
 
 
 def blocks_of(page: Path) -> list[Block]:
@@ -147,7 +150,8 @@ class Reader:
         self.names: dict[str, Any] = {"__name__": "__main__"}
 
     def paste(self, block: Block) -> None:
-        text = ADDRESS.sub(self._moved, block.text)
+        ports = "|".join(map(str, self._ports))
+        text = re.sub(rf"\b({ports})\b", self._moved, block.text)
         if block.language == "sh":
             printed = self.shell.play(
                 re.sub(r"^(.*\S) +#.*until Ctrl-C.*$", INTERRUPTED, text, flags=re.MULTILINE)
@@ -163,8 +167,8 @@ class Reader:
         else:
             exec(code, self.names)
 
-    def _moved(self, address: re.Match[str]) -> str:
-        return f"{address[1]}{self._ports[int(address[2])]}"
+    def _moved(self, port: re.Match[str]) -> str:
+        return str(self._ports[int(port[1])])
 
     def close(self) -> None:
         self.shell.close()
@@ -204,7 +208,7 @@ def reading(page: Path, folder: Path) -> Iterator[Reader]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("page", PLAYED, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PLAYED, ids=name_of)
 def test_blocks_play_in_their_order(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,9 +219,11 @@ def test_blocks_play_in_their_order(
             reader.paste(block)
 
 
-@pytest.mark.parametrize("page", OURS, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", OURS, ids=name_of)
 def test_fences_say_what_they_are(page: Path) -> None:
     for block in blocks_of(page):
         assert block.language in LANGUAGES, f"{block.place}: sh and python are pasted, else text"
         if block.language == "toml":
             tomllib.loads(block.text)
+        elif block.language == "python" and page.name not in NOT_PLAYED:
+            compile(block.text, block.place, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
