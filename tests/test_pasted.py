@@ -3,7 +3,8 @@
 Fences named `sh` and `python` are there to be pasted; all else has another name, as `text`. The
 blocks of a page play in their order, those for the shell in one bash, those for Python as in one
 `python -m asyncio`, on a group with the documents of `docstore demo --quick`. Only ports are
-replaced. A status from 400 on must be in a comment of its block, as in `# 412`. A line with
+replaced, and curl asks a busy node again. A status from 400 on must be in a comment of its block,
+as in `# 412`. A line with
 `until Ctrl-C` is interrupted after a moment. A Python block that begins with `# name.py` becomes
 that file, too.
 """
@@ -50,7 +51,7 @@ OTHER_PORTS = (
 PRELUDE = r"""
 set -euo pipefail
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
-curl() { command curl -sS --max-time 60 -w '%{stderr}\nHTTP %{http_code}\n' "$@"; }
+curl() { command curl -sS --max-time 60 --retry 4 -w '%{stderr}\nHTTP %{http_code}\n' "$@"; }
 docstore() {
   if [[ "$1 ${2-}" == "demo --quick" ]]; then set -- "$@" --port "$PORT"; fi
   command docstore "$@"
