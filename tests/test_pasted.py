@@ -4,9 +4,8 @@ Fences named `sh` and `python` are there to be pasted; all else has another name
 blocks of a page play in their order, those for the shell in one bash, those for Python as in one
 `python -m asyncio`, on a group with the documents of `docstore demo --quick`. Only ports are
 replaced, and curl asks a busy node again. A status from 400 on must be in a comment of its block,
-as in `# 412`. A line with
-`until Ctrl-C` is interrupted after a moment. A Python block that begins with `# name.py` becomes
-that file, too.
+as in `# 412`. A line with `until Ctrl-C` is interrupted after a moment. A Python block that begins
+with `# name.py` becomes that file, too.
 """
 
 import ast
