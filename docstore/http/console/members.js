@@ -8,7 +8,13 @@ const LOOK_AGAIN_MS = 5_000;
 
 // Remember the members now and later, and show the banner while the node is silent.
 export function watchMembers(place) {
-  onSilence((isSilent) => fill(place, isSilent && banner()));
+  let isSilent = false;
+  const update = () => fill(place, isSilent && banner());
+  onSilence((nothing) => {
+    isSilent = nothing;
+    update();
+  });
+  window.addEventListener("hashchange", update); // The links lead to the page that is shown.
   const look = async () => {
     if (!document.hidden) await remember().catch(() => {});
     setTimeout(look, LOOK_AGAIN_MS);
@@ -31,7 +37,7 @@ function banner() {
   const links = others.map(({ id, address }) => memberLink(id, address, location.hash));
   return h("div", { class: "banner", role: "alert" },
     h("p", {}, h("strong", {}, "This node does not answer. "),
-      "The console asks it again every few seconds. What you have typed stays here."),
+      "The console asks it again every few seconds. Until then this page stays as it is."),
     links.length > 0
       ? h("p", {}, "Go on at another member: ", links)
       : h("p", {}, "Open the console of another member of the group."));

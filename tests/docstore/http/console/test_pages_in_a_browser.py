@@ -111,6 +111,10 @@ async def test_a_dead_node_is_told_with_links_to_others(browser: Browser) -> Non
         assert links == [f"{other}/core/ui#/new/notes" for other in others]
         kept = await browser.run("document.querySelector('#field-text').value")
         assert kept == '{"text": "typed before"}'
+        await browser.run("location.hash = '#/streams'")
+        await browser.until("document.querySelector('dialog button[value=leave]')")
+        await browser.run("document.querySelector('dialog button[value=leave]').click()")
+        await browser.until("document.querySelector('.banner a').href.endsWith('#/streams')")
 
 
 async def test_a_banner_goes_when_the_node_is_back(browser: Browser) -> None:
@@ -141,6 +145,10 @@ async def test_a_large_document_is_shown_folded(
     await browser.until("document.body.innerText.includes('100 more of 17,800')")
     films = "document.querySelectorAll('.json > details > .inside > details > .inside > details')"
     assert await browser.run(f"{films}.length") == 200
+    opened = "document.querySelectorAll('.json details')[1].open"
+    await browser.run("document.querySelectorAll('.json summary')[1].focus()")
+    await browser.press("Enter")  # Keys fold it too.
+    await browser.until(f"!{opened}")
     await browser.shown(url, "list/notes")
     await browser.until("document.querySelector('td.excerpt')?.textContent.length <= 160")
     assert await browser.run(high) < PIXELS_MAX
