@@ -98,7 +98,7 @@ export async function repeat(ms, signal, look) {
 
 // The methods of a resource, by its header Allow; none where the node does not say.
 export async function methodsOf(path, signal) {
-  const { headers } = await ask("OPTIONS", path, { signal, isQuiet: true })
+  const { headers } = await ask("OPTIONS", path, { signal })
     .catch(() => ({ headers: new Headers() }));
   return new Set((headers.get("Allow") ?? "").split(", "));
 }
