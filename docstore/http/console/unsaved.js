@@ -3,6 +3,7 @@
 import { dialog, h } from "/core/ui/dom.js";
 
 let isUnsaved = () => false;
+let asking = null;
 
 // Ask before the page is left while isDirty() holds, until the signal ends the page. Returns a
 // function that ends it earlier, for what has been saved.
@@ -13,9 +14,14 @@ export function guard(isDirty, signal) {
   return release;
 }
 
-// Whether the page may be left; asks the user if a text would be lost.
+// Whether the page may be left; asks the user if a text would be lost, once at a time.
 export async function mayLeave() {
   if (!isUnsaved()) return true;
+  asking ??= ask().finally(() => { asking = null; });
+  return asking;
+}
+
+async function ask() {
   const said = await dialog(
     [h("h2", {}, "Leave without saving?"), h("p", {}, "Your text is not saved.")],
     [["", "Stay"], ["leave", "Leave it", "danger"]],
