@@ -245,7 +245,7 @@ def written_schema(options: ServiceOptions, name: str) -> Json:
     """
     schema = options.schema or options.described_by
     if schema is None:
-        return {"type": "object"}
+        return {"type": "object", "additionalProperties": True}
     moved: Json = _moved(schema, f"#/components/schemas/{name}")
     return moved
 

@@ -11,7 +11,8 @@ MAYBE_TEXT: Json = {"type": ["string", "null"]}
 REAL: Json = {"type": "number"}
 FLAG: Json = {"type": "boolean"}
 ANY: Json = {}
-THING: Json = {"type": "object"}
+THING: Json = {"type": "object", "additionalProperties": True}
+"""An object with any members: generated types allow them only where the schema says so."""
 BYTES: Json = {"type": "string", "format": "binary"}
 LARGEST = (1 << 63) - 1
 """Greatest whole number in JSON that a node accepts."""

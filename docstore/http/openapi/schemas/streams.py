@@ -92,14 +92,12 @@ STREAMS: Schemas = {
              partition=whole(0, 9_999)),
         _RECORD,
     ),
+    "SeveralRecords": shown(
+        only("", "records", records=many(ref("NewRecord"), least=1)), {"records": [_RECORD]}
+    ),
     "NewRecords": shown(
-        {
-            "description": "One record, or several.",
-            **either(
-                ref("NewRecord"),
-                only("", "records", records=many(ref("NewRecord"), least=1)),
-            ),
-        },
+        {"description": "One record, or several.",
+         **either(ref("NewRecord"), ref("SeveralRecords"))},
         {"records": [_RECORD, {"key": "BA7", "value": {"delay": 0}}]},
     ),
     "PackedRecord": shown(

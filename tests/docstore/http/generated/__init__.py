@@ -1,0 +1,1 @@
+"""Clients that others' generators make of the description, played against real nodes."""
