@@ -6,11 +6,13 @@ DESCRIPTION = {
     "title": "ExampleServiceState",
     "required": ["name"],
     "properties": {
-        "name": {"type": "string", "description": "what it is called", "examples": ["first"]},
+        "name": {"type": "string", "minLength": 1, "description": "what it is called",
+                 "examples": ["first"]},
         "counter": {"type": "integer", "description": "a number that programs count with"},
-        "keyValues": {"type": "object", "description": "texts by texts"},
+        "keyValues": {"type": "object", "additionalProperties": {"type": "string"},
+                      "description": "texts by texts"},
     },
-}
+}  # fmt: skip
 """Description of the documents, as a schema; it refuses nothing, since `check` does that."""
 
 

@@ -26,9 +26,10 @@ FACTORIES_MAX = 200
 DESCRIPTION = """\
 Versioned JSON documents, streams of records, leases: any node answers for all of its group.
 
-Bodies are JSON, or `application/msgpack` by `Accept` and `Content-Type`; a body needs a
-`Content-Type`. `OPTIONS` is answered everywhere. An error is a Problem, whose `outcome` says
-what may be concluded. Where nodes have an access file, each request shows a token."""
+Bodies are strict JSON: whole numbers within 64 bits and without a fraction, each name once, at
+most 64 levels. Or they are `application/msgpack` by `Accept` and `Content-Type`. A body needs a
+`Content-Type`. `OPTIONS` is answered everywhere. An error is a Problem, whose `outcome` says what
+may be concluded. Where nodes have an access file, each request shows a token."""
 
 
 PROBLEM = (Body("Problem", "application/problem+json"),)

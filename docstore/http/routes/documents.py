@@ -48,6 +48,9 @@ PATCHES = (
     Body("Changes"), Body("MergePatch", "application/merge-patch+json"),
     Body("JsonPatch", "application/json-patch+json"),
 )  # fmt: skip
+OF_DECLARATIONS = (
+    Body("DeclarationChange"), Body("DeclarationChange", "application/merge-patch+json"),
+)  # fmt: skip
 OF_LEVEL_3 = frozenset({"Fence", "Docstore-Lease"})
 LINES = (Body("BulkLine", NDJSON_TYPE), Body("BulkLine", MSGPACK_TYPE))
 RESULTS = (Body("BulkResult", NDJSON_TYPE),)
@@ -126,7 +129,7 @@ UTILITIES: Mapping[str, Utility] = {
         {
             "GET": Op("The settings that are declared, and in force", {200: "Document"},
                       handler=UtilityPages.config, checks_query=False),
-            "PATCH": Op("Change the declaration", {200: "Document"}, PATCHES[:2],
+            "PATCH": Op("Change the declaration", {200: "Document"}, OF_DECLARATIONS,
                         UtilityPages.config, headers=WRITING),
         },
         {"GET": Op("That of its factory", {200: "Document"}, handler=UtilityPages.config,
@@ -153,6 +156,7 @@ UTILITIES: Mapping[str, Utility] = {
                   handler=SubscriptionPages.get_list_of_path),
         "POST": Op("Have a receiver called of its changes", {200: "Document", 201: "Document"},
                    "NewSubscription", SubscriptionPages.create,
+                   tells="400 `callback-refused` where the operator allows no such host.",
                    headers=("Idempotency-Key", *QUERYING)),
         "DELETE": Op("End one", {200: "Document"}, handler=SubscriptionPages.delete_of_path,
                      query=("id@subscription",), headers=CHANGING),
@@ -221,16 +225,17 @@ def _document(options: ServiceOptions, schema: str) -> Ops:
     }  # fmt: skip
     made = {201: "Document"} if options.put_creates else {}
     writing = _writing(options)
+    deleting = [each for each in writing if each != "Docstore-Lease"]
     changes = {
         "PUT": Op("Replace it", {200: "Document", **made}, schema, headers=writing),
         "PATCH": Op("Change members of it", {200: "Document"}, _patches(options), headers=writing),
-        "DELETE": Op("Delete it", {200: "Document"}, headers=writing),
+        "DELETE": Op("Delete it", {200: "Document"}, headers=deleting),
     }
     return told | {method: op for method, op in changes.items() if method in options.methods}
 
 
 def _patches(options: ServiceOptions) -> Sequence[Body]:
-    return PATCHES if options.path != FACTORIES else PATCHES[:2]
+    return PATCHES if options.path != FACTORIES else OF_DECLARATIONS
 
 
 def _writing(options: ServiceOptions) -> Sequence[str]:
@@ -247,7 +252,7 @@ def written_schema(options: ServiceOptions, name: str) -> Json:
     if schema is None:
         return {"type": "object", "additionalProperties": True}
     moved: Json = _moved(schema, f"#/components/schemas/{name}")
-    return moved
+    return {"type": "object", **moved}
 
 
 def _moved(schema: Any, root: str) -> Any:

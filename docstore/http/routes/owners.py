@@ -36,7 +36,7 @@ def _turns(path: str, what: str, asked: str) -> Sequence[Route]:
     )  # fmt: skip
 
 
-def _groups(path: str, what: str, asked: str) -> Sequence[Route]:
+def _groups(path: str, what: str, asked: str, shown: Sequence[str] = ()) -> Sequence[Route]:
     one = f"{path}/{{name}}"
     return (
         Route(path, {
@@ -47,7 +47,7 @@ def _groups(path: str, what: str, asked: str) -> Sequence[Route]:
         }, GroupPages, DOCUMENTS),
         Route(one, {
             "GET": Op("Its members, and who has which partition", {200: "Document", 304: ""},
-                      handler=GroupPages.get, query=("role",), headers=SEEN),
+                      handler=GroupPages.get, query=shown, headers=SEEN),
             "PATCH": Op("Change its settings", {200: "Document"}, "GroupSettings",
                         GroupPages.change, headers=("If-Match", *KEYED)),
             "DELETE": Op("Delete it, which must have no members", {200: "Document"},
@@ -107,6 +107,6 @@ OWNERS: About = About(
             "GET": Op("How far it has come in a topic", {200: "Page"}, query=LISTED),
         }),
         *described_utilities(_OFFSETS, f"{_OFFSETS}/{{partition}}"),
-        *_groups("/core/roles", "role", "NewRoles"),
+        *_groups("/core/roles", "role", "NewRoles", ("role",)),
     ),
 )  # fmt: skip

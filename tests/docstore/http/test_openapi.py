@@ -214,6 +214,43 @@ def test_an_example_is_what_its_schema_says(name: str) -> None:
         validator.validate(example)
 
 
+REFUSED = [
+    ("NodeRequest", {"kind": "SynchronizeRequest", "slotsPerSecond": 1e10}),
+    ("GroupRequest", {"kind": "RemoveMemberRequest", "id": ""}),
+    ("DeclarationChange", {"rating": 8}),
+    ("StretchRequest", {"prefix": "", "ranges": []}),
+    ("ScanRequest", {"prefix": "/films/", "cut": [], "columns": ["rating"]}),
+    ("StoredRowsRequest", {"ranges": [[0, 0, 1]], "rowsPerSecond": 1e300}),
+    ("NewLease", {"ttlMs": 1}),
+    ("NewRecord", {"key": "a"}),
+]
+"""Schema, and a body that nodes refuse."""
+
+
+@pytest.mark.parametrize(("name", "body"), REFUSED, ids=[name for name, _ in REFUSED])
+def test_what_nodes_refuse_is_not_described(name: str, body: Any) -> None:
+    components = {"components": {"schemas": SCHEMAS}}
+    validator = Draft202012Validator({**components, "$ref": f"#/components/schemas/{name}"})
+    assert not validator.is_valid(body)
+
+
+async def test_a_header_or_parameter_is_described_only_where_it_is_taken(
+    client: aiohttp.ClientSession, declare: Declare
+) -> None:
+    weak, factory = await declare(options=["PERSISTENCE", "REPLICATION"]), await declare()
+    page = await described(client)
+
+    def headers(path: str, method: str) -> set[str]:
+        return headers_of(page, page["paths"][path][method])
+
+    assert "Docstore-Lease" in headers(f"{factory}/{{id}}", "put")
+    assert "Docstore-Lease" not in headers(f"{factory}/{{id}}", "delete")
+    assert not {"Docstore-Lease", "Fence"} & headers(f"{weak}/{{id}}", "put")
+    assert parameters_of(page, page["paths"]["/core/roles/{name}"]["get"]) == {"role"}
+    assert parameters_of(page, page["paths"]["/core/groups/{name}"]["get"]) == set()
+    assert page["components"]["schemas"][factory[1:]]["type"] == "object"
+
+
 def test_a_sample_of_a_declared_schema_is_what_it_says() -> None:
     validator = Draft202012Validator(SCHEMA)
     validator.validate(sample_of({**SCHEMA, "properties": {"size": {"$ref": "#/$defs/n"}}}))

@@ -22,6 +22,7 @@ from docstore.http.openapi.schemas.shapes import (
     told,
     whole,
 )
+from docstore.query.scans_columns import COLUMNS
 
 FILTER = text(least=1, most=16_384, form="odata-filter")
 CONDITION = text(most=16_384, form="condition")
@@ -37,7 +38,7 @@ SINCE = told(
 )
 PAGE = whole(1, 10_000)
 _AGGREGATES = told(text(form="aggregates"), "Such as `count(*) as films, avg(rating)`")
-_RATE = {"type": "number", "minimum": 0}
+_RATE = {"type": "number", "minimum": 0, "maximum": 10**12}
 _NUMBER = whole(0, LARGEST)
 _CUT = told(
     many(many(_NUMBER, 2, 2), 65_536),
@@ -53,6 +54,8 @@ _PACE = {
     "compression": one("", "zstd", "lz4"), "catchUpMs": {**_RATE, "maximum": 60_000},
 }  # fmt: skip
 _FACTORY = told(text("^(/[A-Za-z0-9_~@!$&'()*+,;=:-]+)+/$"), "The path of a factory and a `/`")
+_BELOW = told(text("^/([A-Za-z0-9_~@!$&'()*+,;=:-]+/)*$"), "A path and a `/`")
+_COLUMNS = {**many(one(*COLUMNS)), "uniqueItems": True}
 _QUERY = only(
     "", "path", path=PATH, filter=FILTER, where=CONDITION, orderBy=ORDER, select=SELECT,
     expand=FLAG, limit=PAGE, top=PAGE, count=FLAG, asOf=AS_OF, deleted=FLAG,
@@ -127,7 +130,7 @@ DOCUMENTS: Schemas = {
     ),
     "ScanRequest": shown(
         only(
-            "", "prefix cut", prefix=_FACTORY, cut=_CUT, columns=many(TEXT), filter=FILTER,
+            "", "prefix cut", prefix=_FACTORY, cut=_CUT, columns=_COLUMNS, filter=FILTER,
             where=CONDITION, versions=one("latest", "all"), deleted=FLAG, skip=_NUMBER,
             limit=whole(1, LARGEST), direct=FLAG, aggregates=_AGGREGATES,
             groupBy=text(form="aggregates"), **_PACE,
@@ -136,8 +139,8 @@ DOCUMENTS: Schemas = {
     ),
     "StretchRequest": shown(
         only(
-            "", "prefix ranges", prefix=told(TEXT, "A path and a `/`"), ranges=_RANGES,
-            columns=many(TEXT), filter=FILTER, where=CONDITION, versions=one("latest", "all"),
+            "", "prefix ranges", prefix=_BELOW, ranges=_RANGES,
+            columns=_COLUMNS, filter=FILTER, where=CONDITION, versions=one("latest", "all"),
             deleted=FLAG, skip=_NUMBER, limit=whole(1, LARGEST), nested=FLAG, direct=FLAG, **_PACE,
         ),
         {"prefix": "/films/", "ranges": [[17, 97, 120]]},

@@ -21,7 +21,7 @@ from docstore.http.openapi.schemas.shapes import (
     text,
     told,
 )
-from docstore.http.openapi.schemas.shared import stored
+from docstore.http.openapi.schemas.shared import SLOTS_A_SECOND, stored
 
 _MEMBER = only(
     "", "id storeId address",
@@ -34,7 +34,6 @@ _NEW = {
     "address": "http://10.0.0.4:8000",
 }
 _KEY = told(text("^[0-9a-f]{8}$"), "The identifier of a key")
-_RATE = {"type": "number", "minimum": 0}
 
 NODES: Schemas = {
     "Entry": shown(
@@ -67,7 +66,7 @@ NODES: Schemas = {
     ),
     "NodeRequest": shown(
         either(
-            asked("SynchronizeRequest", documentSelfLink=PATH, slotsPerSecond=_RATE),
+            asked("SynchronizeRequest", documentSelfLink=PATH, slotsPerSecond=SLOTS_A_SECOND),
             asked("SynchronizeControlRequest", "id action", id=TEXT,
                   action=one("pause", "resume", "cancel")),
             asked("CompactRequest", "beforeMicros", beforeMicros=INSTANT_US),
@@ -106,8 +105,8 @@ NODES: Schemas = {
     "GroupRequest": shown(
         either(
             asked("AddMemberRequest", "member", member=_MEMBER),
-            asked("ReplaceMemberRequest", "id member", id=TEXT, member=_MEMBER),
-            asked("RemoveMemberRequest", "id", id=TEXT, force=FLAG),
+            asked("ReplaceMemberRequest", "id member", id=NAME, member=_MEMBER),
+            asked("RemoveMemberRequest", "id", id=NAME, force=FLAG),
             asked("CancelChangeRequest"),
             asked("JoinPeerRequest", "memberGroupReference",
                   memberGroupReference=told(text(form="uri"), "Address of a member")),

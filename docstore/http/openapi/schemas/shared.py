@@ -40,7 +40,21 @@ def stored(link: str, kind: str, version: int = 0, action: str = "POST") -> dict
 
 
 FILM = {"title": "Solaris", "year": 1972, "rating": 8.0}
+SLOTS_A_SECOND = told({"type": "number", "minimum": 0, "maximum": 999_999_999}, "0 for no limit")
 _FILM = {**FILM, **stored("/films/4", "films", 3, "PUT")}
+_DECLARED = {
+    "kind": {**TEXT, "minLength": 1, "maxLength": 1024},
+    "options": many(one(
+        "PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM",
+        "STRICT_UPDATE_CHECKING", "IDEMPOTENT_POST", "IMMUTABLE", "ON_DEMAND_LOAD",
+        "INSTRUMENTATION",
+    )),
+    "schema": told(THING, "JSON Schema 2020-12 of the documents"),
+    "putCreates": FLAG, "requiresPrecondition": FLAG, "requiresFence": FLAG,
+    "defaultExpirationSeconds": whole(0, 10**10),
+    "retention": only(versions=whole(1, 1_000_000)),
+    "nodeSelector": one("default"), "indexes": many(TEXT),
+}  # fmt: skip
 _REMOVE = only("", "op path", op=one("remove"), path=TEXT)
 _VALUED = only("", "op path value", op=one("add", "replace", "test"), path=TEXT, value=ANY)
 _MOVED = only("", "op path from", op=one("move", "copy"), path=TEXT, **{"from": TEXT})
@@ -153,7 +167,7 @@ SHARED: Schemas = {
     ),
     "Resynchronise": shown(
         only("An empty object will do.", kind={"type": "string", "const": "SynchronizeRequest"},
-             slotsPerSecond=told({"type": "number", "minimum": 0}, "0 for no limit")),
+             slotsPerSecond=SLOTS_A_SECOND),
         {"kind": "SynchronizeRequest", "slotsPerSecond": 20},
     ),
     "Resynchronisation": shown(
@@ -165,18 +179,12 @@ SHARED: Schemas = {
     "Declaration": shown(
         of(
             "A factory. Members whose names begin with `document` are those of the store.", "path",
-            path=PATH, kind={**TEXT, "minLength": 1, "maxLength": 1024},
-            options=many(one(
-                "PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM",
-                "STRICT_UPDATE_CHECKING", "IDEMPOTENT_POST", "IMMUTABLE", "ON_DEMAND_LOAD",
-                "INSTRUMENTATION",
-            )),
-            schema=told(THING, "JSON Schema 2020-12 of the documents"),
-            putCreates=FLAG, requiresPrecondition=FLAG, requiresFence=FLAG,
-            defaultExpirationSeconds=whole(0, 10**10),
-            retention=only(versions=whole(1, 1_000_000)),
-            nodeSelector=one("default"), indexes=many(TEXT),
+            path=PATH, **_DECLARED,
         ),
         {"path": "/films", "schema": {"required": ["title"], "properties": {"title": TEXT}}},
+    ),
+    "DeclarationChange": shown(
+        only("Members to set; the path and the level stay.", **_DECLARED),
+        {"retention": {"versions": 100}},
     ),
 }  # fmt: skip

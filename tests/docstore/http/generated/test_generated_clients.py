@@ -1,72 +1,19 @@
-"""Two generators make clients of the description, which then play against three nodes.
-
-The generators are installed once, below the folder for temporary files, each in a folder of its
-own. Without a registry to install them from, the tests are skipped.
-"""
+"""Two generators make clients of the description, which then play against three nodes."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 import pytest
 
-from docstore.client.local import LocalCluster
+from tests.docstore.http.generated.conftest import in_venv, installed, run
 
 pytestmark = pytest.mark.thorough
 
 HERE = Path(__file__).parent
-TOOLS = Path(tempfile.gettempdir()) / f"docstore-generators-{os.getuid()}"
 PYTHON = "openapi-python-client==0.29.1"
 TYPESCRIPT = ("openapi-typescript@7.13.0", "openapi-fetch@0.17.0", "typescript@5", "@types/node@20")
-FILM = {"required": ["title"], "properties": {
-    "title": {"type": "string"}, "year": {"type": "integer"}, "rating": {"type": "number"},
-}}  # fmt: skip
-
-
-def run(*command: str | Path, where: Path, timeout_s: float = 300) -> str:
-    """Return what a command prints. Fails with all that it says."""
-    done = subprocess.run(
-        command, cwd=where, capture_output=True, text=True, timeout=timeout_s, check=False
-    )
-    assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-def installed(name: str, commands: Sequence[Sequence[str | Path]]) -> Path:
-    """Return the folder of a generator; skip where it cannot be installed."""
-    folder = TOOLS / name
-    if not (folder / "complete").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        try:
-            for command in commands:
-                run(*command, where=folder)
-        except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
-            pytest.skip(f"{name} cannot be installed: {str(error)[:500]}")
-        (folder / "complete").touch()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """Three nodes with a factory and a topic."""
-    with LocalCluster(3, tmp_path_factory.mktemp("nodes")) as group:
-        post(f"{group.urls[0]}/core/factories", {"path": "/films", "schema": FILM})
-        post(f"{group.urls[0]}/core/streams", {"name": "flights", "partitions": 1})
-        yield group.urls
-
-
-def post(url: str, body: dict[str, Any]) -> None:
-    headers = {"Content-Type": "application/json"}
-    with urlopen(Request(url, json.dumps(body).encode(), headers)) as answer:
-        assert answer.status == 201
 
 
 def check(found: dict[str, Any], fourth: int) -> None:
@@ -79,11 +26,7 @@ def check(found: dict[str, Any], fourth: int) -> None:
 
 
 def test_a_python_client(urls: list[str], tmp_path: Path) -> None:
-    binaries = TOOLS / "python" / "venv" / "bin"
-    installed("python", [
-        [sys.executable, "-m", "venv", "venv"],
-        [binaries / "python", "-m", "pip", "install", "--quiet", PYTHON],
-    ])  # fmt: skip
+    binaries = in_venv("python", PYTHON)
     (tmp_path / "client.yaml").write_text(
         "content_type_overrides: {application/x-ndjson: application/octet-stream}\n"
     )

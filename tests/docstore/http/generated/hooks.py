@@ -1,0 +1,99 @@
+"""The values that schemathesis sends of the store's own formats, and the rules between values.
+
+It loads this module by SCHEMATHESIS_HOOKS, in an environment of its own.
+"""
+
+import json
+import os
+from typing import Any
+from urllib.request import urlopen
+
+import schemathesis
+from hypothesis import strategies as st
+
+with urlopen(f"{os.environ['DOCSTORE_URL']}/core/spark/plan") as answer:
+    TOKEN = json.load(answer)["cut"]
+MOMENTS = ["2026-01-01T00:00:00Z", "1770000000000000"]
+FORMATS = {
+    "odata-filter": ["rating gt 7", "title eq 'Sol*'", "not (year lt 1970)"],
+    "condition": ["rating > 7", "title = 'Solaris' AND year IN (1972)", ""],
+    "cut": ["latest", TOKEN, *MOMENTS],
+    "token": [TOKEN],
+    "position": ["latest", "earliest", TOKEN, *MOMENTS],
+    "event-id": [TOKEN],
+    "past": MOMENTS,
+    "offset": ["0", "beginning", "end", "end-10", "@1770000000000000", MOMENTS[0]],
+    "copies": ["all", "2", "3"],
+    "node-page": ["/core/management", "/core/node-groups/default", "/films/stats"],
+    "aggregates": ["count(*) as films", "max(year)"],
+}
+LINES = [
+    {"op": "PUT", "link": "/films/st", "body": {"title": "Mirror"}},
+    {"op": "PATCH", "link": "/films/st", "body": [{"op": "add", "path": "/year", "value": 1975}]},
+    {"op": "DELETE", "link": "/films/st"},
+    {"key": "LH100", "value": {"delay": 12}},
+]
+TIMEOUT_MS = 20_000
+"""A deadline that a busy machine meets: before a shorter one a node may answer 503 or 504."""
+WAIT_MS = 20
+
+for name, values in FORMATS.items():
+    schemathesis.openapi.format(name, st.sampled_from(values))
+schemathesis.openapi.media_type(
+    "application/x-ndjson",
+    st.lists(st.sampled_from(LINES), min_size=1, max_size=3).map(
+        lambda lines: "\n".join(map(json.dumps, lines)).encode()
+    ),
+)
+
+
+@schemathesis.hook
+def map_headers(context: Any, headers: dict[str, Any]) -> dict[str, Any]:
+    """Send deadlines that can be met, and waits that end soon."""
+    if headers and "Docstore-Timeout-Ms" in headers:
+        headers["Docstore-Timeout-Ms"] = str(TIMEOUT_MS)
+    if headers and str(headers.get("Prefer", "")).startswith("wait="):
+        headers["Prefer"] = "wait=1"
+    if headers:
+        headers.pop("Docstore-Min-Version", None)  # The version may never come: 503.
+    return headers
+
+
+@schemathesis.hook
+def map_query(context: Any, query: dict[str, Any]) -> dict[str, Any]:
+    """Send what the descriptions say of parameters that exclude each other."""
+    if query:
+        if "waitMs" in query:
+            query["waitMs"] = WAIT_MS
+        if "documentVersion" in query:
+            query.pop("at", None)
+        for name in [each for each in ("slot", "partition", "link") if each in query][1:]:
+            del query[name]
+        if query.get("target") in ("PEER_ID", "KEY_HASH"):
+            query |= {"peer": "n1", "key": "a"}
+        if "after" in query:
+            return {"after": query["after"]}
+        query.pop("cursor", None)  # Only a node can make one.
+    return query
+
+
+@schemathesis.hook
+def map_body(context: Any, body: Any) -> Any:
+    """Send whole numbers as the description says: without a fraction, within 64 bits."""
+    return plain(body)
+
+
+def plain(value: Any) -> Any:
+    """Return a value whose whole numbers are those of strict JSON, and whose texts lack U+0000."""
+    match value:
+        case float() if value.is_integer() and abs(value) < 1 << 53:
+            return int(value)
+        case int() if not -(1 << 63) <= value < 1 << 63:
+            return 0
+        case dict():
+            return {name.replace("\0", ""): plain(each) for name, each in value.items()}
+        case list():
+            return [plain(each) for each in value]
+        case str():
+            return value.replace("\0", "")
+    return value
