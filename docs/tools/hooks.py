@@ -17,6 +17,9 @@ MOVED = {
 }
 """Pages of the root -> their place in the site."""
 
+BOOSTS = {"how-to": 4, "decisions": 0.2}
+"""Folder -> weight of its pages in a search: what to do comes before why it is so."""
+
 _FENCE = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[([^\[\]]*)\]\(([^)\s]+)\)")
 _IMAGE = re.compile(r'\b(src|srcset|href)="([^"]+)"')
@@ -39,8 +42,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Lead links to where the site has the page, or to the repository."""
+    """Weigh the page for searches, and lead its links to their places in the site."""
     here = page.file.src_uri
+    page.meta["search"] = {"boost": BOOSTS.get(here.partition("/")[0], 1)}
     came_from = {place: name for name, place in MOVED.items()}.get(here, f"docs/{here}")
     return "".join(
         part if part.startswith("```") else _led(part, came_from, here)
