@@ -35,6 +35,7 @@ def test_the_defaults_that_the_help_names_are_those_of_a_node() -> None:
             default = BY_KEY_OF_STREAMS[key](config.streams)
         else:
             default = getattr(config, key, None) or getattr(config.limits, key, None)
+            default = default or getattr(config.logging, key, None)
             default = default or getattr(config.callbacks, key.removeprefix("callback_"))
         assert default == number, key
 
