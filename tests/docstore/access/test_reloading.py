@@ -131,10 +131,12 @@ def test_a_file_is_checked_before_a_node_has_it(
     path: Path, text: str, code: int, told: str
 ) -> None:
     path.write_text(text)
-    result = CliRunner().invoke(app, ["access", "check", str(path)])
+    result = CliRunner().invoke(app, ["access", "check", "--file", str(path)])
     assert (result.exit_code, told in result.output) == (code, True)
     if code == 0:
-        page = json.loads(CliRunner().invoke(app, ["access", "check", str(path), "--json"]).stdout)
+        page = json.loads(
+            CliRunner().invoke(app, ["access", "check", "--file", str(path), "--json"]).stdout
+        )
         assert page == {
             "users": {"ann": {"/": "read"}, "eve": {"/": "admin"}},
             "keys": [], "administrators": ["eve"],
