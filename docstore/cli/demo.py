@@ -32,7 +32,7 @@ GAP_S_MAX = 5.0
 GIVEN_BACK_S_MAX = 20.0
 NEXT = """
 What to do next:
-  docstore demo --quick         three nodes that stay, with sample documents and a console
+  docstore demo --quick         three nodes that stay, with sample documents
   README.md                     five minutes with curl on those nodes
   examples/quickstart.py        the Python client in 30 lines
   docs/index.md                 all pages, in the repository as the two above"""
