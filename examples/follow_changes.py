@@ -2,26 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 
-from docstore.client import Client, LocalCluster, RequestFailed
+from docstore.client import Client, LocalCluster
 
 ORDERS = 60
 SHELVES = ("apples", "bread", "coffee")
-
-
-async def surely(update: Callable[[], Awaitable[object]]) -> None:
-    """Repeat an update for as long as nobody can say whether it happened (504)."""
-    while True:
-        try:
-            await update()
-        except RequestFailed as error:
-            if error.status == 404:
-                return  # It was deleted the first time.
-            if error.status != 504:
-                raise
-        else:
-            return
 
 
 async def order(store: Client) -> None:
@@ -29,9 +15,9 @@ async def order(store: Client) -> None:
     for number in range(ORDERS):
         link = f"/orders/{number}"
         placed = {"shelf": SHELVES[number % 3], "count": 1 + number % 4}
-        await surely(lambda link=link, placed=placed: store.put(link, placed))  # type: ignore[misc]
+        await store.put(link, placed)
         if number % 5 == 0:
-            await surely(lambda link=link: store.delete(link))  # type: ignore[misc]
+            await store.delete(link)
 
 
 async def follow(store: Client, cluster: LocalCluster) -> Counter[str]:

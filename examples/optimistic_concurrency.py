@@ -2,7 +2,7 @@
 
 import asyncio
 
-from docstore.client import Client, LocalCluster, RequestFailed
+from docstore.client import Client, LocalCluster, PreconditionFailed
 
 
 async def add(store: Client, link: str, amount: int) -> int:
@@ -15,11 +15,9 @@ async def add(store: Client, link: str, amount: int) -> int:
             await store.patch(
                 link, {"total": current.value["total"] + amount}, if_match=current.etag
             )
-        except RequestFailed as error:
-            if error.status != 412:
-                raise
-        else:
-            return tries
+        except PreconditionFailed:
+            continue  # Another client has changed it since it was read.
+        return tries
 
 
 async def main(urls: list[str]) -> None:

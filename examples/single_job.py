@@ -6,7 +6,7 @@ loses the role; its write arrives when another one has the job, and is refused.
 
 import asyncio
 
-from docstore.client import Client, LocalCluster, RequestFailed
+from docstore.client import Client, Conflict, LocalCluster
 
 LINK = "/reports/today"
 
@@ -29,7 +29,7 @@ async def main(urls: list[str]) -> None:
                 answer = ""
                 try:
                     await client.put(LINK, {"by": "the first, late"}, fence=fence)
-                except RequestFailed as refused:
+                except Conflict as refused:
                     answer = f"{refused.status} {refused.code}"
                 print(f"the late write of the first: {answer}")
                 assert answer == "409 fenced"

@@ -5,9 +5,14 @@
         await store.put("/notes/a", {"text": "second"}, if_match=created.etag)
 
 A request goes to the first URL that answers. It is sent to another node only when that is safe: if
-the connection was refused, if the answer was 503, which means that nothing was applied, or if the
-request only reads. An update whose answer is lost raises Unanswered. For the answer of one node, a
-read waits twelve seconds, and an update thirty.
+the connection was refused, if the answer was 503, which means that nothing was applied, if the
+request only reads, or if an update has a key by which nodes recognise the repetition: `put`,
+`patch`, `post` and `delete` send one. All attempts together take at most `timeout_s`, which is
+thirty seconds by default, and one node has twelve to answer. After that the client raises
+Unanswered for an update that may have happened.
+
+Refusals are kinds of RequestFailed: Invalid, NotAllowed, NotFound, Conflict, PreconditionFailed,
+Unavailable, and Undecided, which is an Unanswered too.
 """
 
 from importlib import import_module
@@ -19,11 +24,18 @@ from docstore.client.errors import (
     BadAddress,
     ClientError,
     Closed,
+    Conflict,
     Differs,
+    Invalid,
     Lost,
+    NotAllowed,
+    NotFound,
+    PreconditionFailed,
     RequestFailed,
     StateUnusable,
     Unanswered,
+    Unavailable,
+    Undecided,
     Unreachable,
 )
 from docstore.client.leases import Lease
@@ -41,19 +53,26 @@ __all__ = [
     "Client",
     "ClientError",
     "Closed",
+    "Conflict",
     "Differs",
     "Document",
     "Election",
+    "Invalid",
     "Lease",
     "LocalCluster",
     "Lock",
     "Lost",
+    "NotAllowed",
+    "NotFound",
     "Position",
+    "PreconditionFailed",
     "Producer",
     "ReadRecord",
     "RequestFailed",
     "StateUnusable",
     "Unanswered",
+    "Unavailable",
+    "Undecided",
     "Unreachable",
     "Voting",
 ]

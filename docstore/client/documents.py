@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
+from uuid import uuid4
 
 import orjson
 
 from docstore.client.errors import RequestFailed, Unreachable, check_same, is_passing
 from docstore.client.leases import Lease, LeaseKeepers
-from docstore.client.requests import JSON, PAUSE_S, Requests
+from docstore.client.requests import JSON, KEY, PAUSE_S, Requests
 from docstore.model.service import LEVEL_3
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -56,11 +57,24 @@ class DocumentRequests(Requests):
             await self._leases.stop()
         await super().__aexit__(*raised)
 
-    async def get(self, link: str, *, version: int | None = None, at: str = "") -> Document:
-        """Return a document in its present state, or in that of a version or time."""
+    async def get(
+        self,
+        link: str,
+        *,
+        version: int | None = None,
+        at: str = "",
+        consistency: str = "",
+        timeout_s: float | None = None,
+    ) -> Document:
+        """Return a document in its present state, or in that of a version or time.
+
+        consistency: "committed" or "stale" for the replica of the node that is asked, which may lag
+        (docs/guarantees.md). timeout_s: deadline with all retries, None for the client's.
+        """
         query = f"?documentVersion={version}" if version is not None else ""
         query = f"?at={quote(at)}" if at else query
-        return await self._document("GET", link, query)
+        said = _given({"Docstore-Consistency": consistency})
+        return await self._document("GET", link, query, said=said, timeout_s=timeout_s)
 
     async def put(
         self,
@@ -68,16 +82,25 @@ class DocumentRequests(Requests):
         value: dict[str, Any],
         *,
         if_match: str = "",
+        if_none_match: str = "",
         fence: str = "",
         lease: Lease | None = None,
+        key: str | None = None,
+        timeout_s: float | None = None,
     ) -> Document:
         """Replace a document, or create it.
 
-        fence: `<scope>:<token>`, of the holder of a lock, lease or role. lease: lease to attach the
-        document to; when that ends, the document is deleted or released.
+        Without an answer the client repeats the update under the same key until `timeout_s` is
+        over, so that it takes effect once.
+
+        if_none_match: "*" to create only. fence: `<scope>:<token>`, of the holder of a lock, lease
+        or role. lease: lease to attach the document to; when that ends, the document is deleted or
+        released. key: idempotency key; None for a new one, "" for none and no repetition.
+        timeout_s: deadline with all retries, None for the client's. Raises RequestFailed in one of
+        its kinds, Unreachable, and Unanswered if the outcome is unknown.
         """
-        said = _said(if_match, fence, lease)
-        return await self._document("PUT", link, value=value, said=said)
+        said = _said(if_match, fence, lease, key) | _given({"If-None-Match": if_none_match})
+        return await self._document("PUT", link, value=value, said=said, timeout_s=timeout_s)
 
     async def patch(
         self,
@@ -87,21 +110,39 @@ class DocumentRequests(Requests):
         if_match: str = "",
         fence: str = "",
         lease: Lease | None = None,
+        key: str | None = None,
+        timeout_s: float | None = None,
     ) -> Document:
-        """Change some fields of a document."""
-        said = _said(if_match, fence, lease)
-        return await self._document("PATCH", link, value=value, said=said)
+        """Change some fields of a document; arguments, retries and errors as of `put`."""
+        said = _said(if_match, fence, lease, key)
+        return await self._document("PATCH", link, value=value, said=said, timeout_s=timeout_s)
 
     async def post(
-        self, factory: str, value: dict[str, Any], *, fence: str = "", lease: Lease | None = None
+        self,
+        factory: str,
+        value: dict[str, Any],
+        *,
+        fence: str = "",
+        lease: Lease | None = None,
+        key: str | None = None,
+        timeout_s: float | None = None,
     ) -> Document:
-        """Create a document under an id that the node chooses."""
-        said = _said("", fence, lease)
-        return await self._document("POST", factory, value=value, said=said)
+        """Create a document under an id that the node chooses; arguments as of `put`."""
+        said = _said("", fence, lease, key)
+        return await self._document("POST", factory, value=value, said=said, timeout_s=timeout_s)
 
-    async def delete(self, link: str, *, if_match: str = "", fence: str = "") -> Document:
-        """Delete a document; its history stays."""
-        return await self._document("DELETE", link, said=_said(if_match, fence, None))
+    async def delete(
+        self,
+        link: str,
+        *,
+        if_match: str = "",
+        fence: str = "",
+        key: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Document:
+        """Delete a document; its history stays. Arguments as of `put`."""
+        said = _said(if_match, fence, None, key)
+        return await self._document("DELETE", link, said=said, timeout_s=timeout_s)
 
     async def _document(
         self,
@@ -111,6 +152,7 @@ class DocumentRequests(Requests):
         *,
         value: Any = None,
         said: Mapping[str, str] = NOTHING,
+        timeout_s: float | None = None,
     ) -> Document:
         """Send a request about one document.
 
@@ -118,7 +160,9 @@ class DocumentRequests(Requests):
         """
         headers = {**JSON, **said}
         body = None if value is None else orjson.dumps(value)
-        _, answered, content = await self.request(method, quote(link) + query, body, headers)
+        _, answered, content = await self.request(
+            method, quote(link) + query, body, headers, timeout_s=timeout_s
+        )
         return Document(orjson.loads(content), answered.get("ETag", ""))
 
     async def history(self, link: str) -> list[dict[str, Any]]:
@@ -265,15 +309,20 @@ class DocumentRequests(Requests):
         Raises RequestFailed: `problem["line"]` is the number of the operation that was refused.
         """
         body = b"".join(orjson.dumps(operation) + b"\n" for operation in operations)
-        said = {"Idempotency-Key": key, "Fence": fence}
-        headers = NDJSON | {name: each for name, each in said.items() if each}
+        headers = NDJSON | _given({KEY: key, "Fence": fence})
         _, _, content = await self.request("POST", "/core/bulk?atomic=true", body, headers)
         return [orjson.loads(line) for line in content.splitlines()]
 
 
-def _said(if_match: str, fence: str, lease: Lease | None) -> dict[str, str]:
-    said = {"If-Match": if_match, "Fence": fence, "Docstore-Lease": lease.link if lease else ""}
-    return {name: each for name, each in said.items() if each}
+def _said(if_match: str, fence: str, lease: Lease | None, key: str | None) -> dict[str, str]:
+    """Return the headers of an update. key: None for a new one, "" for none."""
+    attached = lease.link if lease else ""
+    keyed = uuid4().hex if key is None else key
+    return _given({"If-Match": if_match, "Fence": fence, "Docstore-Lease": attached, KEY: keyed})
+
+
+def _given(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: each for name, each in headers.items() if each}
 
 
 def _unordered(value: Any) -> Any:

@@ -28,16 +28,18 @@ class Unreachable(ClientError):
 
 
 class Unanswered(ClientError):
-    """The request was sent but no answer arrived: an update may have happened."""
+    """The request was sent but its outcome is unknown: an update may have happened."""
+
+    outcome = "unknown"
 
     def __init__(self, why: str) -> None:
-        """why: why the connection failed."""
+        """why: why the outcome is unknown."""
         super().__init__(f"{why}; it may have happened")
         self.why = why
 
 
 class RequestFailed(ClientError):
-    """A node answered with a problem.
+    """A node answered with a problem; the subclasses below say which kind.
 
     status: HTTP status. code: `errorCode` of the problem. outcome: "not_applied", or "unknown" if
     the request may have taken effect.
@@ -50,6 +52,52 @@ class RequestFailed(ClientError):
         self.problem = problem
         self.code = str(problem.get("errorCode", ""))
         self.outcome = str(problem.get("outcome", "unknown"))
+
+
+class Invalid(RequestFailed):
+    """The request is malformed, too large, or against the factory's schema: do not repeat it."""
+
+
+class NotAllowed(RequestFailed):
+    """The user is unknown (401) or has no permission (403)."""
+
+
+class NotFound(RequestFailed):
+    """No such document (404), or it was deleted or compacted (410)."""
+
+
+class Conflict(RequestFailed):
+    """The state does not allow the request: it exists, or a later holder has written (409)."""
+
+
+class PreconditionFailed(RequestFailed):
+    """The document has another version than `if_match` says (412), or a condition lacks (428)."""
+
+
+class Unavailable(RequestFailed):
+    """No node could serve the request at present (429, 503, or a read without an answer)."""
+
+
+class Undecided(RequestFailed, Unanswered):
+    """A node could not learn in time whether an update took effect (504 `outcome: unknown`)."""
+
+
+_MEANINGS: Mapping[int, type[RequestFailed]] = {
+    **dict.fromkeys((400, 405, 406, 411, 413, 414, 415, 416, 422, 431), Invalid),
+    **dict.fromkeys((401, 403), NotAllowed),
+    **dict.fromkeys((404, 410), NotFound),
+    409: Conflict,
+    **dict.fromkeys((412, 428), PreconditionFailed),
+    **dict.fromkeys((408, 425, 429, 502, 503, 504, 507), Unavailable),
+}
+
+
+def failed_with(status: int, problem: dict[str, Any]) -> RequestFailed:
+    """Return the error for an answer, of the class that says what it means."""
+    kind = _MEANINGS.get(status, RequestFailed)
+    if status >= 500 and problem.get("outcome") == "unknown":
+        kind = Undecided
+    return kind(status, problem)
 
 
 class StateUnusable(ClientError):

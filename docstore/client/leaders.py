@@ -90,16 +90,16 @@ class Leaders:
                 _, answered, content = await self._client.once(
                     url, method, path, body, {**limit, **headers}, timeout_s=ATTEMPT_S + wait_s
                 )
-            except (Unanswered, Unreachable) as error:
-                self._avoid(url)
-                is_unknown = is_unknown or isinstance(error, Unanswered)
-                problem: ClientError = error
             except RequestFailed as error:
                 if is_unknown:
                     error.outcome = "unknown"
                 if error.status not in (503, 504):
                     raise
                 is_unknown = error.outcome == "unknown"
+                problem: ClientError = error
+            except (Unanswered, Unreachable) as error:
+                self._avoid(url)
+                is_unknown = is_unknown or isinstance(error, Unanswered)
                 problem = error
             else:
                 if url != self._urls.get(partition):

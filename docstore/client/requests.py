@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ssl import SSLContext
 from typing import Any, NamedTuple, Self
 from urllib.parse import unquote
@@ -14,9 +14,13 @@ from docstore.client.errors import (
     BadAddress,
     BadToken,
     ClientError,
+    Conflict,
+    PreconditionFailed,
     RequestFailed,
     Unanswered,
+    Undecided,
     Unreachable,
+    failed_with,
 )
 from docstore.model.address import without_user
 from docstore.model.recognising import BETWEEN, MANAGEMENT, is_a_nodes, is_named, is_strange, told
@@ -32,6 +36,8 @@ EXAMPLE = "http://127.0.0.1:8001"
 METRICS = "/metrics"
 """Path of the only page that is not JSON but text."""
 READS = ("GET", "HEAD")
+KEY = "Idempotency-Key"
+"""Header by which nodes recognise the repetition of an update, for ten minutes."""
 CLOSING = "Cannot write to closing transport"
 JSON = {"Content-Type": "application/json"}
 _NO_SSL = re.compile(r" ssl:(default|<[^>]*>)")
@@ -100,47 +106,49 @@ class Requests:
         *,
         only_reads: bool = False,
         wait_s: float = 0.0,
+        timeout_s: float | None = None,
     ) -> Answered:
         """Return status, headers and body.
 
+        A read without an answer is sent again, an update only if it has an `Idempotency-Key`.
+
         only_reads: whether a POST may be sent twice. wait_s: how long a node may wait for news
-        before it answers. Raises BadAddress, Unreachable, Unanswered, and RequestFailed for
-        statuses from 400 on. A read without an answer is sent again; an update is not.
+        before it answers. timeout_s: deadline with all retries, None for the client's. Raises
+        BadAddress, Unreachable, Unanswered, and RequestFailed for statuses from 400 on.
         """
         asked = Asked(method, path, body, headers)
         is_read = only_reads or method in READS
+        is_repeatable = is_read or KEY in (headers or ())
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._timeout_s + wait_s
-        first, nodes = self._first, len(self.urls)
+        whole_s = self._timeout_s if timeout_s is None else timeout_s
+        deadline = loop.time() + whole_s + wait_s
         failure: ClientError = Unreachable("no node answers")
-        for attempt in range(max(ATTEMPTS, nodes)):
-            left_s = deadline - loop.time()
-            if left_s <= 0:
-                break
-            place = (first + attempt) % nodes
-            timeout = self._patience(left_s if is_read else self._timeout_s, wait_s, is_read)
-            pause_s = PAUSE_S if attempt >= nodes - 1 else 0
+        doubt: Unanswered | None = None
+        for attempt, place, left_s in _attempts(self._first, len(self.urls), deadline):
+            timeout = self._patience(left_s if is_repeatable else whole_s, wait_s, is_repeatable)
+            pause_s = PAUSE_S if attempt >= len(self.urls) - 1 else 0
             try:
                 answered = await self._exchanges.ask(self.urls[place], asked, timeout)
             except RequestFailed as error:
-                if error.status != 503:
-                    raise
+                doubt = _doubt_after(error, doubt, is_repeatable=is_repeatable)
                 failure, pause_s = error, PAUSE_S * (attempt + 1)
             except (Unreachable, Unanswered) as error:
                 self._avoid(place)
-                if isinstance(error, Unanswered) and not is_read:
-                    raise
+                if isinstance(error, Unanswered):
+                    doubt = error
+                    if not is_repeatable:
+                        raise
                 failure = Unreachable(f"no node answers: {error.why}")
             else:
                 if answered[1].get("Connection") == "close":
                     self._avoid(place)  # The node is about to stop listening.
                 return answered
             await asyncio.sleep(min(pause_s, max(0.0, deadline - loop.time())))
-        raise failure
+        raise failure if is_read else doubt or failure
 
-    def _patience(self, all_s: float, wait_s: float, is_read: bool) -> aiohttp.ClientTimeout:
-        """Return the timeouts for one node; a read may be repeated at the next node."""
-        silence_s = ANSWER_S + wait_s if is_read else None
+    def _patience(self, all_s: float, wait_s: float, is_repeatable: bool) -> aiohttp.ClientTimeout:
+        """Return the timeouts for one node; a repeatable request may go to the next node."""
+        silence_s = ANSWER_S + wait_s if is_repeatable else None
         return aiohttp.ClientTimeout(total=all_s, connect=CONNECT_S, sock_read=silence_s)
 
     def _avoid(self, place: int) -> None:
@@ -192,7 +200,7 @@ class _Exchanges:
                     f"the server at {url} is not a docstore node: {met}; give the URL of a node"
                 )
         if status >= 400:
-            raise RequestFailed(status, _problem(content, is_read=asked.method in READS))
+            raise failed_with(status, _problem(content, is_read=asked.method in READS))
         return answered
 
     async def _exchange(self, url: str, asked: Asked, timeout: aiohttp.ClientTimeout) -> Answered:
@@ -239,6 +247,32 @@ class _Exchanges:
                 return False
             self._nodes.add(url)
         return True
+
+
+def _attempts(first: int, nodes: int, deadline: float) -> Iterator[tuple[int, int, float]]:
+    """Yield the number of each attempt, the place of its URL, and the seconds left."""
+    for attempt in range(max(ATTEMPTS, nodes)):
+        left_s = deadline - asyncio.get_running_loop().time()
+        if left_s <= 0:
+            break
+        yield attempt, (first + attempt) % nodes, left_s
+
+
+def _doubt_after(
+    error: RequestFailed, doubt: Unanswered | None, *, is_repeatable: bool
+) -> Unanswered | None:
+    """Return the doubt that is left when a request may be repeated; else raise.
+
+    doubt: an earlier attempt whose outcome is unknown. A failed condition refuses that attempt as
+    well, whenever it arrives. After any other refusal it may still be applied: Unanswered.
+    """
+    if error.status == 503:
+        return doubt
+    if isinstance(error, Undecided) and error.status == 504 and is_repeatable:
+        return error
+    if doubt is None or isinstance(error, Conflict | PreconditionFailed):
+        raise error
+    raise Unanswered(f"{doubt.why}; a retry was answered: {error}") from error
 
 
 def session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
