@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from docstore.cli.completing import links, words
 from docstore.cli.terminal import DEFAULT_URLS, FAILED, AsJson, Urls, failed, show, talk
 
 if TYPE_CHECKING:
@@ -13,14 +14,19 @@ if TYPE_CHECKING:
 access = typer.Typer(
     no_args_is_help=True, help="The access file: users and their permissions, and what they allow."
 )
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 Json = dict[str, Any]
 
 
 @access.command("check", no_args_is_help=True)
 def check(
     user: Annotated[str, typer.Argument(help="A user of the access file.")] = "",
-    method: Annotated[str, typer.Argument(help="GET, POST, PUT, PATCH or DELETE.")] = "",
-    path: Annotated[str, typer.Argument(help="A document, a factory or a page.")] = "",
+    method: Annotated[
+        str, typer.Argument(help="GET, POST, PUT, PATCH or DELETE.", autocompletion=words(*METHODS))
+    ] = "",
+    path: Annotated[
+        str, typer.Argument(help="A document, a factory or a page.", autocompletion=links)
+    ] = "",
     file: Annotated[
         Path | None,
         typer.Option(help="Check this access file, without a node, instead of that of the nodes."),

@@ -29,6 +29,7 @@ from docstore.cli import (
 )
 from docstore.cli import consumer_groups as groups
 from docstore.cli import membership as group
+from docstore.cli.completing import factories, links
 from docstore.cli.terminal import (
     DEFAULT_URLS,
     AsJson,
@@ -115,7 +116,9 @@ def status(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
 @app.command()
 def load(
     file: Path,
-    into: Annotated[str, typer.Option(help="The factory, such as /movies.")],
+    into: Annotated[
+        str, typer.Option(help="The factory, such as /movies.", autocompletion=factories)
+    ],
     ids: Annotated[
         str,
         typer.Option("--id", help="FIELD[,FIELD] whose values make the id; row numbers the rows."),
@@ -140,7 +143,10 @@ def load(
 @app.command(rich_help_panel=NODES)
 def resync(
     link: Annotated[
-        str, typer.Argument(help="A factory or a document; without it, everything.")
+        str,
+        typer.Argument(
+            help="A factory or a document; without it, everything.", autocompletion=links
+        ),
     ] = "",
     url: Urls = DEFAULT_URLS,
     slots_per_second: Annotated[

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from docstore.cli import terminal
+from docstore.cli.completing import words
 from docstore.model.words import count
 
 if TYPE_CHECKING:
@@ -26,7 +27,11 @@ backup = typer.Typer(no_args_is_help=True, help="Backups of a running group.")
 def create(
     directory: Directory,
     as_of: Annotated[
-        str, typer.Option(help="Moment to back up: barrier, latest, or a time with its zone.")
+        str,
+        typer.Option(
+            help="Moment to back up: barrier, latest, or a time with its zone.",
+            autocompletion=words("barrier", "latest"),
+        ),
     ] = "barrier",
     rows_per_second: Annotated[
         float, typer.Option(help="Read at most this many rows each second; 0: no limit.", min=0)

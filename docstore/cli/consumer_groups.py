@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from docstore.cli.completing import names, words
 from docstore.cli.tables import print_table
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, a_number, show, talk
+from docstore.cli.topics import Topic
 from docstore.model.words import count
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ role = typer.Typer(
     no_args_is_help=True, help="Roles: processes that share the leadership of numbered roles."
 )
 GROUPS, ROLES = "/core/groups", "/core/roles"
+Group = Annotated[str, typer.Argument(autocompletion=names(GROUPS))]
+Role = Annotated[str, typer.Argument(autocompletion=names(ROLES))]
 Json = dict[str, Any]
 
 
@@ -77,7 +81,10 @@ def _describe(page: Json, offsets: dict[str, Json]) -> None:
 
 Mode = Annotated[
     str,
-    typer.Option(help="exclusive, or nonExclusive: two members may lead for a while, not none."),
+    typer.Option(
+        help="exclusive, or nonExclusive: two members may lead for a while, not none.",
+        autocompletion=words("exclusive", "nonExclusive"),
+    ),
 ]
 Session = Annotated[
     float | None,
@@ -103,7 +110,12 @@ def _create(
 @group.command("create")
 def create_group(
     name: str,
-    topics: Annotated[list[str], typer.Argument(help="The topics that its members share.")],
+    topics: Annotated[
+        list[str],
+        typer.Argument(
+            help="The topics that its members share.", autocompletion=names("/core/streams")
+        ),
+    ],
     session: Session = None,
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
@@ -119,7 +131,7 @@ def list_groups(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
 
 
 @group.command("describe")
-def describe_group(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+def describe_group(name: Group, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """Show the partitions of a group: the member that reads each, and its committed offset."""
 
     async def read(client: "Client") -> Json:
@@ -137,8 +149,8 @@ def describe_group(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False)
 
 @group.command("reset")
 def reset(
-    name: str,
-    topic: str,
+    name: Group,
+    topic: Topic,
     to: Annotated[
         int, typer.Option(help="Offset of the next record to read; -1: no committed offset.")
     ],
@@ -159,7 +171,7 @@ def reset(
 
 
 @group.command("delete")
-def delete(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+def delete(name: Group, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """Delete a group and its offsets; the group must have no members."""
     page = talk(url, lambda client: client.json("DELETE", _path(GROUPS, name)))
     if as_json:
@@ -191,7 +203,7 @@ def list_roles(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
 
 
 @role.command("describe")
-def describe_role(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+def describe_role(name: Role, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """Show the partitions of a set of roles, and the member that leads each."""
     page = talk(url, lambda client: client.json("GET", _path(ROLES, name)))
     if as_json:
@@ -201,7 +213,7 @@ def describe_role(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) 
 
 
 @role.command("watch")
-def watch(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+def watch(name: Role, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """Print the leader of each partition, and each change, until interrupted."""
     from datetime import UTC, datetime, timedelta
 

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 import typer
 
+from docstore.cli.completing import factories, links, orders, words
 from docstore.cli.tables import print_table, tell_empty
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, show, talk, tell_reading
 
@@ -20,6 +21,8 @@ FACTORIES = "/core/factories"
 NO_FACTORIES = (
     'no factory is declared; declare one with: docstore post /core/factories \'{"path": "/films"}\''
 )
+Link = Annotated[str, typer.Argument(autocompletion=links)]
+Factory = Annotated[str, typer.Argument(autocompletion=factories)]
 Body = Annotated[str, typer.Argument(help="JSON; - reads standard input.")]
 
 
@@ -64,7 +67,7 @@ def _value(text: str) -> dict[str, Any]:
 
 @command()
 def get(
-    link: str,
+    link: Link,
     version: Annotated[int | None, typer.Option(help="A past version.")] = None,
     at: Annotated[str, typer.Option(help="A past time, RFC 3339 or microseconds.")] = "",
     url: Urls = DEFAULT_URLS,
@@ -75,7 +78,7 @@ def get(
 
 @command()
 def put(
-    link: str, value: Body = "-", if_match: IfMatch = ANY_VERSION, url: Urls = DEFAULT_URLS
+    link: Link, value: Body = "-", if_match: IfMatch = ANY_VERSION, url: Urls = DEFAULT_URLS
 ) -> None:
     """Replace or create a document with JSON (- reads standard input)."""
     state = _value(value)
@@ -84,7 +87,7 @@ def put(
 
 @command()
 def patch(
-    link: str, value: Body = "-", if_match: IfMatch = ANY_VERSION, url: Urls = DEFAULT_URLS
+    link: Link, value: Body = "-", if_match: IfMatch = ANY_VERSION, url: Urls = DEFAULT_URLS
 ) -> None:
     """Change some fields of a document."""
     change = _value(value)
@@ -92,14 +95,14 @@ def patch(
 
 
 @command()
-def post(factory: str, value: Body = "-", url: Urls = DEFAULT_URLS) -> None:
+def post(factory: Factory, value: Body = "-", url: Urls = DEFAULT_URLS) -> None:
     """Create a document with a generated id."""
     state = _value(value)
     show(talk(url, lambda client: client.post(factory, state)).value)
 
 
 @command()
-def delete(link: str, if_match: IfMatch = ANY_VERSION, url: Urls = DEFAULT_URLS) -> None:
+def delete(link: Link, if_match: IfMatch = ANY_VERSION, url: Urls = DEFAULT_URLS) -> None:
     """Delete a document; its history is kept."""
     show(talk(url, lambda client: client.delete(link, if_match=if_match)).value)
 
@@ -107,13 +110,17 @@ def delete(link: str, if_match: IfMatch = ANY_VERSION, url: Urls = DEFAULT_URLS)
 @command()
 def ls(
     factory: Annotated[
-        str, typer.Argument(help="A factory; without it, list the declared factories.")
+        str,
+        typer.Argument(
+            help="A factory; without it, list the declared factories.", autocompletion=factories
+        ),
     ] = FACTORIES,
     filter: Annotated[  # noqa: A002 - as in the URL
         str, typer.Option(help="""A condition, such as "rating gt 7 and title eq 'The*'".""")
     ] = "",
     order_by: Annotated[
-        str, typer.Option(help='Members to sort by, such as "year desc, title".')
+        str,
+        typer.Option(help='Members to sort by, such as "year desc, title".', autocompletion=orders),
     ] = "",
     select: Annotated[
         str, typer.Option(help="Members to show with the link, separated by commas.")
@@ -158,7 +165,7 @@ def _list(found: list[Any], empty: str, *, as_json: bool) -> None:
 
 
 @command()
-def dump(factory: str, url: Urls = DEFAULT_URLS) -> None:
+def dump(factory: Factory, url: Urls = DEFAULT_URLS) -> None:
     """Print the documents of a factory, one JSON object per line."""
     documents = talk(url, lambda client: client.ls(factory, expand=True))
     for document in documents:
@@ -168,7 +175,7 @@ def dump(factory: str, url: Urls = DEFAULT_URLS) -> None:
 
 
 @command()
-def history(link: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+def history(link: Link, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """Show all versions of a document, newest first."""
     versions = talk(url, lambda client: client.history(link))
     if as_json:
@@ -196,11 +203,15 @@ def _name_of(link: str) -> str:
 @command()
 def watch(
     path: Annotated[
-        str, typer.Argument(help="A document or factory; without it, everything.")
+        str,
+        typer.Argument(help="A document or factory; without it, everything.", autocompletion=links),
     ] = "",
     since: Annotated[
         str,
-        typer.Option(help="Start: latest, earliest, a time with its zone, a snapshot, or a token."),
+        typer.Option(
+            help="Start: latest, earliest, a time with its zone, a snapshot, or a token.",
+            autocompletion=words("latest", "earliest"),
+        ),
     ] = "latest",
     where: Annotated[
         str, typer.Option(help='Print only documents that match, such as "rating > 7".')
@@ -222,7 +233,7 @@ def watch(
 
 
 @command()
-def explain(link: str, url: Urls = DEFAULT_URLS) -> None:
+def explain(link: Link, url: Urls = DEFAULT_URLS) -> None:
     """Show the slot, owner and replicas of a document, and how they were chosen."""
     from urllib.parse import quote
 

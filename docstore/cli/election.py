@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from docstore.cli.completing import names
 from docstore.cli.tables import print_table
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, Ttl, Urls, show, talk
 
@@ -18,6 +19,7 @@ Command = Annotated[list[str], typer.Argument(help="The command to run, after --
 Now = Annotated[
     bool, typer.Option("--now", help="End it at once; only if its holder has certainly stopped.")
 ]
+Name = Annotated[str, typer.Argument(autocompletion=names("/core/elections"))]
 Json = dict[str, Any]
 Candidate = Annotated[
     str, typer.Option(help="Name of this candidate; without it, one is generated.")
@@ -26,7 +28,7 @@ Candidate = Annotated[
 
 @election.command("run")
 def run_elected(
-    name: str,
+    name: Name,
     command: Command,
     ttl: Ttl = 10.0,
     candidate: Candidate = "",
@@ -58,13 +60,13 @@ def list_elections(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
 
 
 @election.command("show")
-def show_election(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+def show_election(name: Name, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """Show the leader and the waiting candidates."""
     show_queue(url, "elections", name, "leads", as_json=as_json)
 
 
 @election.command("resign")
-def resign(name: str, now: Now = False, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+def resign(name: Name, now: Now = False, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """End the leader's term: its lease expires, and the next candidate then leads.
 
     The leader stops before, by its own clock. It is out of the queue, as if it had resigned.
@@ -77,7 +79,7 @@ def resign(name: str, now: Now = False, url: Urls = DEFAULT_URLS, as_json: AsJso
 
 @election.command("transfer")
 def transfer(
-    name: str,
+    name: Name,
     to: Annotated[str, typer.Argument(help="A waiting candidate, as `show` names it.")],
     now: Now = False,
     url: Urls = DEFAULT_URLS,
@@ -141,7 +143,7 @@ def show_queue(url: list[str], scope: str, name: str, word: str, *, as_json: boo
 
 @election.command("observe")
 def observe(
-    name: str,
+    name: Name,
     since: Annotated[
         str | None, typer.Option(help="Continue after the printed line with this `resume`.")
     ] = None,

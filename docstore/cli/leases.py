@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from docstore.cli.completing import names
 from docstore.cli.tables import print_table
 from docstore.cli.terminal import (
     DEFAULT_URLS,
@@ -25,6 +26,7 @@ lease = typer.Typer(
     no_args_is_help=True, help="Leases: they expire unless their holder keeps them alive."
 )
 LEASES = "/core/leases"
+Id = Annotated[str, typer.Argument(metavar="ID", autocompletion=names(LEASES))]
 Json = dict[str, Any]
 
 
@@ -58,7 +60,7 @@ def create(
 
 @lease.command("keep")
 def keep(
-    name: Annotated[str, typer.Argument(metavar="ID")],
+    name: Id,
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
@@ -104,7 +106,7 @@ async def _leases(client: "Client") -> list[Json]:
 
 @lease.command("revoke")
 def revoke(
-    name: Annotated[str, typer.Argument(metavar="ID")],
+    name: Id,
     now: Annotated[
         bool,
         typer.Option("--now", help="End it at once; only if its holder has certainly stopped."),

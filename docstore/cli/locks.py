@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from docstore.cli.completing import names
 from docstore.cli.election import Command, Now, list_queues, show_queue
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, Ttl, Urls, a_number, show, talk
 
@@ -16,6 +17,8 @@ RUN = "run"
 NOT_FREE = 75
 """Exit code of `--try` and `--timeout` if the lock was not obtained: EX_TEMPFAIL of sysexits.h."""
 FIRST_OPTIONS = ("-h", "--help")
+
+Name = Annotated[str, typer.Argument(autocompletion=names("/core/locks"))]
 
 
 class LockGroup(TyperGroup):
@@ -42,7 +45,7 @@ lock = typer.Typer(
 
 @lock.command(RUN)
 def run_locked(
-    name: str,
+    name: Name,
     command: Command,
     ttl: Ttl = 10.0,
     is_tried: Annotated[
@@ -97,14 +100,14 @@ def list_locks(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
 
 
 @lock.command("show")
-def show_lock(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+def show_lock(name: Name, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """Show the holder of a lock, and the candidates that wait for it."""
     show_queue(url, "locks", name, "holds", as_json=as_json)
 
 
 @lock.command("break")
 def break_lock(
-    name: str, now: Now = False, url: Urls = DEFAULT_URLS, as_json: AsJson = False
+    name: Name, now: Now = False, url: Urls = DEFAULT_URLS, as_json: AsJson = False
 ) -> None:
     """Take a lock from its holder: its lease expires, and the next candidate then holds the lock.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from docstore.cli.completing import members
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, CommandFailed, Urls, show, talk
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ GROUP = "/core/node-groups/default"
 POLL_S = 0.2
 Json = dict[str, Any]
 
+Member = Annotated[str, typer.Argument(autocompletion=members)]
 Wait = Annotated[bool, typer.Option(help="Wait until the change is complete.")]
 Force = Annotated[bool, typer.Option(help="Allow fewer than three remaining members.")]
 
@@ -38,7 +40,7 @@ def join(
 
 @command()
 def replace(
-    member: str,
+    member: Member,
     node: Annotated[
         str, typer.Argument(help="URL of the new node; without it, that of the member.")
     ] = "",
@@ -57,7 +59,7 @@ def replace(
 
 @command()
 def remove(
-    member: str,
+    member: Member,
     force: Force = False,
     url: Urls = DEFAULT_URLS,
     wait: Wait = True,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from docstore.cli.completing import names, words
 from docstore.cli.terminal import (
     DEFAULT_URLS,
     AsJson,
@@ -17,7 +18,7 @@ from docstore.cli.terminal import (
     talk,
     tell_reading,
 )
-from docstore.cli.topics import PANEL
+from docstore.cli.topics import PANEL, Topic
 from docstore.model.words import count
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ READ_BYTES = 1 << 16
 
 @command()
 def produce(
-    topic: str,
+    topic: Topic,
     key_field: Annotated[
         str, typer.Option(help="Member of each value to use as the record's key.")
     ] = "",
@@ -41,7 +42,11 @@ def produce(
         typer.Option("-p", "--partition", help="Append to this one; else chosen by the key."),
     ] = None,
     acks: Annotated[
-        str, typer.Option(help="Acknowledgement to wait for: committed, or leader.")
+        str,
+        typer.Option(
+            help="Acknowledgement to wait for: committed, or leader.",
+            autocompletion=words("committed", "leader"),
+        ),
     ] = "committed",
     batch: Annotated[int, typer.Option(min=1, help="Most records in one request.")] = 500,
     name: Annotated[
@@ -138,15 +143,24 @@ def _key(value: Any, field: str, number: int) -> str | None:
 
 @command()
 def consume(
-    topic: str,
+    topic: Topic,
     partition: Annotated[
         int | None, typer.Option("-p", "--partition", help="Read only this one; else all.")
     ] = None,
     since: Annotated[
-        str, typer.Option("--from", help="Start: an offset, beginning, end, end-N, or a time.")
+        str,
+        typer.Option(
+            "--from",
+            help="Start: an offset, beginning, end, end-N, or a time.",
+            autocompletion=words("beginning", "end"),
+        ),
     ] = "beginning",
     isolation: Annotated[
-        str, typer.Option(help="Records to read: committed, or uncommitted.")
+        str,
+        typer.Option(
+            help="Records to read: committed, or uncommitted.",
+            autocompletion=words("committed", "uncommitted"),
+        ),
     ] = "committed",
     group: Annotated[
         str,
@@ -154,6 +168,7 @@ def consume(
             "--group",
             "-g",
             help="Read as a member of this group, from the offsets that it has committed.",
+            autocompletion=names("/core/groups"),
         ),
     ] = "",
     once: Annotated[

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from docstore.cli.completing import links, names
 from docstore.cli.tables import print_table
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, failed, show, talk
 
@@ -13,12 +14,17 @@ subscription = typer.Typer(
 )
 SUBSCRIPTIONS = "/core/subscriptions"
 Json = dict[str, Any]
-Id = Annotated[str, typer.Argument(metavar="ID", help="Id or link of the subscription.")]
+Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="Id or link of the subscription.", autocompletion=names(SUBSCRIPTIONS)
+    ),
+]
 
 
 @subscription.command("create")
 def create(
-    path: Annotated[str, typer.Argument(help="A factory or document.")],
+    path: Annotated[str, typer.Argument(help="A factory or document.", autocompletion=links)],
     callback: Annotated[str, typer.Argument(metavar="URL", help="URL of the receiver.")],
     where: Annotated[
         str, typer.Option(help="Deliver only changes of documents that match this condition.")

@@ -58,7 +58,7 @@ def print_table(
         out.print(Text(title, style="bold"))
     for row in cells:
         block = Table.grid(padding=(0, 1, 0, 0))
-        block.add_column(style="dim", overflow="fold")
+        block.add_column(style="dim", no_wrap=True)
         block.add_column(overflow="fold")
         for name, cell in zip(columns, row, strict=False):
             block.add_row(name, cell)

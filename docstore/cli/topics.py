@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from docstore.cli.completing import names
 from docstore.cli.tables import print_table
 from docstore.cli.terminal import (
     DEFAULT_URLS,
@@ -26,6 +27,7 @@ topic = typer.Typer(no_args_is_help=True, help="Topics: streams of records.")
 partition = typer.Typer(no_args_is_help=True, help="Partitions of topics.")
 STREAMS = "/core/streams"
 NO_TOPICS = "there are no topics; `docstore topic create NAME` makes one"
+Topic = Annotated[str, typer.Argument(autocompletion=names(STREAMS))]
 Json = dict[str, Any]
 
 _AMOUNT = re.compile(r"([0-9]+)([a-zA-Z]*)\Z")
@@ -115,13 +117,13 @@ async def _topics(client: "Client") -> list[Json]:
 
 
 @topic.command("describe")
-def describe(name: str, url: Urls = DEFAULT_URLS) -> None:
+def describe(name: Topic, url: Urls = DEFAULT_URLS) -> None:
     """Show a topic and its partitions, as JSON."""
     show(talk(url, lambda client: client.json("GET", _path(name))))
 
 
 @topic.command("delete")
-def delete(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
+def delete(name: Topic, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """Delete a topic and all its records."""
     page = talk(url, lambda client: client.json("DELETE", _path(name)))
     if as_json:
@@ -133,7 +135,12 @@ def delete(name: str, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None
 @partition.command("list")
 def list_partitions(
     name: Annotated[
-        str, typer.Argument(help="A topic; without it, all topics.", metavar="[TOPIC]")
+        str,
+        typer.Argument(
+            help="A topic; without it, all topics.",
+            metavar="[TOPIC]",
+            autocompletion=names(STREAMS),
+        ),
     ] = "",
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,

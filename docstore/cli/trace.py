@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 import typer
 
+from docstore.cli.completing import members, words
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, CommandFailed, Urls, show, talk
 
 if TYPE_CHECKING:
@@ -16,7 +17,12 @@ PATH = "/core/management/trace"
 FOLLOW_S = 0.5
 app = typer.Typer()
 NodeOrUrl = Annotated[
-    str, typer.Argument(metavar="NODE", help="Id or URL of a node; without it, that of --url.")
+    str,
+    typer.Argument(
+        metavar="NODE",
+        help="Id or URL of a node; without it, that of --url.",
+        autocompletion=members,
+    ),
 ]
 
 
@@ -50,7 +56,13 @@ def trace(
 
 @app.command("log-level", rich_help_panel=PANEL)
 def log_level(
-    level: Annotated[str, typer.Argument(help="Lowest level: debug, info, warning or error.")],
+    level: Annotated[
+        str,
+        typer.Argument(
+            help="Lowest level: debug, info, warning or error.",
+            autocompletion=words("debug", "info", "warning", "error"),
+        ),
+    ],
     node: NodeOrUrl = "",
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,

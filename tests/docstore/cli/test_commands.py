@@ -1,8 +1,12 @@
 """What holds for all commands: how they begin, what they print for programs, how they end."""
 
 import asyncio
+import io
 import json
 import os
+import pty
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,10 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
+from rich.console import Console
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from docstore import __version__
 from docstore.cli.app import app
+from docstore.cli.examples import EXAMPLES
+from docstore.cli.tables import print_table
 from docstore.client import LocalCluster
 from tests.fork_server import SERVER
 from tests.source import names
@@ -110,6 +119,42 @@ def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
     assert (ended.stdout.split(), ended.stderr) == (["history", "--version", "--at"], "")
 
 
+def completed(node: str, typed: str, shell: str = "bash") -> list[str]:
+    """Return what a shell gets when TAB is typed after some words, or within the last of them."""
+    words = ["docstore", *shlex.split(typed)]
+    asked = {
+        "_DOCSTORE_COMPLETE": f"complete_{shell}", "DOCSTORE_URL": node,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "_TYPER_COMPLETE_ARGS": f"docstore {typed}",
+        "COMP_WORDS": shlex.join(words) + " " * typed.endswith(" "),
+        "COMP_CWORD": str(len(words) - 1 + typed.endswith(" ")),
+    }  # fmt: skip
+    return CliRunner().invoke(app, env=asked, prog_name="docstore").stdout.split("\n")[:-1]
+
+
+@pytest.mark.thorough
+def test_a_shell_completes_values_and_names(node: str) -> None:
+    assert docstore("topic", "create", "clicks", "--url", node)[0] == 0
+    for typed, expected in (
+        ("log-level ", ["debug", "info", "warning", "error"]),
+        ("log-level debug n", ["n1"]),
+        ("dump /no", ["/notes"]),
+        ("get /no", ["/notes/"]),
+        ("get /notes/", ["/notes/a", "/notes/b", "/notes/c"]),
+        ("get /notes/b", ["/notes/b"]),
+        ("ls /notes --order-by documentVe", ["documentVersion"]),
+        ("ls /notes --order-by 'n d'", ["n desc"]),
+        ("produce clicks --acks l", ["leader"]),
+        ("consume ", ["clicks"]),
+        ("lock sh", ["show"]),
+        ("lock l --ti", ["--timeout"]),
+    ):
+        assert completed(node, typed) == expected, typed
+    assert completed("http://127.0.0.1:1", "dump /no") == [""]
+    assert completed(node, "topic delete cl", "fish") == ["clicks"]
+    assert completed(node, "topic delete cl", "zsh") == ["""_arguments '*: :(("clicks"))'"""]
+
+
 def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
     """Yield all commands with their names, those of groups behind the group's."""
     for name, command in group.commands.items():
@@ -126,6 +171,18 @@ def test_what_prints_for_people_prints_json_on_request() -> None:
         if not any("--json" in parameter.opts for parameter in command.params)
     }
     assert without == PRINT_JSON_ANYHOW | PRINT_WHAT_THEY_RUN_PRINTS
+
+
+def test_the_examples_of_the_help_are_commands() -> None:
+    tree = get_command(app)
+    main = {name: command for name, command in commands(tree) if name not in {"serve", "spark"}}
+    assert main.keys() <= EXAMPLES.keys()
+    for path, lines in EXAMPLES.items():
+        for line in lines:
+            words = shlex.split(re.sub(r"^.*\| | [<>] \S+$", "", line))
+            assert words[: 1 + len(path.split())] == ["docstore", *path.split()], line
+            if path in main:
+                main[path].make_context(path, words[1 + len(path.split()) :])
 
 
 def test_ls_takes_a_filter_an_order_and_a_selection(node: str) -> None:
@@ -165,6 +222,53 @@ def test_json_is_one_value_and_nothing_else(node: str, tmp_path: Path) -> None:
 def test_a_table_that_is_piped_is_not_cut_to_a_terminal_s_width(node: str) -> None:
     code, out, _ = docstore("status", "--url", node)
     assert (code, node in out) == (0, True)
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_a_table_fits_a_narrow_terminal_with_wide_letters(width: int) -> None:
+    out = Console(width=width, file=io.StringIO())
+    columns = ("topic", "partition", "leader", "followers (LEO, lag)")
+    row = ("日本語の話題😀", "0", "[n1]", "n2 (12, 0), n3 (11, 1)")
+    print_table(columns, [row, row], title="話題", out=out)
+    assert isinstance(out.file, io.StringIO)
+    shown = out.file.getvalue()
+    assert all(cell_len(line.rstrip()) <= width for line in shown.splitlines())
+    together = re.sub(r"[\s│┃]", "", shown)
+    for cell in (*columns, *row) if width == 40 else ():
+        assert cell.replace(" ", "") in together
+    assert ("┃" in shown) == (width > 40)
+
+
+@pytest.mark.thorough
+def test_a_person_is_told_of_nothing_found_and_of_input_that_is_awaited(node: str) -> None:
+    """At a terminal, on standard error; a program reads nothing of it."""
+
+    def ran(*words: str, typed: bytes) -> bytes:
+        ours, terminal = pty.openpty()
+        command = [sys.executable, "-m", "docstore", *words, "--url", node]
+        with subprocess.Popen(
+            command, stdin=terminal, stdout=terminal, stderr=subprocess.PIPE
+        ) as it:
+            os.write(ours, typed)
+            _, errors = it.communicate(timeout=60)
+        os.close(ours)
+        os.close(terminal)
+        assert it.returncode == 0, errors
+        return errors
+
+    for words, said in (
+        (
+            "ls /notes --filter='documentVersion gt 99'",
+            "no documents in /notes that match the filter",
+        ),
+        ("subscription list", "there are no subscriptions"),
+        ("lock list", "there are no locks"),
+        ("lease list", "there are no leases; `docstore lease create` makes one"),
+        ("put /notes/typed", "reading a JSON object from standard input; Ctrl-D ends it"),
+    ):
+        assert said.encode() in ran(*shlex.split(words), typed=b"{}\n\x04")
+        if not words.startswith("put"):
+            assert docstore(*shlex.split(words), "--url", node) == (0, "", "")
 
 
 def test_nodes_may_stand_behind_one_url_option_with_commas(node: str) -> None:
