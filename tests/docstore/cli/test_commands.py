@@ -179,7 +179,7 @@ def test_the_examples_of_the_help_are_commands() -> None:
     assert main.keys() <= EXAMPLES.keys()
     for path, lines in EXAMPLES.items():
         for line in lines:
-            words = shlex.split(re.sub(r"^.*\| | [<>] \S+$", "", line))
+            words = shlex.split(re.sub(r"^.*\| | [<>] [\w.]+$", "", line))
             assert words[: 1 + len(path.split())] == ["docstore", *path.split()], line
             if path in main:
                 main[path].make_context(path, words[1 + len(path.split()) :])
