@@ -36,8 +36,9 @@ def _speak_utf8() -> None:
     """Read and print UTF-8 in every locale, because documents may contain any character."""
     if sys.getfilesystemencoding() != "utf-8":  # Python has decoded the arguments already.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     for word in sys.argv[1:]:
         if word == "--":
             return

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import typer
 
 from docstore.cli.completing import factories, links, orders, words
-from docstore.cli.tables import print_table, tell_empty
+from docstore.cli.tables import print_table, tell_empty, tell_waiting
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, show, talk, tell_reading
 
 if TYPE_CHECKING:
@@ -228,6 +228,8 @@ def watch(
             if once and not found.changes:
                 return
 
+    if not once:
+        tell_waiting(f"changes of {path or 'all documents'}")
     with contextlib.suppress(KeyboardInterrupt):
         talk(url, follow)
 

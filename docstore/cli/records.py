@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from docstore.cli.completing import names, words
+from docstore.cli.tables import tell_waiting
 from docstore.cli.terminal import (
     DEFAULT_URLS,
     AsJson,
@@ -200,6 +201,8 @@ def consume(
                 sys.stdout.write(_line(record) if as_json else _text(record.value) + "\n")
                 sys.stdout.flush()
 
+    if not once:
+        tell_waiting(f"records of {topic}")
     with contextlib.suppress(KeyboardInterrupt):
         talk(url, follow)
 

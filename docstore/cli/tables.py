@@ -23,6 +23,12 @@ def tell_empty(text: str) -> None:
         sys.stderr.write(f"docstore: {text}\n")
 
 
+def tell_waiting(what: str) -> None:
+    """Say on a terminal that the command prints nothing until there is news."""
+    if sys.stdout.isatty():
+        sys.stderr.write(f"docstore: waiting for {what}; Ctrl-C ends\n")
+
+
 def print_table(
     columns: Sequence[str],
     rows: Sequence[Cells],

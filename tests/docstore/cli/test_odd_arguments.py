@@ -210,17 +210,21 @@ def test_a_command_that_is_interrupted_at_its_start_says_nothing() -> None:
 def test_a_command_takes_and_prints_every_character_in_every_locale(
     node: str, locale: dict[str, str]
 ) -> None:
-    def ran(*words: str) -> str:
+    def ran(*words: str, code: int = 0) -> str:
         command = [sys.executable, "-m", "docstore", *words, "--url", node]
         ended = subprocess.run(
-            command, env=os.environ | locale, capture_output=True, check=True, timeout=60
+            command, env=os.environ | locale, capture_output=True, check=False, timeout=60
         )
-        return ended.stdout.decode()
+        assert ended.returncode == code, ended.stderr
+        return (ended.stderr if code else ended.stdout).decode()
 
     link = "/notes/日本 é😀"
     assert json.loads(ran("put", link, '{"t": "😀"}'))["t"] == "😀"
     assert ran("ls", "/notes", "--filter", "t eq '😀'") == link + "\n"
     assert "😀" in ran("history", link)
+    mistake = ran("get", "/日本/é", code=1)
+    assert mistake.startswith("docstore: 404 there is no factory at /日本; declare it with: ")
+    assert mistake.count("\n") == 1
     ran("topic", "create", "t😀")
     assert "└" in ran("topic", "list")
 
