@@ -142,36 +142,41 @@ def _key(value: Any, field: str, number: int) -> str | None:
     return key if isinstance(key, str) else _text(key)
 
 
+From = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        help="Start: an offset, beginning, end, end-N, or a time.",
+        autocompletion=words("beginning", "end"),
+    ),
+]
+Isolation = Annotated[
+    str,
+    typer.Option(
+        help="Records to read: committed, or uncommitted.",
+        autocompletion=words("committed", "uncommitted"),
+    ),
+]
+GroupName = Annotated[
+    str,
+    typer.Option(
+        "--group",
+        "-g",
+        help="Read as a member of this group, from the offsets that it has committed.",
+        autocompletion=names("/core/groups"),
+    ),
+]
+
+
 @command()
 def consume(
     topic: Topic,
     partition: Annotated[
         int | None, typer.Option("-p", "--partition", help="Read only this one; else all.")
     ] = None,
-    since: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            help="Start: an offset, beginning, end, end-N, or a time.",
-            autocompletion=words("beginning", "end"),
-        ),
-    ] = "beginning",
-    isolation: Annotated[
-        str,
-        typer.Option(
-            help="Records to read: committed, or uncommitted.",
-            autocompletion=words("committed", "uncommitted"),
-        ),
-    ] = "committed",
-    group: Annotated[
-        str,
-        typer.Option(
-            "--group",
-            "-g",
-            help="Read as a member of this group, from the offsets that it has committed.",
-            autocompletion=names("/core/groups"),
-        ),
-    ] = "",
+    since: From = "beginning",
+    isolation: Isolation = "committed",
+    group: GroupName = "",
     once: Annotated[
         bool, typer.Option("--once", "-d", help="Stop after the records that exist already.")
     ] = False,
