@@ -155,7 +155,7 @@ IN_HEADERS: Mapping[str, Told] = {
     "Last-Event-ID": (text(least=1, form="event-id"), "Where an event stream goes on"),
     "Prefer": (
         text("^(recreate|wait=([1-9]|[1-5][0-9]|60))$"),
-        "`wait=<seconds>`, `recreate`; others are ignored",
+        "`wait=<seconds>` (of a GET with `If-None-Match`), `recreate`; others are ignored",
     ),
 }  # fmt: skip
 

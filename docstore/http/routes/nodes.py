@@ -30,6 +30,7 @@ WAITS = ("Docstore-Timeout-Ms",)
 HTML = (Body("Html", "text/html"),)
 FILES = (
     Body("Script", "text/javascript"), Body("Style", "text/css"), Body("Image", "image/svg+xml"),
+    Body("License", "text/plain"),
 )  # fmt: skip
 FEED = (Body("Change", NDJSON_TYPE), Body("Change", EVENTS_TYPE))
 ROWS = (Body("Row", NDJSON_TYPE), Body("ArrowStream", ARROW_TYPE))

@@ -36,7 +36,9 @@ def _turns(path: str, what: str, asked: str) -> Sequence[Route]:
     )  # fmt: skip
 
 
-def _groups(path: str, what: str, asked: str, shown: Sequence[str] = ()) -> Sequence[Route]:
+def _groups(
+    path: str, what: str, asked: str, settings: str, shown: Sequence[str]
+) -> Sequence[Route]:
     one = f"{path}/{{name}}"
     return (
         Route(path, {
@@ -48,7 +50,7 @@ def _groups(path: str, what: str, asked: str, shown: Sequence[str] = ()) -> Sequ
         Route(one, {
             "GET": Op("Its members, and who has which partition", {200: "Document", 304: ""},
                       handler=GroupPages.get, query=shown, headers=SEEN),
-            "PATCH": Op("Change its settings", {200: "Document"}, "GroupSettings",
+            "PATCH": Op("Change its settings", {200: "Document"}, settings,
                         GroupPages.change, headers=("If-Match", *KEYED)),
             "DELETE": Op("Delete it, which must have no members", {200: "Document"},
                          handler=GroupPages.delete, headers=("If-Match", *KEYED)),
@@ -89,7 +91,7 @@ OWNERS: About = About(
         }, LeasePages),
         *_turns("/core/elections", "election", "CampaignRequest"),
         *_turns("/core/locks", "lock", "LockRequest"),
-        *_groups("/core/groups", "group", "NewGroup"),
+        *_groups("/core/groups", "group", "NewGroup", "GroupSettings", ()),
         Route("/core/groups/{name}/offsets", {
             "GET": Op("How far it has come", {200: "OffsetList"}, handler=OffsetPages.show_all,
                       headers=WAITS),
@@ -107,6 +109,6 @@ OWNERS: About = About(
             "GET": Op("How far it has come in a topic", {200: "Page"}, query=LISTED),
         }),
         *described_utilities(_OFFSETS, f"{_OFFSETS}/{{partition}}"),
-        *_groups("/core/roles", "role", "NewRoles", ("role",)),
+        *_groups("/core/roles", "role", "NewRoles", "RoleSettings", ("role",)),
     ),
 )  # fmt: skip

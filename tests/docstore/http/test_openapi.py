@@ -14,6 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from docstore.http.console.files import NAMES, TYPES
 from docstore.http.core_pages import OPENAPI as PATH
 from docstore.http.heeded import RELIED_ON
 from docstore.http.openapi import document
@@ -206,6 +207,14 @@ async def test_each_media_type_has_a_schema_and_an_example(
         assert is_sequence <= ("x-itemSchema" in form), (named, media)
 
 
+async def test_each_type_of_the_files_of_the_console_is_described(
+    client: aiohttp.ClientSession,
+) -> None:
+    answer = (await described(client))["paths"]["/core/ui/{file}"]["get"]["responses"]["200"]
+    used = {TYPES[name.rpartition(".")[2]].partition(";")[0] for name in NAMES}
+    assert set(answer["content"]) == used
+
+
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_an_example_is_what_its_schema_says(name: str) -> None:
     components = {"components": {"schemas": SCHEMAS}}
@@ -222,6 +231,11 @@ REFUSED = [
     ("ScanRequest", {"prefix": "/films/", "cut": [], "columns": ["rating"]}),
     ("StoredRowsRequest", {"ranges": [[0, 0, 1]], "rowsPerSecond": 1e300}),
     ("NewLease", {"ttlMs": 1}),
+    ("Declaration", {"path": "/a:/b"}),
+    ("Declaration", {"path": "/a", "options": ["PERSISTENCE"]}),
+    ("RoleSettings", {"topics": ["flights"]}),
+    ("GroupSettings", {"partitions": 4}),
+    ("QueryRequest", {"path": "/films", "select": "title/"}),
     ("NewRecord", {"key": "a"}),
 ]
 """Schema, and a body that nodes refuse."""

@@ -26,8 +26,9 @@ from docstore.query.scans_columns import COLUMNS
 
 FILTER = text(least=1, most=16_384, form="odata-filter")
 CONDITION = text(most=16_384, form="condition")
-ORDER = text(r"^[A-Za-z_][\w/.]*( (asc|desc))?(, ?[A-Za-z_][\w/.]*( (asc|desc))?){0,3}$")
-SELECT = text(r"^[A-Za-z_][\w/]*(,[A-Za-z_][\w/]*){0,63}$")
+_MEMBER = r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*"
+ORDER = text(rf"^{_MEMBER}( (asc|desc))?(, ?{_MEMBER}( (asc|desc))?){{0,3}}$")
+SELECT = text(rf"^{_MEMBER}(,{_MEMBER}){{0,63}}$")
 AS_OF = told(
     text(least=1, form="cut"),
     "`latest`, `barrier`, a time that is past, a snapshot's name, or the token of a cut",

@@ -49,6 +49,7 @@ NODES: Schemas = {
     "Script": shown(TEXT, "export const answer = 42;\n"),
     "Style": shown(TEXT, "body { margin: 0 }\n"),
     "Image": shown(TEXT, '<svg xmlns="http://www.w3.org/2000/svg"/>\n'),
+    "License": shown(TEXT, "The MIT License (MIT)\n"),
     "Description": shown(
         of("This description.", "openapi info paths", openapi=TEXT, info=THING, paths=THING,
            components=THING),

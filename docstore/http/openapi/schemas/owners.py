@@ -100,10 +100,9 @@ OWNERS: Schemas = {
         only("", "name partitions", name=NAME, partitions=whole(1, 4_096), **_SESSION),
         {"name": "pricing", "partitions": 12, "sessionMs": 6_000},
     ),
-    "GroupSettings": shown(
-        only("`partitions` of roles, `topics` of a group.", partitions=whole(1, 4_096),
-             topics=_TOPICS, **_SESSION),
-        {"sessionMs": 10_000},
+    "GroupSettings": shown(only(topics=_TOPICS, **_SESSION), {"sessionMs": 10_000}),
+    "RoleSettings": shown(
+        only(partitions=whole(1, 4_096), **_SESSION), {"sessionMs": 10_000}
     ),
     "GroupMembers": shown(of("What the coordinator knows of the members."), {"members": []}),
     "NewMember": shown(

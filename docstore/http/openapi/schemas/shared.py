@@ -4,7 +4,6 @@ from docstore.http.openapi.schemas.shapes import (
     ANY,
     FLAG,
     MAYBE_TEXT,
-    PATH,
     TEXT,
     THING,
     WHOLE,
@@ -16,6 +15,7 @@ from docstore.http.openapi.schemas.shapes import (
     only,
     ref,
     shown,
+    text,
     told,
     whole,
 )
@@ -42,9 +42,14 @@ def stored(link: str, kind: str, version: int = 0, action: str = "POST") -> dict
 FILM = {"title": "Solaris", "year": 1972, "rating": 8.0}
 SLOTS_A_SECOND = told({"type": "number", "minimum": 0, "maximum": 999_999_999}, "0 for no limit")
 _FILM = {**FILM, **stored("/films/4", "films", 3, "PUT")}
+FACTORY = text(r"^(/[A-Za-z0-9_~@!$&'()*+,;=-][A-Za-z0-9._~@!$&'()*+,;=-]*){1,31}:?$", most=512)
+_WHOLE_LEVEL = {
+    "description": "At least PERSISTENCE and REPLICATION; ENFORCE_QUORUM needs OWNER_SELECTION",
+    "allOf": [{"contains": {"const": each}} for each in ("PERSISTENCE", "REPLICATION")],
+}
 _DECLARED = {
     "kind": {**TEXT, "minLength": 1, "maxLength": 1024},
-    "options": many(one(
+    "options": _WHOLE_LEVEL | many(one(
         "PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM",
         "STRICT_UPDATE_CHECKING", "IDEMPOTENT_POST", "IMMUTABLE", "ON_DEMAND_LOAD",
         "INSTRUMENTATION",
@@ -179,7 +184,7 @@ SHARED: Schemas = {
     "Declaration": shown(
         of(
             "A factory. Members whose names begin with `document` are those of the store.", "path",
-            path=PATH, **_DECLARED,
+            path=FACTORY, **_DECLARED,
         ),
         {"path": "/films", "schema": {"required": ["title"], "properties": {"title": TEXT}}},
     ),

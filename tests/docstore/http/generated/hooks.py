@@ -3,6 +3,7 @@
 It loads this module by SCHEMATHESIS_HOOKS, in an environment of its own.
 """
 
+import itertools
 import json
 import os
 from typing import Any
@@ -31,11 +32,23 @@ LINES = [
     {"op": "PUT", "link": "/films/st", "body": {"title": "Mirror"}},
     {"op": "PATCH", "link": "/films/st", "body": [{"op": "add", "path": "/year", "value": 1975}]},
     {"op": "DELETE", "link": "/films/st"},
-    {"key": "LH100", "value": {"delay": 12}},
 ]
+RECORD = b'{"key": "LH100", "value": {"delay": 12}}'
 TIMEOUT_MS = 20_000
 """A deadline that a busy machine meets: before a shorter one a node may answer 503 or 504."""
 WAIT_MS = 20
+NUMBERS = itertools.count()
+LEFT_OUT = {
+    "Docstore-Min-Version": "the version may never come: 503",
+    "Docstore-Lease": "not with a JSON patch",
+    "Docstore-Producer": "not at the path of a topic",
+    "If-Match": "not with a KeepAliveRequest",
+    "If-None-Match": "not with a KeepAliveRequest",
+    "Prefer": "a wait needs an If-None-Match that names one version",
+}
+"""Headers whose use depends on the rest of a request -> why they are left out."""
+RELATED = frozenset({"sessionMs", "heartbeatMs", "windowMs", "revokeMs", "minInSync", "options"})
+"""Members that must fit others."""
 
 for name, values in FORMATS.items():
     schemathesis.openapi.format(name, st.sampled_from(values))
@@ -49,13 +62,14 @@ schemathesis.openapi.media_type(
 
 @schemathesis.hook
 def map_headers(context: Any, headers: dict[str, Any]) -> dict[str, Any]:
-    """Send deadlines that can be met, and waits that end soon."""
-    if headers and "Docstore-Timeout-Ms" in headers:
-        headers["Docstore-Timeout-Ms"] = str(TIMEOUT_MS)
-    if headers and str(headers.get("Prefer", "")).startswith("wait="):
-        headers["Prefer"] = "wait=1"
+    """Send deadlines that can be met, waits that end soon, and what fits its request."""
     if headers:
-        headers.pop("Docstore-Min-Version", None)  # The version may never come: 503.
+        if "Docstore-Timeout-Ms" in headers:
+            headers["Docstore-Timeout-Ms"] = str(TIMEOUT_MS)
+        if "Idempotency-Key" in headers:  # Each of these is another request.
+            headers["Idempotency-Key"] = f"{headers['Idempotency-Key'][:99]}{next(NUMBERS)}"
+        for name in LEFT_OUT:
+            headers.pop(name, None)
     return headers
 
 
@@ -79,8 +93,9 @@ def map_query(context: Any, query: dict[str, Any]) -> dict[str, Any]:
 
 @schemathesis.hook
 def map_body(context: Any, body: Any) -> Any:
-    """Send whole numbers as the description says: without a fraction, within 64 bits."""
-    return plain(body)
+    """Send records to topics, and whole numbers without a fraction and within 64 bits."""
+    is_record = isinstance(body, bytes) and context.operation.path.endswith("/records")
+    return RECORD if is_record else plain(body)
 
 
 def plain(value: Any) -> Any:
@@ -91,7 +106,8 @@ def plain(value: Any) -> Any:
         case int() if not -(1 << 63) <= value < 1 << 63:
             return 0
         case dict():
-            return {name.replace("\0", ""): plain(each) for name, each in value.items()}
+            kept = {name: each for name, each in value.items() if name not in RELATED}
+            return {name.replace("\0", ""): plain(each) for name, each in kept.items()}
         case list():
             return [plain(each) for each in value]
         case str():
