@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from docstore.cli.late_certificates import import_aiohttp
 from docstore.cli.serve_flags import parser
 from docstore.config import from_environment, merged, parse
 from docstore.errors import BadConfig
@@ -35,6 +36,7 @@ def serve(arguments: Sequence[str]) -> int:
         logs.say(str(error), "this process ends", why=str(error))
         return EXIT_BAD_CONFIG
     logs.set_up(config.logging.form, config.logging.level, config.node_id)
+    import_aiohttp()
     from docstore.node.process import run
 
     return run(config, settings)

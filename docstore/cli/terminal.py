@@ -123,6 +123,9 @@ def talk(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> T:
     """
     import asyncio
 
+    from docstore.cli.late_certificates import import_aiohttp
+
+    import_aiohttp()
     from docstore.client import ClientError, Unreachable
 
     told: list[int] = []
