@@ -237,6 +237,8 @@ REFUSED = [
     ("GroupSettings", {"partitions": 4}),
     ("QueryRequest", {"path": "/films", "select": "title/"}),
     ("NewRecord", {"key": "a"}),
+    ("NewRecord", {"value": 1, "headers": {"": "a"}}),
+    ("NodeRequest", {"kind": "CompactRequest", "beforeMicros": 0}),
 ]
 """Schema, and a body that nodes refuse."""
 

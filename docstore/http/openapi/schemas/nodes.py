@@ -2,7 +2,7 @@
 
 from docstore.http.openapi.schemas.shapes import (
     FLAG,
-    INSTANT_US,
+    LARGEST,
     MAYBE_TEXT,
     NAME,
     PATH,
@@ -20,6 +20,7 @@ from docstore.http.openapi.schemas.shapes import (
     shown,
     text,
     told,
+    whole,
 )
 from docstore.http.openapi.schemas.shared import SLOTS_A_SECOND, stored
 
@@ -33,6 +34,7 @@ _NEW = {
     "storeId": "9f86d081884c7d659a2feaa0c55ad015",
     "address": "http://10.0.0.4:8000",
 }
+_PAST_US = told(whole(1, LARGEST), "Microseconds since 1970, in the past")
 _KEY = told(text("^[0-9a-f]{8}$"), "The identifier of a key")
 
 NODES: Schemas = {
@@ -70,7 +72,7 @@ NODES: Schemas = {
             asked("SynchronizeRequest", documentSelfLink=PATH, slotsPerSecond=SLOTS_A_SECOND),
             asked("SynchronizeControlRequest", "id action", id=TEXT,
                   action=one("pause", "resume", "cancel")),
-            asked("CompactRequest", "beforeMicros", beforeMicros=INSTANT_US),
+            asked("CompactRequest", "beforeMicros", beforeMicros=_PAST_US),
             asked("LogLevelRequest", "level", level=one("debug", "info", "warning", "error")),
         ),
         {"kind": "LogLevelRequest", "level": "debug"},

@@ -88,8 +88,9 @@ STREAMS: Schemas = {
         only("A record. `key` chooses the partition, unless `partition` names it.", "value",
              key=told(text(most=1 << 16) | {"type": ["string", "null"]}, "In bytes of UTF-8"),
              value=ANY, headers={"type": "object", "additionalProperties": TEXT,
-                                 "maxProperties": 64},
-             partition=whole(0, 9_999)),
+                                 "maxProperties": 64,
+                                 "propertyNames": text(least=1, most=255)},
+             partition=told(whole(0, 9_999), "That of the path, where it names one")),
         _RECORD,
     ),
     "SeveralRecords": shown(

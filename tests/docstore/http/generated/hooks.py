@@ -47,7 +47,9 @@ LEFT_OUT = {
     "Prefer": "a wait needs an If-None-Match that names one version",
 }
 """Headers whose use depends on the rest of a request -> why they are left out."""
-RELATED = frozenset({"sessionMs", "heartbeatMs", "windowMs", "revokeMs", "minInSync", "options"})
+RELATED = frozenset(
+    {"mode", "sessionMs", "heartbeatMs", "windowMs", "revokeMs", "minInSync", "options"}
+)
 """Members that must fit others."""
 
 for name, values in FORMATS.items():
@@ -94,8 +96,13 @@ def map_query(context: Any, query: dict[str, Any]) -> dict[str, Any]:
 @schemathesis.hook
 def map_body(context: Any, body: Any) -> Any:
     """Send records to topics, and whole numbers without a fraction and within 64 bits."""
-    is_record = isinstance(body, bytes) and context.operation.path.endswith("/records")
-    return RECORD if is_record else plain(body)
+    if not context.operation.path.endswith("/records"):
+        return plain(body)
+    if isinstance(body, dict):  # A partition must be that of the path.
+        for each in (body, *body.get("records", ())):
+            each.pop("partition", None)
+        return plain(body)
+    return RECORD
 
 
 def plain(value: Any) -> Any:
@@ -106,6 +113,8 @@ def plain(value: Any) -> Any:
         case int() if not -(1 << 63) <= value < 1 << 63:
             return 0
         case dict():
+            if "beforeMicros" in value:  # The time must be past.
+                return {**value, "beforeMicros": int(MOMENTS[1])}
             kept = {name: each for name, each in value.items() if name not in RELATED}
             return {name.replace("\0", ""): plain(each) for name, each in kept.items()}
         case list():
