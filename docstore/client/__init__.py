@@ -6,10 +6,9 @@
 
 A request goes to the first URL that answers. It is sent to another node only when that is safe: if
 the connection was refused, if the answer was 503, which means that nothing was applied, if the
-request only reads, or if an update has a key by which nodes recognise the repetition: `put`,
-`patch`, `post` and `delete` send one. All attempts together take at most `timeout_s`, which is
-thirty seconds by default, and one node has twelve to answer. After that the client raises
-Unanswered for an update that may have happened.
+request only reads, or if an update has a key by which nodes recognise the repetition
+(`Client(urls, repeat_updates=True)`, or `key=` of a call). An update whose outcome stays unknown
+raises Unanswered. For the answer of one node, a read waits twelve seconds, and an update thirty.
 
 Refusals are kinds of RequestFailed: Invalid, NotAllowed, NotFound, Conflict, PreconditionFailed,
 Unavailable, and Undecided, which is an Unanswered too.

@@ -90,16 +90,18 @@ class DocumentRequests(Requests):
     ) -> Document:
         """Replace a document, or create it.
 
-        Without an answer the client repeats the update under the same key until `timeout_s` is
-        over, so that it takes effect once.
+        With a key the client repeats an update without an answer until `timeout_s` is over, and it
+        takes effect once.
 
         if_none_match: "*" to create only. fence: `<scope>:<token>`, of the holder of a lock, lease
         or role. lease: lease to attach the document to; when that ends, the document is deleted or
-        released. key: idempotency key; None for a new one, "" for none and no repetition.
+        released. key: idempotency key; None for a new one if the client has `repeat_updates`.
         timeout_s: deadline with all retries, None for the client's. Raises RequestFailed in one of
         its kinds, Unreachable, and Unanswered if the outcome is unknown.
         """
-        said = _said(if_match, fence, lease, key) | _given({"If-None-Match": if_none_match})
+        said = _said(if_match, fence, lease, _key(key, new=self._exchanges.repeats)) | _given(
+            {"If-None-Match": if_none_match}
+        )
         return await self._document("PUT", link, value=value, said=said, timeout_s=timeout_s)
 
     async def patch(
@@ -114,7 +116,7 @@ class DocumentRequests(Requests):
         timeout_s: float | None = None,
     ) -> Document:
         """Change some fields of a document; arguments, retries and errors as of `put`."""
-        said = _said(if_match, fence, lease, key)
+        said = _said(if_match, fence, lease, _key(key, new=self._exchanges.repeats))
         return await self._document("PATCH", link, value=value, said=said, timeout_s=timeout_s)
 
     async def post(
@@ -128,7 +130,7 @@ class DocumentRequests(Requests):
         timeout_s: float | None = None,
     ) -> Document:
         """Create a document under an id that the node chooses; arguments as of `put`."""
-        said = _said("", fence, lease, key)
+        said = _said("", fence, lease, _key(key, new=self._exchanges.repeats))
         return await self._document("POST", factory, value=value, said=said, timeout_s=timeout_s)
 
     async def delete(
@@ -141,7 +143,7 @@ class DocumentRequests(Requests):
         timeout_s: float | None = None,
     ) -> Document:
         """Delete a document; its history stays. Arguments as of `put`."""
-        said = _said(if_match, fence, None, key)
+        said = _said(if_match, fence, None, _key(key, new=self._exchanges.repeats))
         return await self._document("DELETE", link, said=said, timeout_s=timeout_s)
 
     async def _document(
@@ -314,11 +316,16 @@ class DocumentRequests(Requests):
         return [orjson.loads(line) for line in content.splitlines()]
 
 
-def _said(if_match: str, fence: str, lease: Lease | None, key: str | None) -> dict[str, str]:
-    """Return the headers of an update. key: None for a new one, "" for none."""
+def _said(if_match: str, fence: str, lease: Lease | None, key: str) -> dict[str, str]:
     attached = lease.link if lease else ""
-    keyed = uuid4().hex if key is None else key
-    return _given({"If-Match": if_match, "Fence": fence, "Docstore-Lease": attached, KEY: keyed})
+    return _given({"If-Match": if_match, "Fence": fence, "Docstore-Lease": attached, KEY: key})
+
+
+def _key(key: str | None, *, new: bool) -> str:
+    """Return the idempotency key to send, "" for none. new: whether to make one for None."""
+    if key is None:
+        return uuid4().hex if new else ""
+    return key
 
 
 def _given(headers: Mapping[str, str]) -> dict[str, str]:

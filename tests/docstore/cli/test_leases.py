@@ -45,13 +45,11 @@ def test_a_lease_is_made_kept_listed_and_revoked(node: str) -> None:
 
 
 def test_what_cannot_be_asked_of_a_lease_is_told_in_one_line(node: str) -> None:
-    url = ("--url", node)
-    assert docstore("lease", "keep", "nobody", *url)[::2] == (
-        1, "docstore: 404 there is no lease /core/leases/nobody\n"
-    )  # fmt: skip
-    assert docstore("lease", "revoke", "nobody", *url)[::2] == (
-        1, "docstore: 404 there is no such lease\n"
-    )  # fmt: skip
+    url, hint = ("--url", node), "; `docstore lease list` lists those that exist\n"
+    told = f"docstore: 404 there is no lease /core/leases/nobody{hint}"
+    assert docstore("lease", "keep", "nobody", *url)[::2] == (1, told)
+    told = f"docstore: 404 there is no such lease{hint}"
+    assert docstore("lease", "revoke", "nobody", *url)[::2] == (1, told)
     status, _, errors = docstore("lease", "create", "--ttl", "0.1", *url)
     assert (status, "0.5" in errors) == (2, True), errors
 

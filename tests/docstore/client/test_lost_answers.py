@@ -77,7 +77,11 @@ async def test_an_update_whose_answer_is_lost_is_not_sent_again(method: str) -> 
 
 async def test_an_update_is_repeated_under_the_same_key() -> None:
     deaf, well = Node(good=100), Node(good=2)
-    async with serving(deaf) as one, serving(well) as other, Client([one, other]) as client:
+    async with (
+        serving(deaf) as one,
+        serving(well) as other,
+        Client([one, other], repeat_updates=True) as client,
+    ):
         await client.put("/notes/a", {"n": 1})
         await client.patch("/notes/a", {"n": 2})
     assert deaf.heard > 0
@@ -91,28 +95,28 @@ async def test_an_update_without_a_key_is_not_repeated() -> None:
     node = Node(good=2)
     async with serving(node) as url, Client([url]) as client:
         with pytest.raises(Unanswered):
-            await client.put("/notes/a", {"n": 1}, key="")
+            await client.put("/notes/a", {"n": 1})
     assert (node.heard, node.keys) == (1, [])
 
 
 async def test_an_update_in_doubt_stays_in_doubt() -> None:
     """A refused repetition does not prove that the first attempt was not applied."""
     node = Node(2, problem(404))
-    async with serving(node) as url, Client([url]) as client:
+    async with serving(node) as url, Client([url], repeat_updates=True) as client:
         with pytest.raises(Unanswered, match="a retry was answered: 404"):
             await client.put("/notes/a", {"n": 1})
 
 
 async def test_a_condition_that_fails_refuses_the_first_attempt_too() -> None:
     node = Node(2, problem(412))
-    async with serving(node) as url, Client([url]) as client:
+    async with serving(node) as url, Client([url], repeat_updates=True) as client:
         with pytest.raises(PreconditionFailed):
             await client.put("/notes/a", {"n": 1}, if_match='"1"')
 
 
 async def test_an_undecided_update_is_repeated_within_its_deadline() -> None:
     node = Node(1, problem(504, "unknown"))
-    async with serving(node) as url, Client([url]) as client:
+    async with serving(node) as url, Client([url], repeat_updates=True) as client:
         with pytest.raises(Undecided) as raised:
             await client.patch("/notes/a", {"n": 1}, timeout_s=0.5)
     assert isinstance(raised.value, Unanswered)
