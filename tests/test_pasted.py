@@ -207,8 +207,14 @@ def reading(page: Path, folder: Path) -> Iterator[Reader]:
             yield reader
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("page", PLAYED, ids=name_of)
+# README's own blocks are the ones that a visitor pastes first; all pages take minutes.
+EACH = [
+    pytest.param(page, marks=pytest.mark.thorough if page == README else pytest.mark.slow)
+    for page in PLAYED
+]
+
+
+@pytest.mark.parametrize("page", EACH, ids=name_of)
 def test_blocks_play_in_their_order(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
