@@ -73,7 +73,8 @@ def test_one_is_made_listed_paused_resumed_and_deleted(
     assert docstore("subscription", "resume", link, *url) == (0, f"{name}: active\n", "")
     assert docstore("subscription", "delete", name, *url) == (0, f"{name}: deleted\n", "")
     status, _, errors = docstore("subscription", "pause", name, *url)
-    assert (status, errors) == (1, f"docstore: 404 there is nothing at {link}\n")
+    told = f"docstore: 404 there is nothing at {link}; `docstore subscription list` lists those"
+    assert (status, errors) == (1, f"{told} that exist\n")
 
 
 def test_what_cannot_be_is_told_in_one_line(node: str) -> None:
