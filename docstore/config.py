@@ -168,7 +168,7 @@ class Config:
     """Further host names that requests to this node may use; "*" for any."""
 
     logging: LogSettings = field(default_factory=LogSettings)
-    """What this node logs, and where."""
+    """Settings of the log."""
 
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
     """Hosts that subscriptions may call; the settings begin with `callback_`."""

@@ -76,7 +76,7 @@ class NotFound(DocstoreError):
 
 
 class Hidden(NotFound):
-    """The caller may not read this; it is told that there is nothing."""
+    """The caller may not read this: the answer is that it does not exist."""
 
 
 class SnapshotGone(DocstoreError):

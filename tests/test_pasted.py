@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,12 +121,13 @@ class Shell:
         assert self._bash.stdin is not None
         assert self._bash.stdout is not None
         self._bash.stdin.close()
-        if self._bash.poll() is None:
-            try:
-                self._bash.wait(20)
-            except subprocess.TimeoutExpired:
-                os.killpg(self._bash.pid, 9)
-                self._bash.wait()
+        try:
+            self._bash.wait(20)
+        except subprocess.TimeoutExpired:
+            self._bash.kill()
+            self._bash.wait()
+        with suppress(ProcessLookupError):  # Nodes that a block has left in the background.
+            os.killpg(self._bash.pid, 9)
         self._bash.stdout.close()
 
 

@@ -16,7 +16,7 @@ _ENDPOINT = re.compile(r"https?://[^\s/@?#]+(?:/[^\s@?#]*)?\Z")
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What a node logs, and where."""
+    """Settings of the log."""
 
     form: str = "auto"
     """Format of the log, text or json; auto: text on a terminal."""

@@ -1,4 +1,4 @@
-"""What a user does with the mouse and the keys, and what is not lost when something goes wrong."""
+"""The console by mouse and keys: actions, and input that is kept when a request fails."""
 
 import asyncio
 import csv

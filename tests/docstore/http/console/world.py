@@ -1,4 +1,4 @@
-"""What the pages of the console show: factories, a topic, and rights to act."""
+"""Content for the pages of the console: factories, a topic, and rights to act."""
 
 from typing import Any
 
