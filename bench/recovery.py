@@ -102,7 +102,7 @@ def put(number: int, text: str) -> dict[str, Any]:
 async def filled(cluster: LocalCluster, documents: int) -> None:
     """Declare the factory and put that many documents of 500 bytes into it."""
     async with Client(cluster.urls) as store:
-        await store.declare(FACTORY, putCreates=True)
+        await store.declare(FACTORY, put_creates=True)
     begun = time.perf_counter()
     for first in range(0, documents, 100_000):
         last = min(documents, first + 100_000)

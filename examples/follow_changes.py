@@ -24,14 +24,12 @@ async def follow(store: Client, cluster: LocalCluster) -> Counter[str]:
     """Return how much of each shelf is ordered, once every order has been seen."""
     placed: dict[str, tuple[str, int]] = {}
     cancelled: set[str] = set()
-    async for found in store.changes("/orders", since="earliest", wait_s=5):
-        for change in found.changes:
-            link, body = change["documentSelfLink"], change["body"]
-            if change["deleted"]:
-                placed.pop(link)
-                cancelled.add(link)
-            else:
-                placed[link] = (body["shelf"], body["count"])
+    async for change in store.follow("/orders", since="earliest"):
+        if change.body is None:
+            placed.pop(change.link)
+            cancelled.add(change.link)
+        else:
+            placed[change.link] = (change.body["shelf"], change.body["count"])
         if len(placed) >= ORDERS // 3 and cluster.nodes[0].process is not None:
             print(f"{len(placed)} orders seen; the node that is followed is killed")
             cluster.kill(cluster.nodes[0])
@@ -54,8 +52,7 @@ async def main(cluster: LocalCluster) -> None:
     async with Client(others, repeat_updates=True) as orders, Client(cluster.urls) as follower:
         await orders.declare("/orders")
         _, followed = await asyncio.gather(order(orders), follow(follower, cluster))
-        bodies = await orders.ls("/orders", expand=True)
-        stored = counted((body["shelf"], body["count"]) for body in bodies)
+        stored = counted([(each["shelf"], each["count"]) async for each in orders.ls("/orders")])
         print(f"followed: {dict(followed)}, stored: {dict(stored)}")
         assert followed == stored
 

@@ -35,8 +35,7 @@ def _path(factory: str, name: str) -> str:
 
 def _list(url: list[str], factory: str, *, as_json: bool) -> None:
     async def read(client: "Client") -> list[Json]:
-        pages = await client.ls(factory, expand=True)
-        return sorted(pages, key=lambda page: str(page["documentSelfLink"]))
+        return [each.value async for each in client.ls(factory)]
 
     pages = talk(url, read)
     if as_json:

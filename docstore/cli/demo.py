@@ -69,7 +69,7 @@ def run(out: Console, *, keep: bool, data: Path | None) -> DemoClaims:
 async def _show(cluster: LocalCluster, out: Console, claims: DemoClaims, plan: Plan) -> None:
     async with Client(cluster.urls) as client:
         await _documents(client, out, claims, plan)
-        link = min(await client.ls(FACTORY))
+        link = await anext(client.links(FACTORY))
         await _verbs(cluster, out, claims, link)
         await _kill(cluster, client, out, claims, link)
         await _resync(cluster, client, out, claims)

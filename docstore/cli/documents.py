@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import unquote
 
 import typer
@@ -13,8 +13,11 @@ from docstore.cli.tables import print_table, tell_empty, tell_waiting
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, show, talk, tell_reading
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from docstore.client import Client
 
+T = TypeVar("T")
 app = typer.Typer()
 command = partial(app.command, rich_help_panel="Documents")
 FACTORIES = "/core/factories"
@@ -135,7 +138,7 @@ def ls(
         matching = " that match the filter" if filter else ""
         empty = f"there are no documents in {factory}{matching}"
     if not (filter or order_by or select or limit):
-        _list(talk(url, lambda client: client.ls(factory)), empty, as_json=as_json)
+        _list(talk(url, lambda client: _all(client.links(factory))), empty, as_json=as_json)
         return
 
     async def found(client: "Client") -> list[dict[str, Any]]:
@@ -143,7 +146,7 @@ def ls(
             factory, filter=filter, order_by=order_by, select=select or "documentSelfLink",
             limit=limit,
         )  # fmt: skip
-        return [each async for each in asked]
+        return [each.value async for each in asked]
 
     documents = talk(url, found)
     if select and not as_json:
@@ -153,6 +156,10 @@ def ls(
     else:
         links = [each["documentSelfLink"] for each in documents]
         _list(documents if select else links, empty, as_json=as_json)
+
+
+async def _all(found: "AsyncIterator[T]") -> list[T]:
+    return [each async for each in found]
 
 
 def _list(found: list[Any], empty: str, *, as_json: bool) -> None:
@@ -167,9 +174,9 @@ def _list(found: list[Any], empty: str, *, as_json: bool) -> None:
 @command()
 def dump(factory: Factory, url: Urls = DEFAULT_URLS) -> None:
     """Print the documents of a factory, one JSON object per line."""
-    documents = talk(url, lambda client: client.ls(factory, expand=True))
+    documents = talk(url, lambda client: _all(client.ls(factory)))
     for document in documents:
-        sys.stdout.write(_line(document))
+        sys.stdout.write(_line(document.value))
     if not documents:
         tell_empty(f"there are no documents in {factory}")
 

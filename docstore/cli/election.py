@@ -103,8 +103,7 @@ def list_queues(url: list[str], scope: str, word: str, *, as_json: bool) -> None
     """Show all locks or elections. scope: locks or elections. word: of the first candidate."""
 
     async def read(client: "Client") -> list[Json]:
-        pages = await client.ls(f"/core/{scope}", expand=True)
-        return sorted(pages, key=lambda page: str(page["documentSelfLink"]))
+        return [each.value async for each in client.ls(f"/core/{scope}")]
 
     pages = talk(url, read)
     if as_json:

@@ -101,7 +101,7 @@ def list_leases(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
 async def _leases(client: "Client") -> list[Json]:
     from urllib.parse import quote
 
-    return await read_all(client, map(quote, sorted(await client.ls(LEASES))))
+    return await read_all(client, [quote(each) async for each in client.links(LEASES)])
 
 
 @lease.command("revoke")

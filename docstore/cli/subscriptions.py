@@ -1,13 +1,16 @@
 """The commands on subscriptions: deliver the changes of a path to a URL."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from docstore.cli.completing import links, names
 from docstore.cli.tables import print_table
 from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, failed, show, talk
+
+if TYPE_CHECKING:
+    from docstore.client import Client
 
 subscription = typer.Typer(
     no_args_is_help=True, help="Subscriptions: deliver the changes of a path to a URL (webhooks)."
@@ -71,7 +74,11 @@ def list_subscriptions(
 ) -> None:
     """List subscriptions with their state."""
     at = f"{path}/subscriptions" if path else SUBSCRIPTIONS
-    pages: list[Json] = talk(url, lambda client: client.ls(at, expand=True))
+
+    async def read(client: "Client") -> list[Json]:
+        return [each.value async for each in client.ls(at)]
+
+    pages = talk(url, read)
     if as_json:
         show(pages)
         return

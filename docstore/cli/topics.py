@@ -113,7 +113,7 @@ def list_topics(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
 
 
 async def _topics(client: "Client") -> list[Json]:
-    return sorted(await client.ls(STREAMS, expand=True), key=lambda page: str(page["name"]))
+    return [each.value async for each in client.ls(STREAMS)]
 
 
 @topic.command("describe")

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from docstore.client.client import Client
-from docstore.client.documents import Changes, Document
+from docstore.client.documents import Document
 from docstore.client.errors import (
     BadAddress,
     ClientError,
@@ -37,7 +37,9 @@ from docstore.client.errors import (
     Undecided,
     Unreachable,
 )
+from docstore.client.feed import Change, Changes
 from docstore.client.leases import Lease
+from docstore.client.queries import Found
 
 if TYPE_CHECKING:
     from docstore.client.consumer import ReadRecord
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadAddress",
+    "Change",
     "Changes",
     "Client",
     "ClientError",
@@ -56,6 +59,7 @@ __all__ = [
     "Differs",
     "Document",
     "Election",
+    "Found",
     "Invalid",
     "Lease",
     "LocalCluster",

@@ -5,7 +5,7 @@ them, and `docstore get` none.
 """
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from docstore.client.documents import DocumentRequests
 from docstore.client.queries import QueryRequests
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from docstore.client.elections import Election, Lock
     from docstore.client.groups import ConsumerGroup
     from docstore.client.leases import Lease
+    from docstore.client.membership import Callback
     from docstore.client.producer import Producer
     from docstore.client.roles import Role
 
@@ -92,14 +93,46 @@ class Client(DocumentRequests, QueryRequests):
 
     # Roles and groups
 
-    def role(self, name: str, **settings: Any) -> "Role":
-        """Return a member that leads roles, for `async with`; settings: those of `roles.Role`."""
+    def role(
+        self,
+        name: str,
+        *,
+        roles: int = 1,
+        partitions: int = 0,
+        mode: str = "exclusive",
+        session_s: float | None = None,
+        group: str = "",
+        instance: str = "",
+        capacity: int = 1,
+        on_acquired: "Callback" = None,
+        on_revoked: "Callback" = None,
+        on_fenced: "Callback" = None,
+    ) -> "Role":
+        """Return a member that leads roles, for `async with`; arguments as of `roles.Role`."""
         from docstore.client.roles import Role
 
-        return Role(self, name, **settings)
+        return Role(
+            self, name, roles=roles, partitions=partitions, mode=mode, session_s=session_s,
+            group=group, instance=instance, capacity=capacity, on_acquired=on_acquired,
+            on_revoked=on_revoked, on_fenced=on_fenced,
+        )  # fmt: skip
 
-    def group(self, name: str, topics: Sequence[str], **settings: Any) -> "ConsumerGroup":
-        """Return a member that reads topics, for `async with`; settings as of `ConsumerGroup`."""
+    def group(
+        self,
+        name: str,
+        topics: Sequence[str],
+        *,
+        since: str = "beginning",
+        isolation: str = "committed",
+        commit_s: float = 5.0,
+        session_s: float | None = None,
+        instance: str = "",
+        capacity: int = 1,
+    ) -> "ConsumerGroup":
+        """Return a member that reads topics, for `async with`; arguments as of `ConsumerGroup`."""
         from docstore.client.groups import ConsumerGroup
 
-        return ConsumerGroup(self, name, topics, **settings)
+        return ConsumerGroup(
+            self, name, topics, since=since, isolation=isolation, commit_s=commit_s,
+            session_s=session_s, instance=instance, capacity=capacity,
+        )  # fmt: skip

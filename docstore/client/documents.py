@@ -1,23 +1,21 @@
 """Requests for documents, single and in bulk, and for leases, which documents can depend on."""
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
 import orjson
 
-from docstore.client.errors import RequestFailed, Unreachable, check_same, is_passing
+from docstore.client.errors import RequestFailed, check_same
+from docstore.client.feed import FeedRequests
 from docstore.client.leases import Lease, LeaseKeepers
-from docstore.client.requests import JSON, KEY, PAUSE_S, Requests
+from docstore.client.requests import JSON, KEY
 from docstore.model.service import LEVEL_3
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 NOTHING: Mapping[str, str] = {}
-PATIENCE_S = 60.0
-"""Seconds for which a follower of changes retries while no node answers."""
 
 USUAL: Mapping[str, Any] = {
     "options": LEVEL_3, "putCreates": True, "requiresPrecondition": False, "requiresFence": False,
@@ -28,25 +26,26 @@ USUAL: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document as a node returned it: its fields, its entity tag and its version."""
+    """A document as a node returned it: its fields and its entity tag."""
 
     value: dict[str, Any]
     etag: str
 
+    def __getitem__(self, name: str) -> Any:
+        return self.value[name]
+
+    @property
+    def link(self) -> str:
+        """Return the link of the document."""
+        return str(self.value["documentSelfLink"])
+
     @property
     def version(self) -> int:
         """Return the version of this state."""
-        return int(self.value["documentVersion"])
+        return int(self.etag.strip('"').rpartition(".")[2])
 
 
-class Changes(NamedTuple):
-    """Versions in the order of the feed, and the position of those that follow."""
-
-    changes: list[dict[str, Any]]
-    next: str
-
-
-class DocumentRequests(Requests):
+class DocumentRequests(FeedRequests):
     """Reads and writes the documents of a group."""
 
     _leases: LeaseKeepers | None = None
@@ -177,87 +176,34 @@ class DocumentRequests(Requests):
             path = page.get("nextPageLink")
         return versions
 
-    async def ls(self, factory: str, *, expand: bool = False) -> list[Any]:
-        """Return the links below a factory, or its documents if `expand`."""
-        found: list[Any] = []
-        path: str | None = f"{quote(factory)}?$limit=1000" + ("&expand" if expand else "")
-        while path:
-            page = await self.json("GET", path)
-            found += page["documents"].values() if expand else page["documentLinks"]
-            path = page.get("nextPageLink")
-        return found
-
-    async def changes(
-        self, path: str = "", *, since: str = "latest", where: str = "", wait_s: int = 20
-    ) -> AsyncIterator[Changes]:
-        """Yield the changes of a path and of all paths below it, without end and without a gap.
-
-        since: `next` of an earlier result, earliest, latest, a time with its zone, or a snapshot's
-        name. wait_s: seconds that a node waits for changes before it answers with none. Raises
-        ClientError: at once if the first request fails; later only after a minute without an answer
-        (all nodes may be restarting), or if the feed can no longer be followed.
-        """
-        patience_s = 0.0
-        while True:
-            asked = orjson.dumps({"prefix": path, "since": since, "where": where})
-            # "latest" is resolved by a request that does not wait, since a later "latest" would
-            # skip changes.
-            content = await self._stretch(asked, 0 if since == "latest" else wait_s, patience_s)
-            *lines, ending = content.splitlines()
-            since, patience_s = orjson.loads(ending)["next"], PATIENCE_S
-            yield Changes([orjson.loads(line) for line in lines], since)
-
-    async def _stretch(self, asked: bytes, wait_s: int, patience_s: float) -> bytes:
-        headers = JSON | ({"Prefer": f"wait={wait_s}"} if wait_s else {})
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + patience_s
-        while True:
-            try:
-                _, _, content = await self.request(
-                    "POST", "/core/changes", asked, headers, only_reads=True, wait_s=wait_s
-                )
-            except (RequestFailed, Unreachable) as error:
-                if loop.time() >= deadline or not is_passing(error):
-                    raise
-                await asyncio.sleep(PAUSE_S)
-            else:
-                return content
-
-    async def subscribe(
+    async def declare(
         self,
-        path: str,
-        callback: str,
+        factory: str,
         *,
-        where: str = "",
-        since: str | None = None,
-        replay: bool = False,
-        secret: str = "",
-    ) -> dict[str, Any]:
-        """Have a receiver called with the changes of a path and below it; return the subscription.
-
-        since: as for `changes`; by default, the present. replay: whether to send the existing
-        documents first. secret: key that signs deliveries; without it the node makes one, which is
-        the member `secret` of the result. `delete(page["documentSelfLink"])` ends the subscription.
-        Raises RequestFailed (400) if the nodes may not call the receiver, or if it fails the
-        challenge; ValueError for an empty `since`.
-        """
-        if since == "":
-            raise ValueError("`since` must be a position, or left out; got ''")
-        asked = {"callback": callback, "where": where, "replayState": replay}
-        said = {"secret": secret} if secret else {}
-        said |= {} if since is None else {"since": since}
-        page: dict[str, Any] = await self.json(
-            "POST", f"{quote(path)}/subscriptions", {**asked, **said}
-        )
-        return page
-
-    async def declare(self, factory: str, **members: Any) -> None:
+        kind: str | None = None,
+        options: Sequence[str] | None = None,
+        schema: Mapping[str, Any] | None = None,
+        put_creates: bool | None = None,
+        requires_precondition: bool | None = None,
+        requires_fence: bool | None = None,
+        default_expiration_seconds: int | None = None,
+        indexes: Sequence[Any] | None = None,
+        retention: Mapping[str, int] | None = None,
+    ) -> None:
         """Declare a factory unless it exists. Raises Differs if it exists with other members.
 
-        Only the members that are given are compared. For a factory that exists, the permission to
-        write its documents is enough. Raises RequestFailed if the factory was deleted: only
-        `Prefer: recreate` declares it again, since its documents then exist again.
+        The members are those of docs/http.md; only those that are given are compared. For a factory
+        that exists, the permission to write its documents is enough. Raises RequestFailed if the
+        factory was deleted: only `Prefer: recreate` declares it again, since its documents then
+        exist again.
         """
+        members: dict[str, Any] = {
+            "kind": kind, "options": options, "schema": schema, "putCreates": put_creates,
+            "requiresPrecondition": requires_precondition, "requiresFence": requires_fence,
+            "defaultExpirationSeconds": default_expiration_seconds, "indexes": indexes,
+            "retention": retention,
+        }  # fmt: skip
+        members = {name: each for name, each in members.items() if each is not None}
         try:
             await self.json("POST", "/core/factories", {"path": factory, **members})
         except RequestFailed as error:

@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from ssl import SSLContext
 from typing import Any, NamedTuple, Self
 from urllib.parse import unquote
@@ -36,6 +37,7 @@ EXAMPLE = "http://127.0.0.1:8001"
 METRICS = "/metrics"
 """Path of the only page that is not JSON but text."""
 READS = ("GET", "HEAD")
+EVENTS = "text/event-stream"
 KEY = "Idempotency-Key"
 """Header by which nodes recognise the repetition of an update, for ten minutes."""
 CLOSING = "Cannot write to closing transport"
@@ -177,6 +179,28 @@ class Requests:
         timeout = aiohttp.ClientTimeout(total=timeout_s, connect=CONNECT_S)
         return await self._exchanges.ask(url, Asked(method, path, body, headers), timeout)
 
+    async def events(self, asked: Asked, silence_s: float) -> AsyncGenerator[bytes, None]:
+        """Yield the server-sent events of one node, until its stream ends.
+
+        silence_s: time without a byte after which the stream is broken. When it ends or breaks, the
+        next one begins at another node. Raises BadAddress, Unreachable, RequestFailed.
+        """
+        place, received = self._first, bytearray()
+        timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=silence_s)
+        try:
+            async with self._exchanges.streamed(self.urls[place], asked, timeout) as chunks:
+                async for chunk in chunks:
+                    looked = max(0, len(received) - 1)
+                    received += chunk
+                    while (end := received.find(b"\n\n", looked)) >= 0:
+                        yield bytes(received[:end])
+                        del received[: end + 2]
+                        looked = 0
+        except ClientError:
+            self._avoid(place)
+            raise
+        self._avoid(place)
+
     async def json(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """Send a request with JSON, and return the parsed answer."""
         raw = None if body is None else orjson.dumps(body)
@@ -196,8 +220,27 @@ class _Exchanges:
         """URLs that are known to belong to nodes."""
 
     async def ask(self, url: str, asked: Asked, timeout: aiohttp.ClientTimeout) -> Answered:
-        _check_link(asked.path)
-        answered = await self._exchange(url, asked, timeout)
+        async with self._answer(url, asked, timeout) as answer:
+            answered = answer.status, answer.headers, await answer.read()
+        await self._check(url, asked, answered, timeout)
+        return answered
+
+    @asynccontextmanager
+    async def streamed(
+        self, url: str, asked: Asked, timeout: aiohttp.ClientTimeout
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Yield the parts of an answer as they arrive."""
+        async with self._answer(url, asked, timeout) as answer:
+            if answer.content_type != EVENTS:
+                answered = answer.status, answer.headers, await answer.read()
+                await self._check(url, asked, answered, timeout)
+                raise BadAddress(f"the server at {url} pushes no events; give the URL of a node")
+            yield answer.content.iter_any()
+
+    async def _check(
+        self, url: str, asked: Asked, answered: Answered, timeout: aiohttp.ClientTimeout
+    ) -> None:
+        """Raise BadAddress unless a node answered, RequestFailed if it refused."""
         status, said, content = answered
         if not is_named(said) and status not in BETWEEN:
             page = asked.path.partition("?")[0]
@@ -209,10 +252,13 @@ class _Exchanges:
                 )
         if status >= 400:
             raise failed_with(status, _problem(content, is_read=asked.method in READS))
-        return answered
 
-    async def _exchange(self, url: str, asked: Asked, timeout: aiohttp.ClientTimeout) -> Answered:
-        """Return the answer of a server, whatever its status."""
+    @asynccontextmanager
+    async def _answer(
+        self, url: str, asked: Asked, timeout: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Yield the answer of a server, whatever its status, to be read within the block."""
+        _check_link(asked.path)
         if self.session is None or self.session.closed:
             raise RuntimeError("this client is not open: use it within `async with Client(...)`")
         try:
@@ -224,7 +270,7 @@ class _Exchanges:
                 asked.method, url + asked.path, data=asked.body, headers=headers, timeout=timeout,
                 allow_redirects=False,
             ) as answer:  # fmt: skip
-                return answer.status, answer.headers, await answer.read()
+                yield answer
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
             raise BadAddress(f"the URL of a node must be such as {EXAMPLE}; got {url!r}") from error
         except aiohttp.ClientResponseError as error:
@@ -248,7 +294,8 @@ class _Exchanges:
         """
         if url not in self._nodes:
             try:
-                _, said, page = await self._exchange(url, Asked("GET", MANAGEMENT), timeout)
+                async with self._answer(url, Asked("GET", MANAGEMENT), timeout) as answer:
+                    said, page = answer.headers, await answer.read()
             except Unreachable as error:
                 raise lost(error.why) from error
             if not is_named(said) and not is_a_nodes(page):

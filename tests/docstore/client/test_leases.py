@@ -200,7 +200,7 @@ async def test_a_factory_with_other_members_than_were_asked_for_is_not_taken_for
     for other, difference in (
         ({"options": [*weak, "OWNER_SELECTION"]}, "options is .*, asked for was .*OWNER_SELECTION"),
         ({"schema": schema}, "schema is None, asked for was .*required"),
-        ({"putCreates": False}, "putCreates is True, asked for was False"),
+        ({"put_creates": False}, "putCreates is True, asked for was False"),
         ({"kind": "other"}, "kind is 'some:weak', asked for was 'other'"),
     ):
         with pytest.raises(Differs, match=difference):

@@ -114,7 +114,7 @@ async def test_one_clock_an_hour_ahead_deletes_no_young_document_once_another_no
                 await client.put(f"/passing/{name}-{number}", state)
 
         async def left(name: str) -> int:
-            return sum(f"/{name}-" in link for link in await client.ls("/passing"))
+            return sum([f"/{name}-" in link async for link in client.links("/passing")])
 
         async def all_over_are_gone() -> bool:
             return await left("over") == 0

@@ -154,7 +154,7 @@ async def test_who_may_write_to_a_factory_finds_it_declared(
     async with Client(cluster.urls, token="ann") as ann:
         await ann.declare(notes)
         with pytest.raises(Differs, match="putCreates is True, asked for was False"):
-            await ann.declare(notes, putCreates=False)
+            await ann.declare(notes, put_creates=False)
         for path in ("/secret", f"{notes}/none"):
             with pytest.raises(RequestFailed) as refused:
                 await ann.declare(path)

@@ -114,7 +114,8 @@ async def test_it_is_declared_as_other_factories_are(group: LocalCluster) -> Non
             "revision": 1,
             "methods": ["POST", "PATCH", "DELETE"],
         }
-        assert "/core/factories/counters" in await client.ls("/core/factories")
+        listed = [link async for link in client.links("/core/factories")]
+        assert "/core/factories/counters" in listed
         for change in ({"path": "/counters"}, declared.value):
             for method in ("PUT", "PATCH"):
                 refused = await refusal(client, method, "/core/factories/counters", change)

@@ -213,7 +213,7 @@ async def goes_on(urls: list[str], newest: dict[str, int], chain: list[Manifest]
             found = (await store.put(link, {"anew": True})).value
             assert found["documentVersion"] == version + 1
             assert found["documentEpoch"] > chain[-1].epoch
-        assert len(await store.ls("/still")) == 6_000
+        assert len([each async for each in store.links("/still")]) == 6_000
 
 
 def test_nothing_is_newer_than_a_time(group: LocalCluster, tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_history_is_let_go_of_behind_what_backups_need(group: LocalCluster, tmp_
 async def nothing_is_held(group: LocalCluster) -> None:
     """Delete what earlier backups have had held."""
     async with Client(group.urls) as store:
-        for link in await store.ls("/core/snapshots"):
+        for link in [each async for each in store.links("/core/snapshots")]:
             await store.delete(link)
 
 

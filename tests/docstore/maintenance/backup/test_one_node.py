@@ -138,7 +138,7 @@ def test_the_groups_history_is_held_for_the_next_backup_only(
 ) -> None:
     async def held() -> set[str]:
         async with Client(group.urls) as store:
-            return set(await store.ls("/core/snapshots"))
+            return {link async for link in store.links("/core/snapshots")}
 
     async def work() -> None:
         before = await held()

@@ -43,7 +43,7 @@ async def test_a_document_is_deleted_when_its_time_is_over(
 ) -> None:
     codes = "/codes-of-owners" if options is None else "/codes-of-all"
     async with Client(cluster.urls) as store:
-        await store.declare(codes, **({"options": options} if options else {}))
+        await store.declare(codes, options=options or None)
         await store.put(f"{codes}/soon", {"n": 1, EXPIRY: in_s(2)})
         await store.put(f"{codes}/late", {"n": 2, EXPIRY: in_s(3600)})
         await store.put(f"{codes}/never", {"n": 3, EXPIRY: 0})
@@ -63,7 +63,7 @@ async def test_a_document_is_deleted_when_its_time_is_over(
 
 async def test_a_factory_gives_its_documents_their_time(cluster: LocalCluster) -> None:
     async with Client(cluster.urls) as store:
-        await store.declare("/visits", defaultExpirationSeconds=2)
+        await store.declare("/visits", default_expiration_seconds=2)
         made = await store.post("/visits", {"by": "me"})
         assert in_s(0) < made.value[EXPIRY] < in_s(3)
         own = await store.put("/visits/own", {EXPIRY: in_s(3600)})
@@ -83,7 +83,7 @@ async def test_what_is_asked_again_under_its_key_is_the_same_request_at_another_
 ) -> None:
     async with Client(cluster.urls) as store:
         for path in ("/calls", "/calls:"):
-            await store.declare(path, defaultExpirationSeconds=3600)
+            await store.declare(path, default_expiration_seconds=3600)
         lines = [{"op": "PUT", "link": f"/calls:/a~{n}", "body": {}} for n in range(2)]
         alone = {"op": "PUT", "link": "/calls/a", "body": {"by": "me"}, "key": "k"}
         told = [(await store.bulk([alone]), await store.atomic(lines, key="k")) for _ in range(2)]
@@ -128,7 +128,7 @@ async def test_what_is_over_goes_though_its_factory_was_deleted(cluster: LocalCl
     """It was tried for ever; of more than one look takes, nothing else was looked at."""
     async with Client(cluster.urls) as store:
         for level, path in ((LEVEL_1, "/gone-1"), (None, "/gone-3")):
-            await store.declare(path, **({"options": level} if level else {}))
+            await store.declare(path, options=level or None)
         over = in_s(5)
         links = [f"{path}/{n}" for path in ("/gone-1", "/gone-3") for n in range(300)]
         lines = [{"op": "PUT", "link": link, "body": {EXPIRY: over}} for link in links]
@@ -141,7 +141,7 @@ async def test_what_is_over_goes_though_its_factory_was_deleted(cluster: LocalCl
             while await expired(store, cluster) < before + len(links):
                 await asyncio.sleep(0.05)
         await store.json("POST", "/core/factories", {"path": "/gone-3"}, Prefer="recreate")
-        assert await store.ls("/gone-3") == []
+        assert [each async for each in store.ls("/gone-3")] == []
 
 
 @pytest.mark.parametrize(("behavior", "left"), [("delete", []), ("release", [{"n": 1}])])
@@ -159,7 +159,7 @@ async def test_what_was_attached_goes_though_its_factory_was_deleted(
         async with asyncio.timeout(30):
             await changed(store, f"{path}/a")
         await store.json("POST", "/core/factories", {"path": path}, Prefer="recreate")
-        found = [each.items() for each in await store.ls(path, expand=True)]
+        found = [each.value.items() async for each in store.ls(path)]
         authors = [{k: v for k, v in each if not k.startswith("document")} for each in found]
         assert authors == left
         assert "documentLeaseLink" not in [name for each in found for name, _ in each]
