@@ -209,25 +209,8 @@ class DocumentRequests(FeedRequests):
         except RequestFailed as error:
             if error.code not in ("already-exists", "forbidden"):
                 raise
-            if not await self._is_declared(factory, members):
+            if not await _is_declared(self, factory, members):
                 raise
-
-    async def _is_declared(self, factory: str, members: Mapping[str, Any]) -> bool:
-        """Say whether a factory exists. Raises Differs if it has other members."""
-        name = factory.strip("/").replace("/", ":")
-        try:
-            page = await self.get(f"/core/factories/{name}")
-        except RequestFailed as error:
-            if error.status != 404:
-                raise
-            return False
-        usual = {**USUAL, "kind": name.rstrip(":")}
-        asked, found = (
-            {each: _unordered(said.get(each, usual[each])) for each in members if each in usual}
-            for said in (members, page.value)
-        )
-        check_same(factory, asked, found)
-        return True
 
     def lease(
         self, *, ttl_s: float = 10.0, behavior: str = "delete", holder: str = "", name: str = ""
@@ -260,6 +243,24 @@ class DocumentRequests(FeedRequests):
         headers = NDJSON | _given({KEY: key, "Fence": fence})
         _, _, content = await self.request("POST", "/core/bulk?atomic=true", body, headers)
         return [orjson.loads(line) for line in content.splitlines()]
+
+
+async def _is_declared(client: DocumentRequests, factory: str, members: Mapping[str, Any]) -> bool:
+    """Say whether a factory exists. Raises Differs if it has other members."""
+    name = factory.strip("/").replace("/", ":")
+    try:
+        page = await client.get(f"/core/factories/{name}")
+    except RequestFailed as error:
+        if error.status != 404:
+            raise
+        return False
+    usual = {**USUAL, "kind": name.rstrip(":")}
+    asked, found = (
+        {each: _unordered(said.get(each, usual[each])) for each in members if each in usual}
+        for said in (members, page.value)
+    )
+    check_same(factory, asked, found)
+    return True
 
 
 def _said(if_match: str, fence: str, lease: Lease | None, key: str) -> dict[str, str]:

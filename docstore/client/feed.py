@@ -74,26 +74,10 @@ class FeedRequests(Requests):
             # "latest" is resolved by a request that does not wait, since a later "latest" would
             # skip changes.
             asked = _asked(path, since, where)
-            content = await self._stretch(asked, 0 if since == "latest" else wait_s, patience_s)
+            content = await _stretch(self, asked, 0 if since == "latest" else wait_s, patience_s)
             *lines, ending = content.splitlines()
             since, patience_s = orjson.loads(ending)["next"], PATIENCE_S
             yield Changes([orjson.loads(line) for line in lines], since)
-
-    async def _stretch(self, asked: bytes, wait_s: int, patience_s: float) -> bytes:
-        headers = JSON | ({"Prefer": f"wait={wait_s}"} if wait_s else {})
-        loop = asyncio.get_running_loop()
-        until = loop.time() + patience_s
-        while True:
-            try:
-                _, _, content = await self.request(
-                    "POST", CHANGES, asked, headers, only_reads=True, wait_s=wait_s
-                )
-            except ClientError as error:
-                if not is_passing(error) or loop.time() > until:
-                    raise
-                await asyncio.sleep(PAUSE_S)
-            else:
-                return content
 
     async def follow(
         self, path: str = "", *, since: str = "latest", where: str = ""
@@ -109,7 +93,7 @@ class FeedRequests(Requests):
         while True:
             try:
                 # A caller that stops leaves no connection behind.
-                async with aclosing(self._pushed(_asked(path, since, where))) as pushed:
+                async with aclosing(_pushed(self, _asked(path, since, where))) as pushed:
                     async for lines, position in pushed:
                         failures, until = 0, loop.time() + PATIENCE_S
                         for number, line in enumerate(lines, 1):
@@ -122,24 +106,6 @@ class FeedRequests(Requests):
                 if not is_passing(error) or not is_left:
                     raise
             await asyncio.sleep(PAUSE_S)
-
-    async def _pushed(self, asked: bytes) -> AsyncGenerator[tuple[list[dict[str, Any]], str], None]:
-        """Yield changes and the position after them, until the stream of one node ends."""
-        headers = JSON | {"Accept": EVENTS}
-        lines: list[dict[str, Any]] = []
-        request = Asked("POST", CHANGES, asked, headers)
-        async with aclosing(self.events(request, SILENCE_S)) as events:
-            async for event in events:
-                said = dict(line.split(b": ", 1) for line in event.split(b"\n") if b": " in line)
-                if said.get(b"event") == b"change":
-                    lines.append(orjson.loads(said[b"data"]))
-                elif said.get(b"event") == b"problem":
-                    problem = orjson.loads(said[b"data"])
-                    raise failed_with(problem["status"], {"outcome": "not_applied"} | problem)
-                elif b"id" in said:
-                    yield lines, said[b"id"].decode()
-                    lines = []
-        raise Unreachable("the node ended its feed")
 
     async def subscribe(
         self,
@@ -168,6 +134,44 @@ class FeedRequests(Requests):
             "POST", f"{quote(path)}/subscriptions", {**asked, **said}
         )
         return page
+
+
+async def _stretch(client: Requests, asked: bytes, wait_s: int, patience_s: float) -> bytes:
+    headers = JSON | ({"Prefer": f"wait={wait_s}"} if wait_s else {})
+    loop = asyncio.get_running_loop()
+    until = loop.time() + patience_s
+    while True:
+        try:
+            _, _, content = await client.request(
+                "POST", CHANGES, asked, headers, only_reads=True, wait_s=wait_s
+            )
+        except ClientError as error:
+            if not is_passing(error) or loop.time() > until:
+                raise
+            await asyncio.sleep(PAUSE_S)
+        else:
+            return content
+
+
+async def _pushed(
+    client: Requests, asked: bytes
+) -> AsyncGenerator[tuple[list[dict[str, Any]], str], None]:
+    """Yield changes and the position after them, until the stream of one node ends."""
+    headers = JSON | {"Accept": EVENTS}
+    lines: list[dict[str, Any]] = []
+    request = Asked("POST", CHANGES, asked, headers)
+    async with aclosing(client.events(request, SILENCE_S)) as events:
+        async for event in events:
+            said = dict(line.split(b": ", 1) for line in event.split(b"\n") if b": " in line)
+            if said.get(b"event") == b"change":
+                lines.append(orjson.loads(said[b"data"]))
+            elif said.get(b"event") == b"problem":
+                problem = orjson.loads(said[b"data"])
+                raise failed_with(problem["status"], {"outcome": "not_applied"} | problem)
+            elif b"id" in said:
+                yield lines, said[b"id"].decode()
+                lines = []
+    raise Unreachable("the node ended its feed")
 
 
 def _asked(path: str, since: str, where: str) -> bytes:

@@ -126,7 +126,7 @@ class QueryRequests(Requests):
             nonlocal left
             if left == 0:
                 return _Page([], END)
-            found = await self._asked({"cursor": at} if at else asked)
+            found = await _answer(self, {"cursor": at} if at else asked)
             documents = [_document(each, hidden) for each in found["documents"].values()][:left]
             left = None if left is None else left - len(documents)
             following = END if left == 0 else found.get("cursor", END)
@@ -154,14 +154,15 @@ class QueryRequests(Requests):
             "path": factory, "aggregates": aggregates, "groupBy": group_by, "filter": filter,
             "where": where, "asOf": as_of,
         }  # fmt: skip
-        groups: list[dict[str, Any]] = (await self._asked(asked))["groups"]
+        groups: list[dict[str, Any]] = (await _answer(self, asked))["groups"]
         return groups
 
-    async def _asked(self, asked: dict[str, Any]) -> dict[str, Any]:
-        body = orjson.dumps(asked)
-        _, _, content = await self.request("POST", QUERY_TASKS, body, JSON, only_reads=True)
-        page: dict[str, Any] = orjson.loads(content)
-        return page
+
+async def _answer(client: Requests, asked: dict[str, Any]) -> dict[str, Any]:
+    body = orjson.dumps(asked)
+    _, _, content = await client.request("POST", QUERY_TASKS, body, JSON, only_reads=True)
+    page: dict[str, Any] = orjson.loads(content)
+    return page
 
 
 def _document(value: dict[str, Any], hidden: Iterable[str] = ()) -> Document:
