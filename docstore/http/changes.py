@@ -38,7 +38,7 @@ from docstore.model.service import Service
 from docstore.model.settings import quoted
 from docstore.query.cut import CHARACTERS_A_SLOT, Cut
 from docstore.query.names import insist_on_past
-from docstore.query.where import parse
+from docstore.query.parser import parse
 from docstore.reads.positions import Positions
 from docstore.reads.scans.feed import ChangeFilter, ChangePage
 from docstore.services.registry import FACTORIES, declaration_link

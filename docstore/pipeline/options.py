@@ -9,7 +9,7 @@ from docstore.errors import BadRequest
 from docstore.model.settings import quoted
 from docstore.pipeline.group_client import GroupClient, url_of
 from docstore.query.aggregates import Grouping, grouping_of
-from docstore.query.where import parse
+from docstore.query.parser import parse
 
 READ_FROM = ("nearest", "owner", "replica")
 PARSE_MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")

@@ -27,7 +27,7 @@ from docstore.pipeline.columns import (
 from docstore.pipeline.kinds import check_members
 from docstore.pipeline.options import PARSE_MODES, STRINGS, Options
 from docstore.pipeline.planning import shares
-from docstore.query.where import parse
+from docstore.query.parser import parse
 
 CORRUPT = "columnNameOfCorruptRecord"
 CORRUPT_DEFAULT = "_corrupt_record"

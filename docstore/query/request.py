@@ -18,7 +18,7 @@
 3. Aggregates of a snapshot (`query/aggregates.py`): partial results, which the caller merges.
 4. A search: the places of a snapshot's documents in an order (`query/ordering.py`).
 
-`filter` is a condition like `where`, in another language (`query/filter.py`); both must hold.
+`filter` and `where` are conditions in one language (`query/parser.py`); both must hold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,16 +29,15 @@ from docstore.errors import BadRequest
 from docstore.model.settings import quoted
 from docstore.query.aggregates import Grouping, grouping_of
 from docstore.query.condition import Condition
-from docstore.query.filter import parse_filter
 from docstore.query.ordering import Order, parse_order
-from docstore.query.predicates import every
+from docstore.query.parser import parse
+from docstore.query.predicates import Every, every
 from docstore.query.scans_columns import COLUMNS
 from docstore.query.tokens import Members
-from docstore.query.where import parse
 
 INT_MAX = (1 << 63) - 1
 SLOTS_MAX = 65_536
-EVERYTHING = Condition("1", ())
+EVERYTHING = Condition.of(Every(()))
 VERSIONS = ("latest", "all")
 Spans = tuple[tuple[int, int, int], ...]
 """(slot, after, until) of each requested slot, in order."""
@@ -124,8 +123,8 @@ def condition_of(asked: Mapping[str, Any], known: Members = None) -> Condition:
     """Return the condition of `where` and `filter`. known: names to use. Raises BadRequest."""
     where, filter_ = _text(asked, "where"), _text(asked, "filter")
     said = [parse(where)] if where.strip() else []
-    said += [parse_filter(filter_, known)] if filter_.strip() else []
-    return every(said) if said else EVERYTHING
+    said += [parse(filter_, "$filter", known)] if filter_.strip() else []
+    return Condition.of(every([each.predicate for each in said])) if said else EVERYTHING
 
 
 def _order(asked: Mapping[str, Any], *, is_log: bool) -> Order | None:

@@ -8,11 +8,14 @@ from typing import TypeVar
 from docstore.errors import BadRequest
 from docstore.model.json import NO_CHARACTER
 from docstore.query.condition import Literal
+from docstore.query.moments import Moment, micros_of
 
 TEXT_MAX = 16_384
 INT64_END = 1 << 63
 DIGITS_MAX = 100
 """Maximum digits of a whole number: Python refuses to parse some thousands."""
+
+TIME = "a day such as 2026-11-20, or a time with seconds and its zone, 2026-11-20T19:00:00Z"
 
 T = TypeVar("T")
 Members = Container[str] | None
@@ -21,6 +24,7 @@ Members = Container[str] | None
 _TOKEN = re.compile(
     r"""\s*(?:
       (?P<text>'(?:[^']|'')*')
+    | (?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:.]*(?:Z|[+-][0-9:]*)?)?)
     | (?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)
     | (?P<name>[A-Za-z_][A-Za-z0-9_]*|`[^`]+`)
     | (?P<sign><=|>=|<>|!=|==|=|<|>|\(|\)|,|\.|\[|\]|\*|/|:)
@@ -31,7 +35,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token. kind: text, number, name, sign or end. at: its offset in characters."""
+    """A token. kind: text, time, number, name, sign or end. at: its offset in characters."""
 
     kind: str
     text: str
@@ -125,6 +129,11 @@ class Tokens:
         token = self.take()
         if token.kind == "text":
             return token.text[1:-1].replace("''", "'")
+        if token.kind == "time":
+            micros = micros_of(token.text)
+            if micros is None:
+                raise self.unexpected(token, TIME)
+            return Moment(micros)
         if token.kind == "number":
             if set(token.text) & set(".eE"):
                 return float(token.text)
@@ -136,7 +145,7 @@ class Tokens:
             return number
         if token.kind == "name" and token.text.lower() in ("true", "false"):
             return token.text.lower() == "true"
-        raise self.unexpected(token, "a string in single quotes, a number, true or false")
+        raise self.unexpected(token, "a string in single quotes, a number, a time, true or false")
 
     def refusal(self, why: str) -> BadRequest:
         return BadRequest(f"{self.subject}: {why}")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from docstore import pipeline
 from docstore.pipeline.lookups import KEYS_AT_ONCE, link_of, pages, quoted
-from docstore.query.where import parse
+from docstore.query.parser import parse
 from tests.pipeline.stage import Stage
 
 

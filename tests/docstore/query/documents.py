@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hypothesis import strategies as st
@@ -19,7 +20,21 @@ TEXTS = [
 ]  # fmt: skip
 """What a text may be, most of it with a meaning to something that it passes through."""
 NUMBERS = [0, 1, -1, 2, 10, 2**53 + 1, 2**63 - 1, -(2**63), 0.5, -0.5, 1.0, 1e300]
-VALUES: list[Any] = [None, True, False, *NUMBERS, *TEXTS, [], {}, ["x", 1], {"b": "x"}]
+TIMES = [
+    "2026-11-20", "2026-11-20T19:00:00Z", "2026-11-20T20:00:00+01:00",
+    "2026-11-20T19:00:00.000001Z", "0001-01-01", "1969-12-31T23:59:59.999999Z",
+    "9999-12-31T23:59:59.5-23:59", "2024-02-29",
+]  # fmt: skip
+NO_TIMES = [
+    "2026-02-30", "2026-11-20T19:00:00", "2026-11-20 19:00:00Z", "2026-11-20T24:00:00Z", "now",
+    "2026-11-20T19:00Z", "2026-11-20T19:00:00.Z", "0000-01-01", "2026-11-20T19:00:00+24:00",
+    "12:00",
+]  # fmt: skip
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+VALUES: list[Any] = [
+    None, True, False, *NUMBERS, *TEXTS, *TIMES, *NO_TIMES, [], {}, ["x", 1], {"b": "x"},
+    [["x"], [], 1],
+]  # fmt: skip
 
 
 def documents() -> list[dict[str, Any]]:
@@ -29,7 +44,14 @@ def documents() -> list[dict[str, Any]]:
         other = VALUES[(number * 7 + 3) % len(VALUES)]
         made.append({"s": value, "n": number % 5, "a": {"b": other}, "é": value})
         made.append({"n": value, "tags": [value, other, number % 3], "a": value})
+        made.append({"t": value, "cast": cast(value, other), "a": {"cast": cast(other, value)[1:]}})
     return made
+
+
+def cast(one: Any, other: Any) -> list[Any]:
+    """Return elements, most of them with members."""
+    return [{"name": one, "n": other, "roles": [one, {"name": other}]}, {"a": {"b": one}},
+            {"name": other, "é": one, "roles": [[one], [other]]}, other]  # fmt: skip
 
 
 def member(document: Document, path: Path) -> Any:
@@ -67,6 +89,14 @@ def compares(value: Any, operator: str, literal: Any) -> bool:
     )  # fmt: skip
 
 
+def micros(text: str) -> int | None:
+    """Return the instant of one of TIMES, None for any other text."""
+    if text not in TIMES:
+        return None
+    at = datetime.fromisoformat(text)
+    return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - EPOCH) // timedelta(microseconds=1)
+
+
 def quoted(text: str) -> str:
     """Return a text as a literal."""
     return "'" + text.replace("'", "''") + "'"
@@ -80,6 +110,9 @@ class Table:
         self._connection = sqlite3.connect(":memory:")
         self._connection.execute("CREATE TABLE h (link TEXT, version INT, slot INT, state BLOB)")
         self._rows = 0
+        self.steps_left = 1 << 60
+        """Steps of SQLite's machine after which statements fail."""
+        self._connection.set_progress_handler(self._step, 1_000)
         for each in made:
             self.put(json.dumps(each).encode())
 
@@ -98,6 +131,9 @@ class Table:
         rows = self.rows(f"SELECT h.link FROM h WHERE {sql}", parameters)
         return {int(link.removeprefix("/a/")) for (link,) in rows}
 
+    def _step(self) -> bool:
+        self.steps_left -= 1_000
+        return self.steps_left < 0
+
     def close(self) -> None:
-        """Let go of it."""
         self._connection.close()

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from docstore.model import json
 from docstore.query.aggregates import grouping_of
-from docstore.query.filter import parse_filter
 from docstore.query.ordering import TEXT_CHARACTERS, parse_order
+from docstore.query.parser import parse
 from tests.docstore.query.documents import CHARACTERS, Table, compares, member, quoted
 from tests.docstore.query.test_ordering import compared
 
@@ -84,10 +84,10 @@ def test_a_comparison_is_true_of_what_a_get_shows(
         value = member(shown, path)
         plain = isinstance(wanted, str) and operator not in ("eq", "ne")
         said = f"{spelt(path)} {operator} {quoted(wanted) if plain else literal(wanted)}"
-        condition = parse_filter(said)
+        condition = parse(said)
         is_found = bool(table.found(condition.sql, condition.parameters))
         assert is_found == compares(value, operator, wanted), said
-        inside = parse_filter(f"{spelt(path)}/any(x: x eq {literal(wanted)})")
+        inside = parse(f"{spelt(path)}/any(x: x eq {literal(wanted)})")
         is_inside = isinstance(value, list) and any(compares(x, "eq", wanted) for x in value)
         assert bool(table.found(inside.sql, inside.parameters)) == is_inside
         table.close()

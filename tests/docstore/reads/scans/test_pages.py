@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from docstore.errors import BadRequest
+from docstore.query.parser import DEPTH_MAX
 from docstore.query.request import scan_of
-from docstore.query.where import DEPTH_MAX
 from docstore.reads.scans.pool import has_arrow
 from tests.docstore.reads.scans.copies import Copy
 
