@@ -15,14 +15,15 @@ from docstore.model import json
 from docstore.model.operation import ANY_TOMBSTONE, Conditions, Media, Operation, Verb
 from docstore.model.service import ServiceOptions
 from docstore.model.settings import quoted
-from docstore.services.registry import FACTORIES, SNAPSHOTS
+from docstore.services.registry import FACTORIES, QUOTAS, SNAPSHOTS
 
 NO_SEQUENCE = -1
 WRITER = frozenset({"job", "batch", "sequence"})
 VERBS: Sequence[Verb] = ("DELETE", "PATCH", "POST", "PUT")
 SPELLED = {spelling: verb for verb in VERBS for spelling in (verb, verb.lower())}
-ONE_BY_ONE = frozenset({FACTORIES, SNAPSHOTS})
-"""Factories whose documents need checks that lines skip, so each needs a request of its own."""
+ONE_BY_ONE = frozenset({FACTORIES, QUOTAS.path, SNAPSHOTS})
+"""Factories whose documents need checks, or lines of the audit log, that lines skip: so each needs
+a request of its own."""
 PLAIN = frozenset({"op", "link", "body", "writer"})
 """Members of a plain line: an operation on a document, and the bulk job that sends it."""
 MEMBERS = frozenset({"op", "link", "body", "ifVersion", "mustExist", "recreate", "key", "writer"})

@@ -163,11 +163,14 @@ class FastRecords(FastHead):
 class FastTurn(FastHead):
     """A PATCH of a lock or an election."""
 
-    __slots__ = ("pages",)
+    __slots__ = ("body", "pages")
     pages: TurnPages
+    body: bytes
+    """For the audit log."""
 
     def submit(self, body: bytes) -> "asyncio.Future[Reply]":
         """Begin to answer the request."""
+        self.body = body
         return asyncio.get_running_loop().create_task(self.pages.patch(self, self.link, body))
 
     def reply(self, outcome: Reply) -> Reply:

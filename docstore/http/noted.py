@@ -1,7 +1,7 @@
 """Lines about requests: slow ones in the node's log; changes and refusals in the audit log.
 
-The audit log has administrative changes: those that need `admin`, or that declare a factory, a
-topic or a subscription.
+The audit log has administrative changes: those that need `admin`, declarations of factories, and
+operations that the route table names (`audited`).
 """
 
 from collections.abc import Callable, Mapping
@@ -11,30 +11,28 @@ import structlog
 from aiohttp import web
 
 from docstore.errors import DocstoreError
-from docstore.http import headers
+from docstore.http import bodies, headers
 from docstore.http.authority import AUTHORITY
 from docstore.http.completion import WAITS, instance_of
+from docstore.http.group_members import PATCHES
 from docstore.http.headers import RequestHead
 from docstore.http.methods import READS
-from docstore.http.permissions import OF_A_PATH, permission_for
+from docstore.http.permissions import permission_for
 from docstore.http.reply import Reply
 from docstore.http.routes.route import ADMIN, INSIDE
-from docstore.http.routes.table import template_of
+from docstore.http.routes.table import op_at, template_of
 from docstore.model import json
 from docstore.model.paths import canonical
 from docstore.runtime.audit import AUDIT, PerSecond
 from docstore.services.registry import FACTORIES
-from docstore.services.subscriptions import SUBSCRIPTIONS
-from docstore.streams.replica_set import STREAMS
 
 BODY = web.RequestKey("audited-body", bytes)
 """The body of a request, kept while there is an audit log."""
 SHOWN = (
     "kind", "id", "action", "level", "force", "path", "name", "beforeMicros", "documentSelfLink",
-    "memberGroupReference",
+    "memberGroupReference", "candidate", "to", "offset", "rowsPerSecond", "writesPerSecond",
 )  # fmt: skip
 """Members of a body that a line has; others may be secret, or large."""
-DECLARED = (FACTORIES, STREAMS, SUBSCRIPTIONS)
 TEXT_MAX = 200
 REFUSED = (401, 403)
 
@@ -69,26 +67,28 @@ class RequestNotes:
         """Write an answered request to the audit log, if it belongs there."""
         if status in REFUSED:
             AUDIT.note_refusal("request refused", **_facts(request, status))
-        elif request.method not in READS and _is_administrative(request):
-            facts = _facts(request, status)
-            AUDIT.note("change", outcome=_outcome(status), **facts, **_asked(request))
+        elif request.method not in READS and (audited := _audited(request)):
+            asked = _asked(request)
+            if audited is True or str(asked.get("kind")) in audited:
+                facts = _facts(request, status)
+                AUDIT.note("change", outcome=_outcome(status), **facts, asked=_shown(asked))
 
     def hidden(self, request: RequestHead) -> None:
         """Write a read without permission, which is answered as if nothing were there."""
         AUDIT.note_refusal("request refused", **_facts(request, 404))
 
 
-def _is_administrative(request: RequestHead) -> bool:
+def _audited(request: RequestHead) -> bool | frozenset[str]:
+    """Return whether the audit log has the request, or the kinds of body with which it has."""
     try:
         path = canonical(_path(request))
         what = permission_for(request.method, path).what
+        op = op_at(request.method, path)
     except DocstoreError:
         return False
-    if what is INSIDE:
-        return path.startswith((FACTORIES, STREAMS, SUBSCRIPTIONS)) or path.endswith(
-            f"/{OF_A_PATH}"
-        )
-    return what is ADMIN
+    if what is ADMIN or (what is INSIDE and path == FACTORIES):
+        return True
+    return op is not None and op.audited
 
 
 def _path(request: RequestHead) -> str:
@@ -128,20 +128,26 @@ def address_of(request: Any) -> str:
     return str(peer[0]) if peer else ""
 
 
-def _asked(request: RequestHead) -> dict[str, Any]:
-    """Return the members of a request's body that a line shows."""
-    body = request.get(BODY, b"") if isinstance(request, web.BaseRequest) else b""
+def _asked(request: RequestHead) -> Mapping[str, Any]:
+    """Return the members of a request's body; none if it is no object."""
+    if isinstance(request, web.BaseRequest):
+        body = request.get(BODY, b"")
+    else:
+        body = getattr(request, "body", b"")
     try:
-        asked = json.parse(body) if body else None
+        media = headers.content_media(request, PATCHES)
+        return json.parse_object(bodies.json_bytes(body, media)) if body else {}
     except DocstoreError:
-        asked = None
-    if not isinstance(asked, Mapping):
         return {}
+
+
+def _shown(asked: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the members of a body that a line has; None if there are none."""
     shown = {name: _short(value) for name, value in asked.items() if name in SHOWN}
-    member = asked.get("member")
-    if isinstance(member, Mapping):
-        shown["member"] = _short(member.get("id"))
-    return {"asked": shown} if shown else {}
+    if "member" in asked:
+        member = asked["member"]
+        shown["member"] = _short(member.get("id") if isinstance(member, Mapping) else member)
+    return shown or None
 
 
 def _short(value: Any) -> Any:

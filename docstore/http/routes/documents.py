@@ -106,9 +106,9 @@ MANY: About = About(
             "GET": Op("A subscription, and how far it is", {200: "Document"},
                       handler=SubscriptionPages.get),
             "PATCH": Op("Pause it, or go on", {200: "Document"}, "SubscriptionRequest",
-                        SubscriptionPages.patch, headers=CHANGING),
+                        SubscriptionPages.patch, headers=CHANGING, audited=True),
             "DELETE": Op("End it", {200: "Document"}, handler=SubscriptionPages.delete,
-                         headers=CHANGING),
+                         headers=CHANGING, audited=True),
         }, SubscriptionPages),
         Route("/core/document-index", {
             "GET": Op("A document, by its path as a parameter", {200: "Document"},
@@ -157,9 +157,9 @@ UTILITIES: Mapping[str, Utility] = {
         "POST": Op("Have a receiver called of its changes", {200: "Document", 201: "Document"},
                    "NewSubscription", SubscriptionPages.create,
                    tells="400 `callback-refused` where the operator allows no such host.",
-                   headers=("Idempotency-Key", *QUERYING)),
+                   headers=("Idempotency-Key", *QUERYING), audited=True),
         "DELETE": Op("End one", {200: "Document"}, handler=SubscriptionPages.delete_of_path,
-                     query=("id@subscription",), headers=CHANGING),
+                     query=("id@subscription",), headers=CHANGING, audited=True),
     }),
     "versions": Utility(HistoryPages, {}, {
         "GET": Op("Its history, the newest first", {200: "Versions"},

@@ -14,6 +14,10 @@ WAITS = ("Prefer", "Docstore-Timeout-Ms")
 SEEN = ("If-None-Match", *WAITS)
 _OFFSETS = "/core/groups/{name}/offsets/{topic}"
 KEYED = ("Idempotency-Key", "Docstore-Timeout-Ms")
+TRANSFERS, EXPIRES, RESETS = (
+    frozenset({kind}) for kind in ("TransferRequest", "ExpireRequest", "ResetRequest")
+)
+"""Kinds of requests that take a turn, a lease or an offset from another process."""
 
 
 def _turns(path: str, what: str, asked: str) -> Sequence[Route]:
@@ -29,7 +33,7 @@ def _turns(path: str, what: str, asked: str) -> Sequence[Route]:
                       handler=ElectionPages.get, headers=SEEN, checks_query=False),
             "PATCH": Op("Ask for it, give it back, hand it on",
                         {200: "TurnAnswer", 202: "TurnAnswer"}, asked, ElectionPages.patch,
-                        headers=("Prefer", *CHANGING)),
+                        headers=("Prefer", *CHANGING), audited=TRANSFERS),
             "DELETE": Op("Delete the queue, which must be empty", {200: "Document"},
                          handler=ElectionPages.delete, headers=CHANGING),
         }, ElectionPages),
@@ -45,26 +49,27 @@ def _groups(
             "GET": Op(f"The {what}s", {200: "Page"}, handler=GroupPages.get_list, query=LISTED,
                       checks_query=False),
             "POST": Op(f"Make a {what}", {201: "Document"}, asked, GroupPages.create,
-                       headers=KEYED),
+                       headers=KEYED, audited=True),
         }, GroupPages, DOCUMENTS),
         Route(one, {
             "GET": Op("Its members, and who has which partition", {200: "Document", 304: ""},
                       handler=GroupPages.get, query=shown, headers=SEEN),
             "PATCH": Op("Change its settings", {200: "Document"}, settings,
-                        GroupPages.change, headers=("If-Match", *KEYED)),
+                        GroupPages.change, headers=("If-Match", *KEYED), audited=True),
             "DELETE": Op("Delete it, which must have no members", {200: "Document"},
-                         handler=GroupPages.delete, headers=("If-Match", *KEYED)),
+                         handler=GroupPages.delete, headers=("If-Match", *KEYED), audited=True),
         }, GroupPages),
         Route(f"{one}/members", {
             "GET": Op("Its members", {200: "GroupMembers"}, handler=MemberPages.show,
                       headers=WAITS),
-            "POST": Op("Join it", {201: "Joined"}, "NewMember", MemberPages.join, headers=WAITS),
+            "POST": Op("Join it", {201: "Joined"}, "NewMember", MemberPages.join, headers=WAITS,
+                       audited=True),
         }, MemberPages),
         Route(f"{one}/members/{{member}}", {
             "PATCH": Op("A heartbeat, or a wait for news", {200: "MemberAnswer"}, "MemberRequest",
                         MemberPages.hear, headers=WAITS),
             "DELETE": Op("Leave it", {200: "MemberAnswer"}, handler=MemberPages.leave,
-                         query=("drain", "force"), headers=WAITS),
+                         query=("drain", "force"), headers=WAITS, audited=True),
         }, MemberPages),
     )  # fmt: skip
 
@@ -86,7 +91,8 @@ OWNERS: About = About(
             "GET": Op("A lease, and how long it has left", {200: "Document", 304: ""},
                       handler=LeasePages.get, headers=SEEN, checks_query=False),
             "PATCH": Op("Keep it alive, or attach something to it", {200: "LeaseAnswer"},
-                        "LeaseRequest", LeasePages.patch, headers=("Prefer", *CHANGING)),
+                        "LeaseRequest", LeasePages.patch, headers=("Prefer", *CHANGING),
+                        audited=EXPIRES),
             "DELETE": Op("End it", {200: "Document"}, handler=LeasePages.end, headers=CHANGING),
         }, LeasePages),
         *_turns("/core/elections", "election", "CampaignRequest"),
@@ -103,7 +109,7 @@ OWNERS: About = About(
             "GET": Op("How far it has come in a partition", {200: "Document"},
                       handler=OffsetPages.show, headers=WAITS),
             "PATCH": Op("Claim it under a token, or set it anew", {200: "Document"},
-                        "OffsetRequest", OffsetPages.patch, headers=WAITS),
+                        "OffsetRequest", OffsetPages.patch, headers=WAITS, audited=RESETS),
         }, OffsetPages),
         Route(_OFFSETS, {
             "GET": Op("How far it has come in a topic", {200: "Page"}, query=LISTED),

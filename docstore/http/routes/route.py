@@ -94,6 +94,9 @@ class Op:
     """Whether a parameter outside of `query` is refused before the handler is called."""
     receives: bool = True
     """Whether the handler gets the whole body; otherwise it reads the body itself."""
+    audited: bool | frozenset[str] = False
+    """Whether the audit log has the operation, which does not need `admin`: or for which kinds of
+    its body."""
 
     @property
     def parameters(self) -> Sequence[str]:

@@ -36,7 +36,8 @@ STREAMS: About = About(
             "GET": Op("The topics", {200: "Page"}, handler=StreamPages.get_list,
                       query=("expand", "$limit", "after"), checks_query=False),
             "POST": Op("Make a topic", {201: "Topic", 202: "Topic"}, "NewTopic",
-                       StreamPages.create, headers=("Prefer", "Idempotency-Key", *WAITS)),
+                       StreamPages.create, headers=("Prefer", "Idempotency-Key", *WAITS),
+                       audited=True),
         }, StreamPages, Permissions(READ, ADMIN, posts=WRITE, makes=INSIDE)),
         Route("/core/streams/{topic}", {
             "GET": Op("A topic and its partitions", {200: "Topic"}, handler=StreamPages.topic,

@@ -10,7 +10,7 @@ from docstore.http.heeded import OF_DOCUMENTS, RELIED_ON, refuse_all
 from docstore.http.routes.documents import FACTORIES_OF_THE_STORE, MANY, UTILITIES
 from docstore.http.routes.nodes import AREAS, CHANGES, NODES, SCANS
 from docstore.http.routes.owners import OWNERS
-from docstore.http.routes.route import About, Ops, Permissions, Route
+from docstore.http.routes.route import About, Op, Ops, Permissions, Route
 from docstore.http.routes.streams import STREAMS
 from docstore.http.selectors import NAMES as SELECTORS
 from docstore.http.staging import STAGING
@@ -115,10 +115,19 @@ def refuse_what_has_no_effect(request: RequestHead, path: str) -> None:
 def _heeded(method: str, path: str) -> frozenset[str]:
     if path.startswith(f"{STAGING}/"):  # Names of parts may contain slashes.
         return frozenset()
+    op = op_at(method, path)
+    return OF_DOCUMENTS if op is None else frozenset(op.headers)
+
+
+def op_at(method: str, path: str) -> Op | None:
+    """Return the operation of a method at a canonical path; None where documents are served.
+
+    Raises BadRequest or NotFound as `find` does.
+    """
     last = path.rpartition("/")[2]
     ops: Sequence[Ops] = ()
     if last in UTILITIES:
         ops = (UTILITIES[last].of_factory, UTILITIES[last].of_document)
     elif route := find(path):
         ops = (route.ops,)
-    return next((frozenset(each[method].headers) for each in ops if method in each), OF_DOCUMENTS)
+    return next((each[method] for each in ops if method in each), None)

@@ -1,16 +1,57 @@
 """The audit log: who changed what an administrator changes, and who was refused."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 
+from docstore.http.methods import READS
+from docstore.http.routes.documents import FACTORIES_OF_THE_STORE, UTILITIES
+from docstore.http.routes.table import ROUTES
 from docstore.runtime.audit import AUDIT, REFUSALS_A_SECOND
 from tests.docstore.http.access.conftest import Asker
 
 COMMAND = {"kind": "LogLevelRequest", "level": "info"}
+CHANGES = ("DELETE", "PATCH", "POST", "PUT")
+KINDS = {
+    "PATCH /core/elections/x": "TransferRequest",
+    "PATCH /core/locks/x": "TransferRequest",
+    "PATCH /core/leases/x": "ExpireRequest",
+    "PATCH /core/groups/x/offsets/x/0": "ResetRequest",
+}
+"""Operation that is in the audit log for one kind of request only -> that kind."""
+ALL_DAY = {
+    *(f"{method} /core/{factory}/x" for method in ("PUT", "PATCH", "DELETE")
+      for factory in ("snapshots", "spark/jobs", "spark/dead", "examples")),
+    *(f"POST /core/{factory}" for factory in (
+        "snapshots", "spark/jobs", "spark/dead", "examples", "query-tasks", "bulk", "changes",
+        "producers", "leases", "leases/keep-alive", "elections", "locks", "spark/scan",
+        "spark/changes", "backup/rows", "streams/x/records", "streams/x/partitions/0/records",
+        "groups/x/offsets", "spark/staging/x/x",
+    )),
+    "PUT /core/spark/staging/x/x", "DELETE /core/spark/staging/x/x", "DELETE /core/leases/x",
+    "DELETE /core/elections/x", "DELETE /core/locks/x", "PATCH /core/groups/x/members/x",
+    "PATCH /core/roles/x/members/x", "DELETE /tenant1/a/conflicts",
+}  # fmt: skip
+"""Operations of clients, which change no settings and take nothing from others."""
+
+
+def operations() -> set[str]:
+    """Return each operation that changes something, with names in place of placeholders."""
+    found = {f"{method} {route.path}" for route in ROUTES for method in route.ops}
+    for factory in FACTORIES_OF_THE_STORE:
+        found |= {f"{method} {factory.path}/x" for method in CHANGES}
+        found.add(f"POST {factory.path}")
+        found.discard(f"POST {factory.path}/x")
+    for name, utility in UTILITIES.items():
+        found |= {f"{method} /tenant1/{name}" for method in utility.of_factory}
+        found |= {f"{method} /tenant1/a/{name}" for method in utility.of_document}
+    named = {re.sub(r"{\w+}", "x", each.replace("{partition}", "0")) for each in found}
+    return {each for each in named if each.partition(" ")[0] not in READS}
 
 
 @pytest.fixture
@@ -77,3 +118,54 @@ async def test_a_flood_of_refusals_is_bounded_and_counted(asker: Asker, file: Pa
     written = lines(file)
     assert len(written) + sum(each.get("left_out", 0) for each in written) <= many
     assert len(written) < many
+
+
+async def test_each_operation_is_in_the_log_unless_clients_use_it_all_day(
+    asker: Asker, file: Path
+) -> None:
+    """Each is sent with a header that refuses it, or with the kind of request that matters."""
+    assert ALL_DAY | KINDS.keys() <= operations()
+    for operation in sorted(operations()):
+        method, path = operation.split()
+        kind, before = KINDS.get(operation), len(lines(file))
+        refused = {} if kind else {"Docstore_Internal_Hop": "1"}
+        found = await status(
+            asker, "operator", method, path, {"kind": kind} if kind else {}, **refused
+        )
+        written = lines(file)[before:]
+        assert found >= 400, operation
+        assert len(written) == (operation not in ALL_DAY), (operation, written)
+        for line in written:
+            assert (line["event"], line["method"], line["path"]) == ("change", method, path)
+
+
+async def test_only_requests_that_take_from_others_are_written_of_some(
+    asker: Asker, file: Path
+) -> None:
+    for operation in KINDS:
+        method, path = operation.split()
+        await status(asker, "operator", method, path, {"kind": "ClaimRequest"})
+        await status(asker, "operator", method, path, {"kind": ["ResetRequest"]})
+    assert lines(file) == []
+
+
+@pytest.mark.parametrize("media", ["application/msgpack", "application/merge-patch+json"])
+async def test_the_kind_is_found_in_each_form_of_a_body(
+    asker: Asker, file: Path, media: str
+) -> None:
+    asked = {"kind": "ResetRequest", "offset": 7}
+    body = msgpack.packb(asked) if media.endswith("msgpack") else json.dumps(asked).encode()
+    await asker.ask("operator", "PATCH", "/core/groups/x/offsets/x/0", body, Content_Type=media)
+    [line] = lines(file)
+    assert line["asked"] == asked
+
+
+async def test_a_quota_is_not_set_in_bulk_where_no_line_of_the_log_would_name_it(
+    asker: Asker, file: Path
+) -> None:
+    line = b'{"op": "PUT", "link": "/core/spark/quotas/x", "body": {"rowsPerSecond": 1}}\n'
+    _, said, _ = await asker.ask("operator", "POST", "/core/bulk", line)
+    assert (json.loads(said)["status"], lines(file)) == (400, [])
+    alone = {"rowsPerSecond": 1}
+    assert await status(asker, "operator", "PUT", "/core/spark/quotas/x", alone) == 201
+    assert lines(file)[0]["asked"] == alone
