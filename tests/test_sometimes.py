@@ -22,9 +22,9 @@ OF_WEAKER_LEVELS = frozenset(
 )
 OF_SESSIONS = frozenset(
     "F1 SI1 SI2 SI3 SI4 SI5 SI6 SI7 SI8 acquired expired fences_refused freezes ghosts"
-    " granted_again lapsed late_grants lists_asked_for long_freezes members_expired members_fenced"
-    " other_reign pauses promotions regained returns revoked swept_late told_gone turns_given_up"
-    " updates_unknown".split()
+    " granted_again lapsed late_grants leads_handed_on lists_asked_for long_freezes"
+    " members_expired members_fenced other_reign pauses promotions regained returns revoked"
+    " swept_late told_gone turns_given_up updates_unknown".split()
 )
 
 OF_STREAMS = frozenset(

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from docstore.cli.terminal import CommandFailed
 from docstore.client import RequestFailed
-from docstore.ownership.proof import RATE_ERROR
+from docstore.ownership.proof import lapse_s
 from docstore.sessions.holder import WINDOW
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _holder(page: Json, name: str) -> Json:
 
 
 async def _wait_until_known(client: "Client", lease: str) -> None:
-    """Expire a lease, and wait until its holder's own clock says that it is over."""
+    """Expire a lease, and wait until its holder's own clock says that it is over (S7)."""
     page: Json = await client.json("PATCH", quote(lease), {"kind": "ExpireRequest"})
     # Each keep-alive that was answered was sent before the lease began to expire.
-    await asyncio.sleep(page["ttlMs"] / 1000 * WINDOW * (1.0 + 2.0 * RATE_ERROR))
+    await asyncio.sleep(lapse_s(page["ttlMs"] / 1000 * WINDOW))

@@ -45,6 +45,14 @@ def check_disjoint(  # Tests replace this.
         )
 
 
+def lapse_s(window_s: float, rate_error: float = RATE_ERROR) -> float:  # Tests replace this.
+    """Return how long to wait, by another clock, until a proof has certainly expired (S7).
+
+    window_s: T. The proof must not be confirmed meanwhile.
+    """
+    return window_s * (1.0 + rate_error) / (1.0 - rate_error)
+
+
 class Proof:
     """The newest proof of one grant. Any thread may ask `is_valid`."""
 

@@ -94,6 +94,10 @@ IDEAS: Sequence[tuple[str, Sequence[str]]] = (
         "a candidate whose lease is in the slot of its queue enters while the lease lives",
         ("entered-under-any-lease",),
     ),
+    (
+        "a lead is handed on from outside once its holder's proof has expired",
+        ("handed-on-at-once", "handed-on-by-an-exact-clock"),
+    ),
 )  # fmt: skip
 """(what holds, the ways to take it away), numbered from 1."""
 

@@ -2,7 +2,7 @@
 
 from tests.sim.actors import Actor
 from tests.sim.invariants import Violation
-from tests.sim.meddlers import Meddler
+from tests.sim.meddlers import Meddler, Operator
 from tests.sim.members import Participant
 from tests.sim.run import Outcome
 from tests.sim.sessions_bench import Bench, RegisterBench
@@ -64,6 +64,7 @@ def _actors(bench: Bench, shape: Shape) -> list[Actor]:
             for number in range(shape.members)
         ),
         *(Meddler(f"m{number}", bench, shape) for number in range(shape.meddlers)),
+        *(Operator(f"o{number}", bench, shape) for number in range(shape.operators)),
     ]
 
 

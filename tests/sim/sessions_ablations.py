@@ -18,7 +18,7 @@ from docstore.sessions.leasing import Leasing
 from docstore.sessions.machine import Sessions
 from docstore.sessions.timing import SessionsConfig
 from docstore.sessions.waiting import Waiting
-from tests.sim import register, sessions_bench
+from tests.sim import meddlers, register, sessions_bench
 from tests.sim.actors import Actor, Sent
 from tests.sim.groups_ablations import CHANGES, GROUP_RULES
 from tests.sim.sessions_shapes import Shape
@@ -40,6 +40,7 @@ UNKNOWN = Shape(kinds=("cut", "pause", "isolate"), ttl_ms=800, trouble=2.5, ask_
 MEDDLED = Shape(meddlers=3, candidates=2, guarded=1)
 LATE = Shape(lessees=4, attached=40, ttl_ms=800, kinds=("move", "crash"))
 NEAR = Shape(lessees=0, ttl_ms=800, ghosts=0.5, actor_kinds=("freeze", "deaf"), is_near=True)
+HANDED_ON = replace(RATES, operators=3, meddlers=0, candidates=3, ttl_ms=4_000, faults_s=120.0)
 QUEUES = Shape(candidates=5, lessees=0, kinds=("move", "pause"), trouble=2.0)
 
 
@@ -171,6 +172,14 @@ def _given_up_at_last(self: Candidate, lease: str, token: int, answer: Any) -> N
     _given_up(self, lease, token, answer)
 
 
+def _at_once(*_: Any) -> float:
+    return 0.0
+
+
+def _by_an_exact_clock(window_s: float, *_: Any) -> float:
+    return window_s
+
+
 def _never(*_: Any, **__: Any) -> bool:
     return False
 
@@ -237,6 +246,10 @@ RULES: dict[str, Ablation] = {
     "read-then-waiting": Ablation("W1", ((Waiting, "wait", _read_then_waiting),), QUEUES),
     "entered-under-any-lease": Ablation(
         "A4", ((serve, "unmet", _nothing), (register, "unmet", _nothing)), NEAR
+    ),
+    "handed-on-at-once": Ablation("S7", ((meddlers, "lapse_s", _at_once),), HANDED_ON),
+    "handed-on-by-an-exact-clock": Ablation(
+        "S7", ((meddlers, "lapse_s", _by_an_exact_clock),), HANDED_ON
     ),
     "dropped-when-answered": Ablation(
         "H4",

@@ -41,6 +41,7 @@ class SessionInvariants:
         self._proven: dict[str, float] = {}
         """Lease -> until when it must not end: what its holder was told, by the slowest clock."""
         self._given_up: set[str] = set()
+        self._expiring: set[str] = set()
         self._resigning: set[tuple[str, str, str]] = set()
         self._transfers: set[tuple[str, str]] = set()
         self._seen: dict[tuple[str, str], int] = {}
@@ -78,12 +79,16 @@ class SessionInvariants:
     def told_gone(self, lease: str) -> None:
         """SI5: who is told that its lease is over is told the truth."""
         self.checked["told_gone"] += 1
-        if lease not in self.ended:
+        if lease not in self.ended and lease not in self._expiring:
             raise Violation(f"SI5: {lease} is said to be over, and lives")
 
     def given_up(self, lease: str) -> None:
         """A holder believes no more, and says so: its lease may end at any time."""
         self._given_up.add(lease)
+
+    def expires(self, lease: str) -> None:
+        """An operator stops the renewal of a lease; its holder is told that it is over."""
+        self._expiring.add(lease)
 
     def seen(self, who: str, row: Row) -> None:
         """SI4: what is seen is decided, and nobody sees an older version after a newer one.

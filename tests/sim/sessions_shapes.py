@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+from docstore.sessions.holder import WINDOW
 from docstore.sessions.timing import SessionsConfig
+from tests.sim.clocks import RATE_ERROR
 from tests.sim.nemesis import BESIDE
 
 NODE_KINDS = (
@@ -40,6 +42,8 @@ class Shape:
     leaves_s: float = 8.0
     """After how long most members leave, at the most."""
     meddlers: int = 1
+    operators: int = 0
+    """Who hand on what others lead."""
     attached: int = 4
     """Documents that are attached to leases, by whoever comes."""
     guarded: int = 2
@@ -63,6 +67,12 @@ class Shape:
     faults_s: float = FAULTS_S
     is_near: bool = False
     """Whether the leases of candidates lie in the slots of what they want."""
+
+    @property
+    def window_s(self) -> float:
+        """Return for how long a proof is valid: as usual, or for as long as rates allow."""
+        share = (1.0 - RATE_ERROR) / (1.0 + RATE_ERROR) * 0.999 if self.is_tight else WINDOW
+        return self.ttl_ms / 1000 * share
 
 
 def shape_of(seed: int, beside: tuple[str, ...] = (*BESIDE, "kill", "move")) -> Shape:
@@ -95,6 +105,7 @@ def shape_of(seed: int, beside: tuple[str, ...] = (*BESIDE, "kill", "move")) -> 
         beside=beside,
         actor_kinds=actor_kinds,
         is_near=rng.random() < 0.5,
+        operators=int(seed % 4 == 3),
     )
 
 

@@ -11,7 +11,7 @@ from docstore.ownership.by_store import Candidate as Entry
 from docstore.ownership.by_store import Turns
 from docstore.services.leases import LEASES, Behavior, LeasePhase, LeaseState, read_lease
 from docstore.services.lock_queue import CAMPAIGNS, RESIGNS, state_of, turns_of
-from docstore.sessions.holder import WINDOW, Holder, KeepAlive, Lapsed, LeaseLost, Regained
+from docstore.sessions.holder import Holder, KeepAlive, Lapsed, LeaseLost, Regained
 from tests.sim.actors import (
     Actor,
     Attached,
@@ -53,9 +53,8 @@ class Tenant(Actor):
 
     @property
     def window_s(self) -> float:
-        """Return for how long a proof is valid: as usual, or for as long as rates allow."""
-        slower, faster = 1.0 - RATE_ERROR, 1.0 + RATE_ERROR
-        return self.ttl_s * (slower / faster * 0.999 if self.shape.is_tight else WINDOW)
+        """Return for how long a proof is valid."""
+        return self.shape.window_s
 
     def granted(self, lease: str) -> None:
         """Begin what a new lease is for."""
