@@ -36,10 +36,12 @@ class Grants:
             path = path.rpartition("/")[0] or ROOT
         return True
 
-    def is_any_below(self, path: str) -> bool:
-        """Say whether a grant is below a path, so that some documents there may be read."""
+    def is_any_below(self, path: str, level: AccessLevel = AccessLevel.READ) -> bool:
+        """Say whether a grant of a level is below a path, so that some documents there have it."""
         below = path.rstrip("/") + "/"
-        return any(granted.startswith(below) for granted in self.levels)
+        return any(
+            granted.startswith(below) and held >= level for granted, held in self.levels.items()
+        )
 
 
 def joined(many: Iterable[Mapping[str, AccessLevel]]) -> dict[str, AccessLevel]:

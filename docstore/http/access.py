@@ -16,9 +16,10 @@ from docstore.http.authority import Authority, refusal
 from docstore.http.headers import RequestHead
 from docstore.http.methods import READS
 from docstore.http.permissions import Permission, permission_for, permission_for_all
-from docstore.http.routes.route import ANYBODY, INSIDE, OPEN
+from docstore.http.routes.route import ADMIN, ANYBODY, INSIDE, OPEN
 from docstore.runtime.audit import AUDIT
 from docstore.services.registry import FACTORIES
+from docstore.streams.replica_set import STREAMS
 
 if TYPE_CHECKING:
     from docstore.access.authenticator import Authenticator
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 WITHOUT_TOKEN = ("/health/", "/core/ui", "/core/docs")
 """Prefixes of the paths that need no token."""
 TELL_AGAIN_S = 60.0
+MADE_BELOW = {FACTORIES: ROOT, STREAMS: STREAMS}
+"""Path whose POST needs `admin` at the path of what it creates -> the path above all of those."""
 
 log = structlog.get_logger("docstore.http")
 
@@ -99,9 +102,10 @@ class Access:
 class UserAuthority(Authority):
     """The authority of a user of the access file, or of the bearer of a signed token."""
 
-    __slots__ = ("_access", "_header", "_principal")
+    __slots__ = ("_access", "_at", "_header", "_principal")
 
     def __init__(self, principal: Principal, header: str, access: Access) -> None:
+        self._at = ""
         self._principal = principal
         self._header = header
         self._access = access
@@ -174,6 +178,7 @@ class UserAuthority(Authority):
 
     def enter(self, method: str, path: str) -> bool:
         """Admit a request for a path; False if only paths below may be listed."""
+        self._at = path
         need = permission_for(method, path)
         if need.what is INSIDE or self._has(need):
             return True
@@ -181,6 +186,22 @@ class UserAuthority(Authority):
         if method in READS and is_listed:
             return False
         raise refusal(method, path)
+
+    def usable(self, methods: str) -> str:
+        """Return the methods that are not refused to the caller whatever the body says."""
+        return ", ".join(
+            each for each in methods.split(", ") if each in READS or self._may_use(each)
+        )
+
+    def _may_use(self, method: str) -> bool:
+        need = permission_for(method, self._at)
+        if need.what is not INSIDE:
+            return self._has(need)
+        above = MADE_BELOW.get(self._at)
+        if above is None:
+            return True
+        grants = self._principal.grants
+        return grants.allow(ADMIN, above) or grants.is_any_below(above, ADMIN)
 
     def holds(self) -> bool:
         """Return whether this token still has the same grants."""

@@ -86,6 +86,10 @@ class Authority:
         """
         return True
 
+    def usable(self, methods: str) -> str:
+        """Return those of a resource's methods that the caller may use at the path of `enter`."""
+        return methods
+
     def holds(self) -> bool:
         """Return whether the authority of the request's start is still valid."""
         return True

@@ -224,7 +224,7 @@ class DocumentPages:
     async def _options(
         self, request: web.BaseRequest, link: str, service: Service, body: bytes
     ) -> Reply:
-        return allowed(document_methods(service.options))
+        return allowed(authority_of(request).usable(document_methods(service.options)))
 
     def _conditions(
         self, request: RequestHead, service: Service, theirs: dict[str, Any]

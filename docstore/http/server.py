@@ -268,7 +268,7 @@ class HttpServer:
         if op is None:
             allow = allow_of(ops)
             if request.method == "OPTIONS":
-                return allowed(allow)
+                return allowed(authority_of(request).usable(allow))
             raise not_allowed(request.method, allow)
         assert op.handler is not None
         assert pages is not None
@@ -291,10 +291,12 @@ class HttpServer:
     async def _list_below(self, request: web.BaseRequest, path: str) -> Reply:
         """List the entries of a factory for a caller that may read only some of them."""
         service = await self._find(request, path)
-        query = request.rel_url.query
-        is_more = request.method == "OPTIONS" or is_query(query) or is_watched(request)
-        if service is None or is_more:
+        if service is None or is_query(request.rel_url.query) or is_watched(request):
             raise refusal(request.method, path)
+        if request.method == "OPTIONS":
+            route = find(path)
+            methods = allow_of(route.ops) if route else factory_methods(service.options)
+            return allowed(authority_of(request).usable(methods))
         return await listing(self._backend, request, path, service)
 
     def _is_over(self, request: web.BaseRequest) -> bool:
@@ -341,7 +343,7 @@ class HttpServer:
             case "GET" | "HEAD":
                 return await listing(self._backend, request, path, service)
             case "OPTIONS":
-                return allowed(methods)
+                return allowed(authority_of(request).usable(methods))
             case _:
                 raise not_allowed(request.method, methods)
 

@@ -28,6 +28,7 @@ GRANTS = {
     "two-documents": {"/tenant1/a": "read", "/tenant1/b": "read", "/tenant1/c": "read"},
     "scraper": {"/metrics": "read"},
     "producer": {"/core/streams/clicks": "write", "/core/producers": "write"},
+    "topic-admin": {"/core/streams/clicks": "admin"},
 }
 """Role -> what it is granted; its token is its name."""
 FACTORIES = ("/tenant1", "/tenant1x", "/tenant2", "/tenant1/deep")

@@ -116,6 +116,40 @@ async def test_each_role_does_what_it_is_granted_and_nothing_else(asker: Asker, 
     assert not wrong
 
 
+@pytest.mark.parametrize("role", ROLES)
+async def test_allow_names_what_a_role_may_do(asker: Asker, role: str) -> None:
+    for target in PATHS:
+        _, _, whole = await asker.ask("operator", "OPTIONS", target)
+        status, _, headers = await asker.ask(role, "OPTIONS", target)
+        if status == HTTPStatus.NO_CONTENT and "Allow" in whole:
+            granted = [
+                each
+                for each in whole["Allow"].split(", ")
+                if each in READERS or is_expected(role, each, target)
+            ]
+            assert headers["Allow"].split(", ") == granted, target
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "makes"),
+    [
+        ("operator", "/core/factories", True),
+        ("writer", "/core/factories", False),
+        ("tenant-admin", "/core/factories", True),  # Below /tenant1.
+        ("tenant", "/core/factories", False),
+        ("operator", "/core/streams", True),
+        ("writer", "/core/streams", False),
+        ("producer", "/core/streams", False),
+        ("topic-admin", "/core/streams", True),
+    ],
+)
+async def test_allow_names_post_to_who_may_make_one_of_them(
+    asker: Asker, role: str, path: str, *, makes: bool
+) -> None:
+    status, _, headers = await asker.ask(role, "OPTIONS", path)
+    assert (status, "POST" in headers["Allow"]) == (HTTPStatus.NO_CONTENT, makes)
+
+
 def _is_gone(status: int, target: str) -> bool:
     """Say whether it is not there, for whoever may look: there is no such thing in this test."""
     never = ("/core/examples/x", "/core/snapshots/x", "/core/producers/p", "/core/leases/l",
