@@ -1,13 +1,17 @@
 // What changes, as it is decided, the newest first.
 
-import { empty, field, fill, h, wide } from "/core/ui/dom.js";
+import { empty, fill, h, wide } from "/core/ui/dom.js";
 import { follow } from "/core/ui/events.js";
+import { form } from "/core/ui/form.js";
 import { line as inOneLine, objectOf } from "/core/ui/json.js";
 import { Refused } from "/core/ui/node.js";
-import { toChanges, toDocument } from "/core/ui/places.js";
+import { go, toChanges, toDocument } from "/core/ui/places.js";
 import { many, time } from "/core/ui/words.js";
 
 const SHOWN_MAX = 200;
+const PREFIX = {
+  name: "prefix", title: "At and below", class: "code", placeholder: "everything", about: ["path"],
+};
 
 export async function changes(place, route, signal) {
   const prefix = route.query.get("prefix") ?? "";
@@ -16,7 +20,11 @@ export async function changes(place, route, signal) {
   let count = 0;
   const nothing = empty("Nothing has changed since you opened this page. Write a document, and it "
     + "appears here at once.");
-  fill(place, h("h1", {}, "Changes"), form(prefix), h("p", {}, state),
+  const asking = form({
+    fields: [{ ...PREFIX, value: prefix }], title: "Follow", style: "line",
+    send: async (said) => go(toChanges(said.prefix.trim())),
+  });
+  fill(place, h("h1", {}, "Changes"), asking, h("p", {}, state),
     wide(h("table", {}, head(), rows)), nothing);
   const heard = ({ event, data }) => {
     if (event !== "change") return;
@@ -31,18 +39,9 @@ export async function changes(place, route, signal) {
   await follow(path, signal, heard, told).catch((error) => {
     if (!(error instanceof Refused)) throw error;
     nothing.remove();
-    fill(state, h("span", { class: "error", role: "alert" }, error.message));
+    fill(state, "not connected");
+    asking.refused(error);
   });
-}
-
-function form(prefix) {
-  const find = (event) => {
-    event.preventDefault();
-    location.hash = toChanges(event.target.elements.prefix.value.trim());
-  };
-  return h("form", { onSubmit: find, class: "line" },
-    field("At and below", "prefix", { value: prefix, placeholder: "everything", class: "code" }),
-    h("button", {}, "Follow"));
 }
 
 function head() {

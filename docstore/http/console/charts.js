@@ -1,8 +1,9 @@
 // Small charts of the last minutes: writes and lag of each node, reads and p99 of this one.
 
 import { fill, h } from "/core/ui/dom.js";
-import { ask, page, repeat } from "/core/ui/node.js";
+import { ask, page } from "/core/ui/node.js";
 import { p99, perSecond, requestsIn } from "/core/ui/rates.js";
+import { repeat } from "/core/ui/refresh.js";
 import { number } from "/core/ui/words.js";
 
 const LOOK_AGAIN_MS = 2_000;

@@ -1,18 +1,19 @@
 // One document: what it says, its versions, where it is and why; changing and deleting it.
 
-import { button, dialog, empty, facts, fill, h, table } from "/core/ui/dom.js";
+import { button, empty, facts, fill, h, table } from "/core/ui/dom.js";
 import { keep } from "/core/ui/export.js";
 import { form, Invalid, jsonIn } from "/core/ui/form.js";
 import { authors, indented, membersOf, objectOf } from "/core/ui/json.js";
 import { ask, encoded, methodsOf, page, Refused } from "/core/ui/node.js";
-import { FACTORIES, toChanges, toDocument, toList } from "/core/ui/places.js";
+import { again, FACTORIES, nameOf, toChanges, toDocument, toList } from "/core/ui/places.js";
+import { action } from "/core/ui/questions.js";
 import { tree } from "/core/ui/tree.js";
 import { mayLeave } from "/core/ui/unsaved.js";
 import { bytes, many, number, time } from "/core/ui/words.js";
 
 const ROWS_MAX = 30;
-const CHANGED = "It has changed since you have opened it, and nothing was written. Copy your text, "
-  + "and open the document again.";
+const CHANGED = "It has changed since you have opened it, and nothing was written. Open it again; "
+  + "copy your text before.";
 
 export async function document_(place, route, signal) {
   const { link, query } = route;
@@ -79,13 +80,13 @@ function read(shown) {
   const told = (name) => JSON.parse(store[name] ?? "null");
   const expires = told("documentExpirationTimeMicros") || null;
   const text = authors(said.text);
-  const name = link.slice(link.lastIndexOf("/") + 1);
+  const onDownload = () => keep(`${nameOf(link)}.json`, [text]);
   fill(content,
     facts([
       ["version", version ? `${version}, of the past` : told("documentVersion")],
       ["written", time(told("documentUpdateTimeMicros"))],
       ["by", `${told("documentUpdateAction")} on ${told("documentOwner")}`],
-      ["made by", nameOf(told("documentAuthPrincipalLink"))],
+      ["made by", authorOf(told("documentAuthPrincipalLink"))],
       ["epoch", told("documentEpoch")],
       ["kind", told("documentKind")],
       ["expires", expires && time(expires)],
@@ -97,10 +98,9 @@ function read(shown) {
       version && button("The current version", toDocument(link)),
       !version && methods.has("PUT")
         && h("button", { type: "button", onClick: () => edit(shown) }, "Change"),
-      !version && methods.has("DELETE")
-        && h("button", { type: "button", onClick: () => remove(shown) }, "Delete"),
+      !version && methods.has("DELETE") && remove(shown),
       !version && button("Changes", toChanges(link)),
-      h("button", { type: "button", onClick: () => keep(`${name}.json`, [text]) }, "Download")));
+      h("button", { type: "button", onClick: onDownload }, "Download")));
 }
 
 function edit(shown) {
@@ -143,21 +143,11 @@ function changedMeanwhile(error) {
   throw error;
 }
 
-async function remove({ content, link, said }) {
-  const question = [h("h2", {}, "Delete it?"), h("p", { class: "code" }, link),
-    h("p", {}, "Its versions stay for as long as history is kept.")];
-  if (await dialog(question, [["", "Cancel"], ["delete", "Delete", "main"]]) !== "delete") return;
-  try {
-    await ask("DELETE", encoded(link), { headers: ifStill(said) });
-    again();
-  } catch (error) {
-    const why = error.status === 412 ? CHANGED : error.message;
-    content.append(h("p", { class: "warning", role: "alert" }, why));
-  }
-}
-
-function again() {
-  window.dispatchEvent(new Event("again"));
+function remove({ link, said }) {
+  const act = () => ask("DELETE", encoded(link), { headers: ifStill(said) })
+    .catch(changedMeanwhile);
+  return action("Delete", link, ["Its versions stay for as long as history is kept."],
+    ["Delete", act]);
 }
 
 function withSelfLink(text, link) {
@@ -179,23 +169,21 @@ function versionsOf(link, found, version) {
     ["by", (each) => each.documentUpdateAction],
     ["on", (each) => each.documentOwner],
     ...(found.versions.some((each) => each.documentAuthPrincipalLink)
-      ? [["made by", (each) => nameOf(each.documentAuthPrincipalLink) ?? ""]] : []),
+      ? [["made by", (each) => authorOf(each.documentAuthPrincipalLink) ?? ""]] : []),
   ], found.versions), found.nextPageLink && h("p", { class: "quiet" }, "Older ones follow."));
 }
 
-// Of whom a version says that he has made it: the link's last segment.
-function nameOf(link) {
-  return link && decodeURIComponent(link.slice(link.lastIndexOf("/") + 1));
-}
+// The user who made a version. link: of the user's page.
+const authorOf = (link) => link && decodeURIComponent(nameOf(link));
 
 function explained(where) {
   const copies = Object.fromEntries(where.replicas.map((each) => [each.id, each]));
   return h("section", {}, h("h2", {}, "Where it is"),
     facts([
       ["slot", `${number(where.slot)} of ${number(where.slots)}`],
-      ["owner", where.owner ?? "nobody now"],
+      ["owner", where.owner ?? "none now"],
       ["preferred owner", where.preferredOwner],
-      ["takes over next", where.takesOverNext ?? "nobody could"],
+      ["takes over next", where.takesOverNext ?? "no node could"],
       ["copies", many(where.replicas.length, "node")],
     ]),
     table([
@@ -208,7 +196,7 @@ function explained(where) {
     ], where.ranking));
 }
 
-// A share of the whole key space, in millionths: 256 bits tell nobody anything.
+// A share of the whole key space, in millionths: 256 bits tell a reader nothing.
 function distance(hex) {
   return `${number(Math.round((parseInt(hex.slice(0, 8), 16) / 2 ** 32) * 1e6))} ppm`;
 }

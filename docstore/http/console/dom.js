@@ -49,9 +49,9 @@ export function wide(content) {
   return h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "table" }, content);
 }
 
-// Pairs of a name and what it is.
+// Pairs of a name and what it is; a name without a value is left out.
 export function facts(pairs) {
-  const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const shown = pairs.filter(([, value]) => value || value === 0);
   const pair = ([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
   return h("dl", {}, shown.map(pair));
 }
@@ -78,24 +78,6 @@ export function memberLink(id, url, place) {
   link.href = `${origin}/core/ui${place}`;
   link.target = "_blank";
   return link;
-}
-
-// A dialog that is there until it is closed; resolves with the value of the button that closed it,
-// "" if none did. Enter is as the first of the buttons.
-export function dialog(content, buttons) {
-  return new Promise((resolve) => {
-    const closing = buttons.map(([value, title, style]) =>
-      h("button", { value, class: style }, title));
-    const form = h("form", {}, content, h("p", { class: "buttons" }, closing));
-    form.method = "dialog";
-    const shown = h("dialog", {}, form);
-    shown.addEventListener("close", () => {
-      shown.remove();
-      resolve(shown.returnValue);
-    });
-    document.body.append(shown);
-    shown.showModal();
-  });
 }
 
 function texts(children) {

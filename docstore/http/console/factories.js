@@ -1,9 +1,9 @@
-// Which documents there are: the factories that are declared, and those of the store itself.
+// The factories: those that are declared, of them the services, and those of the store itself.
 
 import { button, empty, fill, h, table } from "/core/ui/dom.js";
 import { form } from "/core/ui/form.js";
-import { ask, encoded, methodsOf, page, Refused } from "/core/ui/node.js";
-import { NEW_FACTORY, toDocument, toList } from "/core/ui/places.js";
+import { ask, count, encoded, methodsOf, page, Refused } from "/core/ui/node.js";
+import { go, NEW_FACTORY, toDocument, toList } from "/core/ui/places.js";
 import { number } from "/core/ui/words.js";
 
 const PATH = "/core/factories";
@@ -29,12 +29,13 @@ const OPTIONS = {
 };
 
 export async function factories(place, route, signal) {
-  const [{ documents = {} }, methods] = await Promise.all([
+  const [{ documents = {}, nextPageLink }, methods] = await Promise.all([
     page(`${PATH}?expand`, signal), methodsOf(PATH, signal),
   ]);
   if (signal.aborted) return;
   const declared = Object.values(documents).sort((one, other) => (one.path < other.path ? -1 : 1));
   const declare = () => methods.has("POST") && button("Declare a factory", NEW_FACTORY);
+  const counts = Object.fromEntries(declared.map(({ path }) => [path, h("span", {}, "…")]));
   fill(place,
     h("h1", {}, "Documents"),
     form({
@@ -43,19 +44,37 @@ export async function factories(place, route, signal) {
     }),
     h("p", { class: "line" }, declared.length > 0 && declare()),
     table([
-      ["factory", (each) => h("a", { href: toList(each.path) }, each.path), "code"],
-      ["level", (each) => level(each.options), "number"],
-      ["versions kept", (each) => number(each.retention?.versions), "number"],
-      ["schema", (each) => (each.schema ? "yes" : "–")],
-      ["options", (each) => others(each)],
+      ["factory", ({ path }) => h("a", { href: toList(path) }, path), "code"],
+      ["kind", kind],
+      ["documents", ({ path }) => counts[path], "number"],
+      ["level", ({ options }) => level(options), "number"],
+      ["indexes", ({ indexes = [] }) => indexes.map(indexed).join(", ") || "–", "code cell"],
+      ["versions kept", ({ retention }) => number(retention?.versions), "number"],
+      ["rules", rules, "cell"],
       ["declaration", declaration],
     ], declared, empty("No factory is declared yet. A factory is a path, such as /notes, below "
       + "which documents are stored.", declare())),
+    nextPageLink && h("p", {}, "More follow in ", h("a", { href: toList(PATH) }, "the list"), "."),
     h("h2", {}, "Of the store itself"),
     table([
       ["factory", ([path]) => h("a", { href: toList(path) }, path), "code"],
       ["what", ([, what]) => what],
     ], OF_THE_STORE));
+  for (const [path, shown] of Object.entries(counts)) {
+    if (signal.aborted) return;
+    fill(shown, number(await count(path, "", signal)));
+  }
+}
+
+// The kind of the documents, and the class of a service with the methods that it has.
+function kind({ path, kind: named, service }) {
+  const shown = named ?? path.slice(1).replace(/:$/, "").replaceAll("/", ":");
+  return service ? [shown, h("span", { class: "quiet" }, `, service ${service.class}`)] : shown;
+}
+
+// A declared index: a path, or several with their directions.
+function indexed(index) {
+  return typeof index === "string" ? index : JSON.stringify(index);
 }
 
 async function open({ link }, release) {
@@ -65,7 +84,7 @@ async function open({ link }, release) {
     if (!(error instanceof Refused && error.headers.has("Docstore-Version"))) throw error;
   });
   release();
-  location.hash = toDocument(path);
+  go(toDocument(path));
 }
 
 function level(options) {
@@ -77,8 +96,10 @@ function declaration({ documentSelfLink, documentVersion }) {
   return h("a", { href: toDocument(documentSelfLink) }, `version ${documentVersion}`);
 }
 
-function others(declared) {
+function rules(declared) {
   const found = (declared.options ?? []).map((each) => OPTIONS[each]).filter(Boolean);
+  if (declared.schema) found.push("schema");
+  if (declared.service) found.push(declared.service.methods.join(" "));
   if (declared.requiresFence) found.push("needs a fence");
   if (declared.requiresPrecondition) found.push("needs a precondition");
   return found.join(", ") || "–";

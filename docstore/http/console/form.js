@@ -14,7 +14,8 @@ export class Invalid extends Error {
 // fields: {name, title, hint, kind: text, area, check or choice, choices, about, ...attributes of
 // the input}. about: further words by which an error of the node names the field. send(values,
 // release): the request; values are texts, and booleans of checks. release() says that the input is
-// saved. signal: the end of the page; without it, nothing asks before the input is lost.
+// saved. signal: the end of the page; without it, nothing asks before the input is lost. The form
+// has a method refused(error), for what is refused later.
 export function form({ fields, title, send, cancel, signal, style = "stack" }) {
   const shown = fields.map(row);
   const told = h("p", { role: "alert" });
@@ -22,6 +23,7 @@ export function form({ fields, title, send, cancel, signal, style = "stack" }) {
   const first = JSON.stringify(valuesOf(shown));
   const isDirty = () => JSON.stringify(valuesOf(shown)) !== first;
   const release = signal ? guard(isDirty, signal) : () => {};
+  const refused = (error) => tell(error, shown, told);
   const onSubmit = async (event) => {
     event.preventDefault();
     button.disabled = true;
@@ -29,18 +31,19 @@ export function form({ fields, title, send, cancel, signal, style = "stack" }) {
     try {
       await send(valuesOf(shown), release);
     } catch (error) {
-      tell(error, shown, told);
+      refused(error);
     } finally {
       button.disabled = false;
     }
   };
-  return h("form", { onSubmit, class: style }, shown.map((each) => each.place), told,
+  const place = h("form", { onSubmit, class: style }, shown.map((each) => each.place),
     h("p", { class: "buttons" }, button,
-      cancel && h("button", { type: "button", onClick: cancel }, "Cancel")));
+      cancel && h("button", { type: "button", onClick: cancel }, "Cancel")), told);
+  return Object.assign(place, { refused });
 }
 
 // A field with its label, its hint and a place for its error.
-export function row({ name, title, hint, kind = "text", choices, about = [], ...attributes }) {
+function row({ name, title, hint, kind = "text", choices, about = [], ...attributes }) {
   const id = `field-${name}`;
   const told = { id, name, "aria-describedby": `${id}-told` };
   const input = inputOf(kind, choices, told, attributes);
@@ -52,9 +55,11 @@ export function row({ name, title, hint, kind = "text", choices, about = [], ...
     line, notes) };
 }
 
-// Show an error beside the field that it names, and give that field the focus; else in `told`.
-export function tell(error, rows, told) {
-  const found = rows.find((each) => error.name_ === each.name) ?? named(error.message, rows);
+// Show an error beside the field that it names, or the only one, and give that the focus; else in
+// `told`.
+function tell(error, rows, told) {
+  const found = rows.length === 1 ? rows[0]
+    : rows.find((each) => error.name_ === each.name) ?? named(error.message, rows);
   if (!found) {
     told.className = "warning";
     fill(told, error.message);
@@ -65,7 +70,7 @@ export function tell(error, rows, told) {
   found.input.focus();
 }
 
-export function clear(rows, told) {
+function clear(rows, told) {
   told.className = "";
   fill(told);
   for (const { error, input } of rows) {

@@ -1,20 +1,18 @@
 // The members of the group, what each owns, and how this node is.
 
-import { facts, fill, h, table } from "/core/ui/dom.js";
-import { page, repeat } from "/core/ui/node.js";
+import { facts, h, table } from "/core/ui/dom.js";
+import { page } from "/core/ui/node.js";
+import { refresh } from "/core/ui/refresh.js";
 import { bytes, duration, many, number, percent } from "/core/ui/words.js";
 
-const LOOK_AGAIN_MS = 3_000;
-
 export async function group(place, route, signal) {
-  await repeat(LOOK_AGAIN_MS, signal, async () => {
+  await refresh(place, signal, async () => {
     const [found, selector, node] = await Promise.all([
       page("/core/node-groups/default", signal),
       page("/core/node-selectors/default", signal),
       page("/core/management", signal).catch(() => null),
     ]);
-    if (signal.aborted) return;
-    if (!place.contains(document.activeElement)) fill(place, ...shown(found, selector, node));
+    return shown(found, selector, node);
   });
 }
 

@@ -1,47 +1,48 @@
 // One group or one set of roles: its members, the holder of each partition, and the lag.
 
-import { button, empty, facts, fill, h, table } from "/core/ui/dom.js";
-import { page, repeat } from "/core/ui/node.js";
-import { trailOf } from "/core/ui/ownership.js";
-import { toDocument, toStream } from "/core/ui/places.js";
-import { many, number, span, time } from "/core/ui/words.js";
+import { empty, facts, field, h, table } from "/core/ui/dom.js";
+import { wholeIn } from "/core/ui/form.js";
+import { ask, encoded, page } from "/core/ui/node.js";
+import { nameOf, toOwnership, toStream } from "/core/ui/places.js";
+import { action, deletion } from "/core/ui/questions.js";
+import { duration, many, number, span, time } from "/core/ui/words.js";
 
-const LOOK_AGAIN_MS = 3_000;
-
-export async function groupPage(place, route, signal) {
-  const [, kind, id] = route.link.split("/");
-  const path = `/core/${kind}/${encodeURIComponent(id)}`;
-  const shown = h("div", {});
-  fill(place, trailOf(kind), h("h1", {}, id), shown);
-  await repeat(LOOK_AGAIN_MS, signal, async () => {
-    const group = await page(path, signal);
-    const lags = kind === "groups" ? await lagsOf(path, group, signal) : null;
-    if (signal.aborted) return;
-    if (!shown.contains(document.activeElement)) {
-      fill(shown, about(group, lags), members(group), partitions(group, lags),
-        h("p", { class: "buttons" }, button("Document", toDocument(`/core/${kind}/${id}`))));
-    }
-  });
+export async function groupContent(link, group, may, signal) {
+  const lags = link.startsWith("/core/groups/") ? await lagsOf(link, group, signal) : null;
+  const { members: found = [], partitionList = [] } = group;
+  const mayRemove = found.length > 0 && await may("DELETE", `${link}/members/${found[0][0]}`);
+  const isIdle = found.length === 0;
+  const mayReset = lags && isIdle && partitionList.length > 0
+    && await may("PATCH", `${link}/offsets/${partitionList[0].partition}`);
+  return [
+    about(group, lags),
+    isIdle && await may("DELETE", link) && h("p", { class: "buttons" },
+      deletion(link, lags ? "Its offsets are deleted too: a group of this name begins anew."
+        : "A process that asks for one of its roles finds none.",
+      toOwnership(lags ? "groups" : "roles"))),
+    members(link, group, mayRemove),
+    partitions(link, group, lags, mayReset),
+  ];
 }
 
-// "flights/0" -> {offset, end, lag}; the lag is unknown where the leader did not answer.
-async function lagsOf(path, { topics = {} }, signal) {
+// "flights/0" -> {offset, base, end, lag}; the lag is unknown where the leader did not answer.
+async function lagsOf(link, { topics = {} }, signal) {
   const [{ offsets }, ...found] = await Promise.all([
-    page(`${path}/offsets`, signal),
+    page(`${encoded(link)}/offsets`, signal),
     ...Object.keys(topics).map((topic) =>
       page(`/core/streams/${encodeURIComponent(topic)}`, signal).catch(() => null)),
   ]);
   const ends = {};
   for (const topic of found.filter(Boolean)) {
     for (const { partition, hw, base } of topic.partitions) {
-      ends[`${topic.name}/${partition}`] = { hw, base };
+      ends[`${topic.name}/${partition}`] = { base, end: hw };
     }
   }
   return Object.fromEntries(offsets.map(({ topic, partition, offset }) => {
-    const { hw, base } = ends[`${topic}/${partition}`] ?? {};
+    const { base, end } = ends[`${topic}/${partition}`] ?? {};
     const from = offset < 0 ? base : offset;
-    const lag = typeof hw === "number" && typeof from === "number" ? hw - from : null;
-    return [`${topic}/${partition}`, { offset, end: hw, lag }];
+    const lag = typeof end === "number" && typeof from === "number" ? end - from : null;
+    return [`${topic}/${partition}`, { offset, base, end, lag }];
   }));
 }
 
@@ -59,22 +60,31 @@ function about(group, lags) {
   ]);
 }
 
-function members({ members: found = [] }) {
+function members(link, { members: found = [], live }, mayRemove) {
   const nothing = empty("No process is a member now. Partitions are assigned when one joins.");
+  const heard = (id) => {
+    if (live?.[id]?.fenced) return "fenced";
+    return live?.[id] ? `heard ${duration(live[id].heardMs / 1_000)} ago` : "–";
+  };
+  const remove = (id) => action("Remove", id, ["Its partitions go to other members once its "
+    + "session has expired. If its process still runs, it stops, and may join again as a new "
+    + "member."], ["Remove", () => ask("DELETE", encoded(`${link}/members/${id}`) + "?force")]);
   return [h("h2", {}, "Members"), table([
     ["member", ([id]) => id, "code name"],
     ["instance", ([, instance]) => instance || "–"],
     ["host", ([, , host]) => host || "–"],
     ["capacity", ([, , , capacity]) => number(capacity), "number"],
     ["since", ([, , , , since]) => time(since)],
+    ["state", ([id]) => heard(id)],
+    ["action", ([id]) => mayRemove && !live?.[id]?.fenced && remove(id)],
   ], found, nothing)];
 }
 
-function partitions({ partitionList = [] }, lags) {
+function partitions(link, { partitionList = [] }, lags, mayReset) {
   const lagOf = ({ partition }) => lags[partition] ?? {};
   const topicOf = (partition) => partition.slice(0, partition.lastIndexOf("/"));
   const title = (partition) => (lags
-    ? h("a", { href: toStream(`/${topicOf(partition)}`, partition.split("/").at(-1)) }, partition)
+    ? h("a", { href: toStream(`/${topicOf(partition)}`, nameOf(partition)) }, partition)
     : partition);
   return [h("h2", {}, lags ? "Partitions" : "Roles"), table([
     [lags ? "partition" : "role", ({ partition }) => title(partition), "code name"],
@@ -87,5 +97,21 @@ function partitions({ partitionList = [] }, lags) {
     ["token", (each) => number(each.token), "number"],
     ["member", (each) => each.member ?? h("span", { class: "quiet" }, "none"), "code"],
     ["moves to", (each) => (each.target === each.member ? "–" : each.target ?? "–"), "code"],
+    ...(mayReset ? [["action", (each) => reset(link, each.partition, lagOf(each))]] : []),
   ], partitionList)];
+}
+
+// A button that sets the offset from which a group without members reads on.
+function reset(link, partition, { offset, base, end }) {
+  const value = Math.max(offset, base ?? 0);
+  const [label, input] = field("Next offset", "offset", { type: "number", min: 0, value });
+  const act = () => {
+    const body = JSON.stringify({ kind: "ResetRequest", offset: wholeIn("offset", input.value) });
+    return ask("PATCH", encoded(`${link}/offsets/${partition}`), { body });
+  };
+  return action("Reset", partition, [
+    `The group reads on from there: records before it are skipped, records from it are read again. `
+      + `The partition has ${number(base)} to ${number(end)}.`,
+    [label, input],
+  ], ["Reset", act]);
 }

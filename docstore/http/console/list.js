@@ -3,14 +3,16 @@
 import { chooser, columnsIn, MEMBERS_OF_STORE } from "/core/ui/columns.js";
 import { button, empty, fill, h, table } from "/core/ui/dom.js";
 import { exportList, PAGE_SIZE } from "/core/ui/export.js";
-import { row, tell } from "/core/ui/form.js";
+import { form } from "/core/ui/form.js";
 import { excerpt, line, objectOf } from "/core/ui/json.js";
-import { ask, encoded, methodsOf, page, Refused } from "/core/ui/node.js";
-import { FACTORIES, NEW_FACTORY, toChanges, toDocument, toList, toNew } from "/core/ui/places.js";
+import { ask, count, encoded, methodsOf, Refused } from "/core/ui/node.js";
+import {
+  FACTORIES, go, nameOf, NEW_FACTORY, toChanges, toDocument, toList, toNew,
+} from "/core/ui/places.js";
 import { many, number, time } from "/core/ui/words.js";
 
 const SIZE = 50;
-const NONE = { documentLinks: "[]", documents: "{}" };
+const DECLARATIONS = "/core/factories";
 
 // The place of a list is all in its hash, so that Back goes to the page before.
 export async function list(place, route, signal) {
@@ -19,41 +21,48 @@ export async function list(place, route, signal) {
     filter: query.get("filter") ?? "", order: query.get("order") ?? "",
     columns: query.get("columns") ?? "",
   };
-  const [found, methods] = await Promise.all([
-    ask("GET", pathOf(link, asked, query.get("next")), { signal }).catch(refusedQuery),
-    methodsOf(encoded(link), signal),
-  ]);
-  if (signal.aborted) return;
-  const refused = found instanceof Refused ? found : null;
-  const { documentLinks, documents = "{}", nextPageLink: next } =
-    refused ? NONE : objectOf(found.text);
+  const asking = search(link, asked);
+  const shown = h("div", {});
+  fill(place, h("p", { class: "trail" }, h("a", { href: FACTORIES }, "Documents")),
+    h("h1", { class: "code" }, link), asking, shown);
+  try {
+    const [{ text }, methods] = await Promise.all([
+      ask("GET", pathOf(link, asked, query.get("next")), { signal }),
+      methodsOf(encoded(link), signal),
+    ]);
+    if (!signal.aborted) fill(shown, found(link, asked, query, { text, methods, signal }));
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    if (error.status !== 404) return asking.refused(error);
+    asking.remove();
+    const methods = await methodsOf(DECLARATIONS, signal);
+    const declare = methods.has("POST") && button("Declare a factory", NEW_FACTORY);
+    fill(shown, empty(error.message, declare));
+  }
+}
+
+function found(link, asked, query, { text, methods, signal }) {
+  const { documentLinks, documents = "{}", nextPageLink: next } = objectOf(text);
   const whole = objectOf(documents);
   const rows = JSON.parse(documentLinks).map((each) => rowOf(each, whole[each]));
   const total = h("span", {});
-  fill(place,
-    h("p", { class: "trail" }, h("a", { href: FACTORIES }, "Documents")),
-    h("h1", { class: "code" }, link),
-    refused?.status === 404
-      ? empty(refused.message, button("Declare a factory", NEW_FACTORY))
-      : search(link, asked, refused),
+  if (rows.length > 0 && (next || query.has("next"))) {
+    count(link, asked.filter, signal)
+      .then((all) => all !== null && fill(total, ` of ${number(all)}`));
+  }
+  return [
     h("div", { class: "line" },
       methods.has("POST") && button("New document", toNew(link)),
       button("Changes", toChanges(link)),
       rows.length > 0 && exports(link, asked, signal)),
     rows.length > 0 && chooser(link, asked, rows),
-    !refused && table(columnsOf(asked), rows, nothing(link, asked, methods)),
+    table(columnsOf(asked), rows, nothing(link, asked, methods)),
     rows.length > 0 && h("p", { class: "pages" },
       h("span", { class: "quiet" }, many(rows.length, "document"), total,
         next && ", more follow"),
       query.has("next") && h("a", { href: toList(link, asked) }, "First page"),
-      next && h("a", { href: toList(link, { ...asked, next: JSON.parse(next) }) }, "Next page")));
-  if (rows.length > 0 && (next || query.has("next"))) countAll(total, link, asked, signal);
-}
-
-// A query that is wrong is shown at its form, and a factory that does not exist in its place.
-function refusedQuery(error) {
-  if (error instanceof Refused && [400, 404, 409].includes(error.status)) return error;
-  throw error;
+      next && h("a", { href: toList(link, { ...asked, next: JSON.parse(next) }) }, "Next page")),
+  ];
 }
 
 // The page that a link of the node names, or the first one.
@@ -69,16 +78,10 @@ function wanted(asked, others) {
   return found;
 }
 
-// A count may take longer than the page, and a caller may lack the permission for it.
-async function countAll(place, link, asked, signal) {
-  const path = `${encoded(link)}?${wanted(asked, { $limit: 1, $count: "true" })}`;
-  const found = await page(path, signal).catch(() => ({}));
-  if (typeof found.documentCount === "number") fill(place, ` of ${number(found.documentCount)}`);
-}
-
 function rowOf(link, text = "") {
-  const id = link.slice(link.lastIndexOf("/") + 1);
-  return { link, id, members: text ? objectOf(text) : {}, excerpt: text ? excerpt(text) : "" };
+  const shown = text ? { members: objectOf(text), excerpt: excerpt(text) }
+    : { members: {}, excerpt: "" };
+  return { link, id: nameOf(link), ...shown };
 }
 
 function columnsOf({ columns }) {
@@ -109,24 +112,24 @@ function nothing(link, { filter }, methods) {
   return empty("There is no document here yet.", make);
 }
 
-// A field with the sign of its parameter, by which errors name it.
-const FILTER = { name: "filter", title: "Condition", about: ["$filter"], class: "code long" };
-const ORDER = { name: "order", title: "Order", about: ["$orderby", "orderby"], class: "code" };
+const FIELDS = [
+  {
+    name: "filter", title: "Condition", about: ["$filter"], class: "code",
+    placeholder: "rating gt 7 and genre eq 'Sci*'",
+  },
+  {
+    name: "order", title: "Order", about: ["$orderby", "orderby"], class: "code",
+    placeholder: "year desc",
+  },
+];
 
-function search(link, asked, refused) {
-  const fields = [
-    row({ ...FILTER, value: asked.filter, placeholder: "rating gt 7 and genre eq 'Sci*'" }),
-    row({ ...ORDER, value: asked.order, placeholder: "year desc" }),
-  ];
-  const onSubmit = (event) => {
-    event.preventDefault();
-    const [filter, order] = fields.map(({ input }) => input.value.trim());
-    location.hash = toList(link, { ...asked, filter, order });
-  };
-  const told = h("p", { role: "alert" });
-  if (refused) queueMicrotask(() => tell(refused, asked.filter ? fields : [], told));
-  return [h("form", { onSubmit, class: "search" }, fields.map(({ place }) => place),
-    h("button", {}, "Find")), told];
+function search(link, asked) {
+  return form({
+    fields: FIELDS.map((each) => ({ ...each, value: asked[each.name] })), title: "Find",
+    style: "search",
+    send: async ({ filter, order }) =>
+      go(toList(link, { ...asked, filter: filter.trim(), order: order.trim() })),
+  });
 }
 
 function exports(link, asked, signal) {

@@ -5,16 +5,17 @@ import { changes } from "/core/ui/changes.js";
 import { charts } from "/core/ui/charts.js";
 import { newFactory, newTopic } from "/core/ui/declare.js";
 import { document_, newDocument } from "/core/ui/document.js";
-import { dialog, field, fill, h } from "/core/ui/dom.js";
+import { field, fill, h } from "/core/ui/dom.js";
 import { factories } from "/core/ui/factories.js";
 import { group } from "/core/ui/group.js";
-import { groupPage } from "/core/ui/groups.js";
+import { holders } from "/core/ui/holders.js";
 import { interface_ } from "/core/ui/interface.js";
 import { list } from "/core/ui/list.js";
 import { watchMembers } from "/core/ui/members.js";
 import { askForToken, askWith, keepToken, page, Refused, Silent, token } from "/core/ui/node.js";
 import { ownership } from "/core/ui/ownership.js";
 import { routeOf } from "/core/ui/places.js";
+import { dialog } from "/core/ui/questions.js";
 import { stream, streams } from "/core/ui/streams.js";
 import { subscriptions } from "/core/ui/subscriptions.js";
 import { mayLeave } from "/core/ui/unsaved.js";
@@ -25,7 +26,7 @@ const VIEWS = {
   document: [document_, "Documents"],
   factories: [factories, "Documents"],
   group: [group, "Group"],
-  holders: [groupPage, "Ownership"],
+  holders: [holders, "Ownership"],
   interface: [interface_, "Interface"],
   list: [list, "Documents"],
   new: [newDocument, "Documents"],
@@ -50,36 +51,47 @@ async function show() {
   leaving.abort();
   leaving = new AbortController();
   const { signal } = leaving;
-  const place = document.getElementById("main");
+  const content = h("div", {});
+  fill(document.getElementById("main"), content);
   try {
     const route = routeOf(location.hash);
     const [view, title] = VIEWS[route.view || FIRST] ?? VIEWS[FIRST];
     mark(title);
     document.title = `${route.link || title} – docstore`;
-    const content = h("div", {});
-    fill(place, content);
     await view(content, route, signal);
   } catch (error) {
     if (signal.aborted) return;
-    fill(place, trouble(error));
-    if (error instanceof Silent) setTimeout(() => signal.aborted || show(), AGAIN_MS);
+    if (!(error instanceof Silent)) return fill(content, trouble(error));
+    content.append(trouble(error)); // A form that is shown stays, with what was typed.
+    showLater(content, signal);
   }
 }
 
+function showLater(content, signal) {
+  setTimeout(() => {
+    if (signal.aborted) return;
+    const isTyping = content.contains(document.activeElement)
+      && document.activeElement.matches("input, textarea");
+    if (isTyping) showLater(content, signal);
+    else show();
+  }, AGAIN_MS);
+}
+
 // Go to another place, unless an unsaved text keeps the user here. The focus goes to its beginning.
-async function go() {
+async function arrive() {
   const there = location.hash;
   if (there === here) return;
   if (!(await mayLeave())) {
     history.pushState(null, "", here || location.pathname);
     return;
   }
-  here = there;
   begin();
 }
 
 // Show the page from its beginning; the focus goes there too.
 function begin() {
+  here = location.hash;
+  for (const each of document.querySelectorAll("dialog")) each.close();
   document.getElementById("main").focus({ preventScroll: true });
   window.scrollTo(0, 0);
   show();
@@ -106,14 +118,24 @@ function mark(title) {
 async function tokenForm() {
   const hidden = { type: "password", autocomplete: "off", value: token() };
   const [label, input] = field("Token", "said", hidden);
-  const said = await dialog(
-    [h("h2", {}, "Token"), h("p", {}, TOLD_OF_TOKENS), label, input],
-    [["keep", "Use it", "main"], ["forget", "Forget it"], ["", "Cancel"]],
-  );
-  if (!said) return false;
-  keepToken(said === "keep" ? input.value.trim() : "");
+  const act = (said) => use(said === "keep" ? input.value.trim() : "");
+  const said = await dialog("Token", [h("p", {}, TOLD_OF_TOKENS), label, input],
+    [["keep", "Use it", "main"], ["forget", "Forget it"], ["", "Cancel"]], act);
   named();
-  return token() !== "";
+  return said !== "";
+}
+
+// Keep a token, "" for none; throws, and keeps the one before, if the node rejects it.
+async function use(said) {
+  if (!/^[!-~]*$/.test(said)) throw new Error("A token has only printable ASCII.");
+  const before = token();
+  keepToken(said);
+  try {
+    if (said) await page("/", undefined, { isQuiet: true });
+  } catch (error) {
+    keepToken(before);
+    throw error.status === 401 ? new Error("The node rejects this token.") : error;
+  }
 }
 
 // Say which node this is, if it says so, and whether a token is shown.
@@ -130,7 +152,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   document.getElementById("main").focus();
 });
-window.addEventListener("hashchange", go);
+window.addEventListener("hashchange", arrive);
 window.addEventListener("again", begin);
 askWith(tokenForm);
 watchMembers(document.getElementById("banner"));

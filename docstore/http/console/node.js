@@ -2,6 +2,7 @@
 
 const KEPT_AS = "docstore-token";
 const SILENT = "The node does not answer. It is asked again every three seconds.";
+const UNKNOWN = "The node does not answer: it may have done this. Look before you repeat it.";
 
 let silence = () => {};
 let isSilent = false;
@@ -29,7 +30,7 @@ export function keepToken(text) {
   else sessionStorage.removeItem(KEPT_AS);
 }
 
-// shows: a form for the token; resolves with whether there is one to try now.
+// shows: a form for the token; resolves with whether to try again, with the token that is kept now.
 export function askWith(shows) {
   form = shows;
 }
@@ -59,7 +60,7 @@ export async function send(method, path, { body, headers = {}, signal } = {}) {
   } catch (error) {
     if (signal?.aborted) throw error;
     heard(true);
-    throw new Silent(SILENT);
+    throw new Silent(method === "GET" ? SILENT : UNKNOWN);
   }
 }
 
@@ -85,18 +86,17 @@ export async function page(path, signal, options = {}) {
   return JSON.parse(text);
 }
 
-// Call look(number) at once, and again every few milliseconds until the signal ends the page. After
-// the first time a node that is silent is no reason to end: the page stays, and goes on later.
-export async function repeat(ms, signal, look) {
-  for (let looks = 0; !signal.aborted; looks += 1) {
-    await look(looks).catch((error) => {
-      if (looks === 0 || !(error instanceof Silent)) throw error;
-    });
-    await new Promise((resolve) => setTimeout(resolve, ms));
-  }
+// How many documents a factory has, or fulfil a condition; null where the user may not count, or
+// the group cannot now.
+export async function count(link, filter, signal) {
+  const asked = { $limit: 1, $count: "true", ...(filter && { $filter: filter }) };
+  const found = await page(`${encoded(link)}?${new URLSearchParams(asked)}`, signal)
+    .catch(() => ({}));
+  return found.documentCount ?? null;
 }
 
-// The methods of a resource, by its header Allow; none where the node does not say.
+// The methods of a resource that this user may use, by the header Allow; none where the node does
+// not say.
 export async function methodsOf(path, signal) {
   const { headers } = await ask("OPTIONS", path, { signal })
     .catch(() => ({ headers: new Headers() }));

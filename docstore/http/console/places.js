@@ -15,7 +15,10 @@ export const toChanges = (prefix) => `#/changes${query({ prefix })}`;
 export const toDocument = (link, version) => `#/document${encoded(link)}${query({ version })}`;
 export const toStream = (topic, partition) => `#/stream${encoded(topic)}${query({ partition })}`;
 export const toOwnership = (kind) => `${OWNERSHIP}/${kind}`;
-export const toGroup = (kind, id) => `#/holders/${kind}/${encodeURIComponent(id)}`;
+// link: of a lock, an election, a lease, a group or roles.
+export const toHolder = (link) => `#/holders${encoded(link.slice("/core".length))}`;
+
+export const nameOf = (link) => link.slice(link.lastIndexOf("/") + 1);
 
 // #/document/notes/a?version=3 is {view: "document", link: "/notes/a", query}.
 export function routeOf(hash) {
@@ -23,6 +26,17 @@ export function routeOf(hash) {
   const [view, ...segments] = path.split("/");
   const link = segments.map((each) => `/${decodeURIComponent(each)}`).join("");
   return { view, link, query: new URLSearchParams(asked) };
+}
+
+// Go to a place; if the page is there already, show it anew.
+export function go(place) {
+  if (new URL(place, location.href).hash === location.hash) again();
+  else location.hash = place;
+}
+
+// Show the page anew, from its beginning.
+export function again() {
+  window.dispatchEvent(new Event("again"));
 }
 
 function query(asked) {

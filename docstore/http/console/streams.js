@@ -3,11 +3,11 @@
 import { newRecord } from "/core/ui/declare.js";
 import { button, empty, facts, fill, h, table } from "/core/ui/dom.js";
 import { elementsOf, line, objectOf } from "/core/ui/json.js";
-import { ask, encoded, methodsOf, page, repeat } from "/core/ui/node.js";
+import { ask, encoded, methodsOf, page } from "/core/ui/node.js";
 import { NEW_TOPIC, STREAMS, toDocument, toStream } from "/core/ui/places.js";
+import { refresh } from "/core/ui/refresh.js";
 import { bytes, duration, number, time } from "/core/ui/words.js";
 
-const LOOK_AGAIN_MS = 3_000;
 const LAST_RECORDS = 20;
 const TOPICS = "/core/streams";
 
@@ -40,14 +40,13 @@ export async function stream(place, route, signal) {
   fill(place, h("p", { class: "trail" }, h("a", { href: STREAMS }, "Streams")),
     h("h1", {}, route.link.slice(1)), shown, appending, records);
   const methods = await methodsOf(`${encoded(link)}/records`, signal);
-  await repeat(LOOK_AGAIN_MS, signal, async (looks) => {
+  await refresh(shown, signal, async (looks) => {
     const topic = await page(encoded(link), signal);
-    const isUsed = shown.contains(document.activeElement);
-    if (!isUsed) fill(shown, ...ofTopic(route.link, topic, chosen));
     if (looks === 0) {
       if (methods.has("POST")) append(appending, link, topic, signal);
       await last(records, link, chosen, signal);
     }
+    return ofTopic(route.link, topic, chosen);
   });
 }
 
@@ -81,7 +80,7 @@ function ofTopic(link, topic, chosen) {
         href: toStream(link, each.partition),
         "aria-current": each.partition === chosen ? "true" : null,
       }, number(each.partition)), "number"],
-      ["leader", (each) => each.leader || h("span", { class: "state ill" }, "nobody"), "name"],
+      ["leader", (each) => each.leader || h("span", { class: "state ill" }, "none"), "name"],
       ["epoch", (each) => number(each.epoch), "number"],
       ["live replica set", (each) => live(each)],
       ["begins at", (each) => number(each.base), "number"],

@@ -1,55 +1,52 @@
 // Subscriptions: the receivers to which nodes deliver changes.
 
 import { empty, fill, h, table } from "/core/ui/dom.js";
-import { ask, encoded, methodsOf, page } from "/core/ui/node.js";
-import { toDocument, toList } from "/core/ui/places.js";
+import { ask, encoded, page } from "/core/ui/node.js";
+import { nameOf, toDocument, toList } from "/core/ui/places.js";
+import { action } from "/core/ui/questions.js";
+import { refresh } from "/core/ui/refresh.js";
 import { many, number } from "/core/ui/words.js";
 
 const PATH = "/core/subscriptions";
 const LIMIT = 200;
 const COMMAND = "docstore subscription create /films https://hooks.example.com/films";
-const COMMANDS = { active: ["PauseRequest", "Pause"], paused: ["ResumeRequest", "Resume"] };
+const PAUSE = ["Pause", "PauseRequest", "Changes are kept until you resume it."];
+const RESUME = ["Resume", "ResumeRequest", "All changes since the pause are delivered."];
+const STYLES = { active: "well", paused: "doubtful" };
 
+// The node lists to a user only those that this user may change.
 export async function subscriptions(place, route, signal) {
-  const told = h("p", { role: "alert" });
   const shown = h("div", {});
-  fill(place, h("h1", {}, "Subscriptions"), told, shown);
-  const look = async () => {
+  fill(place, h("h1", {}, "Subscriptions"), shown);
+  await refresh(shown, signal, async () => {
     const found = await page(`${PATH}?$expand=true&$limit=${LIMIT}`, signal);
     const rows = Object.entries(found.documents ?? {}).map(([link, each]) => ({ link, ...each }));
-    const methods = rows.length > 0 ? await methodsOf(encoded(rows[0].link), signal) : new Set();
-    if (signal.aborted) return;
-    fill(shown, h("p", { class: "quiet" }, many(rows.length, "subscription"), found.nextPageLink
-      && [", more follow in ", h("a", { href: toList(PATH) }, "the list")]),
-    table(columns(methods, told, look), rows, empty("No receiver is told of changes yet. The "
-      + "operator must allow its host first. Then:", h("p", {}, h("code", {}, COMMAND)))));
-  };
-  await look();
+    return [
+      h("p", { class: "quiet" }, many(rows.length, "subscription"), found.nextPageLink
+        && [", more follow in ", h("a", { href: toList(PATH) }, "the list")]),
+      table(COLUMNS, rows, empty("No receiver is told of changes yet. The operator must allow its "
+        + "host first. Then:", h("p", {}, h("code", {}, COMMAND)))),
+    ];
+  });
 }
 
-function columns(methods, told, look) {
-  const command = ({ link, state }) => {
-    const [kind, title] = COMMANDS[state] ?? [];
-    const onClick = async () => {
-      try {
-        await ask("PATCH", encoded(link), { body: JSON.stringify({ kind }) });
-        fill(told);
-        await look();
-      } catch (error) {
-        fill(told, error.message);
-      }
-    };
-    return kind && methods.has("PATCH") && h("button", { type: "button", onClick }, title);
-  };
-  const style = { active: "well", paused: "doubtful" };
-  return [
-    ["path", ({ path }) => path, "code name"],
-    ["state", ({ state }) => h("span", { class: `state ${style[state] ?? "ill"}` }, state)],
-    ["receiver", ({ callback }) => callback, "code"],
-    ["delivered", ({ delivered }) => number(delivered), "number"],
-    ["condition", ({ where }) => where || "–", "code"],
-    ["reason", ({ why }) => why || "–"],
-    ["document", ({ link }) => h("a", { href: toDocument(link) }, link.split("/").at(-1)), "code"],
-    ["action", command],
-  ];
+const COLUMNS = [
+  ["path", ({ path }) => path, "code name"],
+  ["state", ({ state }) => h("span", { class: `state ${STYLES[state] ?? "ill"}` }, state)],
+  ["receiver", ({ callback }) => callback, "code cell"],
+  ["delivered", ({ delivered }) => number(delivered), "number"],
+  ["condition", ({ where }) => where || "–", "code cell"],
+  ["reason", ({ why }) => why || "–", "cell"],
+  ["document", ({ link }) => h("a", { href: toDocument(link) }, nameOf(link)), "code"],
+  ["actions", acts],
+];
+
+function acts({ link, path, state, callback }) {
+  const of = `the subscription to ${path}`;
+  const [title, kind, about] = state === "active" ? PAUSE : RESUME;
+  const change = () => ask("PATCH", encoded(link), { body: JSON.stringify({ kind }) });
+  return h("span", { class: "buttons" },
+    action(title, of, [`${callback}: ${about}`], [title, change]),
+    action("Delete", of, [`${callback} is told of nothing any more, and its position is lost.`],
+      ["Delete", () => ask("DELETE", encoded(link))]));
 }

@@ -1,6 +1,7 @@
 // A question before a text that was typed is lost: by a link, by Back, or with the tab.
 
-import { dialog, h } from "/core/ui/dom.js";
+import { h } from "/core/ui/dom.js";
+import { dialog } from "/core/ui/questions.js";
 
 let isUnsaved = () => false;
 let asking = null;
@@ -22,10 +23,8 @@ export async function mayLeave() {
 }
 
 async function ask() {
-  const said = await dialog(
-    [h("h2", {}, "Leave without saving?"), h("p", {}, "Your text is not saved.")],
-    [["", "Stay"], ["leave", "Leave it", "danger"]],
-  );
+  const said = await dialog("Leave without saving?", h("p", {}, "Your text is not saved."),
+    [["", "Stay"], ["leave", "Leave it", "danger"]]);
   if (said === "leave") isUnsaved = () => false;
   return said === "leave";
 }

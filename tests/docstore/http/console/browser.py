@@ -20,6 +20,14 @@ FLAGS = (
     "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--mute-audio",
 )  # fmt: skip
 SOON_S = 20.0
+TABS_MAX = 100
+KEYS = {
+    "Tab": (9, ""), "Enter": (13, "\r"), "Escape": (27, ""), "Space": (32, " "),
+    "ArrowDown": (40, ""), "KeyA": (65, "a"),
+}  # fmt: skip
+"""Name of a key -> its number, and the text that it types."""
+NAME_OF_FOCUSED = """((it) => it.getAttribute('aria-label') ?? it.labels?.[0]?.textContent
+    ?? it.textContent.trim())(document.activeElement)"""
 EXECUTABLE = next(filter(None, map(shutil.which, NAMES)), None)
 """None where there is no such browser."""
 
@@ -88,13 +96,38 @@ class Browser:
         shown: str = await self.run("document.querySelector('main').innerText")
         return shown
 
-    async def press(self, key: str) -> None:
-        """Press a key, such as Tab, and let it go."""
-        code = {"Tab": 9, "Enter": 13, "Escape": 27}[key]
-        text = {"text": "\r"} if key == "Enter" else {}
-        about = {"key": key, "code": key, "windowsVirtualKeyCode": code}
-        await self.call("Input.dispatchKeyEvent", type="keyDown", **about, **text)
+    async def press(self, key: str, *, control: bool = False) -> None:
+        """Press a key of KEYS, and let it go."""
+        code, text = KEYS[key]
+        about = {
+            "key": text or key, "code": key, "windowsVirtualKeyCode": code,
+            "modifiers": 2 if control else 0,
+        }  # fmt: skip
+        told = {"text": text} if text and not control else {}
+        await self.call("Input.dispatchKeyEvent", type="keyDown", **about, **told)
         await self.call("Input.dispatchKeyEvent", type="keyUp", **about)
+
+    async def tab_to(self, name: str) -> None:
+        """Press Tab until the element of a name, or of a label, has the focus."""
+        seen = []
+        for _ in range(TABS_MAX):
+            await self.press("Tab")
+            seen.append(await self.run(NAME_OF_FOCUSED))
+            if seen[-1] == name:
+                return
+        raise AssertionError(f"Tab does not lead to {name}, but to {seen}")
+
+    async def type_into(self, field: str, text: str) -> None:
+        """Go to a field by Tab, and replace its text by keys alone."""
+        await self.tab_to(field)
+        await self.press("KeyA", control=True)
+        await self.call("Input.insertText", text=text)
+
+    async def answer(self, title: str) -> None:
+        """Click a button of the dialog that is shown; wait until it closes."""
+        await self.until(f"document.querySelector('dialog') && ({named_in('dialog', title)})")
+        await self.run(f"{named_in('dialog', title)}.click()")
+        await self.until("!document.querySelector('dialog')")
 
     async def shown(self, url: str, view: str) -> str:
         """Go to a view; return its text once it is there."""
@@ -104,10 +137,7 @@ class Browser:
 
     async def click(self, title: str) -> None:
         """Click what is called so, once it is there."""
-        named = (
-            "[...document.querySelectorAll('button, a, summary')]"
-            f".find((it) => it.textContent.trim() === {title!r})"
-        )
+        named = named_in("body", title)
         await self.until(named)
         await self.run(f"{named}.click()")
 
@@ -131,6 +161,14 @@ class Browser:
         """Return what is to be seen, as PNG."""
         shot = await self.call("Page.captureScreenshot", format="png")
         return base64.b64decode(shot["data"])
+
+
+def named_in(place: str, title: str) -> str:
+    """Return the script that finds what is called so in a place."""
+    return (
+        f"[...document.querySelectorAll(':is({place}) :is(button, a, summary)')].find((it) =>"
+        f" [it.textContent.trim(), it.getAttribute('aria-label')].includes({title!r}))"
+    )
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from cryptography.fernet import Fernet
 
 from docstore.client import LocalCluster
 from tests.docstore.http.console.browser import Browser, browsing
@@ -14,8 +15,14 @@ EXACT = '{"big":9007199254740993,"exact":1.50}'
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with LocalCluster(1) as group:
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    keys = tmp_path_factory.mktemp("keys") / "keys"
+    keys.write_bytes(Fernet.generate_key())
+    settings = [
+        "--callback-hosts", "http://127.0.0.1", "--callback-networks", "127.0.0.0/8",
+        "--callback-key-file", str(keys),
+    ]  # fmt: skip
+    with LocalCluster(1, settings=settings) as group:
         yield group.urls[0]
 
 

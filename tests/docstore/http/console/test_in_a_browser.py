@@ -38,7 +38,9 @@ WORDS = {
     "ownership/locks": "nightly run", "ownership/elections": "scheduler",
     "ownership/leases": "scheduler~host-8", "ownership/roles": "pricing",
     "ownership/groups": "orders", "holders/groups/etl": "not read yet",
-    "holders/roles/pricing": "exclusive", "subscriptions": "No receiver is told",
+    "holders/roles/pricing": "exclusive", "holders/locks/nightly run": "host-8",
+    "holders/elections/scheduler": "Transfer", "holders/leases/scheduler~host-7": "Revoke",
+    "subscriptions": "No receiver is told",
     "charts": "Latency", "interface": "/core/query-tasks",
 }  # fmt: skip
 """View -> words that it shows."""
@@ -129,7 +131,7 @@ async def test_a_document_is_made_and_deleted(
     await browser.press("Enter")  # Whoever presses it at once has not decided yet.
     await browser.until("!document.querySelector('dialog')")
     await browser.click("Delete")
-    await browser.run("document.querySelector('dialog button[value=delete]').click()")
+    await browser.answer("Delete")
     await browser.until("document.body.innerText.includes('It was deleted')")
     async with session.get("/notes/made%20here") as answer:
         assert answer.status == 404
@@ -213,17 +215,19 @@ async def test_it_fits_on_a_narrow_screen(
 
 
 async def test_a_token_is_asked_for_shown_and_kept_in_its_tab(browser: Browser) -> None:
-    rules = f"[roles.r]\n'/' = 'read'\n[users.u]\ntokens = ['{digest('right')}']\nroles = ['r']"
+    rules = f"[roles.r]\n'/' = 'admin'\n[users.u]\ntokens = ['{digest('right')}']\nroles = ['r']"
     asks = Access(Authenticator(rules_of(rules)))
     server = HttpServer(SingleNode(), FAST, access=asks)
     url = f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}"
     await browser.open(f"{url}/core/ui#/list/core/factories")
-    for token in ("wrong", "right"):
-        await browser.until("document.querySelector('dialog input')")
-        await browser.run(f"document.querySelector('dialog input').value = {token!r}")
-        await browser.run("document.querySelector('dialog').dataset.seen = 'yes'")
+    for token, told in (("wrong", "rejects this token"), ("nö ASCII", "printable ASCII")):
+        await browser.write("dialog input", token)
         await browser.press("Enter")
-        await browser.until("!document.querySelector('dialog[data-seen]')")
+        await browser.until(f"document.querySelector('dialog .error').innerText.includes({told!r})")
+        assert await browser.run("document.querySelector('dialog input').value") == token
+    await browser.write("dialog input", "right")
+    await browser.press("Enter")
+    await browser.until("!document.querySelector('dialog')")
     await browser.until("document.querySelector('h1')?.textContent === '/core/factories'")
     assert "New document" in await browser.text()  # OPTIONS has been asked again, with the token.
     kept: dict[str, Any] = await browser.run("({...sessionStorage})")

@@ -25,19 +25,20 @@ async def put(session: aiohttp.ClientSession, path: str, body: str) -> None:
 async def furnish(session: aiohttp.ClientSession) -> None:
     """Make what is not there yet."""
     for path, asked in MADE:
-        await _ask(session, "POST", path, asked, 201, 409)
+        await ask(session, "POST", path, asked, 201, 409)
     for kind, name, request in TURNS:
         for candidate in CANDIDATES:
             lease = f"{name}~{candidate}"
             taken = {"documentSelfLink": lease, "ttlMs": HOUR_MS, "holder": candidate}
-            await _ask(session, "POST", "/core/leases", taken, 200, 201)
+            await ask(session, "POST", "/core/leases", taken, 200, 201)
             asked = {"kind": request, "candidate": candidate, "lease": lease}
-            await _ask(session, "PATCH", f"/core/{kind}/{name}", asked, 200, 202)
+            await ask(session, "PATCH", f"/core/{kind}/{name}", asked, 200, 202)
 
 
-async def _ask(
+async def ask(
     session: aiohttp.ClientSession, method: str, path: str, asked: Any, *expected: int
 ) -> None:
+    """Send a request; its status must be one of those expected."""
     headers = {"Prefer": "wait=10"} if path == "/core/streams" else {}
     async with session.request(method, path, json=asked, headers=headers) as answer:
         assert answer.status in expected, await answer.text()

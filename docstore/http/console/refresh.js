@@ -1,0 +1,40 @@
+// Pages that are read again every few seconds while they are shown.
+
+import { fill } from "/core/ui/dom.js";
+import { Silent } from "/core/ui/node.js";
+
+const LOOK_AGAIN_MS = 3_000;
+const FOCUSED = "a, button, input, summary, [tabindex]";
+
+export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+// Call look(number) at once, and again every few milliseconds until the signal ends the page. After
+// the first time a failure of the node ends nothing: the page stays, and goes on later.
+export async function repeat(ms, signal, look) {
+  for (let looks = 0; !signal.aborted; looks += 1) {
+    await look(looks).catch((error) => {
+      if (looks === 0 || !(error instanceof Silent || error.status >= 500)) throw error;
+    });
+    await pause(ms);
+  }
+}
+
+// Fill a place with what look(number) returns, now and every few seconds. The focus stays on an
+// element that is the same in the new content; a selected text and an open dialog put it off.
+export async function refresh(place, signal, look) {
+  await repeat(LOOK_AGAIN_MS, signal, async (looks) => {
+    const content = await look(looks);
+    const isUsed = looks > 0 && (isSelected(place) || document.querySelector("dialog"));
+    if (signal.aborted || isUsed) return;
+    const focused = place.contains(document.activeElement) && document.activeElement;
+    fill(place, content);
+    const same = focused
+      && [...place.querySelectorAll(FOCUSED)].find((each) => each.isEqualNode(focused));
+    if (same) same.focus({ preventScroll: true });
+  });
+}
+
+function isSelected(place) {
+  const { type, anchorNode } = getSelection();
+  return type === "Range" && place.contains(anchorNode);
+}
