@@ -12,7 +12,6 @@ import pytest
 
 from docstore.client import Client, Differs, LocalCluster, Lost, RequestFailed
 from docstore.client.boot_clock import boot_clock
-from docstore.client.threads import ThreadedRole
 from docstore.ownership.proof import RATE_ERROR
 
 NOWHERE = "http://127.0.0.1:9"
@@ -243,8 +242,6 @@ async def test_what_is_used_outside_of_its_block_says_so(client: Client) -> None
     ):
         with pytest.raises(RuntimeError, match="within `async with"):
             await use
-    with pytest.raises(RuntimeError, match="within `with`"):
-        ThreadedRole(client.urls, "r").leads(0)
 
 
 async def test_an_empty_position_is_an_error_and_not_from_now_on(client: Client) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from docstore.client import LocalCluster
-from docstore.client.threads import ThreadedLease
+from docstore.client.blocking import Client as BlockingClient
 from docstore.runtime.tls.authority import make_certificate
 from docstore.wire.frames import pack_hello
 from tests.docstore.runtime.tls.nodes import (
@@ -59,7 +59,7 @@ def cluster(papers: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "--gossip-key-file", str(papers / "gossip.keys"),
     )  # fmt: skip
     with LocalCluster(3, tmp_path_factory.mktemp("nodes"), settings, certs=papers) as group:
-        with ThreadedLease(group.urls, ttl_s=60.0, ssl=group.ssl) as lease:
+        with BlockingClient(group.urls, ssl=group.ssl) as store, store.lease(ttl_s=60.0) as lease:
             asyncio.run(declared(group))
             yield group
             assert lease.held()

@@ -1,0 +1,5 @@
+"""The tests of tests/docstore/client/test_leases.py, played by the blocking client."""
+
+from tests.docstore.client.blocking.rewritten import rewritten
+
+globals().update(rewritten("test_leases"))
