@@ -14,7 +14,6 @@ from docstore.client.documents import Document
 from docstore.client.feed import Change, Changes
 from docstore.client.membership import Callback
 from docstore.client.portal import Found, Opened
-from docstore.client.requests import Answered
 from docstore.model.tokens import Token
 
 __all__ = ["Client", "ConsumerGroup", "Election", "Found", "Lease", "Lock", "Producer", "Role"]
@@ -397,30 +396,6 @@ class Client(Opened[AsyncClient]):
         return self._portal.run(
             self.twin.aggregate(
                 factory, aggregates, group_by=group_by, filter=filter, where=where, as_of=as_of
-            )
-        )
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        *,
-        only_reads: bool = False,
-        wait_s: float = 0.0,
-        timeout_s: float | None = None,
-    ) -> Answered:
-        """Return status, headers and body."""
-        return self._portal.run(
-            self.twin.request(
-                method,
-                path,
-                body,
-                headers,
-                only_reads=only_reads,
-                wait_s=wait_s,
-                timeout_s=timeout_s,
             )
         )
 
