@@ -14,6 +14,7 @@ from docstore.pipeline.aggregating import totals_of
 from docstore.pipeline.group_client import Unreachable
 from docstore.pipeline.jobs.contents import digest
 from docstore.query.aggregates import grouping_of
+from tests.docstore.query import table
 from tests.pipeline.stage import Stage
 
 
@@ -116,6 +117,23 @@ def test_a09_conditions_find_what_sparks_own_filter_finds(thousands: Stage, wher
 def test_a09_what_is_not_understood_is_refused_at_load(thousands: Stage, where: str) -> None:
     with pytest.raises(PySparkException, match="where"):
         thousands.load(where=where)
+
+
+@pytest.mark.parametrize(
+    "step", [30, pytest.param(1, marks=pytest.mark.thorough)], ids=["some", "all"]
+)
+def test_tables_and_feeds_find_what_the_page_of_conditions_says(
+    spark: Any, cluster: Any, step: int
+) -> None:
+    stage = Stage.of(spark, cluster, table.FACTORY)
+    if not stage.documents():
+        stage.put({link.removeprefix("/films/"): each for link, each in table.documents().items()})
+    for line in table.LINES[::step]:
+        snapshot = stage.load(where=line.condition)
+        feed = stage.changes(start="earliest", end="latest", where=line.condition)
+        for rows in (snapshot, feed):
+            links = [row[0] for row in rows.select("documentSelfLink").collect()]
+            assert table.names_of(links) == line.names, line.condition
 
 
 def test_a10_two_columns_cost_two_columns(thousands: Stage) -> None:

@@ -61,7 +61,7 @@ IN_PATHS: Mapping[str, Told] = {
 }
 
 IN_QUERIES: Mapping[str, Told] = {
-    "$filter": (FILTER, "A condition in OData's words, such as `rating gt 7`"),
+    "$filter": (FILTER, "A condition on documents, such as `rating gt 7`"),
     "$orderby": (ORDER, "Up to four members, each with ` desc` or not"),
     "$select": (SELECT, "Members to show, with commas between"),
     "$limit": (PAGE, "Documents of a page"),
@@ -100,7 +100,7 @@ IN_QUERIES: Mapping[str, Told] = {
     "limit@steps": (whole(1, 2_048), "Number of steps, the newest"),
     "prefix": (PATH, "A document, or a path and all below it"),
     "since": (SINCE, "Where the changes begin"),
-    "where": (CONDITION, "A condition, as scans have it"),
+    "where": (CONDITION, "A condition on documents, such as `rating > 7`"),
     "limit@changes": (PAGE, "Changes of an answer"),
     "path": (PATH, "The path of the factory that it is wanted for"),
     "from@records": (

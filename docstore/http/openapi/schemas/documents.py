@@ -24,7 +24,7 @@ from docstore.http.openapi.schemas.shapes import (
 )
 from docstore.query.scans_columns import COLUMNS
 
-FILTER = text(least=1, most=16_384, form="odata-filter")
+FILTER = text(least=1, most=16_384, form="condition")
 CONDITION = text(most=16_384, form="condition")
 _MEMBER = r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*"
 ORDER = text(rf"^{_MEMBER}( (asc|desc))?(, ?{_MEMBER}( (asc|desc))?){{0,3}}$")

@@ -16,8 +16,11 @@ with urlopen(f"{os.environ['DOCSTORE_URL']}/core/spark/plan") as answer:
     TOKEN = json.load(answer)["cut"]
 MOMENTS = ["2026-01-01T00:00:00Z", "1770000000000000"]
 FORMATS = {
-    "odata-filter": ["rating gt 7", "title eq 'Sol*'", "not (year lt 1970)"],
-    "condition": ["rating > 7", "title = 'Solaris' AND year IN (1972)", ""],
+    "condition": [
+        "rating gt 7",
+        "title = 'Solaris' AND year IN (1972)",
+        "cast/any(c: c/name eq 'B*')",
+    ],
     "cut": ["latest", TOKEN, *MOMENTS],
     "token": [TOKEN],
     "position": ["latest", "earliest", TOKEN, *MOMENTS],
