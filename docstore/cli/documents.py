@@ -209,10 +209,12 @@ def _name_of(link: str) -> str:
 
 @command()
 def watch(
-    path: Annotated[
-        str,
-        typer.Argument(help="A document or factory; without it, everything.", autocompletion=links),
-    ] = "",
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Documents or factories; without them, everything.", autocompletion=links
+        ),
+    ] = None,
     since: Annotated[
         str,
         typer.Option(
@@ -221,22 +223,31 @@ def watch(
         ),
     ] = "latest",
     where: Annotated[
-        str, typer.Option(help='Print only documents that match, such as "rating > 7".')
+        str,
+        typer.Option(
+            help='Print documents that match, such as "rating > 7": when they begin to match'
+            " (event: enter), change (update), and no longer match (leave)."
+        ),
     ] = "",
+    before: Annotated[
+        bool, typer.Option("--before", help="Add the body of each version before.")
+    ] = False,
     once: Annotated[bool, typer.Option(help="Stop after the changes that exist already.")] = False,
     url: Urls = DEFAULT_URLS,
 ) -> None:
     """Print changes as they happen, one JSON object per line."""
 
     async def follow(client: "Client") -> None:
-        async for found in client.changes(path, since=since, where=where, wait_s=1 if once else 20):
+        async for found in client.changes(
+            paths or "", since=since, where=where, before=before, wait_s=1 if once else 20
+        ):
             sys.stdout.writelines(_line(change) for change in found.changes)
             sys.stdout.flush()
             if once and not found.changes:
                 return
 
     if not once:
-        tell_waiting(f"changes of {path or 'all documents'}")
+        tell_waiting(f"changes of {' and '.join(paths or ['all documents'])}")
     with contextlib.suppress(KeyboardInterrupt):
         talk(url, follow)
 

@@ -30,8 +30,12 @@ def create(
     path: Annotated[str, typer.Argument(help="A factory or document.", autocompletion=links)],
     callback: Annotated[str, typer.Argument(metavar="URL", help="URL of the receiver.")],
     where: Annotated[
-        str, typer.Option(help="Deliver only changes of documents that match this condition.")
+        str,
+        typer.Option(help="Deliver only changes of documents that match, or no longer match."),
     ] = "",
+    before: Annotated[
+        bool, typer.Option("--before", help="Add the body of each version before.")
+    ] = False,
     since: Annotated[
         str | None, typer.Option(help="Start: a token, a time, or earliest; else now.")
     ] = None,
@@ -47,6 +51,8 @@ def create(
 ) -> None:
     """Deliver changes to a receiver, which must answer a challenge first."""
     asked: Json = {"callback": callback, "where": where, "replayState": replay}
+    if before:
+        asked["before"] = True
     if since == "":
         raise typer.BadParameter("--since must be a position, or left out; got ''")
     if since is not None:

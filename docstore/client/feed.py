@@ -8,7 +8,7 @@ continues at another one; `changes` asks for page after page, which is faster fo
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -40,6 +40,9 @@ class Change:
     action: POST, PUT, PATCH, DELETE or RESOLVE. time_us: of the update, in microseconds since 1970.
     body: the state, None where the document was deleted. position: `since` to continue with; a few
     changes before this one may then come again, and none is missed. line: all members of the feed.
+    event: with a condition: "enter" if the document begins to fulfil it, "update" if it still does,
+    "leave" if it no longer does or is deleted; "" without one. before: the body of the version
+    before, if the caller asked for it.
     """
 
     link: str
@@ -49,6 +52,8 @@ class Change:
     body: dict[str, Any] | None
     position: str
     line: dict[str, Any]
+    event: str = ""
+    before: dict[str, Any] | None = None
 
     @property
     def deleted(self) -> bool:
@@ -60,29 +65,42 @@ class FeedRequests(Requests):
     """Follows the changes of a group's documents."""
 
     async def changes(
-        self, path: str = "", *, since: str = "latest", where: str = "", wait_s: int = 20
+        self,
+        path: str | Sequence[str] = "",
+        *,
+        since: str = "latest",
+        where: str = "",
+        before: bool = False,
+        wait_s: int = 20,
     ) -> AsyncIterator[Changes]:
-        """Yield the changes of a path and of all paths below it, without end and without a gap.
+        """Yield the changes of paths and of all paths below them, without end and without a gap.
 
-        since: `next` of an earlier result, earliest, latest, a time with its zone, or a snapshot's
-        name. wait_s: seconds that a node waits for changes before it answers with none. Raises
-        ClientError: at once if the first request fails; later only after a minute without an answer
-        (all nodes may be restarting), or if the feed can no longer be followed.
+        where: condition; each change then has a member `event` (see `Change`). before: whether
+        changes have a member `before`, the body of the version before. since: `next` of an earlier
+        result, earliest, latest, a time with its zone, or a snapshot's name. wait_s: seconds that a
+        node waits for changes before it answers with none. Raises ClientError: at once if the first
+        request fails; later only after a minute without an answer (all nodes may be restarting), or
+        if the feed can no longer be followed.
         """
         patience_s = 0.0
         while True:
             # "latest" is resolved by a request that does not wait, since a later "latest" would
             # skip changes.
-            asked = _asked(path, since, where)
+            asked = _asked(path, since, where, before=before)
             content = await _stretch(self, asked, 0 if since == "latest" else wait_s, patience_s)
             *lines, ending = content.splitlines()
             since, patience_s = orjson.loads(ending)["next"], PATIENCE_S
             yield Changes([orjson.loads(line) for line in lines], since)
 
     async def follow(
-        self, path: str = "", *, since: str = "latest", where: str = ""
+        self,
+        path: str | Sequence[str] = "",
+        *,
+        since: str = "latest",
+        where: str = "",
+        before: bool = False,
     ) -> AsyncGenerator[Change, None]:
-        """Yield each change of a path and of all paths below it once, as it happens, without end.
+        """Yield each change of paths and of all paths below them once, as it happens, without end.
 
         When the connection breaks, another node continues after the last change. since:
         `position` of an earlier change, or as of `changes`, whose errors this raises too. A caller
@@ -93,7 +111,8 @@ class FeedRequests(Requests):
         while True:
             try:
                 # A caller that stops leaves no connection behind.
-                async with aclosing(_pushed(self, _asked(path, since, where))) as pushed:
+                asked = _asked(path, since, where, before=before)
+                async with aclosing(_pushed(self, asked)) as pushed:
                     async for lines, position in pushed:
                         failures, until = 0, loop.time() + PATIENCE_S
                         for number, line in enumerate(lines, 1):
@@ -113,22 +132,24 @@ class FeedRequests(Requests):
         callback: str,
         *,
         where: str = "",
+        before: bool = False,
         since: str | None = None,
         replay: bool = False,
         secret: str = "",
     ) -> dict[str, Any]:
         """Have a receiver called with the changes of a path and below it; return the subscription.
 
-        since: as for `changes`; by default, the present. replay: whether to send the existing
-        documents first. secret: key that signs deliveries; without it the node makes one, which is
-        the member `secret` of the result. `delete(page["documentSelfLink"])` ends the subscription.
-        Raises RequestFailed (400) if the nodes may not call the receiver, or if it fails the
-        challenge; ValueError for an empty `since`.
+        where, before: as for `changes`, and so is since; by default, the present. replay: whether
+        to send the existing documents first. secret: key that signs deliveries; without it the node
+        makes one, which is the member `secret` of the result. `delete(page["documentSelfLink"])`
+        ends the subscription. Raises RequestFailed (400) if the nodes may not call the receiver, or
+        if it fails the challenge; ValueError for an empty `since`.
         """
         if since == "":
             raise ValueError("`since` must be a position, or left out; got ''")
         asked = {"callback": callback, "where": where, "replayState": replay}
-        said = {"secret": secret} if secret else {}
+        said: dict[str, Any] = {"secret": secret} if secret else {}
+        said |= {"before": True} if before else {}
         said |= {} if since is None else {"since": since}
         page: dict[str, Any] = await self.json(
             "POST", f"{quote(path)}/subscriptions", {**asked, **said}
@@ -174,8 +195,10 @@ async def _pushed(
     raise Unreachable("the node ended its feed")
 
 
-def _asked(path: str, since: str, where: str) -> bytes:
-    return orjson.dumps({"prefix": path, "since": since, "where": where})
+def _asked(path: str | Sequence[str], since: str, where: str, *, before: bool) -> bytes:
+    paths = path if isinstance(path, str) else list(path)
+    more = {"before": True} if before else {}
+    return orjson.dumps({"prefix": paths, "since": since, "where": where, **more})
 
 
 def _change(line: dict[str, Any], position: str) -> Change:
@@ -187,4 +210,6 @@ def _change(line: dict[str, Any], position: str) -> Change:
         None if line["deleted"] else line["body"],
         position,
         line,
+        line.get("event", ""),
+        line.get("before"),
     )

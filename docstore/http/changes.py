@@ -1,7 +1,11 @@
 """`/core/changes`: the changes at a path, as lines, as a long poll, or as pushed events.
 
-    GET /core/changes?prefix=/films&since=TOKEN&where=&limit=     NDJSON, and at the end one line
-                                                                  {"complete", "rows", "next"}
+    GET /core/changes?prefix=/films&since=TOKEN&where=&before=&limit=
+                                      NDJSON, and at the end one line {"complete", "rows", "next"}
+    prefix=/films&prefix=/actors      several paths
+    where=rating > 7                  only documents that fulfil a condition, each with its event:
+                                      "enter", "update", or "leave" where it no longer does
+    before=true                       each change with the body of the version before
     Prefer: wait=30                   wait 30 seconds for a change
     Accept: text/event-stream         events without end; Last-Event-ID resumes a broken stream
     GET /films?watch                  the same events for a document, or a factory and below
@@ -31,7 +35,7 @@ from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.long_poll import waiting
-from docstore.http.parameters import check_parameters
+from docstore.http.parameters import check_parameters, flag
 from docstore.http.reply import Reply, header_lines, streamed
 from docstore.model import json
 from docstore.model.service import Service
@@ -51,7 +55,8 @@ QUIET_S = 15.0
 ROWS_A_POSITION = 50
 """Maximum number of changes between two positions, so that a broken stream repeats few."""
 RETRY_MS = 1_000
-MEMBERS = frozenset({"since", "prefix", "where", "limit"})
+MEMBERS = frozenset({"since", "prefix", "where", "before", "limit"})
+PREFIXES_MAX = 64
 WATCH = "watch"
 Packing = Callable[[Cut], str]
 """Makes the token of a position for one caller."""
@@ -104,10 +109,9 @@ class ChangePages:
         # First, because a path that needs no token has no authenticated caller.
         authority_of(request).insist_on_all(path)
         check_parameters(request, {*MEMBERS, WATCH})
-        given = {name: text for name, text in request.rel_url.query.items() if name != WATCH}
-        if "prefix" in given:
+        if "prefix" in request.rel_url.query:
             raise BadRequest("prefix must be left out: the path says what to watch")
-        asked = _asked({**given, "prefix": path})
+        asked = _asked({**_parameters(request), "prefix": [path]})
         timeout_s = headers.timeout_s(request)
         parent = path.rpartition("/")[0]
         if not await self._service(path, timeout_s) and not await self._service(parent, timeout_s):
@@ -120,7 +124,7 @@ class ChangePages:
         If the node knows users, the token is sealed even for a caller that may read all: other
         users who see the subscription later may read less. Raises as `serve` does.
         """
-        asked = _asked({"prefix": path, "where": where, "since": since})
+        asked = _asked({"prefix": [path], "where": where, "since": since})
         cut = await self._begun(request, asked, asked.since)
         reads_all = not authority_of(request).name
         return (await self._positions.packing(headers.timeout_s(request), reads_all=reads_all))(cut)
@@ -136,11 +140,15 @@ class ChangePages:
         return await self._push(request, asked, await self._begun(request, asked, text))
 
     async def _begun(self, request: web.BaseRequest, asked: _ChangesRequest, since: str) -> Cut:
-        """Return the position at which a feed begins, if the caller may read the path."""
-        path, timeout_s = asked.wanted.prefix[:-1], headers.timeout_s(request)
-        authority_of(request).insist_on_all(path)
+        """Return the position at which a feed begins, if the caller may read its paths."""
+        timeout_s = headers.timeout_s(request)
+        paths = [prefix[:-1] for prefix in asked.wanted.prefixes]
+        for path in paths:
+            authority_of(request).insist_on_all(path)
         since = await self._positions.opened(since, timeout_s)
-        return await self._since(since, await self._slot(path, timeout_s), timeout_s)
+        slots = {await self._slot(path, timeout_s) for path in paths}
+        slot = slots.pop() if len(slots) == 1 else None
+        return await self._since(since, slot, timeout_s)
 
     async def _slot(self, path: str, timeout_s: float) -> int | None:
         """Return the only slot with changes at a path and below it; None if there may be several.
@@ -256,11 +264,17 @@ def is_watched(request: web.BaseRequest) -> bool:
 
 def _given(request: web.BaseRequest, body: bytes) -> Mapping[str, Any]:
     is_get = request.method != "POST"
-    check_parameters(request, MEMBERS if is_get else ())
+    check_parameters(request, MEMBERS if is_get else (), repeatable=("prefix",))
     if is_get:
-        return request.rel_url.query
+        return _parameters(request)
     headers.content_media(request, {"application/json": ""})
     return json.parse_object(body)
+
+
+def _parameters(request: web.BaseRequest) -> dict[str, Any]:
+    query = request.rel_url.query
+    given: dict[str, Any] = {name: text for name, text in query.items() if name != WATCH}
+    return {**given, "prefix": query.getall("prefix", [""]), "before": flag(query, "before")}
 
 
 def _asked(given: Mapping[str, Any]) -> _ChangesRequest:
@@ -269,22 +283,29 @@ def _asked(given: Mapping[str, Any]) -> _ChangesRequest:
         raise BadRequest(
             f"a member must be one of {', '.join(sorted(MEMBERS))}; got {quoted(unknown[0])}"
         )
-    texts = {name: given.get(name, "") for name in ("prefix", "where")}
-    texts["since"] = given.get("since", "latest")
-    if not all(isinstance(text, str) for text in texts.values()):
-        raise BadRequest("`since`, `prefix` and `where` must be strings")
-    if not texts["since"]:
+    where, since = given.get("where", ""), given.get("since", "latest")
+    if not isinstance(where, str) or not isinstance(since, str):
+        raise BadRequest("`since` and `where` must be strings")
+    if not since:
         raise BadRequest("since must be `next` of an answer, earliest, latest or a time; got ''")
-    if texts["where"].strip():
-        parse(texts["where"])
+    if where.strip():
+        parse(where)
+    before = given.get("before", False)
+    if not isinstance(before, bool):
+        raise BadRequest(f"before must be true or false; got {quoted(before)}")
     rows = headers.whole_number(str(given.get("limit", ROWS)), "limit", 1, ROWS_MAX)
-    return _ChangesRequest(
-        ChangeFilter(_prefix(texts["prefix"]), texts["where"]), texts["since"], rows
-    )
+    wanted = ChangeFilter(_prefixes(given.get("prefix", "")), where.strip(), before)
+    return _ChangesRequest(wanted, since, rows)
 
 
-def _prefix(text: str) -> str:
-    """Return a path with a slash at its end, which is the prefix of all paths below it."""
-    if text and not text.startswith("/"):
-        raise BadRequest(f"prefix must be a path, such as /films; got {quoted(text)}")
-    return text.rstrip("/") + "/"
+def _prefixes(value: Any) -> list[str]:
+    """Return paths with a slash at their ends, each the prefix of all paths below it."""
+    texts = value if isinstance(value, list) else [value]
+    if not 1 <= len(texts) <= PREFIXES_MAX:
+        raise BadRequest(f"prefix must be 1 to {PREFIXES_MAX} paths; got {len(texts)}")
+    for text in texts:
+        if not isinstance(text, str) or (text and not text.startswith("/")):
+            raise BadRequest(
+                f"prefix must be a path, such as /films, or several; got {quoted(text)}"
+            )
+    return sorted({text.rstrip("/") + "/" for text in texts})

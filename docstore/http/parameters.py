@@ -17,8 +17,10 @@ WORDS = {"": True, "true": True, "false": False}
 """Value of a flag -> its meaning; `?expand` alone means true."""
 
 
-def check_parameters(request: web.BaseRequest, known: Collection[str] = ()) -> None:
-    """Refuse a parameter outside of `known`, and a repeated one: BadRequest."""
+def check_parameters(
+    request: web.BaseRequest, known: Collection[str] = (), repeatable: Collection[str] = ()
+) -> None:
+    """Refuse a parameter outside of `known`, and one repeated that must not be: BadRequest."""
     if "?" not in request.raw_path:
         return
     query = request.rel_url.query
@@ -26,7 +28,7 @@ def check_parameters(request: web.BaseRequest, known: Collection[str] = ()) -> N
         if name not in known:
             there = f", but {', '.join(sorted(known))}" if known else ""
             raise BadRequest(f"there is no parameter {quoted(name)} here{there}")
-        if len(query.getall(name)) > 1:
+        if name not in repeatable and len(query.getall(name)) > 1:
             raise BadRequest(f"parameter {name} must be given once; got it twice")
 
 

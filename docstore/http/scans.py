@@ -134,6 +134,8 @@ class ScanPages:
         scan = scan_of(asked)
         if scan.order is not None:
             raise BadRequest("a scan must not have `orderBy`: use /core/query-tasks")
+        if scan.others or scan.events:
+            raise BadRequest("a scan must have one prefix and no `events`: use /core/changes")
         authority_of(request).insist_on_all(scan.prefix[:-1])
         catch_up_s = _number(how, "catchUpMs", CATCH_UP_S * 1000, CATCH_UP_S_MAX * 1000) / 1000
         job, rate = await quota_of(self._quotas, how)

@@ -49,7 +49,7 @@ CLIENTS = ("PauseRequest", "ResumeRequest")
 SUBSCRIPTIONS_MAX, OF_A_USER_MAX = 1_000, 100
 """Limits of subscriptions: of the group, and of one user on a node with an access file."""
 WHY_CHARACTERS_MAX = 200
-ASKED = ("path", "callback", "where", "user")
+ASKED = ("path", "callback", "where", "before", "user")
 """Members that a repeated request must have unchanged, as well as its secret."""
 
 
@@ -105,6 +105,7 @@ class SubscriptionPages:
         callback, where = fields.text("callback"), fields.text("where", default="")
         since, given = fields.text("since", default=""), fields.text("secret", default="")
         is_replayed = fields.flag("replayState", default=False)
+        before = fields.flag("before", default=False)
         expires_us = fields.whole(EXPIRY, 0, EXPIRY_US_MAX, default=0)
         fields.end()
         if is_replayed and since:
@@ -118,7 +119,8 @@ class SubscriptionPages:
         caller = self._backend.callbacks
         link = f"{SUBSCRIPTIONS}/{_id_of(user, key) if key else new_id()}"
         about = SubscriptionState(
-            path=path, callback=callback, where=where, user=user, expires_us=expires_us,
+            path=path, callback=callback, where=where.strip(), before=before, user=user,
+            expires_us=expires_us,
             sealed=caller.seal.seal(link, secret), mark=Mark(""),
         )  # fmt: skip
         made = await self._made(request, link, about, secret) if key else None
@@ -136,11 +138,17 @@ class SubscriptionPages:
         answer = await self._backend.submit(operation, timeout_s)
         if key and answer.status == 409:  # The same request may have arrived twice.
             made = await self._made(request, link, about, secret)
-        reply = made or self._reply(request, answer)
         if answer.status == 201 and answer.row is not None and not given:
-            page = orjson.loads(document_json(answer.row, KIND)) | {"secret": secret}
-            reply.body = encode(page, headers.accepted_media(request))
-            reply.head += b"Cache-Control: no-store\r\n"
+            return self._reply_with_secret(request, answer, answer.row, secret)
+        return made or self._reply(request, answer)
+
+    def _reply_with_secret(
+        self, request: web.BaseRequest, answer: Answer, row: Row, secret: str
+    ) -> Reply:
+        reply = self._reply(request, answer)
+        page = orjson.loads(document_json(row, KIND)) | {"secret": secret}
+        reply.body = encode(page, headers.accepted_media(request))
+        reply.head += b"Cache-Control: no-store\r\n"
         return reply
 
     async def _made(

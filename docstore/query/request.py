@@ -5,6 +5,9 @@
 
     {"prefix": "/orders/", "ranges": [[slot, after, until], ...], "columns": [...], ...}
 
+    {"prefix": ["/orders/", "/carts/"], "ranges": [...], "where": "total > 9", "events": true,
+     "nested": true}
+
     {"prefix": "/orders/", "cut": [[slot, n], ...], "aggregates": "count(*), sum(total)",
      "groupBy": "status", "where": "status = 'open'"}
 
@@ -14,7 +17,7 @@
 1. A snapshot: the newest version of each document up to row n of its slot, in the order of
    (slot, link).
 2. A range of the slots' logs, in the order of (slot, n). Both orders are the same on every replica,
-   so that `skip` continues an interrupted scan.
+   so that `skip` continues an interrupted scan. With `events`, rows that end a match are found too.
 3. Aggregates of a snapshot (`query/aggregates.py`): partial results, which the caller merges.
 4. A search: the places of a snapshot's documents in an order (`query/ordering.py`).
 
@@ -53,6 +56,8 @@ class Scan:
     deleted: with tombstones. skip, limit: rows to leave out at the beginning, and rows in all.
     grouping: aggregates instead of rows. order: places in the order instead of rows.
     nested: all documents at the prefix and below, not only those of one factory.
+    others: further prefixes of a nested range.
+    events: of a range: also rows whose version before fulfils the condition, each with its event.
     direct: from the node's file, not from segments: for an audit.
     """
 
@@ -69,11 +74,13 @@ class Scan:
     order: Order | None = None
     nested: bool = False
     direct: bool = False
+    others: tuple[str, ...] = ()
+    events: bool = False
 
 
 MEMBERS = frozenset(
     "prefix cut ranges columns where filter orderBy versions deleted skip limit nested direct"
-    " aggregates groupBy".split()
+    " aggregates groupBy events".split()
 )
 
 
@@ -84,11 +91,8 @@ def scan_of(asked: Mapping[str, Any]) -> Scan:
     is_log = "ranges" in asked
     if is_log == ("cut" in asked):
         raise BadRequest("a scan must have either `cut` or `ranges`")
-    prefix = asked.get("prefix")
-    if not isinstance(prefix, str) or not prefix.startswith("/") or not prefix.endswith("/"):
-        raise BadRequest(
-            f"prefix must be the path of a factory and a /, such as /orders/; got {quoted(prefix)}"
-        )
+    nested = _nested(asked, is_log=is_log)
+    prefix, *others = _prefixes(asked.get("prefix"), nested=nested)
     spans = spans_of(asked["ranges"], 3) if is_log else spans_of(asked["cut"], 2)
     versions = asked.get("versions", "all" if is_log else "latest")
     if versions not in VERSIONS:
@@ -101,6 +105,9 @@ def scan_of(asked: Mapping[str, Any]) -> Scan:
     direct = asked.get("direct", False)
     if not isinstance(direct, bool):
         raise BadRequest(f"direct must be true or false; got {quoted(direct)}")
+    events = asked.get("events", False)
+    if not isinstance(events, bool) or (events and not nested):
+        raise BadRequest("events must be true or false, and true only with nested")
     grouping = _grouping(asked, is_log=is_log)
     return Scan(
         prefix,
@@ -114,8 +121,10 @@ def scan_of(asked: Mapping[str, Any]) -> Scan:
         _whole(asked.get("limit", INT_MAX), "limit"),
         grouping,
         _order(asked, is_log=is_log),
-        _nested(asked, is_log=is_log),
+        nested,
         direct,
+        tuple(others),
+        events,
     )
 
 
@@ -135,6 +144,17 @@ def _order(asked: Mapping[str, Any], *, is_log: bool) -> Order | None:
             "orderBy must come with cut, and without columns, aggregates, groupBy, skip or limit"
         )
     return parse_order(_text(asked, "orderBy"))
+
+
+def _prefixes(value: Any, *, nested: bool) -> list[str]:
+    prefixes = value if nested and isinstance(value, list) and value else [value]
+    for each in prefixes:
+        if not isinstance(each, str) or not each.startswith("/") or not each.endswith("/"):
+            raise BadRequest(
+                "prefix must be the path of a factory and a /, such as /orders/;"
+                f" got {quoted(each)}"
+            )
+    return prefixes
 
 
 def _text(asked: Mapping[str, Any], name: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from docstore.query.aggregates import Grouping
+from docstore.query.condition import Condition
 from docstore.query.ordering import Order, Place, link_of
 from docstore.query.request import Scan
 from docstore.query.scans_columns import COLUMNS
@@ -53,6 +54,8 @@ SHORT = (
 
 
 SLOT_MAX = 65_535
+ENTER, UPDATE, LEAVE = "enter", "update", "leave"
+"""Events of a document and a condition: it begins to fulfil it, still does, or no longer does."""
 
 
 class Cursor(NamedTuple):
@@ -91,11 +94,15 @@ def page(
 ) -> Statement:
     """Return the statement for up to `rows` rows after a cursor, of slots up to `last`.
 
-    Its columns are the requested ones, and after them the missing ones of `positions`.
+    Its columns are the requested ones, after them the missing ones of `positions`, and at the end
+    the event, if the scan asks for events.
     """
     every = list(dict.fromkeys([*columns, *positions(scan)]))
     chosen = ", ".join(f"{COLUMNS[name].sql} AS c{number}" for number, name in enumerate(every))
-    return _select(Statement(chosen, ()), scan, after, rows, last)
+    parameters: tuple[Any, ...] = ()
+    if scan.events:
+        chosen, parameters = f"{chosen}, {_event(scan.where)}", 2 * scan.where.parameters
+    return _select(Statement(chosen, parameters), scan, after, rows, last)
 
 
 def grouped(grouping: Grouping, scan: Scan, after: Cursor, rows: int) -> Statement:
@@ -156,9 +163,37 @@ def _matching(
         source += " AND h.deleted = 0"
     if not scan.nested:
         source += f" AND instr(substr(h.link, {len(scan.prefix) + 1}), '/') = 0"
-    source += f" AND k.slot <= {int(last)} AND {scan.where.sql}"
+    where, fulfilling = scan.where.sql, scan.where.parameters
+    if scan.events:
+        # A version before that is gone may have fulfilled the condition.
+        where = f"({where} OR {_fulfilled_before(scan.where, unknown='h.version > 0')})"
+        fulfilling *= 2
+    source += f" AND k.slot <= {int(last)} AND {where}"
     sql = f"SELECT {chosen.sql} FROM temp.spans k {source}"  # noqa: S608 - our own words
-    return Statement(sql, (*chosen.parameters, *parameters, *scan.where.parameters))
+    return Statement(sql, (*chosen.parameters, *parameters, *fulfilling))
+
+
+def _event(condition: Condition) -> str:
+    return (
+        f"CASE WHEN h.deleted OR NOT coalesce({condition.sql}, 0) THEN '{LEAVE}'"
+        f" WHEN {_fulfilled_before(condition, unknown='0')} THEN '{UPDATE}' ELSE '{ENTER}' END"
+    )
+
+
+def _fulfilled_before(condition: Condition, *, unknown: str) -> str:
+    """Return SQL that says whether the version before `h` exists and fulfils a condition.
+
+    unknown: SQL for a version before that is not stored.
+    """
+    before = (
+        "SELECT p.* FROM history p WHERE p.slot = h.slot AND p.link = h.link"
+        " AND p.version < h.version ORDER BY p.version DESC LIMIT 1"
+    )
+    # The condition names its row `h`, so the version before takes this name inside.
+    return (
+        f"coalesce((SELECT h.deleted = 0 AND coalesce({condition.sql}, 0)"  # noqa: S608
+        f" FROM ({before}) h), {unknown})"
+    )
 
 
 def sweep(
@@ -235,19 +270,23 @@ def _every(after: Cursor, within: tuple[str, str]) -> tuple[str, tuple[Any, ...]
 
 
 def _log(scan: Scan, after: Cursor, within: tuple[str, str]) -> tuple[str, tuple[Any, ...]]:
-    first, beyond = within
+    ranges = [(scan.prefix, *within), *((each, each, _behind(each)) for each in scan.others)]
+    inside = " OR ".join(["h.link >= ? AND h.link < ? OR h.link = ?"] * len(ranges))
     source = (
         "CROSS JOIN history h INDEXED BY history_n ON h.slot = k.slot"
         " AND h.n > CASE k.slot WHEN ? THEN ? ELSE k.after END AND h.n <= k.until"
-        " WHERE k.slot >= ? AND (h.link >= ? AND h.link < ? OR h.link = ?)"
+        f" WHERE k.slot >= ? AND ({inside})"
     )
     if scan.latest:
         source += (
             " AND NOT EXISTS (SELECT 1 FROM history y WHERE y.slot = h.slot AND y.link = h.link"
             " AND y.version > h.version AND y.n + 0 <= k.until)"
         )
-    itself = scan.prefix[:-1] if scan.nested else ""  # No link is empty, so "" matches none.
-    return source, (after.slot, after.position, after.slot, first, beyond, itself)
+    bounding: list[str] = []
+    for prefix, first, beyond in ranges:
+        itself = prefix[:-1] if scan.nested else ""  # No link is empty, so "" matches none.
+        bounding += (first, beyond, itself)
+    return source, (after.slot, after.position, after.slot, *bounding)
 
 
 def _before(link: str) -> str:

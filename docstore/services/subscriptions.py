@@ -60,15 +60,17 @@ class Mark(NamedTuple):
 class SubscriptionState:
     """State of the document.
 
-    user: its creator, "" on nodes without an access file. sealed: the encrypted secret. why: reason
-    of a pause or an end. earliest: first position of the feed, if the subscription has ended
-    because the history after its mark is gone. delivered: changes that the receiver has taken,
-    repetitions included. expires_us: since 1970, 0 for never.
+    before: whether to send each change with the body of the version before. user: its creator, ""
+    on nodes without an access file. sealed: the encrypted secret. why: reason of a pause or an end.
+    earliest: first position of the feed, if the subscription has ended because the history after
+    its mark is gone. delivered: changes that the receiver has taken, repetitions included.
+    expires_us: since 1970, 0 for never.
     """
 
     path: str
     callback: str
     where: str = ""
+    before: bool = False
     user: str = ""
     sealed: str
     mark: Mark
@@ -79,7 +81,9 @@ class SubscriptionState:
     expires_us: int = 0
 
     def state(self) -> State:
-        expiry = {EXPIRY: self.expires_us} if self.expires_us else {}
+        optional: State = {EXPIRY: self.expires_us} if self.expires_us else {}
+        if self.before:
+            optional["before"] = True
         return {
             "path": self.path,
             "callback": self.callback,
@@ -92,7 +96,7 @@ class SubscriptionState:
             "position": self.mark.position,
             "replay": list(self.mark.replay) if self.mark.replay is not None else None,
             "earliest": self.earliest,
-            **expiry,
+            **optional,
         }
 
 
@@ -106,6 +110,7 @@ def subscription_of(state: State) -> SubscriptionState:
         path=fields.text("path"),
         callback=fields.text("callback"),
         where=fields.text("where"),
+        before=fields.flag("before", default=False),
         user=fields.text("user"),
         sealed=fields.text("sealedSecret"),
         mark=_mark(fields),

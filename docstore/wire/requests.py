@@ -203,6 +203,26 @@ class ReadChanges(Request[ChangeLines | str]):
         return answer if isinstance(answer, str) else ChangeLines(*answer)
 
 
+@dataclass(frozen=True, slots=True)
+class ReadEvents(Request[ChangeLines | str]):
+    """Read changes as `ReadChanges` does, below several prefixes, with events of a condition.
+
+    A node of a version that lacks it rejects it, where it would ignore a new member and leave out
+    the changes that end a match. before: with the body of each version before.
+    """
+
+    name: ClassVar[str] = "events"
+    prefixes: Sequence[str]
+    where: str
+    before: bool
+    after: Sequence[tuple[int, int]]
+    rows: int
+
+    @staticmethod
+    def restored(answer: Any) -> ChangeLines | str:
+        return ReadChanges.restored(answer)
+
+
 # To a replica of some slots (`reads/scans/queries.py`)
 
 

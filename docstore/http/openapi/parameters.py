@@ -23,6 +23,7 @@ from docstore.http.openapi.schemas.shapes import (
     PATH,
     SEGMENT,
     TEXT,
+    many,
     one,
     text,
     told,
@@ -101,6 +102,8 @@ IN_QUERIES: Mapping[str, Told] = {
     "prefix": (PATH, "A document, or a path and all below it"),
     "since": (SINCE, "Where the changes begin"),
     "where": (CONDITION, "A condition on documents, such as `rating > 7`"),
+    "before": (ON, "With the body of each version before"),
+    "prefix@changes": (many(PATH, 64, 1), "Documents, or paths and all below them"),
     "limit@changes": (PAGE, "Changes of an answer"),
     "path": (PATH, "The path of the factory that it is wanted for"),
     "from@records": (

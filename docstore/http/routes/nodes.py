@@ -156,7 +156,7 @@ CHANGES: About = About(
     (
         Route("/core/changes", {
             "GET": Op("Changes at a path and below it, after a token", {200: FEED},
-                      query=("prefix", "since", "where", "limit@changes"),
+                      query=("prefix@changes", "since", "where", "before", "limit@changes"),
                       headers=("Prefer", "Last-Event-ID", *WAITS),
                       tells="`Accept: text/event-stream` goes on until the client goes; else it "
                       "is NDJSON, and its last line has `next`.", has_head=False,

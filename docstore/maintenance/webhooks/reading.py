@@ -14,6 +14,7 @@ from docstore.model import document_members
 from docstore.model.document import Row
 from docstore.model.service import LINEARIZABLE
 from docstore.query.cut import Cut, unpack_part
+from docstore.query.statements import ENTER
 from docstore.reads.listings import Listings
 from docstore.reads.positions import Positions
 from docstore.reads.scans.feed import ChangeFilter, Feed
@@ -57,7 +58,8 @@ class ChangeReader:
         try:
             if mark.replay is not None:
                 return await self._documents(about, cut, mark, mark.replay, rows)
-            stretch = await self._feed.read(ChangeFilter(f"{about.path}/", about.where), cut, rows)
+            wanted = ChangeFilter([f"{about.path}/"], about.where, about.before)
+            stretch = await self._feed.read(wanted, cut, rows)
         except SnapshotGone as error:
             return await self._gone(str(error), pack)
         until = Mark(pack(stretch.until) if stretch.until != cut else mark.position)
@@ -89,7 +91,9 @@ class ChangeReader:
             until: Replay | None = Replay(replay.factory, *place)
         else:
             until = _behind(replay.factory, await self._factories(path))
-        return BatchReceived(b"".join(map(_line, read)), len(read), Mark(mark.position, until))
+        event = {"event": ENTER} if about.where else {}
+        lines = b"".join(_line(row, event) for row in read)
+        return BatchReceived(lines, len(read), Mark(mark.position, until))
 
     async def _factories(self, path: str) -> list[str]:
         """Return the factory at or above a path, and the level 3 factories below it."""
@@ -115,9 +119,9 @@ def _behind(factory: str, factories: Sequence[str]) -> Replay | None:
     return Replay(left[0]) if left else None
 
 
-def _line(row: Row) -> bytes:
+def _line(row: Row, event: dict[str, str]) -> bytes:
     """Return a document in the format of a feed's line."""
-    said: dict[str, Any] = {"slot": row.slot, "seq": row.n}
+    said: dict[str, Any] = {**event, "slot": row.slot, "seq": row.n}
     said |= {each.name: getattr(row, each.column) for each in document_members.COLUMNS}
     said |= {"deleted": row.deleted, "body": orjson.Fragment(row.state)}
     return orjson.dumps(said) + b"\n"

@@ -21,7 +21,7 @@ from docstore.model import document_members
 from docstore.model.document import ballot_at
 from docstore.query.cut import Cut, Position
 from docstore.runtime.links.rpc import Rpc
-from docstore.wire.requests import ChangeLines, ReadChanges
+from docstore.wire.requests import ChangeLines, ReadChanges, ReadEvents
 
 COLUMNS = ("slot", "seq", *document_members.COLUMN_NAMES, "deleted", "body")
 LINK = ("documentSelfLink",)
@@ -41,10 +41,16 @@ Span = tuple[int, int, int]
 
 
 class ChangeFilter(NamedTuple):
-    """Changes below a path that fulfil a condition."""
+    """Changes below some paths, of documents that fulfil a condition after or before the change.
 
-    prefix: str
+    before: each change with the body of the version before. events: False for changes after which
+    the condition holds alone, as earlier versions of docstore ask for.
+    """
+
+    prefixes: Sequence[str]
     where: str = ""
+    before: bool = False
+    events: bool = True
 
 
 class ChangePage(NamedTuple):
@@ -86,6 +92,7 @@ class Feed:
         self._seen_at = 0.0
         self._rng = rng
         rpc.serve(ReadChanges, self._answer)
+        rpc.serve(ReadEvents, self._answer)
 
     async def read(self, wanted: ChangeFilter, since: Cut, rows: int) -> ChangePage:
         """Return up to `rows` changes after a cut, of its slots; more where a batch ends later.
@@ -158,7 +165,7 @@ class Feed:
         links: set[str] = set()
         position: Sequence[Any] | None = (-1, "", -1) if spans else None
         while position is not None:
-            question = _question(ChangeFilter("/"), spans, position, LINKS_AT_ONCE, LINK)
+            question = _question(ChangeFilter(["/"]), spans, position, LINKS_AT_ONCE, LINK)
             fields, payload = await self._pages(question)
             links.update(orjson.loads(line)[LINK[0]] for line in payload.splitlines())
             position = fields["next"]
@@ -215,14 +222,23 @@ class Feed:
         self, holder: str, wanted: ChangeFilter, after: Mapping[int, int], rows: int
     ) -> ChangeLines | str | None:
         """Return the lines of a node, the reason why they are gone, or None without an answer."""
-        asked = ReadChanges(*wanted, list(after.items()), rows)
+        asked: ReadChanges | ReadEvents
+        if wanted.where or wanted.before or len(wanted.prefixes) > 1:
+            asked = ReadEvents(
+                wanted.prefixes, wanted.where, wanted.before, list(after.items()), rows
+            )
+        else:
+            asked = ReadChanges(wanted.prefixes[0], "", list(after.items()), rows)
         try:
             return await self._rpc.call(holder, asked, ANSWER_S)
         except Unavailable:
             return None
 
-    async def _answer(self, asked: ReadChanges) -> ChangeLines | str:
-        wanted = ChangeFilter(asked.prefix, asked.where)
+    async def _answer(self, asked: ReadChanges | ReadEvents) -> ChangeLines | str:
+        if isinstance(asked, ReadEvents):
+            wanted = ChangeFilter(asked.prefixes, asked.where, asked.before)
+        else:
+            wanted = ChangeFilter([asked.prefix], asked.where, events=False)
         try:
             return await self._read_here(wanted, dict(asked.after), asked.rows)
         except SnapshotGone as error:
@@ -292,9 +308,12 @@ def _question(
     rows: int,
     columns: Sequence[str] = COLUMNS,
 ) -> dict[str, Any]:
+    if wanted.before:
+        columns = (*columns, "before")
     return {
-        "prefix": wanted.prefix, "where": wanted.where, "ranges": spans, "columns": columns,
-        "nested": True, "format": "ndjson", "compression": "", "after": after, "rows": rows,
+        "prefix": list(wanted.prefixes), "where": wanted.where, "ranges": spans, "columns": columns,
+        "nested": True, "events": bool(wanted.where) and wanted.events, "format": "ndjson",
+        "compression": "", "after": after, "rows": rows,
         "schema": False, "skipped": False,
     }  # fmt: skip
 

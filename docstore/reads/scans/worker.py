@@ -75,7 +75,7 @@ class LineReader:
         following = Cursor(*(found[-1][place] for place in at)) if len(found) == rows else None
         if not form.columns:
             return Page(len(found), following)
-        lines = [orjson.dumps(_named(form.columns, row)) + b"\n" for row in found]
+        lines = [orjson.dumps(_named(form.columns, row, scan)) + b"\n" for row in found]
         return Page(len(found), following, b"".join(lines))
 
     def found(
@@ -107,8 +107,8 @@ class LineReader:
         return page._replace(payload=b"".join(orjson.dumps(row) + b"\n" for row in found))
 
 
-def _named(columns: Sequence[str], row: tuple[Any, ...]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _named(columns: Sequence[str], row: tuple[Any, ...], scan: Scan) -> dict[str, Any]:
+    found: dict[str, Any] = {"event": row[-1]} if scan.events else {}
     for name, value in zip(columns, row, strict=False):
         column = COLUMNS[name]
         if column.type == FLAG:

@@ -120,13 +120,19 @@ async def test_each_change_is_told_in_order(
 
 
 async def test_on_a_condition(store: Client, api: Api, receiver: Receiver, factory: str) -> None:
-    """Scenario 27: create, patch and delete of what matches, each once."""
-    await api.subscribe(factory, receiver, where="n > 1")
-    for n in range(4):
+    """Scenario 27: create, patch and delete of what matches, each once, and what leaves."""
+    await api.subscribe(factory, receiver, where="n > 1", before=True)
+    for n in (0, 1, 2, 3, 0):
         await store.put(f"{factory}/a", {"n": n})
     await store.put(f"{factory}/b", {"n": 7})
-    await receiver.until(lambda: len(receiver.changes) >= 3)
-    assert receiver.by_document == {f"{factory}/a": [2, 3], f"{factory}/b": [0]}
+    await receiver.until(lambda: len(receiver.changes) >= 4)
+    assert receiver.by_document == {f"{factory}/a": [2, 3, 4], f"{factory}/b": [0]}
+    seen = [
+        (each["event"], each["before"])
+        for each in receiver.changes
+        if each["documentSelfLink"] == f"{factory}/a"
+    ]
+    assert seen == [("enter", {"n": 1}), ("update", {"n": 2}), ("leave", {"n": 3})]
 
 
 async def test_what_is_there_is_told_first(

@@ -90,6 +90,7 @@ DOCUMENTS: Schemas = {
     "NewSubscription": shown(
         only(
             "", "callback", callback=text("^https?://", form="uri"), where=CONDITION, since=SINCE,
+            before=told(FLAG, "With the body of each version before"),
             replayState=told(FLAG, "All documents first; not with `since`"),
             secret=told(text("^whsec_"), "`whsec_` and 24 to 64 bytes in base64"),
             documentExpirationTimeMicros=INSTANT_US,
@@ -110,8 +111,10 @@ DOCUMENTS: Schemas = {
         {"path": "/films", "filter": "rating gt 7", "select": "title,year", "limit": 2},
     ),
     "ChangesRequest": shown(
-        only(prefix=PATH, since=SINCE, where=CONDITION, limit=PAGE),
-        {"prefix": "/films", "since": "earliest", "limit": 100},
+        only(prefix={"oneOf": [PATH, many(PATH, 64, 1)]}, since=SINCE, where=CONDITION,
+             before=FLAG, limit=PAGE),
+        {"prefix": ["/films", "/actors"], "since": "earliest", "where": "rating > 7",
+         "before": True, "limit": 100},
     ),
     "Plan": shown(
         of(cut=TEXT, epochs=many(WHOLE), ends=many(WHOLE), arrow=FLAG, nodes=many(THING),

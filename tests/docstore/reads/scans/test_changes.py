@@ -263,10 +263,58 @@ async def test_a_document_is_watched_on_a_condition(
         async for event in events(response):
             if event.get("event") == "change":
                 change = json.loads(event["data"])
-                seen.append((change["documentSelfLink"], change["body"]["n"]))
+                seen.append((change["event"], change["body"]["n"]))
             if len(seen) == 2:
                 break
-    assert seen == [(f"{factory}/a", 2), (f"{factory}/a", 3)]
+    assert seen == [("enter", 2), ("update", 3)]
+
+
+async def test_a_feed_with_a_condition_tells_what_leaves_it(
+    group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str
+) -> None:
+    """Replayed, it is the set of matching documents."""
+    reader = Reader(session, group.urls, factory)
+    reader.asked |= {"where": "n > 1", "before": True}
+    await reader.go_on()
+    for n in (1, 2, 3, 0, 5):
+        await store.put(f"{factory}/a", {"n": n})
+    await store.put(f"{factory}/b", {"n": 4})
+    await store.delete(f"{factory}/b")
+    await store.put(f"{factory}/never", {"n": 0})
+    await store.delete(f"{factory}/never")
+    changes = await reader.until(6)
+    a = [each for each in changes if each["documentSelfLink"] == f"{factory}/a"]
+    b = [each for each in changes if each["documentSelfLink"] == f"{factory}/b"]
+    assert [(each["event"], each["body"]["n"], each["before"]) for each in a] == [
+        ("enter", 2, {"n": 1}),
+        ("update", 3, {"n": 2}),
+        ("leave", 0, {"n": 3}),
+        ("enter", 5, {"n": 0}),
+    ]
+    assert [(each["event"], each["body"], each["before"]) for each in b] == [
+        ("enter", {"n": 4}, None),
+        ("leave", None, {"n": 4}),
+    ]
+    assert await reader.go_on() == []
+
+
+async def test_one_feed_of_several_paths(
+    group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str
+) -> None:
+    for name in "xyz":
+        await store.declare(f"{factory}{name}")
+    reader = Reader(session, group.urls, "")
+    reader.asked["prefix"] = [f"{factory}x", f"{factory}z/1"]
+    await reader.go_on()
+    for name in "xyz":
+        for n in range(2):
+            await store.put(f"{factory}{name}/{n}", {"n": n})
+    wanted = {f"{factory}x/0": [0], f"{factory}x/1": [0], f"{factory}z/1": [0]}
+    assert by_link(await reader.until(3)) == wanted
+    asked = {"prefix": [f"{factory}x", f"{factory}y"], "since": "earliest"}
+    query = "&".join(f"prefix={each}" for each in asked["prefix"])
+    async with session.get(f"{group.urls[0]}/core/changes?since=earliest&{query}") as answer:
+        assert len((await answer.read()).splitlines()) == 5
 
 
 @pytest.mark.parametrize(
@@ -280,6 +328,10 @@ async def test_a_document_is_watched_on_a_condition(
         ({"limit": 10_001}, 400),
         ({"limit": True}, 400),
         ({"prefix": "films"}, 400),
+        ({"prefix": []}, 400),
+        ({"prefix": ["/a", 1]}, 400),
+        ({"prefix": [f"/a{n}" for n in range(65)]}, 400),
+        ({"before": 1}, 400),
         ({"sinse": "latest"}, 400),
         ({"prefix": "/weak"}, 409),
     ],

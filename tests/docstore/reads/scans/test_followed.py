@@ -111,14 +111,14 @@ async def test_a_feed_shows_what_the_file_has_and_has_it_follow(node: Node) -> N
     since = Cut("c", ((0, 0),), SLOT, SLOTS)
     node.store.lacks[SLOT] = node.end
     before = feed.seen()
-    await feed.read(ChangeFilter("/"), since, 9)
+    await feed.read(ChangeFilter(["/"]), since, 9)
     assert node.store.hurries > 0
     assert (SLOT, 0, node.end) not in asked
     hurries, node.store.follows_after = node.store.hurries, 0
     async with asyncio.timeout(5):
         await feed.news(before, 5.0)
     assert node.store.hurries > hurries
-    await feed.read(ChangeFilter("/"), since, 9)
+    await feed.read(ChangeFilter(["/"]), since, 9)
     assert asked[-1] == (SLOT, 0, node.end)
 
 

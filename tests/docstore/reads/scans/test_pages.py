@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 
 from docstore.errors import BadRequest
+from docstore.model.document import Row
+from docstore.model.slots import slot_of
 from docstore.query.parser import DEPTH_MAX
 from docstore.query.request import scan_of
 from docstore.reads.scans.pool import has_arrow
-from tests.docstore.reads.scans.copies import Copy
+from tests.docstore.reads.scans.copies import SLOTS, Copy
 
 FORMS = ["ndjson", "arrow"] if has_arrow() else ["ndjson"]
 
@@ -60,6 +63,51 @@ def test_a_stretch_of_the_log(copy: Copy, form: str, rows: int) -> None:
                      "versions": versions}  # fmt: skip
             wanted = copy.expected(spans, is_log=True, latest=versions == "latest", deleted=True)
             assert list(copy.scan(asked, form, rows)) == wanted
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+def test_events_of_a_condition(copy: Copy, rows: int) -> None:
+    """A row is found if it, or the version before it, fulfils the condition."""
+    spans = [(slot, copy.rng.randint(0, end), end) for slot, end in copy.ends.items()]
+    by_version = {(row.link, row.version): row for row in copy.rows}
+
+    def event(row: Row) -> str | None:
+        before = by_version.get((row.link, row.version - 1))
+        did = before is not None and not before.deleted and json.loads(before.state)["n"] > 2
+        does = json.loads(row.state)["n"] > 2
+        if does and not row.deleted:
+            return "update" if did else "enter"
+        return "leave" if did or does else None
+
+    wanted = [
+        (row.link, row.version, said)
+        for slot, after, until in spans
+        for row in copy.rows
+        if row.slot == slot and after < row.n <= until and (said := event(row))
+        if row.link.startswith(("/a/b/", "/ab/"))
+    ]
+    asked = {"prefix": ["/a/b/", "/ab/"], "ranges": [list(span) for span in spans],
+             "nested": True, "events": True, "where": "n > 2"}  # fmt: skip
+    found = [
+        (each["documentSelfLink"], each["documentVersion"], each["event"])
+        for each in copy.scan(asked, "ndjson", rows)
+    ]
+    assert found == wanted
+    assert {said for *_, said in found} == {"enter", "update", "leave"}
+
+
+def test_a_row_whose_version_before_is_purged_may_end_a_match(tmp_path: Path) -> None:
+    """A leave too many does no harm: one too few leaves a document with the reader for good."""
+    copy = Copy(tmp_path / "docstore.db", 1)
+    copy.state = lambda rng: {"n": 0}
+    copy.write_links(["/a/1", "/a/1", "/a/2"])
+    with closing(sqlite3.connect(copy.path)) as connection, connection:
+        connection.execute("DELETE FROM history WHERE link = '/a/1' AND version = 0")
+    asked = {"prefix": "/a/", "ranges": [[slot_of("/a/1", SLOTS), 1, 2]],
+             "nested": True, "events": True, "where": "n > 2"}  # fmt: skip
+    found = [(each["documentVersion"], each["event"]) for each in copy.scan(asked, "ndjson", 9)]
+    assert found == [(1, "leave")]
+    copy.close()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -200,6 +248,10 @@ def test_a_hole_is_noticed(copy: Copy, tmp_path: Path) -> None:
         {"prefix": "/a/", "cut": [], "aggregates": "count", "columns": ["slot"]},
         {"prefix": "/a/", "cut": [], "aggregates": "count", "limit": 3},
         {"prefix": "/a/", "ranges": [], "aggregates": "count"},
+        {"prefix": "/a/", "ranges": [], "events": True},
+        {"prefix": "/a/", "ranges": [], "nested": True, "events": 1},
+        {"prefix": ["/a/"], "ranges": []},
+        {"prefix": [], "ranges": [], "nested": True},
     ],
 )
 def test_what_is_malformed_is_refused(asked: dict[str, Any]) -> None:

@@ -55,7 +55,7 @@ class Others:
         """Return all there is, stretch by stretch."""
         cut, stretches = Cut("c", ((1, 0),) * len(HOLDERS)), deque[list[str]]()
         while not stretches or stretches[-1]:
-            stretch = await self.feed.read(ChangeFilter("/"), cut, rows)
+            stretch = await self.feed.read(ChangeFilter(["/"]), cut, rows)
             stretches.append(stretch.lines.decode().split())
             assert stretch.rows == len(stretches[-1])
             cut = stretch.until
@@ -110,7 +110,7 @@ async def test_each_slot_has_its_turn() -> None:
     feed = Feed(cast("ReplicaView", view), rpc, pages, ends.__getitem__, batch_end, Random(1))
     cut = Cut("c", ((1, 0),) * len(ends))
     for _ in range(100):
-        stretch = await feed.read(ChangeFilter("/"), cut, 4)
+        stretch = await feed.read(ChangeFilter(["/"]), cut, 4)
         assert stretch.rows == 4
         cut = stretch.until
     assert sum(n for _, n in cut.positions) == 400
