@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from docstore.errors import BadConfig
 from docstore.model.address import Address, Ports, ports_of, reachable, split_url
@@ -39,6 +39,9 @@ FOUNDED = ("slots", "points_per_node", "replication_factor", "reads")
 """Settings that cannot change after a group is founded."""
 PRESETS = ("loopback", "lan", "wan")
 _HOST_NAME = re.compile(r"(?:\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,252})\Z")
+_ORIGIN = re.compile(
+    r"https?://(?:[a-z0-9_][a-z0-9._-]{0,252}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?\Z"
+)
 
 
 def database_in(data: Path) -> Path:
@@ -49,6 +52,13 @@ def database_in(data: Path) -> Path:
 def streams_in(data: Path) -> Path:
     """Return the path of the database of streams."""
     return data / "streams.db"
+
+
+class Allowed(NamedTuple):
+    """Host names of the node beside its own, "*" for any; origins of web pages that may use it."""
+
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +174,8 @@ class Config:
     services: tuple[str, ...] = ()
     """Service classes, `package.module:Class`; each makes the states of a factory's documents."""
 
-    allowed_hosts: tuple[str, ...] = ()
-    """Further host names that requests to this node may use; "*" for any."""
+    allowed: Allowed = field(default_factory=Allowed)
+    """Names of the node, and web pages; the settings begin with `allowed_`."""
 
     logging: LogSettings = field(default_factory=LogSettings)
     """Settings of the log."""
@@ -186,7 +196,7 @@ class Config:
         """Return the host names that clients may use for this node, besides the machine's own."""
         founder = [each.host for each in self.bootstrap if each.id == self.node_id]
         shared = [self.shared.host] if self.shared else []
-        return {self.listen_host, self.advertise.host, *shared, *founder, *self.allowed_hosts}
+        return {self.listen_host, self.advertise.host, *shared, *founder, *self.allowed.hosts}
 
     @property
     def url(self) -> str:
@@ -222,7 +232,7 @@ KEYS = (
     "repair_interval_s", "journal_mb", "segments_mb",
     "gossip_preset", "gossip_key_file", "access_file", "anonymous_versions", "token_file",
     *TLS_KEYS, "insecure",
-    "service", "allowed_hosts", *CALLBACK_KEYS, *LOG_KEYS,
+    "service", "allowed_hosts", "allowed_origins", *CALLBACK_KEYS, *LOG_KEYS,
     *(each.name for each in fields(Limits)),
     *STREAMS_KEYS,
 )  # fmt: skip
@@ -296,7 +306,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         tls=tls,
         insecure=insecure,
         services=tuple(listed(settings.get("service", ""))),
-        allowed_hosts=_host_names(settings.get("allowed_hosts", "")),
+        allowed=_allowed(settings),
         callbacks=callback_settings(settings),
         founded=frozenset(key for key in FOUNDED if settings.get(key) not in (None, "")),
         logging=log_settings(settings),
@@ -362,14 +372,21 @@ def _founders(value: object, scheme: str) -> tuple[Founder, ...]:
     return tuple(founders)
 
 
-def _host_names(value: object) -> tuple[str, ...]:
-    names = tuple(listed(value))
-    for name in names:
+def _allowed(settings: Mapping[str, object]) -> Allowed:
+    hosts = tuple(listed(settings.get("allowed_hosts", "")))
+    for name in hosts:
         if not _HOST_NAME.match(name):
             raise BadConfig(
                 f"allowed_hosts: {name[:80]!r} is not a host name; give names without ports, or *"
             )
-    return names
+    origins = tuple(each.lower() for each in listed(settings.get("allowed_origins", "")))
+    for origin in origins:
+        if not _ORIGIN.match(origin):
+            raise BadConfig(
+                f"allowed_origins: {origin[:80]!r} is not an origin; give scheme, host and port of"
+                " pages, such as https://shop.example or http://localhost:3000"
+            )
+    return Allowed(hosts, origins)
 
 
 def _urls(value: object, scheme: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from docstore.errors import BadConfig
 from docstore.model.words import nearest
 
 SWITCHES = ("anonymous_versions", "insecure", "observer", "standby")
-LISTS = ("join", "service", "allowed_hosts")
+LISTS = ("join", "service", "allowed_hosts", "allowed_origins")
 """Flags that may be repeated, or given once with commas."""
 
 HELP: Mapping[str, str] = {
@@ -53,6 +53,7 @@ HELP: Mapping[str, str] = {
     "peer_tls_key_file": "key of peer_tls_cert_file",
     "insecure": "allow plain text beyond loopback",
     "service": "package.module:Class, see docstore.service; may be repeated",
+    "allowed_origins": "origins of web pages that may use the node (CORS), separated by commas",
     "allowed_hosts": "more host names of this node, separated by commas; * for any",
     "callback_hosts": "hosts that subscriptions may call, with commas: *.example.com (none)",
     "callback_networks": "private networks that subscriptions may call: 10.0.0.0/8",

@@ -9,6 +9,7 @@ Only this module knows which methods the listener calls on a response: `prepare`
 import asyncio
 import time
 from collections.abc import Mapping
+from contextvars import ContextVar
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Protocol
@@ -24,6 +25,9 @@ _STATUS_LINES = {
 }
 _WITHOUT_BODY = frozenset({204, 304})
 _LARGE_BYTES = 1 << 16
+
+SHARED: ContextVar[Mapping[str, str]] = ContextVar("SHARED")
+"""Headers that let a page of an allowed origin read the answer; set for its request's task."""
 
 _common_lines = b""
 _common_second = -1
@@ -116,7 +120,8 @@ def closing_bytes(reply: Reply) -> bytes:
 
 def streamed(media: str) -> web.StreamResponse:
     """Return an answer of a media type that is written piece by piece."""
-    return web.StreamResponse(headers={"Content-Type": media, "Server": SERVER})
+    shared = SHARED.get({})
+    return web.StreamResponse(headers={"Content-Type": media, "Server": SERVER, **shared})
 
 
 def _common() -> bytes:

@@ -40,12 +40,12 @@ from docstore.http.methods import READS, allowed, factory_methods, not_allowed
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
 from docstore.http.noted import BODY, RequestNotes
 from docstore.http.openapi.document import described
-from docstore.http.origin_check import OriginCheck
+from docstore.http.origin_check import OriginCheck, is_preflight, preflight_headers
 from docstore.http.parameters import check_parameters, check_selection
 from docstore.http.produce import ProducePages
 from docstore.http.queries import QueryPages, is_query
 from docstore.http.quotas import Quotas
-from docstore.http.reply import Reply, header_lines
+from docstore.http.reply import SHARED, Reply, header_lines
 from docstore.http.routes.documents import CONFLICTS, UTILITIES
 from docstore.http.routes.route import Ops, allow_of, op_for
 from docstore.http.routes.table import BY_PATH, find, refuse_what_has_no_effect
@@ -83,6 +83,7 @@ class HttpServer:
         staging: Staging | None = None,
         *,
         names: Iterable[str] = (),
+        origins: Iterable[str] = (),
         access: Access | None = None,
         tls: Callable[[], ssl.SSLContext] | None = None,
         slow_request_s: float = inf,
@@ -90,12 +91,13 @@ class HttpServer:
     ) -> None:
         """staging: the parts of bulk jobs on this disk. names: of this node, beside its addresses.
 
-        access: checks tokens and grants; None: every caller may do everything. tls: returns the TLS
-        context, called for each connection; None: plain HTTP. slow_request_s: duration from which
-        a request is logged. spans: makes a span of each request.
+        origins: of web pages that may send requests and read the answers. access: checks tokens and
+        grants; None: every caller may do everything. tls: returns the TLS context, called for each
+        connection; None: plain HTTP. slow_request_s: duration from which a request is logged.
+        spans: makes a span of each request.
         """
         self._backend = backend
-        self._origin_check = OriginCheck(names)
+        self._origin_check = OriginCheck(names, origins)
         self._access = access
         self._limits = limits
         self.metrics = HttpMetrics()
@@ -202,6 +204,9 @@ class HttpServer:
         trace = headers.trace(request)
         if trace and not TRACEPARENT.get():  # Else a span of this request is its parent.
             TRACEPARENT.set(trace[:LENGTH])  # Until the task ends, which serves this request alone.
+        shared = self._origin_check.shared(request)
+        if shared:
+            SHARED.set(shared)  # Likewise.
         try:
             reply = await self._route(request)
         except (asyncio.CancelledError, ConnectionError):
@@ -217,6 +222,8 @@ class HttpServer:
                 self._completion.note_error(request, None)
         if trace and isinstance(reply, Reply):
             reply.head += header_lines({"traceparent": trace})
+        if shared and isinstance(reply, Reply):
+            reply.head += header_lines(shared)
         self._completion.done(request, reply, began)
         return reply
 
@@ -225,6 +232,8 @@ class HttpServer:
         if method not in KNOWN_METHODS:
             raise not_allowed(method, ALL_METHODS)
         self._origin_check.check(request)
+        if SHARED.get({}) and is_preflight(request):  # Without a token, which browsers do not send.
+            return Reply(204, b"", header_lines(preflight_headers(ALL_METHODS)))
         if request.raw_path == ENTRY and console.leads_to_console(request):
             return console.lead()  # Without a token, which the console asks for.
         authority = EVERYBODY if self._access is None else self._access.authority(request)

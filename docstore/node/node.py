@@ -160,6 +160,7 @@ class Node:
             config.limits,
             Staging(config.data / "staging"),
             names=config.host_names | machine_names(),
+            origins=config.allowed.origins,
             access=self.parts.access,
             tls=credentials.clients if credentials and config.tls.clients else None,
             slow_request_s=config.logging.slow_request_s or inf,

@@ -155,6 +155,9 @@ def test_the_environment_is_read_by_name_and_checked() -> None:
         ({"data": "d", "insecure": "perhaps"}, "insecure"),
         ({"data": "d", "allowed_hosts": "db.example:8001"}, "allowed_hosts"),
         ({"data": "d", "allowed_hosts": "http://db.example"}, "allowed_hosts"),
+        ({"data": "d", "allowed_origins": "*"}, "allowed_origins"),
+        ({"data": "d", "allowed_origins": "https://a.example/"}, "allowed_origins"),
+        ({"data": "d", "allowed_origins": "null"}, "allowed_origins"),
     ],
 )
 def test_what_is_wrong_is_named_in_one_line(settings: dict[str, object], named: str) -> None:

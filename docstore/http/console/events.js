@@ -1,6 +1,7 @@
 // Server-sent events over fetch: an EventSource can show no token.
 // What it does is what an EventSource does: it goes on from the last id when a connection ends.
 
+import { events } from "/core/ui/feed.js";
 import { askForToken, Refused, send } from "/core/ui/node.js";
 
 const AGAIN_MS = 1_000;
@@ -30,35 +31,15 @@ export async function follow(path, signal, heard, told) {
   }
 }
 
-// Read events until the stream ends; return the last id.
+// Read events until the stream ends or breaks; return the last id.
 async function read(stream, last, heard) {
-  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
-  let waiting = "";
   try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return last;
-      const blocks = (waiting + value).split("\n\n");
-      waiting = blocks.pop();
-      for (const block of blocks) {
-        const event = parsed(block);
-        if (event.id) last = event.id;
-        if (event.event) heard(event);
-      }
+    for await (const event of events(stream)) {
+      if (event.id) last = event.id;
+      if (event.event) heard(event);
     }
   } catch {
-    return last; // It broke off: what came until now has come.
+    // The events until now have been heard.
   }
-}
-
-function parsed(block) {
-  const found = {};
-  for (const line of block.split("\n")) {
-    const at = line.indexOf(":");
-    if (at <= 0) continue; // A comment, or nothing.
-    const value = line.slice(at + 1).replace(/^ /, "");
-    const name = line.slice(0, at);
-    found[name] = name in found ? `${found[name]}\n${value}` : value;
-  }
-  return found;
+  return last;
 }

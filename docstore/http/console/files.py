@@ -26,10 +26,10 @@ TYPES = {
 }
 NAMES = (
     "changes.js", "charts.js", "columns.js", "console.css", "declare.js", "document.js", "dom.js",
-    "events.js", "export.js", "factories.js", "form.js", "group.js", "groups.js", "holders.js",
-    "icon.svg", "interface.js", "json.js", "leases.js", "list.js", "main.js", "members.js",
-    "node.js", "ownership.js", "parts.css", "places.js", "questions.js", "queue.js", "rates.js",
-    "refresh.js", "streams.js", "subscriptions.js", "tree.js", "types.js", "unsaved.js",
+    "events.js", "export.js", "factories.js", "feed.js", "form.js", "group.js", "groups.js",
+    "holders.js", "icon.svg", "interface.js", "json.js", "leases.js", "list.js", "main.js",
+    "members.js", "node.js", "ownership.js", "parts.css", "places.js", "questions.js", "queue.js",
+    "rates.js", "refresh.js", "streams.js", "subscriptions.js", "tree.js", "types.js", "unsaved.js",
     "uplot-licence.txt", "uplot.css", "uplot.js", "words.js",
 )  # fmt: skip
 PATHS: Mapping[str, str] = {UI: PAGE, DOCS: PAGE} | {f"{UI}/{name}": name for name in NAMES}

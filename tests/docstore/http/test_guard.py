@@ -1,17 +1,25 @@
 """What a page in a browser may not do with a node, and that nobody else notices."""
 
 import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
+from docstore.access.authenticator import Authenticator
+from docstore.access.rules import rules_of
 from docstore.client import LocalCluster
 from docstore.config import parse
+from docstore.http.access import Access
+from docstore.http.server import HttpServer
+from docstore.model.limits import Limits
 from docstore.node.node import Node
+from tests.docstore.access.tokens import digest
 from tests.docstore.http.conftest import Raw
 from tests.docstore.http.problem import problem_of
+from tests.docstore.http.single import SingleNode
 
 Client = aiohttp.ClientSession
 JSON = {"Content-Type": "application/json"}
@@ -152,3 +160,60 @@ async def test_what_curl_sends_for_d_is_told_what_to_send_instead(
     form: Any = {"Content-Type": "application/x-www-form-urlencoded"}
     async with client.put(f"{factory}/a", data=b"{}", headers=form) as response:
         assert "application/json" in (await problem_of(response, 415))["detail"]
+
+
+SHOP = "https://shop.example"
+TOKEN = {"Authorization": "Bearer right"}
+RULES = f"[roles.r]\n'/' = 'admin'\n[users.u]\ntokens = ['{digest('right')}']\nroles = ['r']"
+PREFLIGHT = {
+    "Access-Control-Request-Method": "PUT",
+    "Access-Control-Request-Headers": "authorization,content-type",
+}
+
+
+@pytest.fixture
+async def shared(node: SingleNode, limits: Limits) -> AsyncIterator[Client]:
+    """A node whose operator allows the pages of one site."""
+    server = HttpServer(node, limits, origins=[SHOP], access=Access(Authenticator(rules_of(RULES))))
+    async with Client(f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}") as client:
+        yield client
+    await server.stop(0.1)
+
+
+async def test_a_page_of_an_allowed_origin_writes_and_reads(shared: Client) -> None:
+    headers = {"Origin": SHOP, "Sec-Fetch-Site": "cross-site"}
+    async with shared.options("/core/examples/a", headers=headers | PREFLIGHT) as answer:
+        assert answer.status == 204, "a preflight has no token"
+        assert "PUT" in answer.headers["Access-Control-Allow-Methods"]
+        assert answer.headers["Access-Control-Allow-Headers"] == "*, Authorization"
+        assert answer.headers["Access-Control-Allow-Origin"] == SHOP
+    async with shared.put("/core/examples/a", json={}, headers=headers) as answer:
+        assert answer.status == 401, "an origin is no token"
+        assert answer.headers["Access-Control-Allow-Origin"] == SHOP, "the page reads the reason"
+    for method, path in (("POST", "/core/factories"), ("GET", "/core/factories/pages")):
+        body = {"json": {"path": "/pages"}} if method == "POST" else {}
+        async with shared.request(method, path, headers=headers | TOKEN, **body) as answer:
+            assert answer.status in (200, 201), await answer.text()
+            assert answer.headers["Access-Control-Allow-Origin"] == SHOP
+            assert answer.headers["Access-Control-Expose-Headers"] == "*"
+            assert "Origin" in answer.headers.getall("Vary")
+            assert answer.headers["ETag"]
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://shop.example.evil", "http://shop.example", f"{SHOP}:444", "null", EVIL]
+)
+async def test_no_other_page_gains_by_it(shared: Client, origin: str) -> None:
+    for method in ("OPTIONS", "PUT", "GET"):
+        headers = {"Origin": origin, **PREFLIGHT, **TOKEN, **JSON}
+        async with shared.request(method, "/core/examples/a", headers=headers) as answer:
+            await problem_of(answer, 403)
+            assert not [name for name in answer.headers if name.lower().startswith("access-")]
+
+
+async def test_an_answer_for_a_program_says_nothing_of_pages(shared: Client) -> None:
+    async with shared.get("/health/live") as answer:
+        assert answer.status == 200
+        assert not [name for name in answer.headers if name.lower().startswith("access-")]
+    async with shared.options("/core/examples/a", headers=PREFLIGHT | TOKEN) as answer:
+        assert answer.headers["Allow"], "without an Origin it is a plain OPTIONS"
