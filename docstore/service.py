@@ -22,21 +22,43 @@
 the group. A handler runs on the owner of the document, once for each request, in the order in which
 requests are decided; its result is replicated. So a handler need not be deterministic. But it must
 depend only on its arguments, and must return at once: while it runs, the node does nothing else. It
-cannot await, and must not use files, sockets or other documents. To act on a change, follow the
-feed of changes, under a role or a lock.
+cannot await, and must not use files, sockets or other documents. It can start timers, and leave
+effects for after the commit: an update of another document, a record of a topic, a webhook.
 
 If a handler raises an exception, nothing changes: the client gets 500 `internal`, and the owner
 logs the traceback. `docs/services.md` has the rest.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from docstore.model import json, patch
+from docstore.model.agenda import (
+    NAME_LENGTH_MAX,
+    PERIOD_US_MIN,
+    RECORD,
+    TIMERS_MAX,
+    WEBHOOK,
+    Plan,
+    Timer,
+)
+from docstore.model.paths import RESERVED, canonical_link
 from docstore.model.service import LEVEL_3, METHODS, Method, Refusal, State
 
-__all__ = ["UNCHANGED", "Refused", "Request", "Service", "State", "Unchanged", "merged"]
+__all__ = [
+    "UNCHANGED",
+    "Change",
+    "Record",
+    "Refused",
+    "Request",
+    "Service",
+    "State",
+    "Timer",
+    "Unchanged",
+    "Webhook",
+    "merged",
+]
 
 STATUSES = (400, 403, 409, 422)
 
@@ -66,11 +88,41 @@ None would be an error instead, because a handler may forget its `return`.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Effect: an update of another document, as a client makes it. body: of all but DELETE."""
+
+    method: Method
+    link: str
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Effect: a record at the end of a topic, in the partition of its key.
+
+    key: the link of the document if it is None.
+    """
+
+    topic: str
+    value: Any
+    key: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """Effect: a POST of a JSON body to a URL of a host that the nodes may call."""
+
+    url: str
+    body: Any
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Properties of a request, without its body.
+    """Properties of a request, without its body; and what its handler leaves for later.
 
-    method: POST, PUT, PATCH or DELETE; a PUT may create, and a POST replace.
+    method: POST, PUT, PATCH or DELETE; a PUT may create, and a POST replace. PATCH for a timer.
     link: link of the document, such as `/accounts/a`.
     version: version of the document if this request changes it; usually 0 for its first one.
     now_us: time in microseconds since 1970, by the owner's wall clock.
@@ -80,6 +132,70 @@ class Request:
     link: str
     version: int
     now_us: int
+    plan: Plan | None = field(default_factory=Plan, repr=False, compare=False)
+    """None at levels 1 and 2, whose documents have neither timers nor effects."""
+
+    @property
+    def timers(self) -> Mapping[str, Timer]:
+        """Return the timers of the document by name, with those that the handler has started."""
+        return self._plan().timers
+
+    def start_timer(self, name: str, *, after_s: float | None = None, every_s: float = 0.0) -> None:
+        """Start a timer, or start it anew; `on_timer` runs when it is due.
+
+        after_s: seconds from now. every_s: period; 0 for once. Without `after_s` the first time is
+        one period from now.
+        """
+        plan, every_us = self._plan(), round(every_s * 1e6)
+        if not 0 < len(name) <= NAME_LENGTH_MAX:
+            raise ValueError(f"name must have 1 to {NAME_LENGTH_MAX} characters; got {name!r}")
+        if every_us and every_us < PERIOD_US_MIN:
+            raise ValueError(f"every_s must be at least {PERIOD_US_MIN / 1e6}; got {every_s}")
+        if after_s is None and not every_us:
+            raise ValueError("after_s or every_s must be given")
+        if name not in plan.timers and len(plan.timers) >= TIMERS_MAX:
+            raise ValueError(f"a document must have at most {TIMERS_MAX} timers")
+        delay_us = every_us if after_s is None else round(max(0.0, after_s) * 1e6)
+        plan.timers[name] = Timer(name, self.now_us + delay_us, every_us)
+
+    def stop_timer(self, name: str) -> None:
+        """Stop a timer, if the document has it."""
+        self._plan().timers.pop(name, None)
+
+    def after_commit(self, effect: Change | Record | Webhook) -> None:
+        """Have an effect delivered once the version that the handler makes is committed.
+
+        Effects of a document are delivered one after the other, each at least once, and under an
+        identity by which its receiver ignores repetitions. If the handler raises, there is none.
+        """
+        plan = self._plan()
+        match effect:
+            case Change(method, link, body):
+                _check_target(method, link)
+                plan.add(method, link, _dumped(dict(body)))
+            case Record(topic, value, key, headers):
+                key = self.link if key is None else key
+                record = {"key": key, "value": value, "headers": dict(headers)}
+                plan.add(RECORD, topic, _dumped(record))
+            case Webhook(url, body):
+                plan.add(WEBHOOK, url, _dumped(body))
+
+    def _plan(self) -> Plan:
+        if self.plan is None:
+            raise RuntimeError("timers and effects need a service of level 3 (ENFORCE_QUORUM)")
+        return self.plan
+
+
+def _check_target(method: str, link: str) -> None:
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    if canonical_link(link) != link or link.count("/") < 2 or link.split("/")[1] in RESERVED:
+        raise ValueError(f"link must be that of a document, such as /stock/a; got {link!r}")
+
+
+def _dumped(value: Any) -> bytes:
+    json.check(value)
+    return json.dump(value)
 
 
 class Service:
@@ -124,6 +240,12 @@ class Service:
     expires_after_s: ClassVar[int] = 0
     """Seconds to live of documents that are put without an expiration time; 0: for ever."""
 
+    webhook_secret: ClassVar[str] = ""
+    """Secret that signs the webhooks of its documents, `whsec_` and a key in base64; "" for none.
+
+    Read it from the environment of the nodes rather than write it here.
+    """
+
     keep_versions: ClassVar[int] = 0
     """Number of versions of a document that are shown and kept; 0: all."""
 
@@ -145,6 +267,15 @@ class Service:
 
     def on_delete(self, state: State, request: Request) -> None:
         """Allow a deletion by returning, or raise Refused. Not called when a document expires."""
+
+    def on_timer(self, state: State, timer: Timer, request: Request) -> State | Unchanged:
+        """Return the state after a timer was due. If it raises, the timer is fired again later.
+
+        Each due time of a timer takes effect once, in the order of their times. `timer.due_us` may
+        be past for long, after an outage. A timer that fires once is over; a periodic timer has its
+        next time already.
+        """
+        return UNCHANGED
 
     def check(self, state: State) -> None:
         """Raise Refused for an invalid state, whichever request and handler made it."""

@@ -28,9 +28,11 @@ NEVER_ANSWERED = {
     "other-reign": "between nodes: the machine of sessions reads anew",
     "store-broken": "ends the process",
     "store-damaged": "ends the process",
+    "not-due": "the machine of agendas drops the timer or effect",
 }
 
 FAMILIES = {
+    "docstore/agendas": ("service",),
     "docstore/machines": ("streams", "sessions"),
     "docstore/documents/eventual": ("protocol",),
     "docstore/runtime/links": ("peer",),

@@ -18,12 +18,19 @@ import pytest
 from docstore.documents.write_path import handle
 from tests.disk import journal_ablations
 from tests.gossip import test_ablations as membership
-from tests.sim import ablations, branching_ablations, sessions_ablations, streaming_ablations
+from tests.sim import (
+    ablations,
+    agendas_ablations,
+    branching_ablations,
+    sessions_ablations,
+    streaming_ablations,
+)
 from tests.source import ROOT, Source, sources
 
 SEAM = "  # Tests replace this."
 MODULES = (
     ablations,
+    agendas_ablations,
     branching_ablations,
     journal_ablations,
     membership,

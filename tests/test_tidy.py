@@ -35,7 +35,7 @@ FLOORS = """
     maintenance
     reads config.py
     client runtime
-    sessions subscriptions
+    agendas sessions subscriptions
     services pipeline
     streams service.py
     documents testing
@@ -237,7 +237,7 @@ def the_replica_is_seen_by_its_alphabets(source: Source) -> Iterator[str]:
 
 def machines_see_the_group_by_one_window(source: Source) -> Iterator[str]:
     """They are clients of documents: `machines/view.py` says all that they know of the replica."""
-    if not source.is_under("docstore/streams", "docstore/sessions"):
+    if not source.is_under("docstore/streams", "docstore/sessions", "docstore/agendas"):
         return
     for line, name in source.imports:
         if names(name, "docstore.documents"):

@@ -39,13 +39,16 @@ class Inflight:
     arrived_at: float | None = None
     """Time of arrival, if the operation is measured (`measures.py`)."""
 
-    def identity(self, version: int, fences: Sequence[Any] = ()) -> OperationIdentity:
+    def identity(
+        self, version: int, fences: Sequence[Any] = (), agenda: Sequence[Any] = ()
+    ) -> OperationIdentity:
         operation = self.operation
         mark = fingerprint(operation) if operation.key or operation.writer else 0
         created = bool(self.created) and version > 0
         return OperationIdentity(
             self.entry, self.boot, self.seq, self.oldest, operation.key, mark,
             tuple(operation.writer), created, fences, (), operation.principal,
+            agenda,
         )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from docstore.documents.peers import Peers
 from docstore.machines.core import Outlet
 from docstore.machines.disk import DiskBatch, MachineDisk
 from docstore.machines.effects import Read, Send
+from docstore.model.agenda import has_agenda
 from docstore.model.document import Row
 from docstore.model.published import is_published
 from docstore.storage import store
@@ -115,7 +116,7 @@ class Outbox(Outlet[Effect], MachineDisk[SlotLog, Row, store.Write, store.Query,
         """Report rows (after, until] to the node, if they concern it."""
         for n in range(after + 1, until + 1):
             row = log.pending.get(n)
-            if row is not None and is_published(row.link):
+            if row is not None and (is_published(row.link) or has_agenda(row)):
                 self.out.append(Publish(row))
 
     def store_rows(self, log: SlotLog, rows: Iterable[Row]) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from docstore.model.document import Row
 from docstore.model.identity import unpack_identity
 
-_OF_A_BATCH = (b"\x9a", b"\x9b")
-"""First byte of an identity that may be of a batch: a msgpack array of ten fields, or of eleven
-with a principal."""
+_OF_A_BATCH = (b"\x9a", b"\x9b", b"\x9c")
+"""First byte of an identity that may be of a batch: a msgpack array of ten fields, of eleven with a
+principal, or of twelve with an agenda."""
 
 
 def part_of(row: Row) -> tuple[int, int]:

@@ -18,9 +18,9 @@ from docstore.model.document import Row
 
 SCOPES_MAX = 8
 """Most scopes that a document remembers."""
-_FENCED = (b"\x99", b"\x9a", b"\x9b")
+_FENCED = (b"\x99", b"\x9a", b"\x9b", b"\x9c")
 """First bytes of an operation's identity with fences: an array (msgpack) of nine, of ten in a
-batch, of eleven with a principal."""
+batch, of eleven with a principal, of twelve with an agenda."""
 _PLACE = 8
 
 

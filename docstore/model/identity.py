@@ -26,6 +26,7 @@ class OperationIdentity(NamedTuple):
     fences: all that its document remembers from this row on, see `model/fences.py`.
     part: (index, count) of a row in an atomic batch, whose rows are adjacent; () for others.
     principal: the user that sent it, "" where nodes authenticate no users.
+    agenda: timers and effects of its document from this row on, see `model/agenda.py`.
     """
 
     entry: str
@@ -39,11 +40,13 @@ class OperationIdentity(NamedTuple):
     fences: Sequence[Any] = ()
     part: Sequence[int] = ()
     principal: str = ""
+    agenda: Sequence[Any] = ()
 
     def pack(self) -> bytes:
         """Return the bytes for a row, without trailing fields that are empty."""
         length = 9 if self.fences else 8 if self.created else 7 if self.writer else 6
         length = 11 if self.principal else 10 if self.part else length
+        length = 12 if self.agenda else length
         packed: bytes = _pack(self[:length])
         return packed
 

@@ -14,8 +14,9 @@ from docstore.model.service import LINEARIZABLE, Level
 Verb = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "RESOLVE", "BATCH"]
 """Verb of an operation. RESOLVE ends a conflict (levels 1 and 2); BATCH: see `batch.py`."""
 
-Media = Literal["", "handler", "merge", "json"]
-"""Format of a PATCH: for the service's handler, RFC 7396 (merge) or RFC 6902 (json)."""
+Media = Literal["", "handler", "merge", "json", "timer", "settle"]
+"""Format of a PATCH: for the service's handler, RFC 7396 (merge), RFC 6902 (json), or a step of an
+agenda (`agenda.py`), which only nodes make."""
 
 Current = tuple[Literal["current"]]
 AtVersion = tuple[Literal["version"], int]

@@ -11,18 +11,24 @@ import msgpack
 from docstore.model.document import Row
 
 USERS = "/core/access/users"
-_NAMED = b"\x9b"
-"""First byte of an operation's identity with a principal: an array of eleven (msgpack)."""
+_NAMED, _MAY_BE_NAMED = b"\x9b", b"\x9c"
+"""First byte of an operation's identity with a principal, an array of eleven (msgpack), and of one
+that may have a principal, an array of twelve."""
 _PLACE = 10
 
 
 def is_named(row: Row) -> bool:
-    return row.operation[:1] == _NAMED
+    first = row.operation[:1]
+    return first == _NAMED or (first == _MAY_BE_NAMED and bool(_name_of(row)))
 
 
 def principal_link(row: Row) -> str:
+    return user_link(_name_of(row))
+
+
+def _name_of(row: Row) -> str:
     name: str = msgpack.unpackb(row.operation)[_PLACE]
-    return user_link(name)
+    return name
 
 
 def user_link(name: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
 from docstore.errors import Picklable
+from docstore.model.agenda import Plan, Timer
 
 State = dict[str, Any]
 """The author's fields of a document, parsed."""
@@ -110,6 +111,7 @@ class UpdateRequest:
     """An update for an author's handlers.
 
     version: number of the new version. now_us: returns the time, in microseconds since 1970.
+    plan: agenda of the document, which handlers may change.
     """
 
     method: str
@@ -117,6 +119,7 @@ class UpdateRequest:
     version: int
     media: str
     now_us: Callable[[], int]
+    plan: Plan
 
 
 class WithAuthor:
@@ -138,6 +141,10 @@ class WithAuthor:
         body: {} for a DELETE, which makes a tombstone whatever the result is.
         The handler may change both.
         """
+
+    def fire(self, asked: UpdateRequest, before: State, timer: Timer) -> State | None:
+        """Return the state after a timer has fired; None for no change. Raises Refusal."""
+        raise Refusal(f"{self.options.path} has no handler for timers", status=409)
 
     def check(self, state: State) -> None:
         """Accept every state."""

@@ -51,6 +51,7 @@ def _running(running: RunningNode) -> Mapping[str, float]:
         "docstore_requests_in_flight": float(running.in_flight),
         **partition_metrics(running.streams.machine),
         **session_metrics(running.sessions.machine),
+        **running.agendas.metrics(),
     }
 
 

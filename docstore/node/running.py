@@ -7,12 +7,14 @@ answer has left.
 import random
 from collections.abc import Callable
 
+from docstore.agendas.machine import Agendas
 from docstore.config import database_in
 from docstore.documents.events import SlotCorrupted
 from docstore.documents.replica import Replica
 from docstore.documents.timing import LeadershipTimes, ReplicaConfig, Retention
 from docstore.documents.view import GroupView
 from docstore.machines.events import DrainAsked, LinkLost, LinkMade, Noticed
+from docstore.maintenance.agenda_driver import AgendaDocuments, AgendaDriver
 from docstore.maintenance.announcing import Announcing
 from docstore.maintenance.declaring import Declaring
 from docstore.maintenance.upkeep.expiring import Expiring
@@ -21,6 +23,7 @@ from docstore.maintenance.upkeep.repair import Repair
 from docstore.maintenance.upkeep.resync import Resync
 from docstore.maintenance.webhooks.deliverer import Deliverer
 from docstore.maintenance.webhooks.reading import ChangeReader
+from docstore.model.agenda import has_agenda
 from docstore.model.document import Row
 from docstore.node.members.gossip_keys import GroupKeys
 from docstore.node.members.group import GroupConfiguration
@@ -39,6 +42,7 @@ from docstore.reads.scans.searches import Searches
 from docstore.runtime.backend import SessionBackend
 from docstore.runtime.document_client import DocumentClient
 from docstore.runtime.driver import Driver
+from docstore.runtime.links.rpc import Rpc
 from docstore.runtime.sessions_driver import SessionsDriver
 from docstore.runtime.stepping import clock
 from docstore.runtime.streams_backend import StreamBackend
@@ -74,10 +78,10 @@ class RunningNode:
             publish=self._publish, reconfigured=self._reconfigured, broken=broken,
         )  # fmt: skip
         view = driver.view.members
-        documents = DocumentClient(driver.submit, store, view, STREAMS, broken=broken)
         self.streams = StreamsDriver(
             _partitions(parts, recovered, view), parts.streams, parts.links,
-            documents=documents, broken=broken,
+            documents=DocumentClient(driver.submit, store, view, STREAMS, broken=broken),
+            broken=broken,
         )  # fmt: skip
         self.stream_backend = StreamBackend(parts.node_id, self.streams, view, rpc, driver.submit)
         self.sessions = _sessions(parts, recovered, view, driver, broken)
@@ -92,15 +96,15 @@ class RunningNode:
             rpc, store, self.scans, lambda slot: driver.feed(SlotCorrupted(slot))
         )
         self.queries = GroupQueries(driver.view, rpc)
-        scans, rng = self.scans, random.Random()
-        self.feed = Feed(driver.view, rpc, scans.page, scans.shown, scans.batch_end, rng)
+        self.feed = _feed(driver, rpc, self.scans)
         owners = Owners(driver.view, rpc)
         self.listings = Listings(driver, store, rpc, owners)
         self.availability = Availability(driver.view, rpc)
         self.announcing = Announcing(driver, parts.registry, rpc, owners)
         self.needs = PinsReader(driver, self.listings)
         self.deliverer = self._deliverer(view)
-        self.trace = _trace(driver, self.streams, self.sessions, self.deliverer)
+        self.agendas = self._agendas(recovered, view, broken)
+        self.trace = _trace(driver, self.streams, self.sessions, self.deliverer, self.agendas)
         self.group = GroupConfiguration(
             parts.node_id, driver, founding=parts.founding, lookup=parts.lookup,
             links=parts.links, membership=parts.membership, rpc=rpc,
@@ -127,6 +131,17 @@ class RunningNode:
             may_read, retry_s=parts.config.callbacks.retry_s, rng=random.Random(),
         )  # fmt: skip
 
+    def _agendas(
+        self, recovered: Recovered, view: GroupView, broken: Callable[[BaseException], None]
+    ) -> AgendaDriver:
+        parts, registry = self._parts, self._parts.registry
+        life = f"{parts.node_id}/{recovered.store_id}/{recovered.boot}/agendas"
+        machine = Agendas(parts.node_id, view=view, rng=random.Random(life), now=clock())
+        documents = AgendaDocuments(self.driver.submit, parts.store, view, registry, broken)
+        return AgendaDriver(
+            machine, documents, self.stream_backend, parts.caller, registry.webhook_secret
+        )
+
     def _blocks(self, slot: int) -> bool:
         return self.streams.machine.duties.reassignment.blocks(slot)
 
@@ -136,6 +151,10 @@ class RunningNode:
     def _publish(self, row: Row) -> None:
         if row.link.startswith(f"{FACTORIES}/"):
             self._parts.registry.publish(row)
+            self._begin_agendas()
+            return
+        if has_agenda(row):
+            self.agendas.feed_later(Noticed(row))
             return
         if row.link.startswith(SUBSCRIPTIONS):
             if self.deliverer is not None:
@@ -149,6 +168,10 @@ class RunningNode:
             return
         self.stream_backend.noticed(row)
         self.streams.feed_later(Noticed(row))
+
+    def _begin_agendas(self) -> None:
+        if any(each.options.author for each in self._parts.registry.services()):
+            self.agendas.start()
 
     def link_made(self, peer: str) -> None:
         self.driver.feed(LinkMade(peer, self._parts.links.protocol_of(peer)))
@@ -187,6 +210,7 @@ class RunningNode:
         self.group.start()
         self.streams.start()
         self.sessions.start()
+        self._begin_agendas()
         if self.deliverer is not None:
             self.deliverer.start()
         for peer in self.driver.view.members.links:
@@ -195,6 +219,7 @@ class RunningNode:
     async def stop(self) -> None:
         """Stop all parts; every answered write is on the disk."""
         self.group.stop()
+        await self.agendas.stop()
         if self.deliverer is not None:
             await self.deliverer.stop()
         await self.expiring.stop()
@@ -208,13 +233,19 @@ class RunningNode:
         await self.driver.stop()
 
 
+def _feed(driver: Driver, rpc: Rpc, scans: Scans) -> Feed:
+    return Feed(driver.view, rpc, scans.page, scans.shown, scans.batch_end, random.Random())
+
+
 def _trace(
-    driver: Driver, streams: StreamsDriver, sessions: SessionsDriver, deliverer: Deliverer | None
-) -> Trace:
+    driver: Driver, streams: StreamsDriver, sessions: SessionsDriver,
+    deliverer: Deliverer | None, agendas: AgendaDriver,
+) -> Trace:  # fmt: skip
     recorders = {
         "documents": driver.recorder,
         "streams": streams.recorder,
         "sessions": sessions.recorder,
+        "agendas": agendas.recorder,
     }
     if deliverer is not None:
         recorders["webhooks"] = deliverer.recorder

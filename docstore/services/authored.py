@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 
 from docstore.errors import BadRequest
 from docstore.model import json
+from docstore.model.agenda import Timer
 from docstore.model.document import EXPIRY, LEASE
 from docstore.model.service import (
+    LINEARIZABLE,
     METHODS,
     Method,
     Refusal,
@@ -76,7 +78,7 @@ def declaration_of(service: Service) -> State:
 
 
 def overridden(service: Service) -> Iterator[str]:
-    for name in ("on_create", "on_put", "on_patch", "on_delete", "check"):
+    for name in ("on_create", "on_put", "on_patch", "on_delete", "on_timer", "check"):
         if getattr(type(service), name) is not getattr(Service, name):
             yield name
 
@@ -87,7 +89,7 @@ def methods_of(service: Service) -> Sequence[Method]:
     A class without a handler has all methods. A PUT creates by `on_create`, and replaces by
     `on_put`.
     """
-    own = set(overridden(service)) - {"check"}
+    own = set(overridden(service)) - {"check", "on_timer"}
     if _names_methods(service) or not own:
         return service.methods
     putting = {"on_put", "on_create"} if service.put_creates else {"on_put"}
@@ -106,7 +108,8 @@ class AuthoredService(WithAuthor):
         self, options: ServiceOptions, author: Service, call: Call = called_plainly
     ) -> None:
         """options: the options in force, as declared. call: calls the handlers."""
-        is_closed = not _names_methods(author) and not set(overridden(author)) <= {"check"}
+        own = set(overridden(author))
+        is_closed = not _names_methods(author) and not own <= {"check", "on_timer"}
         # A declaration cannot allow a method that the class does not have.
         if is_closed and options.revision <= author.revision:
             own_methods = methods_of(author)
@@ -117,7 +120,6 @@ class AuthoredService(WithAuthor):
         self._author = author
         self._call = call
         self._declared = DeclaredService(options)
-        own = set(overridden(author))
         self._own = own
         self._checks_too = "check" in own
         self.handled = frozenset(
@@ -157,6 +159,25 @@ class AuthoredService(WithAuthor):
         after = self._ask(lambda: self._made(asked, before, body))
         return leased(after)
 
+    def fire(self, asked: UpdateRequest, before: State, timer: Timer) -> State | None:
+        if "on_timer" not in self._own:
+            return super().fire(asked, before, timer)
+        leased = _leased("PATCH", before, {})
+        return leased(self._ask(lambda: self._fired(asked, before, timer)))
+
+    def _fired(self, asked: UpdateRequest, before: State, timer: Timer) -> State | None:
+        after = self._author.on_timer(before, timer, self._request(asked))
+        return None if isinstance(after, Unchanged) else _state("on_timer", after)
+
+    def _request(self, asked: UpdateRequest) -> Request:
+        return Request(
+            method=asked.method,
+            link=asked.link,
+            version=asked.version,
+            now_us=asked.now_us(),
+            plan=asked.plan if self.options.level == LINEARIZABLE else None,
+        )
+
     def _ask(self, handler: Callable[[], T]) -> T:
         """Return the result of a handler. A malformed Refusal counts as a handler's failure."""
 
@@ -172,8 +193,7 @@ class AuthoredService(WithAuthor):
     def _made(self, asked: UpdateRequest, before: State | None, body: State) -> State | None:
         """Return the result of a handler, if that is a state. Raises the handler's exceptions."""
         author, method = self._author, asked.method
-        now_us = asked.now_us()
-        request = Request(method=method, link=asked.link, version=asked.version, now_us=now_us)
+        request = self._request(asked)
         name = _handler(method, before)
         if before is None:
             return _state(name, author.on_create(body, request))

@@ -196,6 +196,11 @@ class Registry:
         """Return the service of the document at `link`, which is at the parent path."""
         return self.service_at(link.rpartition("/")[0])
 
+    def webhook_secret(self, link: str) -> str:
+        """Return the secret that signs the webhooks of a document's service, "" for none."""
+        author = self.authors.get(link.rpartition("/")[0])
+        return author.webhook_secret if author is not None else ""
+
     def declared(self) -> list[str]:
         """Return the paths of declared factories, without built-in ones."""
         return [path for _, path in self._declared.values() if path]

@@ -10,6 +10,7 @@ import orjson
 from docstore.model.document import Row
 from docstore.storage import branch_tables, tables
 from docstore.storage.answers import digest_hex, is_child, link_digest
+from docstore.storage.packing import row_of
 from docstore.storage.reading import answer_within, number, record_of
 from docstore.storage.store import UNBOUNDED, Bounds, Newest
 from docstore.storage.transactions import snapshot
@@ -74,6 +75,17 @@ def below(connection: sqlite3.Connection, prefix: str, slots: Collection[int]) -
         asked = [Newest(slot, link, UNBOUNDED) for slot, link in found]
         results = answer_within(connection, asked)
     return [row for result in results if isinstance(result, list) for row in result]
+
+
+def with_agenda(connection: sqlite3.Connection, prefix: str, slots: Collection[int]) -> list[Row]:
+    """Return the newest rows of links below `prefix` that have an agenda, by slot and link."""
+    span = (prefix + "\x00", _beyond(prefix))
+    found = (
+        row_of(columns)
+        for slot in sorted(slots)
+        for columns in connection.execute(tables.WITH_AGENDA, (slot, *span))
+    )
+    return [row for row in found if row is not None]
 
 
 def _live(

@@ -72,6 +72,10 @@ class Overlaid:
         await self._wait(self._overlay.below(prefix, dict.fromkeys(slots, UNBOUNDED)))
         return await self._tables.below(prefix, slots)
 
+    async def with_agenda(self, prefix: str, slots: Collection[int]) -> list[Row]:
+        await self._wait(self._overlay.below(prefix, dict.fromkeys(slots, UNBOUNDED)))
+        return await self._tables.with_agenda(prefix, slots)
+
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         await self._wait(self._overlay.all_of(slots))
         return await self._tables.digests(slots)

@@ -153,6 +153,9 @@ class SqliteStore:
     async def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
         return await self._all.below(prefix, slots)
 
+    async def with_agenda(self, prefix: str, slots: Collection[int]) -> list[Row]:
+        return await self._all.with_agenda(prefix, slots)
+
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         return await self._all.digests(slots)
 
@@ -211,6 +214,9 @@ class _Tables:
 
     async def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
         return await self._file.run("lister", lambda file: listing.below(file, prefix, slots))
+
+    async def with_agenda(self, prefix: str, slots: Collection[int]) -> list[Row]:
+        return await self._file.run("lister", lambda file: listing.with_agenda(file, prefix, slots))
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         return await self._file.run("lister", lambda file: listing.digests(file, slots))

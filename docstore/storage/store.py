@@ -334,6 +334,13 @@ class Tables(Protocol):
         out: a read of the document itself reports them.
         """
 
+    async def with_agenda(self, prefix: str, slots: Collection[int]) -> list[Row]:
+        """Return the newest rows of links below `prefix` that have an agenda, by slot and link.
+
+        Reads the given slots in their present state, undecided rows and tombstones included. Raises
+        no error for damaged rows, as in `below`.
+        """
+
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         """Return slot -> (end, number of live links, digest in hex) from one snapshot.
 

@@ -198,6 +198,15 @@ EXPIRED = (
     "current.slot, current.n\n"
     " LIMIT ? OFFSET 0"
 )
+WITH_AGENDA = (
+    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
+    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
+    " history.operation, history.digest, history.state, history.checksum \n"
+    "FROM current JOIN history ON history.slot = current.slot AND history.link = current.link"
+    " AND history.version = current.version \n"
+    "WHERE current.slot = ? AND current.link >= ? AND current.link < ? AND "
+    "substr(history.operation, 1, 1) = x'9c' ORDER BY current.link"
+)
 PURGE = "DELETE FROM history WHERE history.slot = ? AND history.link = ? AND history.version <= ?"
 UNPOINT_VERSION = (
     "DELETE FROM current WHERE current.slot = ? AND current.link = ? AND current.version = ?"

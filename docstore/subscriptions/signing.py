@@ -49,8 +49,8 @@ def signed(secret: str, message: str, now_s: int, body: bytes) -> Mapping[str, s
     """Return the headers of one attempt. now_s: since 1970."""
     content = b"%b.%d.%b" % (message.encode(), now_s, body)
     code = base64.b64encode(hmac.digest(key_of(secret), content, "sha256")).decode()
-    return {
-        "webhook-id": message,
-        "webhook-timestamp": str(now_s),
-        "webhook-signature": f"v1,{code}",
-    }
+    return {**unsigned(message, now_s), "webhook-signature": f"v1,{code}"}
+
+
+def unsigned(message: str, now_s: int) -> Mapping[str, str]:
+    return {"webhook-id": message, "webhook-timestamp": str(now_s)}

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from operator import attrgetter
 
+from docstore.model.agenda import has_agenda
 from docstore.model.document import Row
 from docstore.storage.answers import digest_hex, is_child, link_digest, within_bytes
 from docstore.storage.store import (
@@ -296,6 +297,16 @@ class Ledger:
         ]
         newest.sort(key=lambda row: (row.link, row.slot))
         return [row for row in newest if not row.deleted]
+
+    def with_agenda(self, prefix: str, slots: Collection[int]) -> list[Row]:
+        """Return the newest rows of links below `prefix` that have an agenda, by slot and link."""
+        newest = [
+            rows[-1]
+            for slot in slots
+            for link, rows in self._logs.get(slot, _EMPTY).links.items()
+            if link.startswith(prefix) and link != prefix and has_agenda(rows[-1])
+        ]
+        return sorted(newest, key=lambda row: (row.slot, row.link))
 
     def _children(self, prefix: str, until: Bounds, level: int) -> Iterator[Row]:
         if level < 3:

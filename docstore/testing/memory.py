@@ -68,6 +68,10 @@ class MemoryStore:
         """Return the newest rows of live documents at any depth below `prefix`, by link."""
         return self._ledger.below(prefix, slots)
 
+    async def with_agenda(self, prefix: str, slots: Collection[int]) -> list[Row]:
+        """Return the newest rows of links below `prefix` that have an agenda, by slot and link."""
+        return self._ledger.with_agenda(prefix, slots)
+
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         """Return slot -> (end, number of links, digest)."""
         return self._ledger.digests(slots)

@@ -9,8 +9,8 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 
 from docstore.documents.write_path.handle import New, Refused, Unchanged, handle, unmet
+from docstore.model.agenda import has_agenda, packed_agenda
 from docstore.model.document import Row
-from docstore.model.fences import Fence
 from docstore.model.identity import OperationIdentity
 from docstore.model.operation import Answer, Operation
 from docstore.model.paths import partition_key
@@ -127,7 +127,8 @@ class Register:
         refusal = self._unmet(operation) if operation.given else None
         if refusal is not None:
             return refusal
-        outcome = handle(current, operation, self._services(link), floor=-1, now_us=lambda: 0)
+        now_us = EPOCH_US + int(self.world.now * 1e6)
+        outcome = handle(current, operation, self._services(link), floor=-1, now_us=lambda: now_us)
         if isinstance(outcome, Refused):
             return outcome.answer
         if isinstance(outcome, Unchanged):
@@ -146,7 +147,7 @@ class Register:
         row = Row(
             slot, 0, self.epochs[slot], self.owners[slot], operation.link,
             new.version, operation.verb, EPOCH_US + int(self.world.now * 1e6), new.deleted,
-            b"", _identity(operation.key, new.fences), b"", new.state,
+            b"", _identity(operation.key, new), b"", new.state,
         )  # fmt: skip
         rows.append(row)
         if operation.key:
@@ -177,7 +178,7 @@ class Register:
                 continue
             stale = len(rows) > 1 and self.world.rng.random() < 0.1 * self.trouble
             row = rows[-2] if stale and not rows[-2].deleted else rows[-1]
-            if not row.deleted:
+            if not row.deleted or has_agenda(row):
                 found.append(row)
         return found
 
@@ -249,9 +250,12 @@ class Register:
                     self.terms[name] += 1
 
 
-def _identity(key: str, fences: Sequence[Fence]) -> bytes:
+def _identity(key: str, new: New) -> bytes:
     """Return what a row remembers of its operation, of all that is looked at here."""
-    return OperationIdentity("", 0, 0, 0, key, fences=fences).pack() if fences else b""
+    agenda = packed_agenda(new.agenda)
+    if not new.fences and not agenda:
+        return b""
+    return OperationIdentity("", 0, 0, 0, key, fences=new.fences, agenda=agenda).pack()
 
 
 class RegisterView:

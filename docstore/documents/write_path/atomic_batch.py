@@ -16,6 +16,7 @@ from docstore.documents.outbox import LookUp
 from docstore.documents.term import Term
 from docstore.documents.write_path.append import Appender
 from docstore.documents.write_path.handle import New, Outcome, Refused
+from docstore.model.agenda import packed_agenda
 from docstore.model.batch import BYTES_MAX, CURRENT_BYTES_MAX, ROWS_MAX, updates_of
 from docstore.model.document import Row
 from docstore.model.identity import has_created
@@ -123,8 +124,9 @@ class AtomicBatches:
         for index, (cached, link, new) in enumerate(versions):
             is_born = not new.deleted and (cached.newest is None or cached.newest.deleted)
             part = identity._replace(
-                created=is_born and new.version > 0, fences=new.fences, part=(index, len(versions))
-            )
+                created=is_born and new.version > 0, fences=new.fences,
+                part=(index, len(versions)), agenda=packed_agenda(new.agenda),
+            )  # fmt: skip
             log.updated_us = self.time_of(log, at_us)
             made.append(self.appender.append(log, term, cached, link, new, part))
             # Only the first document's row carries the key.

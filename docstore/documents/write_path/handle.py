@@ -18,6 +18,16 @@ from typing import Any, NamedTuple, TypeVar
 
 from docstore.errors import BadRequest, Conflict, TooLarge
 from docstore.model import json, patch
+from docstore.model.agenda import (
+    FIRE,
+    SETTLE,
+    Agenda,
+    EffectsWait,
+    Plan,
+    Timer,
+    agenda_of,
+    settled,
+)
 from docstore.model.document import EXPIRY, Row, tag_of
 from docstore.model.document_members import STORE_SET
 from docstore.model.fences import SCOPES_MAX, Fence, TooLow, TooMany, fences_of, passed
@@ -42,6 +52,8 @@ class New(NamedTuple):
     deleted: bool
     signature: bytes
     fences: Sequence[Fence] = ()
+    agenda: Agenda | None = None
+    """None for that of the version before, as `keeping` fills in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +94,33 @@ def handle(
     floor: the version before the first one of a link that was never used.
     now_us: the clock, for an author's code and for a document's expiry.
     """
-    if service.options.requires_fence and not operation.fence:
+    is_fenced = service.options.requires_fence and operation.media != FIRE
+    if is_fenced and not operation.fence:
         return _refuse(
             428, "fence-required", "updates of this factory must have a header Fence", head
         )
-    update = _Update(head, operation, service, floor, now_us)
+    agenda = agenda_of(head)
+    update = _Update(head, operation, service, floor, now_us, agenda)
     remembered = fences_of(head)
     if not remembered and not operation.fence:
-        return update.outcome()
-    fences = passed(remembered, operation.fence)
-    if isinstance(fences, TooLow | TooMany):
-        return _fenced(fences, head)
-    outcome = update.outcome()
-    return carrying(outcome, fences) if isinstance(outcome, New) else outcome
+        outcome = update.outcome()
+    else:
+        fences = passed(remembered, operation.fence)
+        if isinstance(fences, TooLow | TooMany):
+            return _fenced(fences, head)
+        outcome = update.outcome()
+        outcome = carrying(outcome, fences) if isinstance(outcome, New) else outcome
+    if isinstance(outcome, New) and (agenda or outcome.agenda):
+        return keeping(outcome, agenda)
+    return outcome
+
+
+NOT_DUE = Answer(409, "not-due", "the document has no such timer or effect any more")
+
+
+def is_due(timer: Timer, agenda: Agenda) -> bool:  # Tests replace this.
+    """Say whether a document still has a timer with this due time (rule TI1)."""
+    return timer in agenda.timers
 
 
 CHANGES_FIRST = Answer(412, NOT_GIVEN, "the document that the update depends on must change first")
@@ -123,6 +149,15 @@ def carrying(new: New, fences: Sequence[Fence]) -> New:  # Tests replace this.
     return new._replace(fences=fences)
 
 
+def keeping(new: New, before: Agenda) -> New:
+    """Add the agenda of the version before, unless a handler has made another one.
+
+    A tombstone has effects, but no timers.
+    """
+    agenda = before if new.agenda is None else new.agenda
+    return new._replace(agenda=agenda._replace(timers=()) if new.deleted else agenda)
+
+
 @dataclass(slots=True)
 class _Update:
     """An update that has passed the fence: its fields are the arguments of `handle`."""
@@ -132,6 +167,7 @@ class _Update:
     service: Service
     floor: int
     now_us: Callable[[], int]
+    agenda: Agenda
     live: Row | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -140,11 +176,17 @@ class _Update:
     def outcome(self) -> Outcome:
         live, operation = self.live, self.operation
         refusal = _precondition(live, operation.conditions, self.service.options.level)
-        if refusal is None and self.service.options.strict_updates and live is not None:
+        is_fired = operation.media == FIRE
+        is_strict = self.service.options.strict_updates and not is_fired
+        if refusal is None and is_strict and live is not None:
             refusal = _unread(live, operation, self.service.options)
         if refusal is not None:
             return refusal
         try:
+            if operation.media == SETTLE:
+                return self.settled()
+            if is_fired:
+                return self.fired()
             match operation.verb:
                 case "PUT":
                     return self.put()
@@ -158,7 +200,7 @@ class _Update:
                     return _refuse(405, "method-not-allowed", operation.verb, self.head)
         except Refusal as refused:
             return _refuse(refused.status, refused.code, refused.detail, live)
-        except (BadRequest, Conflict, TooLarge) as error:
+        except (BadRequest, Conflict, TooLarge, EffectsWait) as error:
             return _refuse(error.status, error.code, str(error), live)
 
     def put(self) -> Outcome:
@@ -214,13 +256,50 @@ class _Update:
 
     def by_author(self, service: WithAuthor, version: int, action: Method) -> Outcome:
         operation, live = self.operation, self.live
-        asked = UpdateRequest(operation.verb, operation.link, version, operation.media, self.now_us)
+        plan = Plan(self.agenda, version)
+        asked = self.asked(operation.verb, operation.link, version, plan)
         before = None if live is None else json.load(live.state)
         after = _of_author(service.make, asked, before, json.parse(operation.body))
-        if after is None:
-            assert live is not None, "what comes into being has a state"
+        return self.planned(plan, version, action, after)
+
+    def asked(self, verb: str, link: str, version: int, plan: Plan) -> UpdateRequest:
+        return UpdateRequest(verb, link, version, self.operation.media, self.now_us, plan)
+
+    def planned(self, plan: Plan, version: int, action: Method, after: State | None) -> Outcome:
+        """Return the version with the state and the agenda that a handler has made."""
+        live, agenda = self.live, plan.result()
+        if after is not None:
+            made = self.made(version, action, after)
+            return made._replace(agenda=agenda) if isinstance(made, New) else made
+        assert live is not None, "what comes into being has a state"
+        if agenda == self.agenda:
             return Unchanged(live)
-        return self.made(version, action, after)
+        return New(live.state, version, action, False, live.signature, agenda=agenda)
+
+    def fired(self) -> Outcome:
+        """Return the version that a due timer makes, if the document still has it (rule TI1)."""
+        live, service = self.live, self.service
+        timer = Timer(*json.load(self.operation.body))
+        if live is None or not is_due(timer, self.agenda):
+            return Refused(NOT_DUE._replace(row=self.head))
+        plan, version = Plan(self.agenda, live.version + 1), live.version + 1
+        plan.fired(timer, self.now_us())
+        if not isinstance(service, WithAuthor):
+            raise Refusal(f"{service.options.path} has no handlers", status=409)
+        asked = self.asked("PATCH", live.link, version, plan)
+        after = _of_author(service.fire, asked, json.load(live.state), timer)
+        return self.planned(plan, version, "PATCH", after)
+
+    def settled(self) -> Outcome:
+        """Return the version without the effects that were delivered; the state is the same."""
+        head = self.head
+        agenda = settled(self.agenda, int(self.operation.body))
+        if head is None or agenda == self.agenda:
+            return Refused(NOT_DUE._replace(row=head))
+        action = "DELETE" if head.deleted else "PATCH"
+        return New(
+            head.state, head.version + 1, action, head.deleted, head.signature, agenda=agenda
+        )
 
     def patch(self) -> Outcome:
         live, operation, service = self.live, self.operation, self.service
@@ -273,11 +352,13 @@ class _Update:
         live, service = self.live, self.service
         if live is None:
             return _refuse(404, "not-found", "there is no such document to delete", self.head)
-        version = live.version + 1
+        version, agenda = live.version + 1, None
         if isinstance(service, WithAuthor) and "DELETE" in service.handled:
-            asked = UpdateRequest("DELETE", live.link, version, self.operation.media, self.now_us)
+            plan = Plan(self.agenda, version)
+            asked = self.asked("DELETE", live.link, version, plan)
             _of_author(service.make, asked, json.load(live.state), {})
-        return New(live.state, version, "DELETE", True, DELETED_SIGNATURE)
+            agenda = plan.result()
+        return New(live.state, version, "DELETE", True, DELETED_SIGNATURE, agenda=agenda)
 
 
 def next_version(head: Row | None, floor: int) -> int:  # Tests replace this.

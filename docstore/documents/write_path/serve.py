@@ -36,6 +36,7 @@ from docstore.documents.write_path.handle import (
 )
 from docstore.documents.write_path.past import first_shown, instant_of
 from docstore.documents.write_path.past_reads import PastReads
+from docstore.model.agenda import packed_agenda
 from docstore.model.document import Row
 from docstore.model.identity import fingerprint
 from docstore.model.operation import CURRENT, Answer, Operation
@@ -353,7 +354,7 @@ class Owner:
     ) -> None:
         """Append the new version to the log; the end of the turn proposes it."""
         operation = inflight.operation
-        identity = inflight.identity(new.version, new.fences)
+        identity = inflight.identity(new.version, new.fences, packed_agenda(new.agenda))
         if operation.writer:
             job, batch, sequence = operation.writer
             assert cached.jobs is not None

@@ -27,7 +27,7 @@ from docstore import SERVER
 from docstore.errors import DocstoreError, Unavailable
 from docstore.subscriptions.events import Called
 from docstore.subscriptions.settings import CallbackSettings
-from docstore.subscriptions.signing import message_id, signed
+from docstore.subscriptions.signing import message_id, signed, unsigned
 from docstore.subscriptions.targets import CallbackRefused, Targets
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Caller:
     async def _challenge(self, link: str, url: URL, secret: str) -> None:
         challenge = secrets.token_urlsafe(CHALLENGE_BYTES)
         body = orjson.dumps({"type": "challenge", "subscription": link, "challenge": challenge})
-        status, answer, why = await _post(self._to_challenge, url, body, secret)
+        status, answer, why = await _post(self._to_challenge, url, body, secret, message_id(body))
         if not 200 <= status < 300:
             why = f"it answers {status}" if status else why
             raise CallbackRefused(f"callback: the receiver was challenged, and {why}")
@@ -143,7 +143,16 @@ class Caller:
             url, secret = self._targets.url(callback), self.seal.open(link, sealed)
         except DocstoreError as error:
             return Called(0, str(error))
-        status, _, why = await _post(self._to_deliver, url, body, secret)
+        status, _, why = await _post(self._to_deliver, url, body, secret, message_id(body))
+        return Called(status, why)
+
+    async def post(self, callback: str, secret: str, message: str, body: bytes) -> Called:
+        """POST a message of this id to a receiver. secret: "" for no signature."""
+        try:
+            url = self._targets.url(callback)
+        except DocstoreError as error:
+            return Called(0, str(error))
+        status, _, why = await _post(self._to_deliver, url, body, secret, message)
         return Called(status, why)
 
     @cached_property
@@ -195,10 +204,11 @@ _HEADERS: Mapping[str, str] = {"Content-Type": JSON, "Accept": JSON, "User-Agent
 
 
 async def _post(
-    session: aiohttp.ClientSession, url: URL, body: bytes, secret: str
+    session: aiohttp.ClientSession, url: URL, body: bytes, secret: str, message: str
 ) -> tuple[int, bytes, str]:
     """Return (status, body, "") of an answer, or (0, b"", reason) without one."""
-    head = signed(secret, message_id(body), int(time.time()), body)
+    now_s = int(time.time())
+    head = signed(secret, message, now_s, body) if secret else unsigned(message, now_s)
     try:
         async with session.post(url, data=body, headers=head, allow_redirects=False) as response:
             return response.status, await _bounded(response.content), ""

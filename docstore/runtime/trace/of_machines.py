@@ -3,6 +3,8 @@
 from operator import itemgetter
 from typing import Any, get_args, get_origin
 
+from docstore.agendas import effects as agenda_effects
+from docstore.agendas import events as agenda_events
 from docstore.machines import effects, events
 from docstore.machines.effects import Give
 from docstore.runtime.trace.brief import (
@@ -84,6 +86,18 @@ SESSIONS: Table = {
     session_effects.Confirm: items("Confirm", ROUTINE, "links", "link", of=_alone, beside="token"),
 }
 """All events, effects and messages of `docstore/sessions`; never the argument of a call."""
+
+AGENDAS: Table = {
+    **common(agenda_events.AgendaEvent, agenda_effects.AgendaEffect),
+    agenda_events.Posted: facts("Posted", ROUTINE, "token status why"),
+    agenda_effects.Post: facts(
+        "Post", ROUTINE, "token link effect.number effect.kind", names="token link number kind"
+    ),
+    agenda_effects.GiveUp: facts(
+        "GiveUp", TURN, "link effect.number status why", names="link number status why"
+    ),
+}
+"""All events and effects of `docstore/agendas`; never a body or a URL."""
 
 _CALL = BriefKind("Call", ("bytes",))
 _SAVE = BriefKind("Save", ("change",))

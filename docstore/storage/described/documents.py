@@ -209,6 +209,16 @@ EXPIRED = sql(
     *AFTER,
     "limit",
 )
+_has_agenda = func.substr(history.c.operation, _ONE, _ONE) == literal_column("x'9c'")
+WITH_AGENDA = sql(
+    select(history)
+    .select_from(current.join(history, and_(*_newest_row)))
+    .where(*_is(current.c.slot), *_between(current.c.link), _has_agenda)
+    .order_by(current.c.link),
+    "slot",
+    "first",
+    "beyond",
+)
 PURGE = sql(
     delete(history).where(*_of_link, history.c.version <= bindparam("last")),
     "slot",

@@ -93,6 +93,10 @@ class Lagging:
         """List from the tables."""
         return self._asked().below(prefix, slots)
 
+    async def with_agenda(self, prefix: str, slots: Collection[int]) -> list[Row]:
+        """List from the tables."""
+        return self._asked().with_agenda(prefix, slots)
+
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         """Return digests from the tables."""
         return self._asked().digests(slots)
@@ -116,6 +120,7 @@ class OneByOne:
         self._reads = reads
         self.recover, self.digests = reads.recover, reads.digests
         self.links, self.count, self.below = reads.links, reads.count, reads.below
+        self.with_agenda = reads.with_agenda
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
         return [result for query in queries for result in await self._reads.read([query])]

@@ -80,7 +80,20 @@ def born(ledger: Ledger, slot: int, births: list[tuple[str, bool, int]]) -> Appe
         n = end + 1 + len(rows)
         version = before[-1].version + step if before else step - 1
         state = b"s" * (40 * step) if step < 3 else b'{"documentExpirationTimeMicros":%d}' % n
-        fields = (n, 3, "n1", link, version, "PUT", 10 * n + step, deleted, b"", b"i", b"%d" % n)
+        operation = b"i" if n % 3 else b"\x9c, as if it had an agenda"
+        fields = (
+            n,
+            3,
+            "n1",
+            link,
+            version,
+            "PUT",
+            10 * n + step,
+            deleted,
+            b"",
+            operation,
+            b"%d" % n,
+        )
         rows.append(Row(slot, *fields, state))
     return Append(rows)
 
@@ -205,5 +218,6 @@ async def told(store: Tables) -> list[object]:
             everything.append(await store.count(prefix, asked, level=1))
             everything.append(await store.links(prefix, "", 99, asked, level=1))
             everything.append(await store.below(prefix, asked))
+            everything.append(await store.with_agenda(prefix, asked))
     everything.append(await store.digests([*SLOTS, 5]))
     return everything

@@ -96,6 +96,10 @@ class Stepped:
         """List from the tables."""
         return listing.below(self._raw, prefix, slots)
 
+    async def with_agenda(self, prefix: str, slots: Collection[int]) -> list[Row]:
+        """Read as `below`."""
+        return listing.with_agenda(self._raw, prefix, slots)
+
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         """Return digests from the tables."""
         return listing.digests(self._raw, slots)

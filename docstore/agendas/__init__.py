@@ -1,0 +1,15 @@
+"""Agendas: timers that fire, and effects that are delivered, by the owner of each document.
+
+The machine is a client of documents, as streams and sessions are. Durable is the agenda alone, in
+the newest row of each document (`model/agenda.py`); the owner of a slot finds the agendas of its
+documents when its term begins, and hears of new ones as their rows are decided.
+
+| step | file |
+|---|---|
+| which documents have an agenda, under which term? | `known.py` |
+| which timer is due? one update for each due time | `firing.py` |
+| the next effect of each document, again until it is delivered | `delivering.py` |
+| delivered effects leave the agenda | `delivering.py` |
+
+The rules that comments cite (TI1, EF1 ...): `docs/rules.md`.
+"""

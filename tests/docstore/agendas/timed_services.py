@@ -1,0 +1,55 @@
+"""Services with timers and effects, as nodes load them."""
+
+from docstore.service import Change, Record, Request, Service, State, Timer, Webhook
+
+
+class Clocks(Service):
+    """A clock notes each due time of its timer."""
+
+    path = "/clocks"
+    kind = "test:Clock"
+    methods = ("POST", "PATCH", "DELETE")
+
+    def on_create(self, body: State, request: Request) -> State:
+        request.start_timer("tick", every_s=body["every"])
+        return {"born": request.now_us, "due": 0}
+
+    def on_patch(self, state: State, body: State, request: Request) -> State:
+        request.stop_timer("tick")
+        return state | {"stopped": True}
+
+    def on_timer(self, state: State, timer: Timer, request: Request) -> State:
+        return state | {"due": timer.due_us}
+
+
+class Orders(Service):
+    """An order has its number told to a ledger, to a topic and to a receiver."""
+
+    path = "/orders"
+    kind = "test:Order"
+
+    def on_create(self, body: State, request: Request) -> State:
+        return {"n": 0, "webhook": body.get("webhook", "")}
+
+    def on_patch(self, state: State, body: State, request: Request) -> State:
+        state["n"] += 1
+        said, name = {"n": state["n"]}, request.link.rpartition("/")[2]
+        request.after_commit(Change("PATCH", f"/ledger/{name}", said))
+        request.after_commit(Record("orders", said))
+        if state["webhook"]:
+            request.after_commit(Webhook(state["webhook"], {"type": "told"} | said))
+        return state
+
+
+class Ledger(Service):
+    """A ledger keeps in order what it is told."""
+
+    path = "/ledger"
+    kind = "test:Ledger"
+
+    def on_create(self, body: State, request: Request) -> State:
+        return {"told": []}
+
+    def on_patch(self, state: State, body: State, request: Request) -> State:
+        state["told"].append(body["n"])
+        return state

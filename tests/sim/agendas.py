@@ -1,0 +1,168 @@
+"""Runs of agendas: timers and effects of documents whose owners fail, from a seed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from docstore.model import json
+from docstore.model.agenda import RECORD, WEBHOOK, agenda_of
+from docstore.model.operation import Operation
+from tests.sim.agendas_bench import PERIOD_S, Arrival, Bench
+from tests.sim.process import EPOCH_US
+from tests.sim.run import Outcome
+
+FAULTS_S, HEALING_S = 10.0, 8.0
+KINDS = ("crash", "crash", "pause", "cut", "move", "delude", "delude")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a run aims at."""
+
+    slots: int = 2
+    documents: int = 3
+    kinds: Sequence[str] = KINDS
+    trouble: float = 1.0
+
+
+class Strikes:
+    """What goes wrong, one after the other, until all heals."""
+
+    def __init__(self, bench: Bench, shape: Shape) -> None:
+        self._bench, self._shape = bench, shape
+        self._world = bench.world
+        if shape.kinds:
+            self._world.after(0.5, self._strike)
+
+    def _strike(self) -> None:
+        world, rng = self._world, self._world.rng
+        if world.now >= FAULTS_S:
+            return
+        kind, name = rng.choice(self._shape.kinds), rng.choice(self._bench.hosts.names)
+        getattr(self, f"_{kind}")(name)
+        world.after(0.1 + rng.random() * 1.2, self._strike)
+
+    def _span_s(self) -> float:
+        return self._world.rng.choice((0.05, 0.4, 1.5)) * (0.5 + self._world.rng.random())
+
+    def _crash(self, name: str) -> None:
+        hosts = self._bench.hosts
+        if hosts.processes[name].up:
+            hosts.crash(name)
+            self._world.after(self._span_s(), self._start, name)
+
+    def _start(self, name: str) -> None:
+        if not self._bench.hosts.processes[name].up:
+            self._bench.hosts.start(name)
+
+    def _pause(self, name: str) -> None:
+        host = self._bench.hosts.processes[name]
+        if host.up and not host.paused:
+            host.pause()
+            self._world.after(self._span_s(), self._resume, name, host.life)
+
+    def _resume(self, name: str, life: int) -> None:
+        host = self._bench.hosts.processes[name]
+        if host.life == life and host.paused:
+            host.resume()
+
+    def _cut(self, name: str) -> None:
+        cuts = self._bench.hosts.network.cuts
+        made = {(name, each) for each in self._bench.hosts.others(name)} - cuts
+        cuts |= made
+        self._world.after(self._span_s(), cuts.difference_update, made)
+
+    def _move(self, name: str) -> None:
+        self._bench.register.move(self._world.rng.randrange(self._shape.slots), 0.0)
+
+    def _delude(self, name: str) -> None:
+        self._bench.register.move(self._world.rng.randrange(self._shape.slots), self._span_s())
+
+    def heal(self) -> None:
+        """Mend everything."""
+        bench = self._bench
+        bench.hosts.network.cuts.clear()
+        bench.register.trouble = 0.0
+        bench.register.deluded.clear()
+        for name, host in bench.hosts.processes.items():
+            self._start(name)
+            self._resume(name, host.life)
+
+
+def run(seed: int, shape: Shape) -> Outcome:
+    """Return the outcome of a seed under a shape; the same for the same, always."""
+    outcome, bench = Outcome(seed), Bench(seed, shape.slots, shape.documents)
+    bench.register.trouble = shape.trouble
+    for name in bench.names:
+        bench.register.apply(Operation(verb="POST", link=f"/ledger/{name}", body=b"{}"))
+        bench.register.apply(Operation(verb="POST", link=f"/s/{name}", body=b"{}"))
+        bench.world.after(bench.world.rng.random(), _write, bench, f"/s/{name}")
+    bench.world.after(FAULTS_S * bench.world.rng.random(), _delete, bench, bench.names[0])
+    strikes = Strikes(bench, shape)
+    bench.world.run(FAULTS_S)
+    strikes.heal()
+    bench.world.run(FAULTS_S + HEALING_S)
+    outcome.problems += bench.problems
+    for name in bench.names:
+        outcome.problems += _missed(bench, name) if name not in bench.deleted else []
+        outcome.problems += _lost(bench, name)
+    for agent in bench.agents.values():
+        outcome.counters.update(agent.counters + agent.machine.core.counters)
+    outcome.operations = len(bench.arrivals)
+    return outcome
+
+
+def _write(bench: Bench, link: str) -> None:
+    """Let a client write a document now and then."""
+    if bench.world.now < FAULTS_S:
+        owner = bench.register.owners[bench.register.slot_of(link)]
+        patch = Operation(verb="PATCH", link=link, body=b"{}", media="handler")
+        bench.register.ask(owner, patch, 1.0, lambda answer: None)
+        bench.world.after(0.2 + bench.world.rng.random(), _write, bench, link)
+
+
+def _delete(bench: Bench, name: str) -> None:
+    """Let a client delete a document for certain."""
+    bench.deleted.add(name)
+    bench.register.apply(Operation(verb="DELETE", link=f"/s/{name}"))
+
+
+def _missed(bench: Bench, name: str) -> list[str]:
+    """Return which due times took effect twice, too early or not at all, by the versions."""
+    problems, period_us = [], round(PERIOD_S * 1e6)
+    rows = bench.versions(f"/s/{name}")
+    last = json.load(rows[-1].state)
+    now_us = EPOCH_US + int(bench.world.now * 1e6)
+    due = list(range(last["born"] + period_us, now_us - 200_000, period_us))
+    if last["beats"][: len(due)] != due:
+        problems.append(f"TI1: {name} fired at {last['beats']}, and was due at {due}")
+    if last["once"] != 1:
+        problems.append(f"TI1: {name} fired {last['once']} times what fires once")
+    for row in rows:
+        beats = json.load(row.state)["beats"]
+        if beats and row.updated_us < beats[-1]:
+            problems.append(f"TI3: {name} fired {beats[-1]} at {row.updated_us}")
+    return problems
+
+
+def _lost(bench: Bench, name: str) -> list[str]:
+    """Return which effects were lost, doubled or overtaken."""
+    problems, newest = [], bench.versions(f"/s/{name}")[-1]
+    count = json.load(newest.state)["n"] + newest.deleted  # A tombstone has the state before.
+    left = len(agenda_of(newest).effects)
+    if left > 12:
+        problems.append(f"EF5: {left} effects of {name} are left")
+    settled = count - left  # Those of the last versions may be on their way.
+    told = json.load(bench.versions(f"/ledger/{name}")[-1].state)["told"]
+    if told != list(range(1, len(told) + 1)) or len(told) < settled:
+        problems.append(f"EF4: the ledger was told {told} of {count} by {name}")
+    for kind, every in ((RECORD, 1), (WEBHOOK, 3)):
+        firsts = list(dict.fromkeys(each.number for each in _of(bench, name, kind)))
+        said = [json.load(each.body) for each in _of(bench, name, kind)]
+        if firsts != sorted(firsts) or len(firsts) < settled // every:
+            problems.append(f"EF3: {kind} of {name}: {said}")
+    return problems
+
+
+def _of(bench: Bench, name: str, kind: str) -> list[Arrival]:
+    link = f"/s/{name}"
+    return [each for each in bench.arrivals if (each.link, each.kind) == (link, kind)]

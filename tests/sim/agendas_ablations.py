@@ -1,0 +1,84 @@
+"""Rules of agendas taken away one at a time, from outside: the runs must notice each."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+from unittest.mock import patch
+
+from docstore.agendas import delivering
+from docstore.agendas.delivering import Delivering
+from docstore.agendas.firing import Firing
+from docstore.agendas.known import Known, KnownDocuments
+from docstore.documents.write_path import handle
+from docstore.model.agenda import Agenda, Effect, Timer
+from tests.sim.agendas import Shape
+
+USUAL = Shape()
+DELUDED = Shape(kinds=("delude", "delude", "pause", "cut"), trouble=2.0)
+CRASHES = Shape(kinds=("crash", "move"))
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """One rule removed: (where, name, instead) for each function, and the problem to notice."""
+
+    notices: str
+    changes: tuple[tuple[Any, str, Any], ...]
+    shape: Shape = USUAL
+
+
+_number = count()
+
+
+def _of_its_name(timer: Timer, agenda: Agenda) -> bool:
+    return any(each.name == timer.name for each in agenda.timers)
+
+
+def _believed(self: KnownDocuments, rows: Any) -> None:
+    """Take the rows of a search for decided."""
+    for row in rows:
+        self.learn(row)
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+def _anew(link: str, effect: Effect) -> str:
+    """Return another identity for each attempt."""
+    return str(next(_number))
+
+
+def _next_anyway(self: Delivering, known: Known) -> None:
+    """Take an effect of unknown outcome for delivered."""
+    effect = delivering._next(known)
+    assert effect is not None
+    self._delivered(known, effect)
+
+
+def _all(self: Delivering, known: Known) -> int:
+    return max([known.delivered, *(each.number for each in known.agenda.effects)])
+
+
+RULES: dict[str, Ablation] = {
+    "fired-by-name": Ablation("TI1", ((handle, "is_due", _of_its_name),), DELUDED),
+    "not-found-by-the-next-owner": Ablation(
+        "TI1", ((KnownDocuments, "_survey", _nothing),), CRASHES
+    ),
+    "believed-as-found": Ablation("EF4", ((KnownDocuments, "_read", _believed),), CRASHES),
+    "fired-only-once": Ablation("TI1", ((Firing, "_later", _nothing),)),
+    "without-identity": Ablation("EF4", ((delivering, "identity_of", _anew),)),
+    "delivered-if-unknown": Ablation("EF", ((Delivering, "_again", _next_anyway),)),
+    "settled-before-delivery": Ablation("EF", ((Delivering, "until", _all),), CRASHES),
+}
+
+
+@contextmanager
+def without(name: str) -> Iterator[None]:
+    """Run the body without a rule."""
+    with ExitStack() as stack:
+        for where, attribute, instead in RULES[name].changes:
+            stack.enter_context(patch.object(where, attribute, instead))
+        yield

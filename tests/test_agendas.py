@@ -1,0 +1,36 @@
+"""Timers and effects in the simulator: each due time once, each effect at least once, in order."""
+
+import pytest
+
+from tests.sim.agendas import Shape, run
+from tests.sim.agendas_ablations import RULES, without
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_seed_breaks_nothing(seed: int) -> None:
+    outcome = run(seed, Shape())
+    assert outcome.problems == []
+    assert outcome.counters["timers_fired"] > 60
+    assert outcome.counters["effects_delivered"] > 150
+
+
+def test_without_faults_nothing_is_repeated() -> None:
+    outcome = run(0, Shape(kinds=(), trouble=0.0))
+    assert outcome.problems == []
+    assert (outcome.counters["timers_failed"], outcome.counters["effects_failed"]) == (0, 0)
+
+
+def test_a_seed_is_played_the_same_way_again() -> None:
+    assert run(3, Shape()).counters == run(3, Shape()).counters
+
+
+@pytest.mark.thorough
+def test_many_seeds_break_nothing() -> None:
+    assert [seed for seed in range(100, 300) if run(seed, Shape()).problems] == []
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_each_rule_is_needed(name: str) -> None:
+    with without(name):
+        found = [problem for seed in range(8) for problem in run(seed, RULES[name].shape).problems]
+    assert any(problem.startswith(RULES[name].notices) for problem in found), found[:3]
