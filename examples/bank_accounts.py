@@ -51,7 +51,7 @@ async def move(store: Client, link: str, amount: int) -> int:
 
 
 async def main(cluster: LocalCluster) -> None:
-    async with Client(cluster.urls, repeat_updates=True) as store:
+    async with Client(cluster.urls) as store:
         made = await store.post("/accounts", {"owner": "ann", "balance": 1_000_000})
         link = made.value["documentSelfLink"]
         rng = random.Random(1)

@@ -49,7 +49,7 @@ def counted(orders: Iterable[tuple[str, int]]) -> Counter[str]:
 async def main(cluster: LocalCluster) -> None:
     """Order through two nodes and follow from the third, until it is gone."""
     others = [node.url for node in cluster.nodes[1:]]
-    async with Client(others, repeat_updates=True) as orders, Client(cluster.urls) as follower:
+    async with Client(others) as orders, Client(cluster.urls) as follower:
         await orders.declare("/orders")
         _, followed = await asyncio.gather(order(orders), follow(follower, cluster))
         stored = counted([(each["shelf"], each["count"]) async for each in orders.ls("/orders")])

@@ -41,6 +41,7 @@ CAUGHT_BY = {
     "purge-what-others-lack": 9,
     "purge-without-floor": 0,
     "trim-before-it-is-known-who-counts": 2,
+    "keys-end-with-a-start": 45,
     "trim-what-a-key-asks-for": 11,
     "trim-what-is-counted": 0,
     "trim-what-others-lack": 2,

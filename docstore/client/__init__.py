@@ -6,9 +6,9 @@
 
 A request goes to the first URL that answers. It is sent to another node only when that is safe: if
 the connection was refused, if the answer was 503, which means that nothing was applied, if the
-request only reads, or if an update has a key by which nodes recognise the repetition
-(`Client(urls, repeat_updates=True)`, or `key=` of a call). An update whose outcome stays unknown
-raises Unanswered. For the answer of one node, a read waits twelve seconds, and an update thirty.
+request only reads, or if it is an update of documents, whose key lets nodes recognise the
+repetition. All attempts share one deadline, `timeout_s`. An update whose outcome stays unknown
+raises Unanswered.
 
 Refusals are kinds of RequestFailed: Invalid, NotAllowed, NotFound, Conflict, PreconditionFailed,
 Unavailable, and Undecided, which is an Unanswered too.

@@ -29,22 +29,14 @@ class Client(Opened[AsyncClient]):
         timeout_s: float = 30.0,
         token: Token = "",
         ssl: SSLContext | None = None,
-        repeat_updates: bool = False,
     ) -> None:
         """timeout_s: deadline of a request with its retries.
 
         token: sent with each request; a function may return a new one in time. ssl: trusted CAs for
         https, such as `ssl.create_default_context(cafile="ca.pem")`; None for those of the system.
-        repeat_updates: whether `put`, `patch`, `post` and `delete` carry a new key each, by which
-        an update without an answer is repeated and takes effect once. A node remembers a key for
-        ten minutes, in 350 bytes, and does not compact its version meanwhile.
         Raises BadAddress without a URL, or for a URL with a password.
         """
-        super().__init__(
-            AsyncClient(
-                urls, timeout_s=timeout_s, token=token, ssl=ssl, repeat_updates=repeat_updates
-            )
-        )
+        super().__init__(AsyncClient(urls, timeout_s=timeout_s, token=token, ssl=ssl))
 
     def producer(
         self, topic: str, *, id: str = "", acks: str = "committed", batch: int = 500
@@ -309,7 +301,7 @@ class Client(Opened[AsyncClient]):
         return self._portal.run(self.twin.bulk(operations))
 
     def atomic(
-        self, operations: Sequence[Mapping[str, Any]], *, key: str = "", fence: str = ""
+        self, operations: Sequence[Mapping[str, Any]], *, key: str | None = None, fence: str = ""
     ) -> list[dict[str, Any]]:
         """Carry out all operations or none; return a result for each, in their order."""
         return self._portal.run(self.twin.atomic(operations, key=key, fence=fence))

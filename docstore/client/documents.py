@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import orjson
 
-from docstore.client.errors import RequestFailed, check_same
+from docstore.client.errors import RequestFailed, Unavailable, check_same
 from docstore.client.feed import FeedRequests
 from docstore.client.leases import Lease, LeaseKeepers
 from docstore.client.requests import JSON, KEY
@@ -89,19 +89,20 @@ class DocumentRequests(FeedRequests):
     ) -> Document:
         """Replace a document, or create it.
 
-        With a key the client repeats an update without an answer until `timeout_s` is over, and it
-        takes effect once.
+        The client repeats an update without an answer until `timeout_s` is over. It takes effect
+        once, if its factory has ENFORCE_QUORUM.
 
         if_none_match: "*" to create only. fence: `<scope>:<token>`, of the holder of a lock, lease
         or role. lease: lease to attach the document to; when that ends, the document is deleted or
-        released. key: idempotency key; None for a new one if the client has `repeat_updates`.
+        released. key: idempotency key; None for a new one, "" for none, with which the
+        update is sent once.
         timeout_s: deadline with all retries, None for the client's. Raises RequestFailed in one of
         its kinds, Unreachable, and Unanswered if the outcome is unknown.
         """
-        said = _said(if_match, fence, lease, _key(key, new=self._exchanges.repeats)) | _given(
-            {"If-None-Match": if_none_match}
+        said = _said(if_match, fence, lease) | _given({"If-None-Match": if_none_match})
+        return await self._document(
+            "PUT", link, value=value, said=said, key=key, timeout_s=timeout_s
         )
-        return await self._document("PUT", link, value=value, said=said, timeout_s=timeout_s)
 
     async def patch(
         self,
@@ -115,8 +116,10 @@ class DocumentRequests(FeedRequests):
         timeout_s: float | None = None,
     ) -> Document:
         """Change some fields of a document; arguments, retries and errors as of `put`."""
-        said = _said(if_match, fence, lease, _key(key, new=self._exchanges.repeats))
-        return await self._document("PATCH", link, value=value, said=said, timeout_s=timeout_s)
+        said = _said(if_match, fence, lease)
+        return await self._document(
+            "PATCH", link, value=value, said=said, key=key, timeout_s=timeout_s
+        )
 
     async def post(
         self,
@@ -129,8 +132,10 @@ class DocumentRequests(FeedRequests):
         timeout_s: float | None = None,
     ) -> Document:
         """Create a document under an id that the node chooses; arguments as of `put`."""
-        said = _said("", fence, lease, _key(key, new=self._exchanges.repeats))
-        return await self._document("POST", factory, value=value, said=said, timeout_s=timeout_s)
+        said = _said("", fence, lease)
+        return await self._document(
+            "POST", factory, value=value, said=said, key=key, timeout_s=timeout_s
+        )
 
     async def delete(
         self,
@@ -142,8 +147,8 @@ class DocumentRequests(FeedRequests):
         timeout_s: float | None = None,
     ) -> Document:
         """Delete a document; its history stays. Arguments as of `put`."""
-        said = _said(if_match, fence, None, _key(key, new=self._exchanges.repeats))
-        return await self._document("DELETE", link, said=said, timeout_s=timeout_s)
+        said = _said(if_match, fence, None)
+        return await self._document("DELETE", link, said=said, key=key, timeout_s=timeout_s)
 
     async def _document(
         self,
@@ -153,17 +158,24 @@ class DocumentRequests(FeedRequests):
         *,
         value: Any = None,
         said: Mapping[str, str] = NOTHING,
+        key: str | None = "",
         timeout_s: float | None = None,
     ) -> Document:
         """Send a request about one document.
 
         said: headers.
         """
-        headers = {**JSON, **said}
+        headers = {**JSON, **said, **_keyed(key)}
         body = None if value is None else orjson.dumps(value)
-        _, answered, content = await self.request(
-            method, quote(link) + query, body, headers, timeout_s=timeout_s
-        )
+        path = quote(link) + query
+        try:
+            found = await self.request(method, path, body, headers, timeout_s=timeout_s)
+        except Unavailable as error:
+            if key is not None or error.code != "too-many-keys":
+                raise
+            # Nothing was applied. A document that is updated so often has no room for our key.
+            found = await self.request(method, path, body, {**JSON, **said}, timeout_s=timeout_s)
+        _, answered, content = found
         return Document(orjson.loads(content), answered.get("ETag", ""))
 
     async def history(self, link: str) -> list[dict[str, Any]]:
@@ -231,16 +243,16 @@ class DocumentRequests(FeedRequests):
         return [orjson.loads(line) for line in content.splitlines()]
 
     async def atomic(
-        self, operations: Sequence[Mapping[str, Any]], *, key: str = "", fence: str = ""
+        self, operations: Sequence[Mapping[str, Any]], *, key: str | None = None, fence: str = ""
     ) -> list[dict[str, Any]]:
         """Carry out all operations or none; return a result for each, in their order.
 
-        Their documents share a partition key, see docs/http.md. key: idempotency key, under which a
-        caller that does not know the outcome may retry. fence: `<scope>:<token>`, for all of them.
+        Their documents share a partition key, see docs/http.md. key: as of `put`. fence:
+        `<scope>:<token>`, for all of them.
         Raises RequestFailed: `problem["line"]` is the number of the operation that was refused.
         """
         body = b"".join(orjson.dumps(operation) + b"\n" for operation in operations)
-        headers = NDJSON | _given({KEY: key, "Fence": fence})
+        headers = NDJSON | _given({"Fence": fence}) | _keyed(key)
         _, _, content = await self.request("POST", "/core/bulk?atomic=true", body, headers)
         return [orjson.loads(line) for line in content.splitlines()]
 
@@ -263,16 +275,13 @@ async def _is_declared(client: DocumentRequests, factory: str, members: Mapping[
     return True
 
 
-def _said(if_match: str, fence: str, lease: Lease | None, key: str) -> dict[str, str]:
+def _said(if_match: str, fence: str, lease: Lease | None) -> dict[str, str]:
     attached = lease.link if lease else ""
-    return _given({"If-Match": if_match, "Fence": fence, "Docstore-Lease": attached, KEY: key})
+    return _given({"If-Match": if_match, "Fence": fence, "Docstore-Lease": attached})
 
 
-def _key(key: str | None, *, new: bool) -> str:
-    """Return the idempotency key to send, "" for none. new: whether to make one for None."""
-    if key is None:
-        return uuid4().hex if new else ""
-    return key
+def _keyed(key: str | None) -> dict[str, str]:
+    return _given({KEY: uuid4().hex if key is None else key})
 
 
 def _given(headers: Mapping[str, str]) -> dict[str, str]:

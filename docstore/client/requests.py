@@ -67,15 +67,11 @@ class Requests:
         timeout_s: float = 30.0,
         token: Token = "",
         ssl: SSLContext | None = None,
-        repeat_updates: bool = False,
     ) -> None:
         """timeout_s: deadline of a request with its retries.
 
         token: sent with each request; a function may return a new one in time. ssl: trusted CAs for
         https, such as `ssl.create_default_context(cafile="ca.pem")`; None for those of the system.
-        repeat_updates: whether `put`, `patch`, `post` and `delete` carry a new key each, by which
-        an update without an answer is repeated and takes effect once. A node remembers a key for
-        ten minutes, in 350 bytes, and does not compact its version meanwhile.
         Raises BadAddress without a URL, or for a URL with a password.
         """
         if not urls:
@@ -87,15 +83,12 @@ class Requests:
         self._timeout_s = timeout_s
         self._token = token
         self._ssl = ssl
-        self._exchanges = _Exchanges(token, repeats=repeat_updates)
+        self._exchanges = _Exchanges(token)
         self._first = 0
 
     def to(self, urls: Sequence[str], *, timeout_s: float = 30.0) -> Self:
         """Return a client of other nodes with the same token and trusted CAs."""
-        return type(self)(
-            urls, timeout_s=timeout_s, token=self._token, ssl=self._ssl,
-            repeat_updates=self._exchanges.repeats,
-        )  # fmt: skip
+        return type(self)(urls, timeout_s=timeout_s, token=self._token, ssl=self._ssl)
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(limit=0, ssl=self._ssl or True)
@@ -212,9 +205,8 @@ class Requests:
 class _Exchanges:
     """Sends single requests, and refuses answers that are not of a node."""
 
-    def __init__(self, token: Token, *, repeats: bool) -> None:
+    def __init__(self, token: Token) -> None:
         self._token = token
-        self.repeats = repeats
         self.session: aiohttp.ClientSession | None = None
         self._nodes: set[str] = set()
         """URLs that are known to belong to nodes."""

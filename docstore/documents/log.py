@@ -167,5 +167,5 @@ def log_from_disk(slot: int, placement: Placement, found: SlotRecovered | None) 
         decided=min(record.decided, end),
         full=record.status is Status.FULL,
         updated_us=found.updated_us if found else 0,
-        operations=Operations(since=end + 1),
+        operations=Operations(since=end + 1, since_us=found.updated_us if found else 0),
     )

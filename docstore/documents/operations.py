@@ -15,31 +15,20 @@ document, so an owner reads back a document's rows when a retry needs them (see
 `write_path/dedup_rebuild.py`).
 """
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from docstore.documents.keys import KEY_LIFE_US, Keys, KeyUse
 from docstore.model.document import Row
 from docstore.model.identity import OperationIdentity, required_fields, unpack_identity
 
 Origin = tuple[str, int]
 """(entry node, its boot count)."""
 
-KEY_LIFE_US = 10 * 60 * 1_000_000
-KEYS_PER_LINK_MAX = 65_536
-"""As many rows as an owner reads back after its start to find a key (`MemoryBounds.recall_rows`).
-A key takes some 350 bytes on each replica, 23 MiB for a document with all of them."""
 UNREAD_MAX = 64
 """Number of packed identities of a slot that wait before they are unpacked together."""
-
-
-class KeyUse(NamedTuple):
-    """The row that an Idempotency-Key made, the request's fingerprint, and the time of use."""
-
-    n: int
-    fingerprint: int
-    used_us: int
 
 
 class Recalled(NamedTuple):
@@ -62,18 +51,17 @@ class Operations:
     """The operations in one slot's log, from row `since` on, and those of recalled documents.
 
     since: rows before it are from before the start and unknown; 1 or kept + 1 if all are known.
+    since_us: no unknown row is of a later time.
     """
 
     since: int = 1
+    since_us: int = 0
     _unread: list[tuple[int, str, bytes, int]] = field(default_factory=list)
     """Appended rows: n, link, packed identity, time."""
     _recalled: dict[str, Recalled] = field(default_factory=dict)
     _rows: dict[Origin, dict[int, int]] = field(default_factory=dict)
     _oldest: dict[Origin, int] = field(default_factory=dict)
-    _keys: dict[str, dict[str, KeyUse]] = field(default_factory=dict)
-    """Link -> key -> use; no link without a key."""
-    _uses: deque[tuple[str, str, KeyUse]] = field(default_factory=deque)
-    """All uses in the order of noting, which is nearly by age: (link, key, use)."""
+    _keys: Keys = field(default_factory=Keys)
 
     def note(self, rows: Sequence[Row]) -> None:
         """Remember the operations of rows."""
@@ -91,8 +79,7 @@ class Operations:
         self._rows.setdefault(origin, {})[identity.seq] = row.n
         self.forget(origin, identity.oldest)
         if identity.key:
-            use = KeyUse(row.n, identity.fingerprint, row.updated_us)
-            self._note_key(row.link, identity.key, use)
+            self._keys.note(row.link, identity.key, row.n, identity.fingerprint, row.updated_us)
 
     def _read(self) -> None:
         """Unpack the waiting identities, except those that will not be asked for again."""
@@ -111,12 +98,12 @@ class Operations:
             if seq >= self._oldest.get(origin, 0):
                 self._rows.setdefault(origin, {})[seq] = n
             if key:
-                self._note_key(link, key, KeyUse(n, mark, updated_us))
+                self._keys.note(link, key, n, mark, updated_us)
 
     def recalled(self, link: str) -> Recalled:
         return self._recalled.get(link, NOTHING_RECALLED)
 
-    def recall(self, link: str, rows: Sequence[Row]) -> None:
+    def recall(self, link: str, now_us: int, rows: Sequence[Row]) -> None:
         """Remember the operations of a document's next older rows.
 
         rows: newest first; empty if there are no older rows.
@@ -125,7 +112,7 @@ class Operations:
         before = self.recalled(link)
         for row in rows:
             if row.operation:
-                self._note_older(unpack_identity(row.operation), row)
+                self._note_older(unpack_identity(row.operation), row, now_us)
         if not rows:
             self._recalled[link] = before._replace(is_all=True)
             return
@@ -133,15 +120,15 @@ class Operations:
         count = before.rows + len(rows)
         self._recalled[link] = Recalled(count, last.version, last.updated_us, last.version == 0)
 
-    def _note_older(self, identity: OperationIdentity, row: Row) -> None:
+    def _note_older(self, identity: OperationIdentity, row: Row, now_us: int) -> None:
         """Remember an older row's operation if it may be retried; a later use of its key stays."""
         origin = (identity.entry, identity.boot)
         if identity.seq >= self._oldest.get(origin, 0):
             self._rows.setdefault(origin, {}).setdefault(identity.seq, row.n)
             self.forget(origin, identity.oldest)
-        if identity.key and identity.key not in self._keys.get(row.link, {}):
-            use = KeyUse(row.n, identity.fingerprint, row.updated_us)
-            self._note_key(row.link, identity.key, use)
+        key, is_over = identity.key, row.updated_us + KEY_LIFE_US <= now_us
+        if key and not is_over and self._keys.find(row.link, key, now_us) is None:
+            self._keys.note(row.link, key, row.n, identity.fingerprint, row.updated_us)
 
     def find(self, origin: Origin, seq: int) -> int | None:
         """Return the n of the row that an operation made; None if unknown."""
@@ -167,40 +154,30 @@ class Operations:
     def find_key(self, link: str, key: str, now_us: int) -> KeyUse | None:
         """Return the use of a client's key on this link in the last ten minutes."""
         self._read()
-        use = self._keys.get(link, {}).get(key)
-        return None if use is None or _is_old(use, now_us) else use
+        return self._keys.find(link, key, now_us)
 
     def keys_of(self, link: str) -> int:
         """Return how many keys of a link are remembered."""
         self._read()
-        return len(self._keys.get(link, {}))
+        return self._keys.count(link)
 
     def has_room_for_key(self, link: str, now_us: int) -> bool:
-        """Say whether one more key fits, after dropping expired ones.
-
-        The oldest come first, except for those that were read back after a start: they may count
-        until the newest of them has expired.
-        """
+        """Say whether one more key fits, after forgetting expired ones."""
         self._read()
-        uses = self._keys.get(link, {})
-        while len(uses) >= KEYS_PER_LINK_MAX:
-            key, use = next(iter(uses.items()))
-            if not _is_old(use, now_us):
-                return False
-            self._drop_key(link, key)
-        return True
+        return self._keys.has_room(link, now_us)
 
     def forget_keys(self, now_us: int) -> None:
         self._read()
-        while self._uses and _is_old(self._uses[0][2], now_us):
-            link, key, use = self._uses.popleft()
-            if self._keys.get(link, {}).get(key) == use:  # The key may have a newer use.
-                self._drop_key(link, key)
+        self._keys.forget(now_us)
 
     def may_have_keys(self, kept: int, now_us: int) -> bool:  # Tests replace this.
         """Say whether a row above `kept` may have a key of the last ten minutes."""
         self.forget_keys(now_us)
-        return bool(self._uses) or self.since > kept + 1
+        return len(self._keys) > 0 or (self.since > kept + 1 and not self.is_key_over(now_us))
+
+    def is_key_over(self, now_us: int) -> bool:  # Tests replace this.
+        """Say whether the keys of all rows from before the start have expired."""
+        return self.since_us + KEY_LIFE_US <= now_us
 
     def cut(self, end: int) -> None:
         """Forget the operations of truncated rows, those above `end`."""
@@ -209,26 +186,7 @@ class Operations:
         for known in self._rows.values():
             for seq in [seq for seq, n in known.items() if n > end]:
                 del known[seq]
-        cut = [(link, key) for link, key, use in self._uses if use.n > end]
-        self._uses = deque(each for each in self._uses if each[2].n <= end)
-        for link, key in cut:
-            self._drop_key(link, key)
-
-    def _note_key(self, link: str, key: str, use: KeyUse) -> None:
-        uses = self._keys.setdefault(link, {})
-        uses.pop(key, None)  # A key that is used again becomes the youngest.
-        uses[key] = use
-        self._uses.append((link, key, use))
-
-    def _drop_key(self, link: str, key: str) -> None:
-        uses = self._keys.get(link, {})
-        uses.pop(key, None)
-        if not uses:
-            self._keys.pop(link, None)
-
-
-def _is_old(use: KeyUse, now_us: int) -> bool:
-    return use.used_us + KEY_LIFE_US <= now_us
+        self._keys.cut(end)
 
 
 class Proposed:

@@ -29,7 +29,7 @@ from typing import Any
 
 import docstore.documents.eventual.arrived
 import docstore.documents.eventual.documents
-import docstore.documents.operations
+import docstore.documents.keys
 import docstore.http.leases
 import docstore.http.reply
 import docstore.node.running
@@ -134,7 +134,7 @@ def install(control: Control) -> None:
         shorter["memory"] = MemoryBounds(cache_bytes_per_slot=smaller)
         docstore.documents.eventual.documents.DOCUMENTS_MAX //= 16
         docstore.documents.eventual.arrived.RECENT_BYTES //= 16
-        docstore.documents.operations.KEY_LIFE_US //= 10
+        docstore.documents.keys.KEY_LIFE_US //= 10
         for role, kib in docstore.storage.sqlite._CACHE_KIB.items():
             docstore.storage.sqlite._CACHE_KIB[role] = kib // 16
     if shorter:

@@ -314,6 +314,7 @@ ABLATIONS: dict[str, Ablation] = {
         "D6", ((Core, "past_us", _past_of_the_living),), CLOCKS
     ),
     "trim-what-a-key-asks-for": Ablation("SL7", ((Operations, "may_have_keys", _never),), REPEATS),
+    "keys-end-with-a-start": Ablation("C1", ((Operations, "is_key_over", _always),), REPEATS),
     "trim-what-others-lack": Ablation("SL7", ((Trimmer, "held_by_all", _what_is_here),), TRIMS),
     "trim-what-is-counted": Ablation("SL9", ((Trimmer, "counted", _counts_nothing),), COUNTED),
     "trim-before-it-is-known-who-counts": Ablation(

@@ -17,7 +17,7 @@ from docstore.documents.eventual.branches import Branches
 from docstore.documents.eventual.documents import Documents
 from docstore.documents.eventual.lineage import begotten, covers, lineage_of, stamp_after
 from docstore.documents.eventual.spread import Spreader
-from docstore.documents.operations import KEY_LIFE_US
+from docstore.documents.keys import KEY_LIFE_US
 from docstore.documents.write_path.handle import DELETED_SIGNATURE, New, Unchanged, handle
 from docstore.documents.write_path.past import instant_of, yet_to_come
 from docstore.model.document import Row

@@ -11,7 +11,7 @@ Limits of `kept` and of the removal:
 - If a factory counts versions, each of its documents keeps that many, whatever their age (SL9). A
   replica removes nothing while it does not know which factories count.
 - If an Idempotency-Key may have been used, a request to compact spares the last ten minutes,
-  because a retry is answered from the row of the first attempt.
+  because a retry is answered from the row of the first attempt. The rest follows by itself.
 - `kept` lies between two atomic batches (rule A2).
 - No replica compacts a row that another replica of the slot lacks. The owner reports the end that
   all have acknowledged, and each replica compacts by itself. So a replica that was away catches up
@@ -29,8 +29,9 @@ Source: rules SL7 and D3; log compaction by key is Kafka's; the wait for all is 
 from collections.abc import Mapping
 
 from docstore.documents.core import Core
+from docstore.documents.keys import KEY_LIFE_US
 from docstore.documents.log import SlotLog
-from docstore.documents.operations import KEY_LIFE_US, Operations
+from docstore.documents.operations import Operations
 from docstore.documents.parts import ended
 from docstore.documents.peers import NEVER
 from docstore.documents.retention.pins import CLOCKS_APART_S
@@ -57,7 +58,8 @@ class Trimmer:
         self.outbox = core.outbox
         self._queue: list[int] = []
         self._round_at = NEVER
-        self._asked = False
+        self._asked = self._owes = False
+        """Whether a round was asked for, and whether keys kept versions from being compacted."""
         self.asked_us = 0
         """Versions superseded before this instant are compacted as well."""
 
@@ -80,9 +82,9 @@ class Trimmer:
             self._asked = False
             config = self.core.config
             recent = self.core.now - self._round_at < config.retention.trim_interval_s
-            if config.retention.history_s <= 0 or recent:
+            if recent or (config.retention.history_s <= 0 and not self._owes):
                 return
-            self._round_at = self.core.now
+            self._round_at, self._owes = self.core.now, False
             self._queue = sorted(self.core.logs, reverse=True)
         for _ in range(SLOTS_ASKED_FOR if self._asked else 1):
             log = self.core.logs.get(self._queue.pop()) if self._queue else None
@@ -117,10 +119,11 @@ class Trimmer:
         """Return the instant before which a version must be superseded to be compacted."""
         now_us, kept_s = self.core.past_us(), self.core.config.retention.history_s
         old_us = now_us - int(kept_s * 1e6) if kept_s > 0 else 0
-        asked_us = self.asked_us
-        if log.operations.may_have_keys(log.kept, now_us):
-            asked_us = min(asked_us, now_us - KEY_LIFE_US)
-        return max(old_us, asked_us)
+        spared_us = now_us - KEY_LIFE_US
+        if self.asked_us > spared_us and log.operations.may_have_keys(log.kept, now_us):
+            self._owes = True
+            return max(old_us, spared_us)
+        return max(old_us, self.asked_us)
 
     # Rows that all replicas hold
 

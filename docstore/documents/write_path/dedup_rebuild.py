@@ -8,8 +8,8 @@ The number of rows that it reads is limited. If a retry's row may lie deeper, th
 undecided. The same holds for a key, unless all unread rows are older than the life of a key.
 """
 
+from docstore.documents.keys import KEY_LIFE_US
 from docstore.documents.log import SlotLog
-from docstore.documents.operations import KEY_LIFE_US
 from docstore.documents.timing import ReplicaConfig
 from docstore.model.operation import Answer, Operation
 from docstore.storage.store import History
@@ -35,7 +35,8 @@ def is_known(  # Tests replace this.
         return True
     if is_older:
         return False  # A time proves nothing: a clock far behind may have stamped the row.
-    return not operation.key or known.oldest_us + KEY_LIFE_US <= now_us
+    is_over = log.operations.is_key_over(now_us) or known.oldest_us + KEY_LIFE_US <= now_us
+    return not operation.key or is_over
 
 
 def next_page(log: SlotLog, link: str, config: ReplicaConfig) -> History | None:

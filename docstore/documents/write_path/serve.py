@@ -16,8 +16,8 @@ from docstore.documents.clients import Inflight, Refusal
 from docstore.documents.core import Core
 from docstore.documents.document_cache import CachedDocument
 from docstore.documents.jobs import REPEATED, VERSIONS_READ_MAX, Written, jobs_of, judged
+from docstore.documents.keys import KEYS_PER_LINK_MAX, mark_of
 from docstore.documents.log import SlotLog
-from docstore.documents.operations import KEYS_PER_LINK_MAX
 from docstore.documents.outbox import LookUp
 from docstore.documents.term import Phase, Term
 from docstore.documents.write_path import dedup_rebuild
@@ -148,7 +148,7 @@ class Owner:
             if page is None:
                 self.core.reply(inflight, dedup_rebuild.TOO_DEEP)
             else:
-                read_back = partial(log.operations.recall, operation.link)
+                read_back = partial(log.operations.recall, operation.link, core.past_us())
                 self._read_first(log, term, inflight, page, read_back)
             return True
         return bool(operation.key) and self._is_key_used(log, term, inflight)
@@ -169,7 +169,7 @@ class Owner:
                 " minutes, the most there can be: retry later, or write without a key"
             )
             self.core.reply(inflight, Answer(429, "too-many-keys", detail))
-        elif use.fingerprint != fingerprint(operation):
+        elif use.mark != mark_of(fingerprint(operation)):
             detail = "this Idempotency-Key was used for another request"
             self.core.reply(inflight, Answer(422, "key-reused", detail))
         else:

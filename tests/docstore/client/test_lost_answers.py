@@ -80,7 +80,7 @@ async def test_an_update_is_repeated_under_the_same_key() -> None:
     async with (
         serving(deaf) as one,
         serving(well) as other,
-        Client([one, other], repeat_updates=True) as client,
+        Client([one, other]) as client,
     ):
         await client.put("/notes/a", {"n": 1})
         await client.patch("/notes/a", {"n": 2})
@@ -95,28 +95,41 @@ async def test_an_update_without_a_key_is_not_repeated() -> None:
     node = Node(good=2)
     async with serving(node) as url, Client([url]) as client:
         with pytest.raises(Unanswered):
-            await client.put("/notes/a", {"n": 1})
+            await client.put("/notes/a", {"n": 1}, key="")
     assert (node.heard, node.keys) == (1, [])
+
+
+async def test_an_update_for_whose_key_there_is_no_room_is_sent_without_one() -> None:
+    said = b'{"outcome": "not_applied", "errorCode": "too-many-keys"}'
+    head = b"HTTP/1.1 429 No\r\nServer: docstore\r\nContent-Length: %d\r\n\r\n" % len(said)
+    node = Node(1, head + said)
+    async with serving(node) as url, Client([url]) as client:
+        with pytest.raises(Unavailable):
+            await client.patch("/notes/a", {"n": 1})
+        assert (node.heard, len(node.keys)) == (2, 1)
+        with pytest.raises(Unavailable):
+            await client.patch("/notes/a", {"n": 1}, key="own")
+    assert (node.heard, len(node.keys)) == (3, 2)
 
 
 async def test_an_update_in_doubt_stays_in_doubt() -> None:
     """A refused repetition does not prove that the first attempt was not applied."""
     node = Node(2, problem(404))
-    async with serving(node) as url, Client([url], repeat_updates=True) as client:
+    async with serving(node) as url, Client([url]) as client:
         with pytest.raises(Unanswered, match="a retry was answered: 404"):
             await client.put("/notes/a", {"n": 1})
 
 
 async def test_a_condition_that_fails_refuses_the_first_attempt_too() -> None:
     node = Node(2, problem(412))
-    async with serving(node) as url, Client([url], repeat_updates=True) as client:
+    async with serving(node) as url, Client([url]) as client:
         with pytest.raises(PreconditionFailed):
             await client.put("/notes/a", {"n": 1}, if_match='"1"')
 
 
 async def test_an_undecided_update_is_repeated_within_its_deadline() -> None:
     node = Node(1, problem(504, "unknown"))
-    async with serving(node) as url, Client([url], repeat_updates=True) as client:
+    async with serving(node) as url, Client([url]) as client:
         with pytest.raises(Undecided) as raised:
             await client.patch("/notes/a", {"n": 1}, timeout_s=0.5)
     assert isinstance(raised.value, Unanswered)

@@ -13,7 +13,7 @@ UPDATES, BETWEEN_KILLS = 400, 40
 @pytest.mark.thorough
 async def test_each_update_takes_effect_once_while_nodes_are_killed() -> None:
     with LocalCluster(3, settings=("--slots", "16")) as group:
-        async with Client(group.urls, repeat_updates=True) as client:
+        async with Client(group.urls) as client:
             await client.declare("/stock")
             for link in ("/stock/a", "/stock/b", "/stock/c"):
                 await client.put(link, {"sold": 0})

@@ -1,20 +1,16 @@
 """What a log remembers of operations, and when it forgets: not too early, not never (rule C1)."""
 
 import itertools
+import tracemalloc
 from random import Random
 from typing import Any
 
 import pytest
 
-from docstore.documents import operations
+from docstore.documents import keys
 from docstore.documents.events import Requested
-from docstore.documents.operations import (
-    KEY_LIFE_US,
-    KEYS_PER_LINK_MAX,
-    UNREAD_MAX,
-    Closed,
-    Operations,
-)
+from docstore.documents.keys import KEY_LIFE_US, KEYS_PER_LINK_MAX, Keys
+from docstore.documents.operations import UNREAD_MAX, Closed, Operations
 from docstore.documents.timing import MemoryBounds
 from docstore.model.document import Row
 from docstore.model.identity import OperationIdentity
@@ -45,13 +41,13 @@ def keys_of(found: Operations, *links: str) -> list[bool]:
 
 def test_keys_are_forgotten_after_ten_minutes_and_no_earlier() -> None:
     found = noted(
-        *(row(n, f"/t/{n}", link=f"/t/{n}", at_us=n * MINUTE_US) for n in range(4))
+        *(row(n, f"/t/{n}", link=f"/t/{n}", at_us=2 * n * MINUTE_US) for n in range(4))
     )  # fmt: skip
-    found.forget_keys(KEY_LIFE_US + MINUTE_US)
+    found.forget_keys(KEY_LIFE_US + 2 * MINUTE_US)
     assert keys_of(found, "/t/0", "/t/1", "/t/2", "/t/3") == [False, False, True, True]
-    found.forget_keys(KEY_LIFE_US + 3 * MINUTE_US)
+    found.forget_keys(KEY_LIFE_US + 6 * MINUTE_US)
     assert keys_of(found, "/t/2", "/t/3") == [False, False]
-    assert not found._keys, "a link without a key takes memory all the same"
+    assert not found._keys, "expired keys take memory all the same"
 
 
 def test_a_key_that_is_used_again_lives_as_long_as_its_last_use() -> None:
@@ -83,20 +79,53 @@ def test_keys_of_rows_that_leave_the_log_leave_with_them() -> None:
 def test_a_link_has_room_for_keys_again_when_the_old_ones_are_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(operations, "KEYS_PER_LINK_MAX", 3)
-    found = noted(*(row(n, f"k{n}", at_us=n) for n in range(3)))
+    monkeypatch.setattr(keys, "KEYS_PER_LINK_MAX", 3)
+    found = noted(*(row(n, f"k{n}", at_us=2 * n * MINUTE_US) for n in range(3)))
+    found.note([row(n, "k", link=f"/t/{n}") for n in range(3, 300)])
     assert not found.has_room_for_key("/t/a", KEY_LIFE_US - 1)
+    assert not found.has_room_for_key("/t/a", KEY_LIFE_US - 1)
+    assert found.has_room_for_key("/t/b", KEY_LIFE_US - 1)
+    assert found.keys_of("/t/a") == 3
     assert found.has_room_for_key("/t/a", KEY_LIFE_US)
     assert [found.find_key("/t/a", f"k{n}", 0) is not None for n in range(3)] == [False, True, True]
     assert found.keys_of("/t/a") == 2
 
 
-def test_a_key_that_is_used_again_makes_room_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "KEYS_PER_LINK_MAX", 2)
-    found = noted(row(1, "again"), row(2, "once", at_us=1), row(3, "again", at_us=2))
-    assert found.has_room_for_key("/t/a", KEY_LIFE_US + 1)
-    assert found.find_key("/t/a", "again", 0) is not None
-    assert found.find_key("/t/a", "once", 0) is None
+def test_a_remembered_key_takes_some_forty_bytes() -> None:
+    found, most = Keys(), 200_000
+    texts = [f"{n:032x}" for n in range(most)]
+    tracemalloc.start()
+    for n, key in enumerate(texts, 1):
+        found.note("/t/a", key, n, n, n * KEY_LIFE_US // most)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found) == found.count("/t/a") == most
+    assert size / most < 50
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_keys_are_found_as_in_a_plain_dictionary(seed: int) -> None:
+    rng, found, plain, at_us = Random(seed), Keys(), dict[tuple[str, str], tuple[int, int]](), 0
+    for n in range(1, 3000):
+        if rng.random() < 0.002:
+            end = n - rng.randrange(50)
+            found.cut(end)
+            plain = {each: use for each, use in plain.items() if use[0] <= end}
+        at_us += rng.randrange(MINUTE_US // 50)
+        link, key = rng.choice(("/t/a", "/t/b")), f"k{rng.randrange(2000)}"
+        if (link, key) not in plain or rng.random() < 0.5:
+            found.note(link, key, n, n * 7, at_us)
+            plain[link, key] = n, at_us
+        found.forget(at_us)
+    for (link, key), (n, used_us) in plain.items():
+        use = found.find(link, key, at_us)
+        if at_us < used_us + KEY_LIFE_US:
+            assert use == (n, n * 7)
+        elif at_us >= used_us + KEY_LIFE_US * 6 // 5:
+            assert use is None
+    assert found.find("/t/c", "k1", at_us) is None
+    found.forget(at_us + 2 * KEY_LIFE_US)
+    assert len(found) == 0
 
 
 def test_all_keys_of_a_link_can_be_read_back_after_a_start() -> None:
@@ -125,7 +154,7 @@ def test_rows_are_forgotten_when_their_entry_node_says_so() -> None:
 def test_all_replicas_forget_keys_where_nobody_writes_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(operations, "KEY_LIFE_US", 5_000_000)
+    monkeypatch.setattr(keys, "KEY_LIFE_US", 5_000_000)
     trio = Trio()
     assert trio.run_until(trio.owner, 10)
     trio.run_until(lambda: False, 0.2)  # By now all have looked at the wall clock.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from docstore.documents import operations
+from docstore.documents import keys, operations
 from docstore.documents.events import CompactAsked, Requested
 from docstore.documents.retention import trim
 from docstore.documents.retention.pins import CLOCKS_APART_S, Pins
@@ -122,7 +122,7 @@ def test_a_retry_without_a_key_whose_rows_have_gone_is_told_so_at_once(
 
 @pytest.mark.parametrize("is_begun_anew", [False, True])
 def test_it_goes_when_the_key_is_over(is_begun_anew: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (operations, trim):
+    for module in (keys, operations, trim):
         monkeypatch.setattr(module, "KEY_LIFE_US", 3_000_000)
     group = Batched()
     group.run_until(lambda: False, 0.2)  # By now all have looked at the wall clock.
@@ -130,8 +130,22 @@ def test_it_goes_when_the_key_is_over(is_begun_anew: bool, monkeypatch: pytest.M
     assert compacted(group) == [0, 0, 0]
     if is_begun_anew:
         group.begin_anew()
-    group.run_until(lambda: False, 3)
+    group.run_until(lambda: False, 4)
     assert compacted(group) == [4, 4, 4]
+
+
+def test_what_a_key_kept_goes_by_itself_when_the_key_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (keys, operations, trim):
+        monkeypatch.setattr(module, "KEY_LIFE_US", 3_000_000)
+    group = Batched()
+    group.run_until(lambda: False, 0.2)
+    group.answer_to(frame(ONCE["a batch"], seq=1))
+    assert compacted(group) == [0, 0, 0]
+    interval_s = ReplicaConfig().retention.trim_interval_s
+    logs = [group.replicas[name].core.logs[0] for name in NAMES]
+    assert group.run_until(lambda: [log.kept for log in logs] == [4, 4, 4], 2 * interval_s)
 
 
 def test_what_is_let_go_of_ends_between_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -297,8 +297,8 @@ async def test_history_that_is_gone_ends_it(
     page = await api.subscribe(factory, receiver)
     link = page["documentSelfLink"]
     await api("PATCH", link, {"kind": "PauseRequest"})
-    for n in range(3):
-        last = await store.put(f"{factory}/a", {"n": n})
+    for n in range(3):  # A version under a key stays for ten minutes.
+        last = await store.put(f"{factory}/a", {"n": n}, key="")
     before = {"kind": "CompactRequest", "beforeMicros": last.value["documentUpdateTimeMicros"]}
     statuses = set()
     async with asyncio.timeout(60):

@@ -351,8 +351,8 @@ async def test_what_was_let_go_of_is_gone_and_not_left_out(
     group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str
 ) -> None:
     cut = (await store.json("GET", "/core/spark/plan"))["cut"]
-    for n in range(3):
-        last = await store.put(f"{factory}/a", {"n": n})
+    for n in range(3):  # A version under a key stays for ten minutes.
+        last = await store.put(f"{factory}/a", {"n": n}, key="")
     before = {"kind": "CompactRequest", "beforeMicros": last.value["documentUpdateTimeMicros"]}
     statuses = set()
     async with asyncio.timeout(DEADLINE_S):

@@ -358,11 +358,11 @@ async def test_what_one_copy_has_let_go_of_is_read_from_another(
 async def let_go_at_one(
     cluster: LocalCluster, http: aiohttp.ClientSession, store: Client, link: str
 ) -> None:
-    for n in range(3):
-        last = await store.put(link, {"n": n})
+    for n in range(3):  # A version under a key stays for ten minutes.
+        last = await store.put(link, {"n": n}, key="")
     cut = (await store.json("GET", "/core/spark/plan"))["cut"]
     for n in range(3, 6):
-        last = await store.put(link, {"n": n})
+        last = await store.put(link, {"n": n}, key="")
     owner = (await store.json("GET", f"{link}/explain"))["owner"]
     urls = {await node_at(http, url): url for url in cluster.urls}
     last_us = last.value["documentUpdateTimeMicros"]
