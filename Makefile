@@ -9,6 +9,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 # Written last by an installation that came to its end, and remembers what it installed.
 STAMP := .venv/installed.stamp
+# What only the site, the notebook and their tests need, a third of all packages, is installed for them.
+EXTRAS := connect demo kafka otel spark test
+MORE_EXTRAS := docs notebook
+STAMP_MORE := .venv/installed-more.stamp
 # The oldest line of Spark that is supported, in an environment of its own; else as the lock says.
 SPARK_OLDEST := 4.2.1
 OLDEST := .venv-spark-oldest
@@ -16,6 +20,9 @@ STAMP_OLDEST := $(OLDEST)/installed.stamp
 IMAGE_LOCK := examples/deployment/requirements.txt
 # What pip installs with --require-hashes, for the oldest Python that is supported.
 LOCK = $(BIN)/uv pip compile --quiet --no-header --python-version 3.11 --strip-extras --annotation-style line --generate-hashes
+
+# Prints what MORE_EXTRAS need, a line each.
+MORE = $(BIN)/python -c 'import sys, tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; [print(*extras[each], sep="\n") for each in sys.argv[1:]]' $(MORE_EXTRAS)
 
 # Two workers more than there are cores, since much of what a worker does is to wait; but not many
 # Sparks and groups of nodes at once. Who plays what stands in tests/side_by_side.py. For a debugger:
@@ -57,7 +64,7 @@ short-sim: $(STAMP)
 	$(BIN)/python -m tests.sim --seed $(SEED_SHORT) --seeds $(SEEDS_SHORT)
 
 .PHONY: thorough
-thorough: $(STAMP) ## The tests that `make test` leaves out and that take minutes more (PYTEST_FLAGS=).
+thorough: $(STAMP_MORE) ## The tests that `make test` leaves out and that take minutes more (PYTEST_FLAGS=).
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m thorough $(PYTEST_FLAGS) tests
 
 .PHONY: check
@@ -98,7 +105,7 @@ soak: $(STAMP) ## Three real processes in long quiet use, in which nothing may g
 	$(BIN)/python -m tests.chaos.soak --minutes $(SOAK_MINUTES)
 
 .PHONY: long
-long: $(STAMP) ## The thorough and the slow tests, the oldest Spark, a large simulation (SEEDS_LONG=5000).
+long: $(STAMP_MORE) ## The thorough and the slow tests, the oldest Spark, a large simulation (SEEDS_LONG=5000).
 	$(BIN)/python -m pytest -m "thorough or slow" $(PYTEST_FLAGS) tests
 	$(MAKE) oldest-spark
 	$(BIN)/python -m tests.sim --seed $(SEED) --seeds $(SEEDS_LONG)
@@ -148,14 +155,16 @@ bench-spark: $(STAMP) ## The pipeline's goals beside JDBC PostgreSQL and Spark's
 	$(BIN)/python -m bench.spark $(BENCH_FLAGS)
 
 .PHONY: docs
-docs: $(STAMP) ## The documentation site, into build/site; a link that leads nowhere is an error.
+docs: $(STAMP_MORE) ## The documentation site, into build/site; a link that leads nowhere is an error.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 .PHONY: lock
-lock: $(STAMP) ## Renew requirements.lock, and the image's, from the ranges in pyproject.toml.
+lock: $(STAMP) ## Renew both locks, and the image's, from the ranges in pyproject.toml.
 	$(BIN)/pip install --quiet uv
-	{ grep '^#' requirements.lock; $(LOCK) --upgrade --all-extras pyproject.toml; } > requirements.lock.new
+	{ grep '^#' requirements.lock; $(LOCK) --upgrade $(EXTRAS:%=--extra %) pyproject.toml; } > requirements.lock.new
 	mv requirements.lock.new requirements.lock
+	{ grep '^#' requirements-more.lock; $(MORE) | $(LOCK) --upgrade --constraint requirements.lock -; } > requirements-more.lock.new
+	mv requirements-more.lock.new requirements-more.lock
 	{ grep '^#' $(IMAGE_LOCK); echo 'setuptools>=77' | $(LOCK) --constraint requirements.lock pyproject.toml -; } > $(IMAGE_LOCK).new
 	mv $(IMAGE_LOCK).new $(IMAGE_LOCK)
 
@@ -173,12 +182,17 @@ $(STAMP): requirements.lock pyproject.toml $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
+$(STAMP_MORE): requirements-more.lock $(STAMP)
+	@echo "installing what requirements-more.lock names into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-more.lock
+	@touch $@
+
 # Only Spark is another one; it brings what it needs beside it. One package without a hash is enough
 # for pip to refuse, so the others lose theirs.
 $(STAMP_OLDEST): $(STAMP)
-	@echo "installing Spark $(SPARK_OLDEST) and the rest of requirements.lock into $(OLDEST)"
+	@echo "installing Spark $(SPARK_OLDEST) and the rest of both locks into $(OLDEST)"
 	@$(BIN)/python -m venv $(OLDEST)
-	@grep -oE '^[^ #]+==[^ ]+' requirements.lock | grep -v '^pyspark==' | $(OLDEST)/bin/python -m pip install --quiet \
+	@grep -hoE '^[^ #]+==[^ ]+' requirements.lock requirements-more.lock | sort -u | grep -v '^pyspark==' | $(OLDEST)/bin/python -m pip install --quiet \
 	  --disable-pip-version-check -r /dev/stdin "pyspark[connect,pipelines]==$(SPARK_OLDEST)"
 	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@

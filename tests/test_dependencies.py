@@ -8,6 +8,9 @@ import pytest
 
 from tests.source import ROOT, sources
 
+PROJECT, LOCK, MORE = (
+    ROOT / name for name in ("pyproject.toml", "requirements.lock", "requirements-more.lock")
+)
 MODULES = {
     "opentelemetry-api": "opentelemetry",
     "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
@@ -66,7 +69,7 @@ def chosen_in(lock: str) -> set[str]:
 
 def pinned_in(lock: str) -> list[tuple[str, str]]:
     """Return each name of a lock, with its version and hashes."""
-    return re.findall(r"^([a-z][\w.-]*)(==[^#]*?)\n    # via", lock, re.MULTILINE)
+    return re.findall(r"^([a-z][\w.-]*)(==\S+(?: \\\n    --hash=\S+)*)", lock, re.MULTILINE)
 
 
 def without_hash(lock: str) -> list[str]:
@@ -76,7 +79,7 @@ def without_hash(lock: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def declared() -> set[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    project = tomllib.loads(PROJECT.read_text("utf-8"))["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
     return {name for group in groups for name in names_in(group)}
 
@@ -92,16 +95,24 @@ def test_what_is_said_to_be_started_is(declared: set[str]) -> None:
         assert words in (ROOT / path).read_text("utf-8"), f"{path} does not say {words}"
 
 
-def test_the_lock_names_what_is_declared(declared: set[str]) -> None:
-    assert chosen_in((ROOT / "requirements.lock").read_text("utf-8")) == declared
+def test_the_locks_name_what_is_declared(declared: set[str]) -> None:
+    extras = tomllib.loads(PROJECT.read_text("utf-8"))["project"]["optional-dependencies"]
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    apart, *_ = re.findall(r"^MORE_EXTRAS := (.*)$", makefile, re.MULTILINE)
+    more = set(names_in(each for extra in apart.split() for each in extras[extra]))
+    assert chosen_in(LOCK.read_text("utf-8")) == declared - more
+    assert more <= set(names_in(each[0] for each in pinned_in(MORE.read_text("utf-8"))))
 
 
-def test_each_has_a_hash_and_the_image_has_the_same(declared: set[str]) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    lock = (ROOT / "requirements.lock").read_text("utf-8")
+def test_each_has_a_hash_and_one_version() -> None:
+    lock, more = LOCK.read_text("utf-8"), MORE.read_text("utf-8")
     image = (ROOT / "examples/deployment/requirements.txt").read_text("utf-8")
     assert not without_hash(lock)
-    assert set(pinned_in(image)) <= set(pinned_in(lock))
+    assert not without_hash(more)
+    pinned = dict(pinned_in(lock))
+    assert all(pinned.get(name, pin) == pin for name, pin in pinned_in(more))
+    assert set(pinned_in(image)) <= pinned.items()
+    project = tomllib.loads(PROJECT.read_text("utf-8"))
     needed = project["project"]["dependencies"] + project["build-system"]["requires"]
     assert set(names_in(needed)) <= set(names_in(each[0] for each in pinned_in(image)))
 
