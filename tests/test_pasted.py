@@ -38,10 +38,7 @@ FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PASTED = ("sh", "python")
 LANGUAGES = {*PASTED, "text", "json", "toml", "yaml", "http", "mermaid"}
 OURS = [each for each in PAGES if "decisions" not in each.parts]
-NOT_PLAYED = {
-    "CONTRIBUTING.md": "they run the tests themselves",
-    "pipeline.md": "they go with a Spark and rows of the reader",
-}
+NOT_PLAYED = {"CONTRIBUTING.md": "they run the tests themselves"}
 BLOCK_S = 240.0
 OTHER_PORTS = (
     7000, 7001, 8401, 8411, 8421, 8451, 8461, 8471, 8481, 9001, 9011, 9021, 9031
