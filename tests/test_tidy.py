@@ -16,7 +16,7 @@ import pytest
 from tests.source import ROOT, Source, circle_of, names, other_digits, reached, sources
 
 LEVELS = ("info", "warning", "error", "exception", "critical")
-"""Of the lines that a node logs by default."""
+"""Methods of a logger for the levels that a node logs by default: all but debug."""
 _WITHOUT_VALUES = re.compile(r"[a-zA-Z_,:;'() -]+\Z")
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 50
@@ -384,9 +384,9 @@ Rule = Callable[[Source], Iterator[str]]
 
 
 def events_have_no_values(source: Source) -> Iterator[str]:
-    """Each event of the log has one name, without numbers: values are members of the line."""
+    """A log line has a fixed text, such as "a request is slow", and its values as members."""
     if not source.is_under("docstore", "gossip") or source.is_under("docstore/pipeline"):
-        return  # Of Spark's log only the messages are shown.
+        return  # Jobs log through Spark, which prints the text only: values must be in it.
     for node in source.nodes:
         match node:
             case ast.Call(ast.Attribute(ast.Name("log" | "_log"), level), [event, *_]):

@@ -17,11 +17,12 @@ PAGE = ROOT / "docs" / "gossip-figures.md"
 
 
 SOURCES = (
-    "Written by `make bench-gossip`. What is published comes from SWIM (2002), Lifeguard (2017)"
-    " and the README of kinship 0.4; kinship's column is either that or, where processes are"
-    " named, kinship itself on the same machine in the same run. Its README counts a false death"
-    " per member and incarnation, takes quantiles over every member's detection, and bytes as"
-    " sealed; so do B9 and B15 here. Its grid has 200 runs a cell, ours as many as the line says."
+    "Written by `make bench-gossip`. The column *published* has what the papers on SWIM (2002) and"
+    " Lifeguard (2017) say. kinship is another library of that kind: its column has what the README"
+    " of version 0.4 says, or, where the line names processes, what it did on this machine in the"
+    " same run. B9 and B15 count as that README does: one false death for each member and"
+    " incarnation, quantiles over the detections of all members, and bytes after encryption. That"
+    " README has 200 runs for each figure; the lines here say how many they have."
 )
 
 

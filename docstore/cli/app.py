@@ -46,7 +46,6 @@ from docstore.model.words import count
 
 app = typer.Typer(
     cls=CommandTree,
-    help="A replicated store of versioned JSON documents over HTTP.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -90,7 +89,10 @@ def docstore(
         ),
     ] = None,
 ) -> None:
-    """A replicated store of versioned JSON documents over HTTP."""
+    """A replicated store of versioned JSON documents over HTTP.
+
+    New here? `docstore demo --quick` starts three nodes with sample documents to try it on.
+    """
     if token_file is not None:  # Processes that a command starts inherit the token's file.
         os.environ.pop("DOCSTORE_TOKEN", None)
         os.environ["DOCSTORE_TOKEN_FILE"] = str(token_file)
@@ -115,7 +117,7 @@ def status(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
 
 @app.command()
 def load(
-    file: Path,
+    file: Annotated[Path, typer.Argument(help="A JSON array, NDJSON or CSV.")],
     into: Annotated[
         str, typer.Option(help="The factory, such as /movies.", autocompletion=factories)
     ],

@@ -59,7 +59,9 @@ def make_node(
 
 
 @certs.command("show")
-def show_certificate(file: Path, as_json: AsJson = False) -> None:
+def show_certificate(
+    file: Annotated[Path, typer.Argument(help="A certificate, in PEM.")], as_json: AsJson = False
+) -> None:
     """Show the nodes, hosts, expiry and serial number of a certificate."""
     from docstore.errors import BadConfig
 

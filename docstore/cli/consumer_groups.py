@@ -14,16 +14,17 @@ from docstore.model.words import count
 if TYPE_CHECKING:
     from docstore.client import Client
 
-PANEL = "Leases, locks, elections"
+PANEL = "Locks, elections, groups"
 group = typer.Typer(
     no_args_is_help=True, help="Consumer groups: processes that share the partitions of topics."
 )
 role = typer.Typer(
-    no_args_is_help=True, help="Roles: processes that share the leadership of numbered roles."
+    no_args_is_help=True,
+    help="Roles: processes share numbered roles, and each role has one leader.",
 )
 GROUPS, ROLES = "/core/groups", "/core/roles"
-Group = Annotated[str, typer.Argument(autocompletion=names(GROUPS))]
-Role = Annotated[str, typer.Argument(autocompletion=names(ROLES))]
+Group = Annotated[str, typer.Argument(help="Name of the group.", autocompletion=names(GROUPS))]
+Role = Annotated[str, typer.Argument(help="Name of the set of roles.", autocompletion=names(ROLES))]
 Json = dict[str, Any]
 
 
@@ -108,7 +109,7 @@ def _create(
 
 @group.command("create")
 def create_group(
-    name: str,
+    name: Annotated[str, typer.Argument(help="Name of the new group.")],
     topics: Annotated[
         list[str],
         typer.Argument(
@@ -181,7 +182,7 @@ def delete(name: Group, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> No
 
 @role.command("create")
 def create_role(
-    name: str,
+    name: Annotated[str, typer.Argument(help="Name of the new set of roles.")],
     partitions: Annotated[
         int, typer.Option("-p", "--partitions", help="Parts that are assigned to members.")
     ] = 1,

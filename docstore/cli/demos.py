@@ -9,7 +9,7 @@ import typer
 from docstore.cli.terminal import AsJson, CommandFailed, console, failed, show, take_interrupts
 
 demo = typer.Typer(
-    help="Start three nodes: to try things on (--quick), or for a tour that kills owners."
+    help="Start three nodes: to try things on (--quick), or for a tour in which nodes die."
 )
 
 

@@ -24,8 +24,15 @@ FACTORIES = "/core/factories"
 NO_FACTORIES = (
     'no factory is declared; declare one with: docstore post /core/factories \'{"path": "/films"}\''
 )
-Link = Annotated[str, typer.Argument(autocompletion=links)]
-Factory = Annotated[str, typer.Argument(autocompletion=factories)]
+Link = Annotated[
+    str, typer.Argument(help="Path of a document, such as /films/heat.", autocompletion=links)
+]
+Factory = Annotated[
+    str,
+    typer.Argument(
+        help="A factory, the path of its documents, such as /films.", autocompletion=factories
+    ),
+]
 Body = Annotated[str, typer.Argument(help="JSON; - reads standard input.")]
 
 

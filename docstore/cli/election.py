@@ -13,13 +13,15 @@ from docstore.cli.terminal import DEFAULT_URLS, AsJson, Ttl, Urls, show, talk
 if TYPE_CHECKING:
     from docstore.client import Client
 
-PANEL = "Leases, locks, elections"
+PANEL = "Locks, elections, groups"
 election = typer.Typer(no_args_is_help=True, help="Elections: one of several processes leads.")
 Command = Annotated[list[str], typer.Argument(help="The command to run, after --.")]
 Now = Annotated[
     bool, typer.Option("--now", help="End it at once; only if its holder has certainly stopped.")
 ]
-Name = Annotated[str, typer.Argument(autocompletion=names("/core/elections"))]
+Name = Annotated[
+    str, typer.Argument(help="Name of the election.", autocompletion=names("/core/elections"))
+]
 Json = dict[str, Any]
 Candidate = Annotated[
     str, typer.Option(help="Name of this candidate; without it, one is generated.")

@@ -21,12 +21,17 @@ from docstore.cli.terminal import (
 if TYPE_CHECKING:
     from docstore.client import Client
 
-PANEL = "Leases, locks, elections"
+PANEL = "Locks, elections, groups"
 lease = typer.Typer(
     no_args_is_help=True, help="Leases: they expire unless their holder keeps them alive."
 )
 LEASES = "/core/leases"
-Id = Annotated[str, typer.Argument(metavar="ID", autocompletion=names(LEASES))]
+Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="Id of the lease, as `list` shows it.", autocompletion=names(LEASES)
+    ),
+]
 Json = dict[str, Any]
 
 

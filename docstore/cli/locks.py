@@ -18,7 +18,7 @@ NOT_FREE = 75
 """Exit code of `--try` and `--timeout` if the lock was not obtained: EX_TEMPFAIL of sysexits.h."""
 FIRST_OPTIONS = ("-h", "--help")
 
-Name = Annotated[str, typer.Argument(autocompletion=names("/core/locks"))]
+Name = Annotated[str, typer.Argument(help="Name of the lock.", autocompletion=names("/core/locks"))]
 
 
 class LockGroup(TyperGroup):

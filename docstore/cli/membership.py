@@ -18,7 +18,9 @@ GROUP = "/core/node-groups/default"
 POLL_S = 0.2
 Json = dict[str, Any]
 
-Member = Annotated[str, typer.Argument(autocompletion=members)]
+Member = Annotated[
+    str, typer.Argument(help="Id of the member, as `status` shows it.", autocompletion=members)
+]
 Wait = Annotated[bool, typer.Option(help="Wait until the change is complete.")]
 Force = Annotated[bool, typer.Option(help="Allow fewer than three remaining members.")]
 

@@ -27,7 +27,7 @@ topic = typer.Typer(no_args_is_help=True, help="Topics: streams of records.")
 partition = typer.Typer(no_args_is_help=True, help="Partitions of topics.")
 STREAMS = "/core/streams"
 NO_TOPICS = "there are no topics; `docstore topic create NAME` makes one"
-Topic = Annotated[str, typer.Argument(autocompletion=names(STREAMS))]
+Topic = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=names(STREAMS))]
 Json = dict[str, Any]
 
 _AMOUNT = re.compile(r"([0-9]+)([a-zA-Z]*)\Z")
@@ -49,7 +49,7 @@ def _amount(text: str, units: dict[str, int], example: str) -> int:
 
 @topic.command("create")
 def create(
-    name: str,
+    name: Annotated[str, typer.Argument(help="Name of the new topic.")],
     partitions: Annotated[
         int, typer.Option("-p", "--partitions", help="Number of partitions.")
     ] = 1,

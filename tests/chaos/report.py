@@ -22,6 +22,13 @@ AFTER_S = 3.0
 """How long after its end a fault is held to account for what clients see."""
 
 
+ABOUT = (
+    "Five real processes serve clients while faults strike them, one or several at a time. Each row"
+    " has all faults of one kind. *Answered* is the share of requests that succeeded from the fault"
+    " to shortly after its end; then comes the longest time in which no request of any client"
+    " succeeded. After each chapter a checker compares the answers that clients got with the stored"
+    " history: a contradiction is a problem."
+)
 HEAD = (
     "| fault | times | answered | longest without any answer, median | greatest |",
     "|---|---|---|---|---|",
@@ -40,7 +47,7 @@ def text_of(account: "Account") -> str:
         f" {account.moments} looks at all of a key, {len(account.strikes)} faults of"
         f" {len(by_kind)} kinds, {len(account.problems)} problems."
     )
-    lines = ["# Torture", "", summary, "", *HEAD]
+    lines = ["# Torture", "", ABOUT, "", summary, "", *HEAD]
     for kind, strikes in sorted(by_kind.items()):
         gaps = sorted(_gap_s(account, strike) for strike in strikes)
         share = _success(account, strikes)

@@ -1,6 +1,8 @@
-"""What a user of openapi-python-client writes; `python play.py URL...` prints what was answered.
+"""A program on a client that openapi-python-client generated from /core/openapi.json.
 
-It runs in the generator's own environment, beside the package `store` that was made there.
+`python play.py URL...` sends a PUT, PATCH, bulk and produce to three nodes, and prints the answers
+as JSON for `test_generated_clients.py`. It imports the generated package `store`, so it runs in the
+environment where that was generated.
 """
 
 import json
