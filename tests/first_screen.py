@@ -1,7 +1,8 @@
 """Record the terminal at the top of README.md: `python -m tests.first_screen` draws the picture.
 
 It runs the commands in a terminal of their own, on the ports of the demo, and keeps what they print
-and when. The picture is an SVG that plays once, and needs neither scripts nor fonts from elsewhere.
+and when, without long waits. The picture is an SVG that plays once, and needs neither scripts nor
+fonts from elsewhere.
 """
 
 import json
@@ -22,8 +23,9 @@ from tests.source import ROOT
 PICTURE = ROOT / "docs/img/first-screen.svg"
 COLUMNS, ROWS = 96, 24
 WIDTH, HEIGHT, LEFT, TOP = 8.4, 19, 18, 48
-READ_S, END_S = 1.0, 4.0
-"""Seconds to read what a command printed, and to see the last picture before it stays."""
+WAIT_S, READ_S, END_S = 0.6, 0.7, 4.0
+"""Seconds to wait for a line at most, since longer waits are cut; to read what a command printed;
+and to see the last picture before it stays."""
 OWNED = "n3"
 """Node that dies; the film is one that it owns."""
 SHORT = "jq -cM '[.title, .seen, .documentOwner]'"
@@ -51,10 +53,12 @@ def lines() -> Iterator[Line]:
     now = 0.0
     for command in commands():
         yield Line(now, command, is_typed=True)
-        began, now = time.monotonic(), now + 0.4
+        now, since = now + 0.4, time.monotonic()
         for text in printed(command):
-            yield Line(now + time.monotonic() - began, text)
-        now += time.monotonic() - began + READ_S
+            now += min(time.monotonic() - since, WAIT_S)
+            since = time.monotonic()
+            yield Line(now, text)
+        now += READ_S
 
 
 def commands() -> Iterator[str]:

@@ -40,7 +40,7 @@ LANGUAGES = {*PASTED, "text", "json", "toml", "yaml", "http", "mermaid"}
 OURS = [each for each in PAGES if "decisions" not in each.parts]
 NOT_PLAYED = {"CONTRIBUTING.md": "they run the tests themselves"}
 BLOCK_S = 600.0
-"""Seconds for a block: each job on Spark in it starts a Java, and a busy machine is slow at that."""
+"""Seconds for a block: each job on Spark starts a Java, and a busy machine is slow at that."""
 OTHER_PORTS = (
     7000, 7001, 8401, 8411, 8421, 8451, 8461, 8471, 8481, 9001, 9011, 9021, 9031
 )  # fmt: skip
