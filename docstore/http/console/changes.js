@@ -24,12 +24,11 @@ export async function changes(place, route, signal) {
     fields: [{ ...PREFIX, value: prefix }], title: "Follow", style: "line",
     send: async (said) => go(toChanges(said.prefix.trim())),
   });
-  fill(place, h("h1", {}, "Changes"), asking, h("p", {}, state),
-    wide(h("table", {}, head(), rows)), nothing);
+  fill(place, h("h1", {}, "Changes"), asking, h("p", {}, state), nothing);
   const heard = ({ event, data }) => {
     if (event !== "change") return;
     count += 1;
-    nothing.remove();
+    nothing.replaceWith(wide(h("table", {}, head(), rows)));
     rows.prepend(line(data));
     if (rows.children.length > SHOWN_MAX) rows.lastChild.remove();
     fill(state, `connected, ${many(count, "change")}`);

@@ -19,7 +19,10 @@ const CHECKS = [
   ["replaces", "IDEMPOTENT_POST", "POST of an existing document replaces it"],
 ];
 const FACTORY = [
-  { name: "path", title: "Path", class: "code", placeholder: "/notes", required: true },
+  {
+    name: "path", title: "Path", class: "code", placeholder: "/notes", required: true,
+    about: ["already-exists"],
+  },
   {
     name: "level", title: "Level", kind: "choice", choices: LEVELS, value: "3",
     about: ["options"],
@@ -36,7 +39,10 @@ const FACTORY = [
   ...CHECKS.map(([name, option, title]) => ({ name, title, kind: "check", about: [option] })),
 ];
 const TOPIC = [
-  { name: "name", title: "Name", class: "code", placeholder: "orders", required: true },
+  {
+    name: "name", title: "Name", class: "code", placeholder: "orders", required: true,
+    about: ["already-exists"],
+  },
   { name: "partitions", title: "Partitions", type: "number", min: 1, value: "1" },
   {
     name: "replicationFactor", title: "Replicas", type: "number", min: 1,

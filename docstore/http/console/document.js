@@ -20,18 +20,22 @@ export async function document_(place, route, signal) {
   const version = query.get("version");
   const path = encoded(link);
   const past = version ? `?${new URLSearchParams({ documentVersion: version })}` : "";
-  const [said, versions, where, methods] = await Promise.all([
-    ask("GET", `${path}${past}`, { signal }).catch(absent),
+  const content = h("section", {});
+  const about = h("div", {});
+  fill(place, trail(link), h("h1", { class: "code" }, link), content, about);
+  const later = Promise.all([
     page(`${path}/versions?limit=20`, signal).catch(() => ({ versions: [] })),
     page(`${path}/explain`, signal).catch(() => null),
-    methodsOf(path, signal),
+  ]);
+  const [said, methods] = await Promise.all([
+    ask("GET", `${path}${past}`, { signal }).catch(absent), methodsOf(path, signal),
   ]);
   if (signal.aborted) return;
-  const content = h("section", {});
-  fill(place, trail(link), h("h1", { class: "code" }, link), content,
-    versionsOf(link, versions, version), where && explained(where));
   if (said instanceof Refused) fill(content, absentNote(link, said));
   else read({ content, link, said, version, methods, signal });
+  const [versions, where] = await later;
+  fill(about, versions.versions.length > 0 && versionsOf(link, versions, version),
+    where && explained(where));
 }
 
 export async function newDocument(place, { link }, signal) {
@@ -39,7 +43,7 @@ export async function newDocument(place, { link }, signal) {
   fill(place, trail(`${link}/`),
     h("h1", {}, "New document in ", h("span", { class: "code" }, link)), content);
   const name = {
-    name: "name", title: "Name", class: "code", about: ["documentSelfLink"],
+    name: "name", title: "Name", class: "code", about: ["documentSelfLink", "already-exists"],
     hint: "The last part of its path. The node chooses one if you leave it empty.",
   };
   const save = async ({ name: said, text }) => {

@@ -12,10 +12,10 @@ export class Invalid extends Error {
 }
 
 // fields: {name, title, hint, kind: text, area, check or choice, choices, about, ...attributes of
-// the input}. about: further words by which an error of the node names the field. send(values,
-// release): the request; values are texts, and booleans of checks. release() says that the input is
-// saved. signal: the end of the page; without it, nothing asks before the input is lost. The form
-// has a method refused(error), for what is refused later.
+// the input}. about: further words and codes by which an error of the node names the field.
+// send(values, release): the request; values are texts, and booleans of checks. release() says that
+// the input is saved. signal: the end of the page; without it, nothing asks before the input is
+// lost. The form has a method refused(error), for what is refused later.
 export function form({ fields, title, send, cancel, signal, style = "stack" }) {
   const shown = fields.map(row);
   const told = h("p", { role: "alert" });
@@ -59,7 +59,8 @@ function row({ name, title, hint, kind = "text", choices, about = [], ...attribu
 // `told`.
 function tell(error, rows, told) {
   const found = rows.length === 1 ? rows[0]
-    : rows.find((each) => error.name_ === each.name) ?? named(error.message, rows);
+    : rows.find((each) => error.name_ === each.name)
+      ?? named(`${error.problem?.errorCode} ${error.message}`, rows);
   if (!found) {
     told.className = "warning";
     fill(told, error.message);

@@ -22,7 +22,7 @@ export async function list(place, route, signal) {
     columns: query.get("columns") ?? "",
   };
   const asking = search(link, asked);
-  const shown = h("div", {});
+  const shown = h("div", {}, h("p", { class: "quiet" }, "Reading…"));
   fill(place, h("p", { class: "trail" }, h("a", { href: FACTORIES }, "Documents")),
     h("h1", { class: "code" }, link), asking, shown);
   try {
@@ -33,6 +33,7 @@ export async function list(place, route, signal) {
     if (!signal.aborted) fill(shown, found(link, asked, query, { text, methods, signal }));
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
+    fill(shown);
     if (error.status !== 404) return asking.refused(error);
     asking.remove();
     const methods = await methodsOf(DECLARATIONS, signal);

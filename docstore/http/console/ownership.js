@@ -30,7 +30,6 @@ export async function ownership(place, route, signal) {
     const found = await page(`${path}?$expand=true&$limit=${LIMIT}`, signal);
     const rows = Object.entries(found.documents ?? {}).map(([link, each]) => ({ link, ...each }));
     return [
-      h("h2", {}, title),
       h("p", { class: "quiet" }, many(rows.length, title.slice(0, -1).toLowerCase()),
         found.nextPageLink && [", more follow in ", h("a", { href: toList(path) }, "the list")]),
       table([NAME, ...columns(kind)], rows, empty(none, h("p", {}, h("code", {}, command)))),

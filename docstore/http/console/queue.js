@@ -33,7 +33,7 @@ export async function queueContent(link, found, may, signal) {
       ["lease", holder?.lease && toLease(holder)],
       ["state of the lease", lease?.state],
       ["left", lease && left(lease)],
-      ["value", holder?.value && h("span", { class: "code" }, value(holder))],
+      ["value", holder && holder.value !== null && h("span", { class: "code" }, value(holder))],
       ["grace", found.graceMs > 0 && span(found.graceMs)],
     ]),
     h("p", { class: "buttons" }, await endOf(link, holder, lease, words, may),
@@ -43,7 +43,7 @@ export async function queueContent(link, found, may, signal) {
     table([
       ["candidate", (each) => each.candidate, "code name"],
       ["lease", toLease, "code"],
-      ["value", (each) => (each.value === null ? "–" : value(each)), "code cell"],
+      ...(shown.some((each) => each.value !== null) ? [["value", value, "code cell"]] : []),
       ["actions", (each) => acts[shown.indexOf(each)]],
     ], shown, "No candidate waits."),
     hidden > 0 && h("p", { class: "quiet" }, `${many(hidden, "more candidate")} not shown.`),

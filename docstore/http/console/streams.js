@@ -3,7 +3,7 @@
 import { newRecord } from "/core/ui/declare.js";
 import { button, empty, facts, fill, h, table } from "/core/ui/dom.js";
 import { elementsOf, line, objectOf } from "/core/ui/json.js";
-import { ask, encoded, methodsOf, page } from "/core/ui/node.js";
+import { ask, encoded, methodsOf, page, Refused } from "/core/ui/node.js";
 import { NEW_TOPIC, STREAMS, toDocument, toStream } from "/core/ui/places.js";
 import { refresh } from "/core/ui/refresh.js";
 import { bytes, duration, number, time } from "/core/ui/words.js";
@@ -40,14 +40,12 @@ export async function stream(place, route, signal) {
   fill(place, h("p", { class: "trail" }, h("a", { href: STREAMS }, "Streams")),
     h("h1", {}, route.link.slice(1)), shown, appending, records);
   const methods = await methodsOf(`${encoded(link)}/records`, signal);
-  await refresh(shown, signal, async (looks) => {
-    const topic = await page(encoded(link), signal);
-    if (looks === 0) {
-      if (methods.has("POST")) append(appending, link, topic, signal);
-      await last(records, link, chosen, signal);
-    }
-    return ofTopic(route.link, topic, chosen);
+  const topic = refresh(shown, signal, async (looks) => {
+    const found = await page(encoded(link), signal);
+    if (looks === 0 && methods.has("POST")) append(appending, link, found, signal);
+    return ofTopic(route.link, found, chosen);
   });
+  await Promise.all([topic, refresh(records, signal, () => last(link, chosen, signal))]);
 }
 
 // A form for a record, closed at first; what was appended is shown as a link to its partition.
@@ -103,18 +101,23 @@ function lag(partition) {
   return told.join(", ") || "–";
 }
 
-async function last(place, link, partition, signal) {
-  const records = `${encoded(link)}/partitions/${partition}/records`;
+async function last(link, partition, signal) {
+  const path = `${encoded(link)}/partitions/${partition}/records`;
   const asked = new URLSearchParams({ from: `end-${LAST_RECORDS}`, maxRecords: LAST_RECORDS });
   const headers = { Accept: "application/json" };
-  const { text } = await ask("GET", `${records}?${asked}`, { signal, headers });
-  const rows = elementsOf(objectOf(text).records).reverse().map(objectOf);
-  fill(place, h("h2", {}, `Last records of partition ${partition}`), table([
+  const found = await ask("GET", `${path}?${asked}`, { signal, headers }).catch((error) => {
+    if (error instanceof Refused) return error;
+    throw error;
+  });
+  const title = h("h2", {}, `Last records of partition ${partition}`);
+  if (found instanceof Refused) return [title, h("p", { class: "warning" }, found.message)];
+  const rows = elementsOf(objectOf(found.text).records).reverse().map(objectOf);
+  return [title, table([
     ["offset", (each) => each.offset, "number"],
     ["appended", (each) => time(Number(each.timestampMicros))],
     ["key", (each) => JSON.parse(each.key ?? each.keyBase64 ?? "null") ?? "–", "code"],
     ["value", (each) => line(each.value ?? each.valueBase64), "code excerpt"],
-  ], rows, empty("This partition has no records.")));
+  ], rows, empty("This partition has no records."))];
 }
 
 function kept(retention = {}) {
