@@ -3,7 +3,7 @@
 import { button, empty, facts, fill, h, table } from "/core/ui/dom.js";
 import { keep } from "/core/ui/export.js";
 import { form, Invalid, jsonIn } from "/core/ui/form.js";
-import { authors, indented, membersOf, objectOf } from "/core/ui/json.js";
+import { authors, compact, indented, membersOf, objectOf, written } from "/core/ui/json.js";
 import { ask, encoded, methodsOf, page, Refused } from "/core/ui/node.js";
 import { again, FACTORIES, nameOf, toChanges, toDocument, toList } from "/core/ui/places.js";
 import { action } from "/core/ui/questions.js";
@@ -84,7 +84,7 @@ function read(shown) {
   const told = (name) => JSON.parse(store[name] ?? "null");
   const expires = told("documentExpirationTimeMicros") || null;
   const text = authors(said.text);
-  const onDownload = () => keep(`${nameOf(link)}.json`, [text]);
+  const onDownload = () => keep(`${nameOf(link)}.json`, [indented(text)]);
   fill(content,
     facts([
       ["version", version ? `${version}, of the past` : told("documentVersion")],
@@ -114,7 +114,7 @@ function edit(shown) {
     return again;
   };
   const cancel = async () => { if (await mayLeave()) read(shown); };
-  editor(content, authors(said.text), { save, cancel, signal });
+  editor(content, indented(authors(said.text)), { save, cancel, signal });
 }
 
 // The condition that the document is still the one that was read.
@@ -132,14 +132,20 @@ function editor(content, value, { fields = [], save, cancel, signal }) {
   };
   const shown = form({ fields: [...fields, area], title: "Save", send, cancel, signal });
   const input = shown.querySelector("textarea");
-  const onClick = () => { input.value = indented(input.value); };
+  const onClick = () => {
+    try {
+      input.value = indented(jsonIn("text", input.value));
+    } catch (error) {
+      shown.refused(error);
+    }
+  };
   shown.querySelector(".buttons").append(h("button", { type: "button", onClick }, "Indent"));
   fill(content, shown);
   shown.querySelector("input, textarea").focus();
 }
 
 function checked(text) {
-  return jsonIn("text", text) || jsonIn("text", "{}");
+  return compact(jsonIn("text", text) || "{}");
 }
 
 function changedMeanwhile(error) {
@@ -154,10 +160,11 @@ function remove({ link, said }) {
     ["Delete", act]);
 }
 
+// An object with the link of a document; what is no object is left to the node to refuse.
 function withSelfLink(text, link) {
+  if (!text.startsWith("{")) return text;
   const kept = membersOf(text).filter(([name]) => name !== '"documentSelfLink"');
-  const all = [['"documentSelfLink"', JSON.stringify(link)], ...kept];
-  return `{${all.map((pair) => pair.join(":")).join(",")}}`;
+  return written([['"documentSelfLink"', JSON.stringify(link)], ...kept]);
 }
 
 function versionsOf(link, found, version) {

@@ -4,7 +4,7 @@ import { chooser, columnsIn, MEMBERS_OF_STORE } from "/core/ui/columns.js";
 import { button, empty, fill, h, table } from "/core/ui/dom.js";
 import { exportList, PAGE_SIZE } from "/core/ui/export.js";
 import { form } from "/core/ui/form.js";
-import { excerpt, line, objectOf } from "/core/ui/json.js";
+import { excerpt, line, membersOf, objectOf } from "/core/ui/json.js";
 import { ask, count, encoded, methodsOf, Refused } from "/core/ui/node.js";
 import {
   FACTORIES, go, nameOf, NEW_FACTORY, toChanges, toDocument, toList, toNew,
@@ -80,9 +80,9 @@ function wanted(asked, others) {
 }
 
 function rowOf(link, text = "") {
-  const shown = text ? { members: objectOf(text), excerpt: excerpt(text) }
-    : { members: {}, excerpt: "" };
-  return { link, id: nameOf(link), ...shown };
+  const pairs = membersOf(text);
+  const members = Object.fromEntries(pairs.map(([name, value]) => [JSON.parse(name), value]));
+  return { link, id: nameOf(link), members, excerpt: text && excerpt(pairs) };
 }
 
 function columnsOf({ columns }) {

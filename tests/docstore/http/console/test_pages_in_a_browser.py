@@ -151,9 +151,34 @@ async def test_a_large_document_is_shown_folded(
     await browser.run("document.querySelectorAll('.json summary')[1].focus()")
     await browser.press("Enter")  # Keys fold it too.
     await browser.until(f"!{opened}")
+    await browser.click("Change")
+    lines = "document.querySelector('textarea').value.split('\\n').length"
+    assert await browser.run(lines) == 3  # A line for each member would take a browser seconds.
+    await browser.click("Save")  # Blanks do not count towards the most that a node takes.
+    await browser.until("document.querySelector('dd')?.textContent === '1'")
     await browser.shown(url, "list/notes")
     await browser.until("document.querySelector('td.excerpt')?.textContent.length <= 160")
     assert await browser.run(high) < PIXELS_MAX
+
+
+async def test_json_is_taken_apart_without_being_a_value(browser: Browser, url: str) -> None:
+    await browser.shown(url, "streams")
+    for text, names, tidy in (
+        ("{}", [], "{}"),
+        (' { "a" : 1.50 ,\n"b":[ ] } ', ["a", "b"], '{\n  "a": 1.50,\n  "b": []\n}'),
+        (
+            '{"{,:\\"":"]}","b":[9007199254740993,{}]}', ['{,:"', "b"],
+            '{\n  "{,:\\"": "]}",\n  "b": [\n    9007199254740993,\n    {}\n  ]\n}',
+        ),
+    ):  # fmt: skip
+        told = await browser.run(f"""import('/core/ui/json.js').then((it) => [
+            it.membersOf({json.dumps(text)}).map(([name]) => JSON.parse(name)),
+            it.written(it.membersOf({json.dumps(text)})), it.indented({json.dumps(text)}),
+            it.compact(it.indented({json.dumps(text)})), it.compact({json.dumps(text)})])""")
+        assert told[0] == names
+        assert json.loads(told[1]) == json.loads(text)
+        assert told[2] == tidy
+        assert told[3] == told[4]
 
 
 async def test_topics_and_records_are_made_by_mouse(
