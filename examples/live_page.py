@@ -71,9 +71,8 @@ async def opened(url: str) -> AsyncIterator[None]:
         flags = ["--headless=new", "--remote-debugging-port=0", f"--user-data-dir={profile}"]
         flags += ["--no-sandbox"] if os.geteuid() == 0 else []
         quiet = asyncio.subprocess.DEVNULL
-        browser = await asyncio.create_subprocess_exec(
-            CHROMIUM, *flags, url, stdout=quiet, stderr=quiet
-        )
+        command = (CHROMIUM, *flags, url)
+        browser = await asyncio.create_subprocess_exec(*command, stdout=quiet, stderr=quiet)
         yield
         browser.terminate()
         await browser.wait()

@@ -20,7 +20,7 @@ LEVELS = ("info", "warning", "error", "exception", "critical")
 _WITHOUT_VALUES = re.compile(r"[a-zA-Z_,:;'() -]+\Z")
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 50
-EXAMPLE_LINES_MAX = 80
+EXAMPLE_LINES_MAX = 119
 
 # "path" or "path::Class.function" -> (ceiling in lines, why it is better whole).
 EXCUSED: dict[str, tuple[int, str]] = {}
