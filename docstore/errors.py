@@ -48,6 +48,12 @@ class BadRequest(DocstoreError):
     family = Family.REFUSED
 
 
+class IndexNeeded(BadRequest):
+    """A query would look at too many documents, and an index would spare it that."""
+
+    code = "index-needed"
+
+
 class Unauthenticated(DocstoreError):
     """The request has no token, or an invalid one. One error for all faults of a token."""
 

@@ -37,6 +37,7 @@ from docstore.query.names import insist_on_past
 from docstore.query.ordering import Found, place_of
 from docstore.query.selection import parse_selection, selected
 from docstore.reads.positions import Positions
+from docstore.reads.scans.searches import Look
 
 QUERY_TASKS = "/core/query-tasks"
 FIRST_ROWS, ROWS_AT_ONCE, BYTES_AT_ONCE = 16, 1_000, 4 << 20
@@ -113,11 +114,13 @@ class QueryPages:
         if asked.grouping is not None:
             page["groups"] = await self._groups(asked, cut, deadline)
         else:
-            head["Docstore-Query-Plan"] = "scan" if asked.looks_at_all else "links"
             reads_all, left_s = authority_of(request).reads_all, deadline - loop.time()
             pack = await self._positions.packing(left_s, reads_all=reads_all)
             kind = service.options.kind
-            page |= await self._page(asked, cut, kind, deadline, at, pack=pack)
+            members, look = await self._page(asked, cut, kind, deadline, at, pack=pack)
+            page |= members
+            unindexed = "scan" if asked.looks_at_all else "links"
+            head["Docstore-Query-Plan"] = "index" if look.by else unindexed
         return Reply(200, stitched(page, media), header_lines(head))
 
     async def _groups(self, asked: QueryRequest, cut: Cut, deadline: float) -> list[dict[str, Any]]:
@@ -156,8 +159,8 @@ class QueryPages:
         at: str,
         *,
         pack: Callable[[Cut], str],
-    ) -> dict[str, Any]:
-        """Return the members of one page."""
+    ) -> tuple[dict[str, Any], Look]:
+        """Return the members of one page, and how it was found."""
         if asked.count and asked.counted is None:
             said = {"aggregates": "count(*)", "groupBy": ""}
             totals = await self._totals(asked, said, cut, deadline)
@@ -165,9 +168,10 @@ class QueryPages:
         limit = asked.limit if asked.left is None else min(asked.limit, asked.left)
         search = {**asked.wanted, "orderBy": asked.order_by}
         left_s = deadline - asyncio.get_running_loop().time()
-        found, until = await self._backend.inside().queries.find(
-            search, cut, asked.after, limit + 1, left_s
+        found, until, look = await self._backend.inside().queries.find(
+            search, cut, asked.after, limit + 1, left_s, 2 if asked.explain else 1
         )
+        look = look or Look()
         if len(found) > limit:
             found, until = found[:limit], place_of(found[limit - 1])
         page: dict[str, Any] = {"documentLinks": []}
@@ -189,7 +193,12 @@ class QueryPages:
             if at == QUERY_TASKS:
                 # The cursor is also a member of its own, since it may be too long for a URL.
                 page["cursor"] = cursor
-        return page
+        if asked.explain:
+            page["explain"] = {
+                "index": look.by or None, "why": look.why, "looked": look.looked,
+                "changed": look.changed,
+            }  # fmt: skip
+        return page, look
 
     async def _rows(self, found: Sequence[Found], cut: Cut, deadline: float) -> list[Row]:
         """Read the found documents; return as many rows as fit a page."""

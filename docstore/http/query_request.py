@@ -20,13 +20,15 @@ from docstore.query.tokens import Members
 IN_URL = {
     "$filter": "filter", "$orderby": "orderBy", "$select": "select", "$limit": "limit",
     "$top": "top", "$count": "count", "$expand": "expand", "expand": "expand", "asOf": "asOf",
-    "deleted": "deleted", "versions": "versions",
+    "deleted": "deleted", "versions": "versions", "$explain": "explain",
 }  # fmt: skip
 """Parameter -> the member of a body with the same meaning."""
-MEANT = frozenset({"$filter", "$orderby", "$select", "asOf", "deleted", "versions", "cursor"})
+MEANT = frozenset(
+    {"$filter", "$orderby", "$select", "asOf", "deleted", "versions", "cursor", "$explain"}
+)
 """Parameters by which a GET of a factory is a query, not a list."""
 TEXTS = ("path", "filter", "where", "orderBy", "select", "asOf", "aggregates", "groupBy")
-FLAGS = ("count", "expand", "deleted")
+FLAGS = ("count", "expand", "deleted", "explain")
 MEMBERS = frozenset({*TEXTS, *FLAGS, "limit", "top", "versions"})
 
 
@@ -55,6 +57,7 @@ class QueryRequest:
     count: bool = False
     counted: int | None = None
     after: Place | None = None
+    explain: bool = False
 
     @property
     def shows_documents(self) -> bool:
@@ -94,7 +97,7 @@ class QueryRequest:
             "path": self.path, "filter": self.filter, "where": self.where,
             "orderBy": self.order_by, "select": self.select, "expand": self.expand,
             "versions": self.versions, "deleted": self.deleted, "limit": self.limit,
-            "top": self.left, "asOf": self.as_of, "count": self.count,
+            "top": self.left, "asOf": self.as_of, "count": self.count, "explain": self.explain,
         }  # fmt: skip
         return {"said": said, "counted": self.counted, "after": self.after}
 
@@ -141,7 +144,7 @@ def of_body(given: Mapping[str, Any]) -> QueryRequest:
         order_by=texts["orderBy"], select=texts["select"], expand=flags["expand"],
         versions=versions, deleted=flags["deleted"], aggregates=texts["aggregates"],
         group_by=texts["groupBy"], limit=_number(given, "limit", top or PAGE) or PAGE, left=top,
-        as_of=texts["asOf"] or "latest", count=flags["count"],
+        as_of=texts["asOf"] or "latest", count=flags["count"], explain=flags["explain"],
     )  # fmt: skip
     check(asked)
     return asked
@@ -167,9 +170,15 @@ def check(asked: QueryRequest, known: Members = None) -> None:
     parse_order(asked.order_by, known)
     parse_selection(asked.select)
     if asked.grouping is not None and (
-        asked.order_by or asked.shows_documents or asked.count or asked.left is not None
+        asked.order_by
+        or asked.shows_documents
+        or asked.count
+        or asked.explain
+        or asked.left is not None
     ):
-        raise BadRequest("aggregates cannot be combined with orderBy, select, expand, count or top")
+        raise BadRequest(
+            "aggregates cannot be combined with orderBy, select, expand, count, explain or top"
+        )
 
 
 def members_of(schema: Mapping[str, Any] | None) -> Members:

@@ -82,6 +82,8 @@ class ServiceOptions:
     schema: Mapping[str, Any] | None = field(default=None, compare=False)
     described_by: Mapping[str, Any] | None = field(default=None, compare=False)
     """Schema for documentation only, which refuses no document."""
+    indexes: tuple[str, ...] = ()
+    """Indexes of its documents, in the language of `query/indexes.py`."""
     versions: int = 0
     """Number of versions of a document to keep and show; 0 for all."""
     expires_after_s: int = 0

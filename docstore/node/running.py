@@ -36,6 +36,7 @@ from docstore.reads.local import declarations
 from docstore.reads.owners import Owners
 from docstore.reads.positions import Positions
 from docstore.reads.scans.feed import Feed
+from docstore.reads.scans.indexing import Indexing
 from docstore.reads.scans.queries import GroupQueries
 from docstore.reads.scans.scanner import Scans
 from docstore.reads.scans.searches import Searches
@@ -92,8 +93,12 @@ class RunningNode:
             driver.view, store, self.resync.compare, driver.feed, config.repair_interval_s
         )
         self.scans = Scans(driver, store, rpc, database_in(config.data), config.segments_mb << 20)
+        self.indexing = Indexing(
+            parts.registry, self.scans, driver.view, (recovered.store_id, recovered.boot),
+            database_in(config.data).with_name("indexes.db"),
+        )  # fmt: skip
         self.searches = Searches(
-            rpc, store, self.scans, lambda slot: driver.feed(SlotCorrupted(slot))
+            rpc, store, self.scans, self.indexing, lambda slot: driver.feed(SlotCorrupted(slot))
         )
         self.queries = GroupQueries(driver.view, rpc)
         self.feed = _feed(driver, rpc, self.scans)
@@ -204,6 +209,7 @@ class RunningNode:
         self.driver.start()
         self.repair.start()
         self.expiring.start()
+        self.indexing.start()
         if self.driver.view.history_retention_s > 0:
             self.needs.start()  # Without retention, history is deleted only on request.
         self._declaring.start(self.driver.view)
@@ -227,6 +233,7 @@ class RunningNode:
         await self._declaring.stop()
         await self.repair.stop()
         await self.resync.stop()
+        await self.indexing.stop()
         await self.scans.stop()
         await self.sessions.stop()
         await self.streams.stop()

@@ -18,12 +18,21 @@ from typing import Any
 
 from docstore.query.columns import FLAG, TEXT, Column
 from docstore.query.members import MemberPath
-from docstore.query.operands import operand_of
+from docstore.query.needs import key_of
+from docstore.query.operands import Operand, operand_of
+from docstore.query.ranges import (
+    FALSE,
+    MISSING,
+    NUMBER_RANK,
+    TEXT_CHARACTERS,
+    TEXT_RANK,
+    TRUE,
+    WHOLE_RANK,
+    Key,
+)
 from docstore.query.tokens import Members, Tokens
 
 KEYS_MAX = 4
-TEXT_CHARACTERS = 128
-MISSING, FALSE, TRUE, NUMBER_RANK, TEXT_RANK, WHOLE_RANK = range(6)
 
 Found = tuple[Any, ...]
 """A found row."""
@@ -35,6 +44,7 @@ Place = Sequence[Any]
 class SortKey:
     """A key of an order. rank, value: SQL of the rank of its type, and of the value."""
 
+    key: Key
     rank: str
     value: str
     rank_parameters: tuple[str, ...] = ()
@@ -133,23 +143,32 @@ def parse_order(text: str, known: Members = None) -> Order:
 
 def _key(tokens: Tokens) -> SortKey:
     operand = operand_of(tokens, "/.")
-    descending = tokens.word("desc")
-    if not descending:
-        tokens.word("asc")
+    return sort_key(operand, key_of(operand), descending=is_descending(tokens))
+
+
+def is_descending(tokens: Tokens) -> bool:
+    """Take `asc` or `desc`, if it is there; return whether it was `desc`."""
+    if tokens.word("desc"):
+        return True
+    tokens.word("asc")
+    return False
+
+
+def sort_key(operand: Operand, key: Key, *, descending: bool) -> SortKey:
     if isinstance(operand, Column):
-        return _of_column(operand, descending)
-    return _of_member(operand, descending)
+        return _of_column(operand, key, descending)
+    return _of_member(operand, key, descending)
 
 
-def _of_column(column: Column, descending: bool) -> SortKey:
+def _of_column(column: Column, key: Key, descending: bool) -> SortKey:
     if column.nullable:
         rank = f"CASE WHEN {column.sql} IS NULL THEN {MISSING} ELSE {NUMBER_RANK} END"
-        return SortKey(rank, f"coalesce({column.sql}, 0)", descending=descending)
+        return SortKey(key, rank, f"coalesce({column.sql}, 0)", descending=descending)
     among = TEXT_RANK if column.kind == TEXT else TRUE if column.kind == FLAG else NUMBER_RANK
-    return SortKey(str(among), column.sql, descending=descending, is_link=column.is_link)
+    return SortKey(key, str(among), column.sql, descending=descending, is_link=column.is_link)
 
 
-def _of_member(member: MemberPath, descending: bool) -> SortKey:
+def _of_member(member: MemberPath, key: Key, descending: bool) -> SortKey:
     kind, found, parameters = member.kind, member.value, member.parameters
     rank = (
         f"CASE coalesce({kind}, 'null') WHEN 'null' THEN {MISSING} WHEN 'false' THEN {FALSE}"
@@ -160,4 +179,4 @@ def _of_member(member: MemberPath, descending: bool) -> SortKey:
         f"CASE {kind} WHEN 'integer' THEN {found} WHEN 'real' THEN {found}"
         f" WHEN 'text' THEN substr({found}, 1, {TEXT_CHARACTERS}) ELSE 0 END"
     )
-    return SortKey(rank, value, parameters, parameters * 4, descending)
+    return SortKey(key, rank, value, parameters, parameters * 4, descending)

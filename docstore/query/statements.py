@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from docstore.query.aggregates import Grouping
 from docstore.query.condition import Condition
 from docstore.query.ordering import Order, Place, link_of
+from docstore.query.ranges import text_behind
 from docstore.query.request import Scan
 from docstore.query.scans_columns import COLUMNS
 
@@ -106,11 +107,14 @@ def page(
 
 
 def grouped(grouping: Grouping, scan: Scan, after: Cursor, rows: int) -> Statement:
+    documents = _select(_values(grouping), scan, after, rows)
+    return Statement(grouping.sql(documents.sql), documents.parameters)
+
+
+def _values(grouping: Grouping) -> Statement:
     values = grouping.values
     chosen = ", ".join(f"{each.sql} AS v{number}" for number, each in enumerate(values)) or "1"
-    parameters = tuple(path for each in values for path in each.parameters)
-    documents = _select(Statement(chosen, parameters), scan, after, rows)
-    return Statement(grouping.sql(documents.sql), documents.parameters)
+    return Statement(chosen, tuple(path for each in values for path in each.parameters))
 
 
 def found(
@@ -120,14 +124,30 @@ def found(
 
     within: range of links to search, the end excluded.
     """
-    chosen = Statement(order.columns, order.parameters)
-    every = _matching(chosen, scan, Cursor(), within)
+    return _in_order(scan, order, after, rows, _source(scan, Cursor(), within))
+
+
+def _in_order(
+    scan: Scan, order: Order, after: Place | None, rows: int, source: Statement
+) -> Statement:
+    every = _matching(Statement(order.columns, order.parameters), scan, source)
     behind, parameters = order.behind(after) if after is not None else ("1", ())
     sql = (
         f"SELECT * FROM ({every.sql}) WHERE {behind}"  # noqa: S608 - our own words
         f" ORDER BY {order.terms} LIMIT {int(rows)}"
     )
     return Statement(sql, (*every.parameters, *parameters))
+
+
+def found_among(scan: Scan, order: Order, after: Place | None, rows: int) -> Statement:
+    """Return the statement for up to `rows` rows after a place, of the links in `candidates`."""
+    return _in_order(scan, order, after, rows, _AMONG)
+
+
+def grouped_among(grouping: Grouping, scan: Scan) -> Statement:
+    """Return the statement for the partial results of the links in `candidates`."""
+    documents = _matching(_values(grouping), scan, _AMONG)
+    return Statement(grouping.sql(documents.sql), documents.parameters)
 
 
 def stretch(scan: Scan, after: Place | None) -> tuple[str, str]:
@@ -142,34 +162,34 @@ def stretch(scan: Scan, after: Place | None) -> tuple[str, str]:
 def _select(
     chosen: Statement, scan: Scan, after: Cursor, rows: int, last: int = SLOT_MAX
 ) -> Statement:
-    every = _matching(chosen, scan, after, bounds(scan), last)
+    every = _matching(chosen, scan, _source(scan, after, bounds(scan)), last)
     order = "k.slot, h.n" if scan.is_log else "k.slot, h.link, h.version"
     if scan.latest and not scan.is_log:
         order = "k.slot, c.link"
     return every._replace(sql=f"{every.sql} ORDER BY {order} LIMIT {int(rows)}")
 
 
-def _matching(
-    chosen: Statement, scan: Scan, after: Cursor, within: tuple[str, str], last: int = SLOT_MAX
-) -> Statement:
-    """Return the statement for the chosen columns of each matching row, unsorted."""
+def _source(scan: Scan, after: Cursor, within: tuple[str, str]) -> Statement:
+    """Return the joins and the condition by which a scan reads rows."""
     if scan.is_log:
-        source, parameters = _log(scan, after, within)
-    elif scan.latest:
-        source, parameters = _newest(after, within)
-    else:
-        source, parameters = _every(after, within)
+        return _log(scan, after, within)
+    return _newest(after, within) if scan.latest else _every(after, within)
+
+
+def _matching(chosen: Statement, scan: Scan, source: Statement, last: int = SLOT_MAX) -> Statement:
+    """Return the statement for the chosen columns of each matching row, unsorted."""
+    sql, parameters = source
     if not scan.deleted:
-        source += " AND h.deleted = 0"
+        sql += " AND h.deleted = 0"
     if not scan.nested:
-        source += f" AND instr(substr(h.link, {len(scan.prefix) + 1}), '/') = 0"
+        sql += f" AND instr(substr(h.link, {len(scan.prefix) + 1}), '/') = 0"
     where, fulfilling = scan.where.sql, scan.where.parameters
     if scan.events:
         # A version before that is gone may have fulfilled the condition.
         where = f"({where} OR {_fulfilled_before(scan.where, unknown='h.version > 0')})"
         fulfilling *= 2
-    source += f" AND k.slot <= {int(last)} AND {where}"
-    sql = f"SELECT {chosen.sql} FROM temp.spans k {source}"  # noqa: S608 - our own words
+    sql += f" AND k.slot <= {int(last)} AND {where}"
+    sql = f"SELECT {chosen.sql} FROM temp.spans k {sql}"  # noqa: S608 - our own words
     return Statement(sql, (*chosen.parameters, *parameters, *fulfilling))
 
 
@@ -239,24 +259,34 @@ def bounds(scan: Scan) -> tuple[str, str]:
         return (min(inside), max(inside) + "\x00") if inside else (scan.prefix, scan.prefix)
     narrow = scan.where.prefix.startswith(scan.prefix)
     prefix = scan.where.prefix if narrow else scan.prefix
-    return prefix, _behind(prefix)
+    return prefix, text_behind(prefix) or "\U0010ffff"
 
 
-def _newest(after: Cursor, within: tuple[str, str]) -> tuple[str, tuple[Any, ...]]:
+_NEWEST = (
+    " CROSS JOIN history h ON h.slot = c.slot AND h.link = c.link AND h.version ="
+    " CASE WHEN c.n <= k.until THEN c.version ELSE (SELECT max(y.version) FROM history y"
+    " WHERE y.slot = c.slot AND y.link = c.link AND y.n + 0 <= k.until) END"
+)
+CANDIDATES = (
+    "temp.spans k CROSS JOIN temp.candidates x ON x.slot = k.slot"
+    f" CROSS JOIN current c ON c.slot = x.slot AND c.link = x.link{_NEWEST}"
+)
+"""The newest versions up to the cut of the links in `candidates`."""
+_AMONG = Statement(f"{CANDIDATES.removeprefix('temp.spans k ')} WHERE 1", ())
+
+
+def _newest(after: Cursor, within: tuple[str, str]) -> Statement:
     """Return the source of each link's newest version up to the cut."""
     first, beyond = within
     source = (
         "CROSS JOIN current c ON c.slot = k.slot"
-        " AND c.link > CASE k.slot WHEN ? THEN ? ELSE ? END AND c.link < ?"
-        " CROSS JOIN history h ON h.slot = c.slot AND h.link = c.link AND h.version ="
-        " CASE WHEN c.n <= k.until THEN c.version ELSE (SELECT max(y.version) FROM history y"
-        " WHERE y.slot = c.slot AND y.link = c.link AND y.n + 0 <= k.until) END"
+        f" AND c.link > CASE k.slot WHEN ? THEN ? ELSE ? END AND c.link < ?{_NEWEST}"
         " WHERE k.slot >= ?"
     )
-    return source, (after.slot, after.link, _before(first), beyond, after.slot)
+    return Statement(source, (after.slot, after.link, _before(first), beyond, after.slot))
 
 
-def _every(after: Cursor, within: tuple[str, str]) -> tuple[str, tuple[Any, ...]]:
+def _every(after: Cursor, within: tuple[str, str]) -> Statement:
     first, beyond = within
     source = (
         "CROSS JOIN history h ON h.slot = k.slot"
@@ -264,13 +294,13 @@ def _every(after: Cursor, within: tuple[str, str]) -> tuple[str, tuple[Any, ...]
         " WHERE k.slot >= ? AND h.n + 0 <= k.until"
         " AND NOT (h.slot = ? AND h.link = ? AND h.version <= ?)"
     )
-    return source, (
+    return Statement(source, (
         after.slot, after.link, first, beyond, after.slot, after.slot, after.link, after.position,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
-def _log(scan: Scan, after: Cursor, within: tuple[str, str]) -> tuple[str, tuple[Any, ...]]:
-    ranges = [(scan.prefix, *within), *((each, each, _behind(each)) for each in scan.others)]
+def _log(scan: Scan, after: Cursor, within: tuple[str, str]) -> Statement:
+    ranges = [(scan.prefix, *within), *((each, each, text_behind(each)) for each in scan.others)]
     inside = " OR ".join(["h.link >= ? AND h.link < ? OR h.link = ?"] * len(ranges))
     source = (
         "CROSS JOIN history h INDEXED BY history_n ON h.slot = k.slot"
@@ -286,7 +316,7 @@ def _log(scan: Scan, after: Cursor, within: tuple[str, str]) -> tuple[str, tuple
     for prefix, first, beyond in ranges:
         itself = prefix[:-1] if scan.nested else ""  # No link is empty, so "" matches none.
         bounding += (first, beyond, itself)
-    return source, (after.slot, after.position, after.slot, *bounding)
+    return Statement(source, (after.slot, after.position, after.slot, *bounding))
 
 
 def _before(link: str) -> str:
@@ -296,12 +326,3 @@ def _before(link: str) -> str:
     before = ord(link[-1]) - 1
     # Surrogates are not valid characters.
     return link[:-1] + chr(0xD7FF if 0xD800 <= before < 0xE000 else before) + "\U0010ffff"
-
-
-def _behind(prefix: str) -> str:
-    for at in range(len(prefix) - 1, -1, -1):
-        if prefix[at] < "\U0010ffff":
-            following = ord(prefix[at]) + 1
-            # Surrogates are not valid characters.
-            return prefix[:at] + chr(0xE000 if 0xD800 <= following < 0xE000 else following)
-    return "\U0010ffff"

@@ -26,6 +26,7 @@ from docstore.model.service import (
     level_of,
 )
 from docstore.model.settings import quoted
+from docstore.query.indexes import INDEXES_MAX, parse_index
 from docstore.services.unsupported_options import WARNINGS
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def options_of(declaration: State) -> ServiceOptions:
         requires_fence=_fenced(declaration, level_of(options)),
         schema=_schema(declaration.get("schema")),
         level=level_of(options),
+        indexes=_indexes(declaration.get("indexes", [])),
         versions=_versions(declaration.get("retention", {}), level_of(options)),
         expires_after_s=_seconds(declaration.get("defaultExpirationSeconds", 0)),
         author=author,
@@ -125,6 +127,7 @@ def in_force(options: ServiceOptions) -> State:
         "requiresFence": options.requires_fence,
         "nodeSelector": "default",
         "defaultExpirationSeconds": options.expires_after_s,
+        "indexes": list(options.indexes),
         "retention": {"versions": options.versions} if options.versions else {},
     }
     return said if options.schema is None else {**said, "schema": options.schema}
@@ -139,9 +142,6 @@ def _check_wishes(declaration: State) -> None:
         raise Refusal(
             f'`nodeSelector` must be "default"; got {quoted(declaration["nodeSelector"])}'
         )
-    indexes = declaration.get("indexes", [])
-    if not isinstance(indexes, list) or not all(isinstance(each, str) for each in indexes):
-        raise Refusal("`indexes` must be an array of paths, such as $.status", status=400)
 
 
 def path_of(declaration: State) -> str:
@@ -215,6 +215,29 @@ def _fenced(declaration: State, level: int) -> bool:
     return fenced
 
 
+def _indexes(value: Any) -> tuple[str, ...]:
+    """Return the declared indexes. Earlier versions stored ones that none can be made of."""
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise Refusal(
+            "`indexes` must be an array of texts, such as status or year desc, title", status=400
+        )
+    return tuple(value)
+
+
+def check_indexes(options: ServiceOptions) -> None:
+    """Refuse indexes that cannot be made."""
+    if len(options.indexes) > INDEXES_MAX:
+        raise Refusal(
+            f"`indexes` must have at most {INDEXES_MAX} members; got {len(options.indexes)}",
+            status=400,
+        )
+    for text in options.indexes:
+        try:
+            parse_index(text)
+        except BadRequest as error:
+            raise Refusal(f"`indexes`: {error}", status=400) from None
+
+
 def _seconds(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10**10:
         raise Refusal(
@@ -258,7 +281,7 @@ class FactoryService(WithAuthor):
         return body
 
     def check(self, state: State) -> None:
-        options_of(state)
+        check_indexes(options_of(state))
         if SERVICE in state:
             raise Refusal(
                 f"{SERVICE} must be left out: nodes started with --service declare it", status=400

@@ -22,9 +22,10 @@ def unkept(declaration: State) -> list[dict[str, str]]:
 
 
 def _found(declaration: State) -> Iterator[tuple[str, str]]:
-    if declaration.get("indexes"):
-        yield "indexes", "no index is made yet: a condition looks at every document"
-    if declaration.get("retention") and level_of(declaration.get("options", LEVEL_3)) < 3:
+    is_weak = level_of(declaration.get("options", LEVEL_3)) < 3
+    if declaration.get("indexes") and is_weak:
+        yield "indexes", "documents are indexed at level 3 only, where they can be queried"
+    if declaration.get("retention") and is_weak:
         yield "retention", "versions are counted at level 3 only: history_retention_s drops them"
     for name in declaration:
         if name.startswith("document") and name != EXPIRY:

@@ -237,8 +237,7 @@ class FromCopy(NamedTuple):
 class ToCopy(Request[FromCopy]):
     """A request to a copy.
 
-    All such requests end with two members. spans: (slot, n): the wanted slots, each up to row n.
-    left_s: seconds left for the answer.
+    spans: (slot, n): the wanted slots, each up to row n. left_s: seconds left for the answer.
     """
 
     @staticmethod
@@ -251,7 +250,8 @@ class FindDocuments(ToCopy):
     """Find the next documents of a scan.
 
     Answer: (rows, place up to which they are complete, or None). asked: members of a scan. after:
-    place after which to begin, None for the first documents.
+    place after which to begin, None for the first documents. explains: 1 for an answer that also
+    says how they were found; 2 for one with all numbers.
     """
 
     name: ClassVar[str] = "find"
@@ -260,6 +260,7 @@ class FindDocuments(ToCopy):
     limit: int
     spans: Sequence[tuple[int, int]]
     left_s: float
+    explains: int = 0
 
 
 @dataclass(frozen=True, slots=True)

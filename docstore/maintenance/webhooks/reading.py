@@ -82,7 +82,7 @@ class ChangeReader:
             "deleted": False, "orderBy": "",
         }  # fmt: skip
         after = (replay.link, replay.version) if replay.link else None
-        found, place = await self._queries.find(asked, cut, after, rows, TIMEOUT_S)
+        found, place, _ = await self._queries.find(asked, cut, after, rows, TIMEOUT_S)
         wanted = [(slot, link, version) for link, version, slot in found]
         read = await self._queries.read(wanted, cut, TIMEOUT_S) if wanted else []
         if len(read) < len(found):

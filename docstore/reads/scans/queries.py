@@ -15,14 +15,14 @@ from itertools import takewhile
 from typing import Any
 
 from docstore.documents.view import ReplicaView
-from docstore.errors import BadRequest, NoQuorum, SnapshotGone, Unavailable
+from docstore.errors import BadRequest, IndexNeeded, NoQuorum, SnapshotGone, Unavailable
 from docstore.model.document import Row
 from docstore.model.slots import slot_of
 from docstore.query.aggregates import Totals
 from docstore.query.cut import Cut
 from docstore.query.ordering import Order, Place, parse_order, place_of
 from docstore.query.request import condition_of
-from docstore.reads.scans.searches import Asked, FoundPage, Spans, insist_on_few
+from docstore.reads.scans.searches import Asked, FoundPage, Look, Spans, insist_on_few
 from docstore.runtime.links.rpc import Rpc
 from docstore.wire.requests import FindDocuments, FromCopy, ReadVersions, ToCopy, TotalDocuments
 
@@ -42,16 +42,27 @@ class GroupQueries:
         return self._members.configuration.cluster_id
 
     async def find(
-        self, asked: Asked, cut: Cut, after: Place | None, limit: int, timeout_s: float
+        self,
+        asked: Asked,
+        cut: Cut,
+        after: Place | None,
+        limit: int,
+        timeout_s: float,
+        explains: int = 1,
     ) -> FoundPage:
-        """Return up to `limit` places after a place, in order. Raises SnapshotGone, Unavailable."""
+        """Return up to `limit` places after a place, in order. Raises SnapshotGone, Unavailable.
+
+        explains: see FindDocuments.
+        """
         order = parse_order(asked["orderBy"])
         answers = await self._from_copies(
             self._spans(asked, cut),
-            lambda spans, left_s: FindDocuments(asked, after, limit, spans, left_s),
+            lambda spans, left_s: FindDocuments(asked, after, limit, spans, left_s, explains),
             timeout_s,
         )
-        return merged(order, [FoundPage(*answer) for answer in answers], limit)
+        pages = [FoundPage(*answer) for answer in answers]
+        looks = [Look(*page.look) for page in pages if page.look is not None]
+        return merged(order, pages, limit)._replace(look=_joined(looks))
 
     async def totals(self, totals: Totals, asked: Asked, cut: Cut, timeout_s: float) -> None:
         """Add the aggregates of all replicas. Raises BadRequest, SnapshotGone, Unavailable."""
@@ -116,7 +127,8 @@ class GroupQueries:
                         del left[slot]
                     continue
                 if answer is not None and answer.problem != SnapshotGone.code:
-                    raise BadRequest(answer.answer)
+                    is_index = answer.problem == IndexNeeded.code
+                    raise (IndexNeeded if is_index else BadRequest)(answer.answer)
                 for slot in slots:
                     tried[slot].add(copy)
                     if answer is not None:
@@ -157,6 +169,15 @@ class GroupQueries:
         copies = [self._view.owners.owner_of(slot), *self._members.placement.replicas(slot)]
         fit = (each for each in copies if each and each not in tried and self._rpc.reaches(each))
         return next(fit, "")
+
+
+def _joined(looks: Sequence[Look]) -> Look:
+    """Return how all replicas together found documents: by an index only if each did."""
+    names = {look.by for look in looks}
+    by = ", ".join(sorted(names)) if "" not in names else ""
+    why = next((look.why for look in looks if look.why), "")
+    looked = sum(look.looked for look in looks)
+    return Look(by, looked, sum(look.changed for look in looks), why)
 
 
 def merged(order: Order, stretches: Sequence[FoundPage], limit: int) -> FoundPage:

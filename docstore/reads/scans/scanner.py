@@ -157,10 +157,13 @@ class Scans:
 
     def shown(self, slot: int) -> int:
         """Return the last decided row of a slot that scanning processes can read."""
-        until, behind = self._view.readable_until(slot), self._store.behind(slot)
-        if until >= behind:
+        if self._view.readable_until(slot) >= self._store.behind(slot):
             self._store.hurry()
-        return min(until, behind - 1)
+        return self.in_file(slot)
+
+    def in_file(self, slot: int) -> int:
+        """Return the last decided row of a slot that is in the file now."""
+        return min(self._view.readable_until(slot), self._store.behind(slot) - 1)
 
     async def batch_end(self, slot: int, n: int) -> int:
         [result] = await self._store.read([Rows(slot, n, n)])
@@ -182,6 +185,11 @@ class Scans:
         found = await self._ask_process(question, _slots_of(question))
         self.counters["searches"] += 1
         return found
+
+    async def index(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Have a scanning process index rows; return what it says."""
+        fields, _ = await self._ask_process(question, _slots_of(question))
+        return fields
 
     async def stored(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         fields, payload = await self._ask_process(question, _slots_of(question))

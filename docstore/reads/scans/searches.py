@@ -1,7 +1,8 @@
 """Answers of a replica to a query: places of its documents, totals, and documents.
 
-In the order of links a search reads some documents at a time, and may stop and return its progress.
-In any other order it must read all of them.
+A search is answered by an index, if one fits (`indexed.py`). Else, in the order of links, it reads
+some documents at a time, and may stop and return its progress. In any other order it must read all
+of them, which is rejected where they are many and an index would help.
 """
 
 import asyncio
@@ -10,11 +11,14 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from docstore.errors import BadRequest, SnapshotGone, Unavailable
+from docstore.errors import BadRequest, IndexNeeded, SnapshotGone, Unavailable
 from docstore.model.document import Row
 from docstore.query.aggregates import INT64_MAX, Grouping, Totals, grouping_of
+from docstore.query.needs import needs_of
 from docstore.query.ordering import Found, Order, Place, parse_order, place_of
-from docstore.query.request import Scan
+from docstore.query.plans import wanted
+from docstore.query.request import Scan, condition_of
+from docstore.reads.scans.indexing import Indexing
 from docstore.reads.scans.scanner import Scans
 from docstore.runtime.links.rpc import Rpc
 from docstore.storage.store import Corrupt, Result, Store, Version
@@ -31,6 +35,8 @@ LOOK_S = 4.0
 CATCH_UP_S = 2.0
 """Seconds to wait until this replica has reached the cut."""
 GROUPS_MAX = 10_000
+LOOKED_MAX = 200_000
+"""Documents that a replica looks at for one page, if an index would spare it that."""
 VERSIONS_AT_ONCE = 16
 """Versions read at once: each may be as large as a document may be."""
 ROWS_AT_ONCE = 4_096
@@ -44,31 +50,53 @@ Spans = Sequence[tuple[int, int]]
 _Asked = FindDocuments | TotalDocuments | ReadVersions
 
 
+class Look(NamedTuple):
+    """How documents were found. by: the index, "" for none; then `why` says why not.
+
+    looked: documents that were looked at. changed: those of them that the index did not know.
+    """
+
+    by: str = ""
+    looked: int = 0
+    changed: int = 0
+    why: str = ""
+
+
 class FoundPage(NamedTuple):
-    """Places of documents. until: place up to which they are complete; None: to the end."""
+    """Places of documents. until: place up to which they are complete; None: to the end.
+
+    look: for requests that want it.
+    """
 
     found: list[Found]
     until: Place | None
+    look: Look | None = None
 
 
 class Searches:
     """The replicas' side of a query. damaged: reports a slot with a damaged row."""
 
     def __init__(
-        self, rpc: Rpc, store: Store, scans: Scans, damaged: Callable[[int], None]
+        self,
+        rpc: Rpc,
+        store: Store,
+        scans: Scans,
+        indexing: Indexing,
+        damaged: Callable[[int], None],
     ) -> None:
         self._store = store
         self._scans = scans
+        self._indexing = indexing
         self._damaged = damaged
         rpc.serve(FindDocuments, self._find_here)
         rpc.serve(TotalDocuments, self._total_here)
         rpc.serve(ReadVersions, self._read_here)
 
     async def _find_here(self, asked: FindDocuments) -> FromCopy:
-        order = parse_order(asked.asked["orderBy"])
-        if order.is_by_link:
-            return await self._answer(asked, lambda: self._find_by_link(asked))
-        return await self._answer(asked, lambda: self._find_in_order(asked, order))
+        answer = await self._answer(asked, lambda: self._find(asked))
+        if not answer.problem and not asked.explains:  # The sender may know no `look`.
+            return answer._replace(answer=tuple(answer.answer[:2]))
+        return answer
 
     async def _total_here(self, asked: TotalDocuments) -> FromCopy:
         return await self._answer(asked, lambda: self._total(asked))
@@ -88,21 +116,65 @@ class Searches:
         except (BadRequest, SnapshotGone) as error:
             return FromCopy(error.code, str(error))
 
+    async def _find(self, asked: FindDocuments) -> FoundPage:
+        order = parse_order(asked.asked["orderBy"])
+        look = Look(why="the factory has no index")
+        are_many = sum(n for _, n in asked.spans) > LOOKED_MAX
+        if self._indexing.names(asked.asked["prefix"]) or are_many or asked.explains > 1:
+            page = await self._find_by_index(asked)
+            if page.look is None or page.look.by:
+                return page
+            look = page.look
+        if order.is_by_link:
+            page = await self._find_by_link(asked)
+            return page._replace(look=look._replace(looked=page.look.looked if page.look else 0))
+        if look.looked > LOOKED_MAX:
+            _insist_on_index(asked)
+        return (await self._find_in_order(asked, order))._replace(look=look)
+
+    async def _find_by_index(self, asked: FindDocuments) -> FoundPage:
+        """Search by an index; without one, the page is empty, and its look says why."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + min(LOOK_S, asked.left_s / 2)
+        found: list[Found] = []
+        place, size, looked = asked.after, 0, 0
+        while True:
+            rows = min(asked.limit - len(found), ROWS_AT_ONCE)
+            fields, payload = await self._scans.look(
+                {**asked.asked, "cut": asked.spans, "after": place, "rows": rows,
+                 "links": LINKS_AT_ONCE, "indexes": "find", "store": self._indexing.store,
+                 "most": LOOKED_MAX + 1}
+            )  # fmt: skip
+            if not fields["index"]:  # Either at once, or because the index was dropped meanwhile.
+                look = Look(looked=fields["looked"], why=fields["why"])
+                return FoundPage(found, place, look if not found and not looked else None)
+            found += [tuple(row) for row in orjson.loads(payload)]
+            place, size, looked = fields["until"], size + len(payload), looked + fields["looked"]
+            is_enough = len(found) >= asked.limit or size > BYTES_MAX
+            if place is None or is_enough or loop.time() >= until:
+                look = Look(fields["index"], looked, fields["changed"])
+                return FoundPage(found, place, look)
+            if looked > LOOKED_MAX:
+                _insist_on_index(asked)
+
     async def _find_by_link(self, asked: FindDocuments) -> FoundPage:
         """Search growing numbers of links until there are enough rows, or the time is over."""
         loop = asyncio.get_running_loop()
         until = loop.time() + min(LOOK_S, asked.left_s / 2)
         found: list[Found] = []
-        place, size, links = asked.after, 0, FIRST_LINKS + 2 * asked.limit
+        place, size, links, looked = asked.after, 0, FIRST_LINKS + 2 * asked.limit, 0
         while True:
             rows, links = min(asked.limit - len(found), ROWS_AT_ONCE), min(links, LINKS_AT_ONCE)
             more, place, more_bytes = await self._look(asked, asked.spans, place, rows, links)
+            looked += links
             links *= 2
             found += more
             size += more_bytes
             is_enough = len(found) >= asked.limit or size > BYTES_MAX
             if place is None or is_enough or loop.time() >= until:
-                return FoundPage(found, place)
+                return FoundPage(found, place, Look(looked=looked))
+            if looked > LOOKED_MAX:
+                _insist_on_index(asked)
 
     async def _find_in_order(self, asked: FindDocuments, order: Order) -> FoundPage:
         """Search all documents, and return the first rows in the order."""
@@ -128,6 +200,26 @@ class Searches:
 
     async def _total(self, asked: TotalDocuments) -> tuple[int, list[Any]]:
         totals = Totals(_grouping(asked.asked))
+        if not await self._total_by_index(asked, totals):
+            await self._total_by_scan(asked, totals)
+        for found in totals.groups.values():
+            if any(isinstance(each, int) and abs(each) > INT64_MAX for each in found):
+                raise BadRequest("a sum must fit into 64 bits: cast its member to double")
+        return totals.documents, [(list(keys), found) for keys, found in totals.groups.items()]
+
+    async def _total_by_index(self, asked: TotalDocuments, totals: Totals) -> bool:
+        """Add the documents that an index finds; return whether one did."""
+        if not self._indexing.names(asked.asked["prefix"]):
+            return False
+        fields, payload = await self._scans.look(
+            {**asked.asked, "cut": asked.spans, "indexes": "total", "store": self._indexing.store}
+        )
+        for line in payload.splitlines():
+            totals.add(orjson.loads(line))
+        insist_on_few(totals)
+        return bool(fields["index"])
+
+    async def _total_by_scan(self, asked: TotalDocuments, totals: Totals) -> None:
         for part in _parts(asked):
             after: list[Any] | None = [-1, "", -1]
             while after is not None:
@@ -140,10 +232,6 @@ class Searches:
                     totals.add(orjson.loads(line))
                 insist_on_few(totals)
                 after = fields["next"]
-        for found in totals.groups.values():
-            if any(isinstance(each, int) and abs(each) > INT64_MAX for each in found):
-                raise BadRequest("a sum must fit into 64 bits: cast its member to double")
-        return totals.documents, [(list(keys), found) for keys, found in totals.groups.items()]
 
     async def _read(self, asked: ReadVersions) -> list[tuple[Any, ...]]:
         """Return the first of the wanted versions: at least one, and as many as fit."""
@@ -176,6 +264,20 @@ def _grouping(asked: Asked) -> Grouping:
     grouping = grouping_of(asked.get("aggregates", ""), asked.get("groupBy", ""))
     assert grouping is not None
     return grouping
+
+
+def _insist_on_index(asked: FindDocuments) -> None:
+    """Reject a search of many documents if an index would help. Raises IndexNeeded."""
+    order, needs = (
+        parse_order(asked.asked["orderBy"]),
+        needs_of(condition_of(asked.asked).predicate),
+    )
+    if index := wanted(needs, order):
+        path = asked.asked["prefix"].rstrip("/")
+        raise IndexNeeded(
+            f"one page would look at more than {LOOKED_MAX} documents: declare the index {index!r}"
+            f" (`indexes` of {path}), or narrow the condition by documentSelfLink"
+        )
 
 
 def insist_on_few(totals: Totals) -> None:

@@ -7,10 +7,11 @@ It caches cold slots as columns in the directory, up to that many bytes (`cold_s
 A question is a line of JSON: a scan as in `request`, with `format` ("arrow" or "ndjson"),
 `compression`, `rows`, `after` (a cursor) and `damages` (see `segments.py`), or a search with
 `rows`, `after` (a place, or null) and `links` (how many to search), or stored rows with `of` (see
-`stored.py`). An answer is two lengths (32 bits each, big endian), a JSON object of the first
-length, and a payload of the second: a record batch as an encapsulated message of Arrow's stream
-format, lines, or for a search an array. Checksums of rows are not verified here, which would take
-five times the rest: the node scrubs all rows in the background (`maintenance/upkeep/repair.py`).
+`stored.py`), or what concerns indexes, with `indexes` (see `index_answers.py`). An answer is two
+lengths (32 bits each, big endian), a JSON object of the first length, and a payload of the second:
+a record batch as an encapsulated message of Arrow's stream format, lines, or for a search an array.
+Checksums of rows are not verified here, which would take five times the rest: the node scrubs all
+rows in the background (`maintenance/upkeep/repair.py`).
 
 The process ends with its input, so that it does not outlive its node.
 """
@@ -33,6 +34,7 @@ from docstore.query.request import INT_MAX, Scan, Spans, scan_of
 from docstore.query.scans_columns import COLUMNS, FLAG
 from docstore.query.statements import Cursor, Form, Page
 from docstore.reads.scans import stored
+from docstore.reads.scans.index_answers import IndexAnswers
 from docstore.reads.scans.pool import has_arrow
 
 NICENESS = 10
@@ -127,6 +129,10 @@ class PageServer:
         self._lines = LineReader(path)
         self._lines.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         self._lines.execute(statements.SPANS)
+        self._indexes = IndexAnswers(
+            self._lines.execute, Path(path).with_name("indexes.db"),
+            lambda spans: self._fill(self._lines, spans), self._moment_of_indexes,
+        )  # fmt: skip
         self._batches: Any = None
         self._path = path
         self._segments_at = (Path(segments), segments_bytes)
@@ -137,6 +143,11 @@ class PageServer:
         """Reader -> the spans in its table, which all pages of a scan share."""
 
     def answer(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes | memoryview]:
+        if "indexes" in question:
+            try:
+                return self._indexes.answer(question)
+            except Gone as gone:
+                return gone.fields, b""
         if "orderBy" in question:
             return self._found(question)
         if "of" in question:
@@ -227,18 +238,30 @@ class PageServer:
             yield
 
     @contextmanager
-    def _at_one_moment(self, reader: Any, spans: Spans) -> Iterator[None]:
+    def _moment_of_indexes(self, spans: Spans) -> Iterator[None]:
+        """Open a transaction that sees the indexes of rows that it sees, never of later rows."""
+        with self._at_one_moment(self._lines, spans, first="SELECT 1 FROM ix.store"):
+            _insist_none_gone(self._lines, statements.GONE_FROM_SNAPSHOT)
+            yield
+
+    @contextmanager
+    def _at_one_moment(self, reader: Any, spans: Spans, first: str = "") -> Iterator[None]:
         """Open a read transaction, with these slots in the table `spans`."""
+        self._fill(reader, spans)
+        reader.execute("BEGIN")
+        try:
+            if first:
+                reader.execute(first)
+            yield
+        finally:
+            reader.execute("ROLLBACK")
+
+    def _fill(self, reader: Any, spans: Spans) -> None:
         if self._filled.get(reader) != spans:
             self._filled.pop(reader, None)
             reader.execute(statements.CLEAR_SPANS)
             reader.execute(statements.FILL_SPANS, [orjson.dumps(spans).decode()])
             self._filled[reader] = spans
-        reader.execute("BEGIN")
-        try:
-            yield
-        finally:
-            reader.execute("ROLLBACK")
 
 
 def _insist_there(reader: Any, scan: Scan, after: Cursor) -> None:

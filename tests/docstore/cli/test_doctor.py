@@ -17,7 +17,7 @@ def group() -> Iterator[LocalCluster]:
 
 def test_a_group_is_well_until_a_node_is_killed(group: LocalCluster) -> None:
     url, last = group.urls[0], group.nodes[2]
-    declared = '{"path": "/notes", "indexes": ["$.a"]}'
+    declared = '{"path": "/notes", "documentNote": 1}'
     assert docstore("post", "/core/factories", declared, "--url", url)[0] == 0
     code, said, _ = docstore("doctor", "--url", url, "--json")
     page = json.loads(said)

@@ -97,6 +97,7 @@ async def test_declaring_a_factory(client: Client) -> None:
         "options": ["PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM"],
         "schema": {"properties": {"total": {"type": "number"}}, "required": ["total"]},
         "indexes": ["$.status"],
+        "documentNote": "a member that means nothing",
         "nodeSelector": "default",
         "retention": {"versions": 100},
         "defaultExpirationSeconds": 0,
@@ -109,7 +110,7 @@ async def test_declaring_a_factory(client: Client) -> None:
             assert response.status == 201, await response.text()
             assert response.headers["Location"] == link
             warned = (await response.json())["warnings"]
-        assert [each["member"] for each in warned] == ["indexes"]
+        assert [each["member"] for each in warned] == ["documentNote"]
         async with client.post("/core/factories", json=body) as response:
             await problem_of(response, 409)
         assert link in (await get(client, "/core/factories"))["documentLinks"]
@@ -142,18 +143,18 @@ async def test_declaring_a_factory(client: Client) -> None:
 async def test_warnings_of_a_declaration_come_with_it_and_are_no_part_of_it(
     client: Client, declare: Declare
 ) -> None:
-    path = await declare(indexes=["$.a"])
+    path = await declare(schema={"requierd": []})
     link = f"/core/factories{path}"
     page = await get(client, link)
-    assert [each["member"] for each in page["warnings"]] == ["indexes"]
+    assert [each["member"] for each in page["warnings"]] == ["schema"]
     for verb in ("PUT", "PATCH"):  # What was read may be sent back.
-        kept = page | {"indexes": [], "schema": None}
+        kept = page | {"indexes": ["a"], "schema": None}
         async with client.request(verb, link, json=kept) as response:
             assert response.status == 200, await response.text()
             assert "warnings" not in await response.json()
         schema = {"deprecatedly": True}
         async with client.request(verb, link, json={**page, "schema": schema}) as response:
-            assert len((await response.json())["warnings"]) == 2
+            assert len((await response.json())["warnings"]) == 1
             page = await get(client, link)
     accept = {"Accept": "application/msgpack"}
     async with client.get(link, headers=accept) as response:

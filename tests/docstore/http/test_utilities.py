@@ -137,12 +137,13 @@ async def test_the_deepest_and_the_longest_document_has_utilities(
 async def test_config_is_the_declaration_with_what_it_leaves_unsaid(
     client: Client, declare: Declare
 ) -> None:
-    factory = await declare(retention={"versions": 9}, indexes=["$.a"])
+    factory = await declare(retention={"versions": 9}, indexes=["$.a"], schema={"requierd": []})
     declaration = await get(client, f"/core/factories{factory}")
     page = await get(client, f"{factory}/config")
     assert page == {**page, **declaration}
     assert page["documentSelfLink"] == f"/core/factories{factory}"
-    assert [each["member"] for each in page["warnings"]] == ["indexes"]
+    assert [each["member"] for each in page["warnings"]] == ["schema"]
+    assert page["indexes"] == ["$.a"]
     assert page["options"] == list(LEVEL_3)
     assert (page["putCreates"], page["nodeSelector"]) == (True, "default")
     assert (page["retention"], page["defaultExpirationSeconds"]) == ({"versions": 9}, 0)

@@ -19,11 +19,13 @@ from docstore.model.operation import Operation
 from docstore.model.slots import slot_of
 from docstore.ownership.configuration import Configuration, MemberEntry
 from docstore.reads.local import read_here
+from docstore.reads.scans.indexing import Indexing
 from docstore.reads.scans.pool import Answer, ScanPool
 from docstore.reads.scans.scanner import Scans
 from docstore.reads.scans.searches import Searches
 from docstore.runtime.driver import Driver
 from docstore.runtime.links.rpc import Rpc
+from docstore.services.registry import Registry
 from docstore.storage.store import Erase, Query, Result
 from docstore.wire.requests import FindDocuments, TotalDocuments
 from tests.docstore.alone import LINK, SLOTS, SmallDisk, alone, unlinked
@@ -116,7 +118,9 @@ async def test_a_query_is_not_answered_without_what_has_left_meanwhile(
     node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str | None
 ) -> None:
     scans = Scans(node.driver, node.store, node.rpc, tmp_path / "db", 1 << 20)
-    Searches(node.rpc, node.store, scans, lambda slot: None)
+    view = node.driver.view
+    indexing = Indexing(Registry(), scans, view, ("store", 1), tmp_path / "indexes.db")
+    Searches(node.rpc, node.store, scans, indexing, lambda slot: None)
     before: list[Callable[[], None]] = []
 
     async def answer(pool: ScanPool, question: dict[str, Any]) -> Answer:

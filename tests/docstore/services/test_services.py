@@ -111,7 +111,11 @@ ENFORCED = {
     [
         ({"kind": "x", "schema": ENFORCED, "documentExpirationTimeMicros": 9}, []),
         ({"indexes": [], "retention": {}, "options": ["ON_DEMAND_LOAD"]}, []),
-        ({"indexes": ["$.a"]}, [("indexes", "index")]),
+        ({"indexes": ["$.a"]}, []),
+        (
+            {"indexes": ["a"], "options": ["PERSISTENCE", "REPLICATION"]},
+            [("indexes", "level 3")],
+        ),
         ({"retention": {"versions": 3}}, []),
         (
             {"retention": {"versions": 3}, "options": ["PERSISTENCE", "REPLICATION"]},

@@ -23,7 +23,7 @@ def test_stretches_are_merged_as_far_as_they_go(
         own = [row for row in rows if row[-1] % COPIES == copy]
         found = own[: shown[copy]]
         stretches.append(FoundPage(found, place_of(found[-1]) if len(found) < len(own) else None))
-    found, until = merged(order, stretches, limit)
+    found, until, _ = merged(order, stretches, limit)
     assert found == rows[: len(found)]
     assert len(found) <= limit
     if until is None:

@@ -11,11 +11,13 @@ from docstore.errors import BadRequest
 from docstore.model.operation import Operation
 from docstore.query.aggregates import Totals, grouping_of
 from docstore.reads.scans import searches
+from docstore.reads.scans.indexing import Indexing
 from docstore.reads.scans.queries import GroupQueries
 from docstore.reads.scans.scanner import Scans
 from docstore.reads.scans.searches import VERSIONS_AT_ONCE, Searches, insist_on_few
 from docstore.runtime.driver import Driver
 from docstore.runtime.links.rpc import Rpc
+from docstore.services.registry import Registry
 from docstore.wire.requests import ReadVersions
 from tests.docstore.alone import SLOTS, SmallDisk, alone, unlinked
 
@@ -35,7 +37,9 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
     store, rpc = SmallDisk(), Rpc("n1", unlinked())
     driver, _ = await alone(store)
     scans = Scans(driver, store, rpc, tmp_path / "db", 1 << 20)
-    Searches(rpc, store, scans, lambda slot: None)
+    view = driver.view
+    indexing = Indexing(Registry(), scans, view, ("store", 1), tmp_path / "indexes.db")
+    Searches(rpc, store, scans, indexing, lambda slot: None)
     for link in LINKS:
         put = Operation(verb="PUT", link=link, body=b'{"name": "a"}', creates=True)
         assert (await driver.submit(put, 5.0)).status == 201
