@@ -97,8 +97,9 @@ class QueryRequest:
             "path": self.path, "filter": self.filter, "where": self.where,
             "orderBy": self.order_by, "select": self.select, "expand": self.expand,
             "versions": self.versions, "deleted": self.deleted, "limit": self.limit,
-            "top": self.left, "asOf": self.as_of, "count": self.count, "explain": self.explain,
+            "top": self.left, "asOf": self.as_of, "count": self.count,
         }  # fmt: skip
+        said |= {"explain": True} if self.explain else {}
         return {"said": said, "counted": self.counted, "after": self.after}
 
 

@@ -68,6 +68,7 @@ IN_QUERIES: Mapping[str, Told] = {
     "$limit": (PAGE, "Documents of a page"),
     "$top": (PAGE, "Documents in all"),
     "$count": (FLAG, "Tell `documentCount`, exactly"),
+    "$explain": (FLAG, "Tell which index was used, and how many documents were looked at"),
     "expand": (ON, "If it is there: whole documents"),
     "atomic": (FLAG, "All lines or none, of documents that share a partition key"),
     "asOf": (AS_OF, "The cut that is read"),

@@ -55,8 +55,8 @@ OF_LEVEL_3 = frozenset({"Fence", "Docstore-Lease"})
 LINES = (Body("BulkLine", NDJSON_TYPE), Body("BulkLine", MSGPACK_TYPE))
 RESULTS = (Body("BulkResult", NDJSON_TYPE),)
 VALUES = frozenset({"const", "enum", "default", "examples"})
-LIST = ("$filter", "$orderby", "$select", "$limit", "$top", "$count", "expand", "asOf", "after",
-        "cursor")  # fmt: skip
+LIST = ("$filter", "$orderby", "$select", "$limit", "$top", "$count", "$explain", "expand", "asOf",
+        "after", "cursor")  # fmt: skip
 LISTED: Sequence[str] = ("expand", "$limit", "$top", "$count", "after")
 CONFLICTS = "conflicts"
 """Name of a utility that only documents of levels 1 and 2 have."""

@@ -59,8 +59,8 @@ _BELOW = told(text("^/([A-Za-z0-9_~@!$&'()*+,;=:-]+/)*$"), "A path and a `/`")
 _COLUMNS = {**many(one(*COLUMNS)), "uniqueItems": True}
 _QUERY = only(
     "", "path", path=PATH, filter=FILTER, where=CONDITION, orderBy=ORDER, select=SELECT,
-    expand=FLAG, limit=PAGE, top=PAGE, count=FLAG, asOf=AS_OF, deleted=FLAG,
-    versions=one("latest", "all"),
+    expand=FLAG, limit=PAGE, top=PAGE, count=FLAG, explain=FLAG, asOf=AS_OF,
+    deleted=FLAG, versions=one("latest", "all"),
 )  # fmt: skip
 _GROUPED = only(
     "", "path aggregates", path=PATH, filter=FILTER, where=CONDITION, aggregates=_AGGREGATES,

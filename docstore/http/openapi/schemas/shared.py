@@ -114,7 +114,7 @@ SHARED: Schemas = {
         of(
             "Documents, or groups of them, and where the next ones are.",
             documentSelfLink=TEXT, documentKind=TEXT, documentLinks=many(TEXT), documents=THING,
-            documentCount=WHOLE, nextPageLink=TEXT, cursor=TEXT, groups=many(THING),
+            documentCount=WHOLE, nextPageLink=TEXT, cursor=TEXT, groups=many(THING), explain=THING,
         ),
         {
             "documentSelfLink": "/films", "documentKind": "films",
