@@ -93,13 +93,8 @@ class RunningNode:
             driver.view, store, self.resync.compare, driver.feed, config.repair_interval_s
         )
         self.scans = Scans(driver, store, rpc, database_in(config.data), config.segments_mb << 20)
-        self.indexing = Indexing(
-            parts.registry, self.scans, driver.view, (recovered.store_id, recovered.boot),
-            database_in(config.data).with_name("indexes.db"),
-        )  # fmt: skip
-        self.searches = Searches(
-            rpc, store, self.scans, self.indexing, lambda slot: driver.feed(SlotCorrupted(slot))
-        )
+        self.indexing = _indexing(parts, recovered, self.scans, driver)
+        self.searches = Searches(rpc, store, self.scans, self.indexing, self._damaged)
         self.queries = GroupQueries(driver.view, rpc)
         self.feed = _feed(driver, rpc, self.scans)
         owners = Owners(driver.view, rpc)
@@ -149,6 +144,9 @@ class RunningNode:
 
     def _blocks(self, slot: int) -> bool:
         return self.streams.machine.duties.reassignment.blocks(slot)
+
+    def _damaged(self, slot: int) -> None:
+        self.driver.feed(SlotCorrupted(slot))
 
     def _reconfigured(self, configuration: Configuration) -> None:
         self.group.use(configuration)
@@ -257,6 +255,12 @@ def _trace(
     if deliverer is not None:
         recorders["webhooks"] = deliverer.recorder
     return Trace(recorders)
+
+
+def _indexing(parts: Parts, recovered: Recovered, scans: Scans, driver: Driver) -> Indexing:
+    file = database_in(parts.config.data).with_name("indexes.db")
+    store = (recovered.store_id, recovered.boot)
+    return Indexing(parts.registry, scans, driver.view, store, file)
 
 
 def _sessions(

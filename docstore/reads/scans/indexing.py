@@ -75,7 +75,7 @@ class Indexing:
             try:
                 is_late = await self._follow()
             except DocstoreError as error:  # The process ended, or slots left this node: again.
-                log.info("indexes.not_followed", why=str(error))
+                log.info("the indexes will follow later", why=str(error))
             await asyncio.sleep(0 if is_late else FOLLOW_S)
 
     async def _follow(self) -> bool:
@@ -100,5 +100,5 @@ class Indexing:
         self._reached |= {slot: n for slot, n in cut if slot not in late}
         self.built = {(prefix, name): slots for prefix, name, slots in fields["built"]}
         if why := fields.get("why", ""):
-            log.warning("indexes.not_followed", why=why)
+            log.warning("the indexes do not follow", why=why)
         return bool(late) and not why
