@@ -68,7 +68,9 @@ def manual_of(built: Path, directory: Path) -> list[tuple[str, list[str]]]:
     """Write the man page and the completions; return the folders of a prefix and their files."""
     shutil.rmtree(directory, ignore_errors=True)
     command = [sys.executable, "-m", "docstore.cli.manual", str(directory.resolve())]
-    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(built.resolve())}
+    # Typer may lie where only this process looks: pip builds in an environment of its own.
+    path = os.pathsep.join([str(built.resolve()), *filter(None, sys.path)])
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": path}
     subprocess.run(command, cwd=built, env=environment, check=True)  # noqa: S603
     files = sorted(file for file in directory.rglob("*") if file.is_file())
     return [(str(file.parent.relative_to(directory)), [str(file)]) for file in files]

@@ -9,7 +9,10 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import zipfile
+from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -125,6 +128,34 @@ def test_the_wheel_carries_the_man_page_and_completions(python: Path, wheel: Pat
         python.with_name("docstore"),
     )  # fmt: skip
     assert completed == "status"
+
+
+def test_a_build_alone_has_what_it_requires(tmp_path: Path) -> None:
+    """As pip builds: only what `build-system` requires is there, and on `sys.path` alone."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    apart = tmp_path / "apart"
+    apart.mkdir()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    for name in needed_by(project["build-system"]["requires"]):
+        tops = {each.parts[0] for each in metadata.files(name) or ()} - {"..", "__pycache__"}
+        for top in tops:
+            (apart / top).symlink_to(metadata.distribution(name).locate_file(top))
+    build = (
+        f"import sys; sys.path[:0] = [{str(apart)!r}, {str(ROOT)!r}]; import pathlib, setup;"
+        f" print(setup.manual_of(pathlib.Path({str(ROOT)!r}), pathlib.Path('manual')))"
+    )
+    python = tmp_path / "venv/bin/python"
+    done = subprocess.run(
+        [python, "-c", build], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "share/man/man1/docstore.1" in done.stdout
+
+
+def needed_by(requirements: Iterable[str]) -> set[str]:
+    """Return the names of requirements, and of all that they require here."""
+    names = {re.split(r"[^\w.-]", each)[0] for each in requirements if ";" not in each}
+    return names.union(*(needed_by(metadata.requires(name) or ()) for name in names))
 
 
 def test_the_wheel_carries_the_license(wheel: Path) -> None:
