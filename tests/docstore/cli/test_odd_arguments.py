@@ -77,7 +77,7 @@ def test_a_document_is_explained_whatever_its_name_holds(node: str, name: str) -
         ("put /notes {}", 1, "name a document, such as /films/1"),
         ("post /notes/a {}", 1, "post to a factory, such as /films"),
         ("ls /notes/a", 1, "give a factory; `docstore get` shows one document"),
-        ("ls /notes --filter 'n >> 2'", 1, "'>' at 2, where eq, ne, gt"),
+        ("ls /notes --filter 'n >> 2'", 1, "'>' at 3, where a string in single quotes"),
         ("load none.json --into /notes", 1, "none.json: No such file or directory"),
         ("produce nothere", 1, "create it with `docstore topic create nothere`"),
         ("group describe g", 1, "`docstore group list` lists those that exist"),
