@@ -1,0 +1,343 @@
+"""Runs services in a test, without nodes and on a clock of its own.
+
+    from docstore.service_tester import ServiceTester
+
+    def test_a_reservation_expires():
+        tester = ServiceTester(Reservations())
+        made = tester.post("/reservations", {"seat": 7})
+        tester.run(600)
+        assert tester.get(made.link)["state"] == "expired"
+
+A request takes no time. `run` lets time pass: timers fire, effects are delivered, documents expire.
+The handlers run as on the owner of their documents, by the same code, and so do timers and effects.
+An exception of a handler is raised to the test.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, NamedTuple, cast
+
+from docstore.agendas.effects import AgendaEffect, GiveUp, Post
+from docstore.agendas.events import AgendaEvent, Posted
+from docstore.agendas.machine import Agendas
+from docstore.documents.write_path.handle import New, Refused, handle
+from docstore.machines.effects import Ask, Survey
+from docstore.machines.events import Noticed, Surveyed, Tick, Told
+from docstore.machines.view import MachineView
+from docstore.model import json
+from docstore.model.agenda import RECORD, Timer, agenda_of, has_agenda, packed_agenda
+from docstore.model.document import Row, expiry_us
+from docstore.model.fences import OF_THE_STORE
+from docstore.model.identity import OperationIdentity
+from docstore.model.operation import Answer, Operation
+from docstore.model.service import WITHOUT_AUTHOR, Method, Refusal, State
+from docstore.model.service import Service as Served
+from docstore.service import STATUSES, Service
+from docstore.service import Refused as RefusedByService
+from docstore.services.authored import AuthoredService, declaration_of
+from docstore.services.declared import options_of
+from docstore.testing.simulation.world import World
+
+NEW_YEAR_US = 1_767_225_600_000_000
+"""The time when a test begins, the first of January 2026."""
+TICK_S = 0.05
+DELIVERY_S = 0.001
+
+
+class Made(NamedTuple):
+    """The version that a request has made, or left as it was."""
+
+    link: str
+    version: int
+    state: State
+
+
+class Called(NamedTuple):
+    """A webhook that was delivered."""
+
+    url: str
+    body: Any
+
+
+@dataclass(eq=False)
+class EffectRefused(AssertionError):
+    """An effect was refused for good: on nodes it would be logged and given up."""
+
+    link: str
+    target: str
+    status: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"an effect of {self.link} on {self.target} is refused: {self.status} {self.why}"
+
+
+class ServiceTester:
+    """Documents of some services, their owner, and the receivers of their effects."""
+
+    def __init__(
+        self, *services: Service, factories: Sequence[str] = (), start_us: int = NEW_YEAR_US
+    ) -> None:
+        """factories: paths of factories without a class. start_us: the time at first."""
+        plain = [type("Plain", (Service,), {"path": path})() for path in factories]
+        self.webhooks: list[Called] = []
+        self._services = {
+            each.path: AuthoredService(options_of(declaration_of(each)), each, self._call)
+            for each in (*services, *plain)
+        }
+        self._rows: dict[str, list[Row]] = {}
+        self._keys: dict[tuple[str, str], Row | None] = {}
+        self._records: dict[str, list[dict[str, Any]]] = {}
+        self._done: set[tuple[str, int]] = set()
+        """(link, number) of the records and webhooks that are delivered."""
+        self._failing: Counter[str] = Counter()
+        self._raised: BaseException | None = None
+        self._world = World(0)
+        self._start_us = start_us
+        self._epoch = 0
+        self.change_owner()
+
+    # Requests
+
+    def post(self, factory: str, body: State | None = None) -> Made:
+        """Create a document, of the id in `documentSelfLink` or of one that is chosen."""
+        state = dict(body or {})
+        name = str(state.pop("documentSelfLink", f"{len(self._rows) + 1}"))
+        return self._request("POST", f"{factory}/{name.rpartition('/')[2]}", state)
+
+    def put(self, link: str, body: State) -> Made:
+        """Create or replace a document."""
+        return self._request("PUT", link, body)
+
+    def patch(self, link: str, body: State) -> Made:
+        """Change a document by its handler, or by a merge."""
+        return self._request("PATCH", link, body)
+
+    def delete(self, link: str) -> None:
+        """Delete a document."""
+        self._request("DELETE", link, {})
+
+    def _request(self, method: Method, link: str, body: State) -> Made:
+        """Execute a request. Raises Refused, another Refusal, or what a handler raised."""
+        json.check(body)
+        options = self._service(link).options
+        if method not in options.methods:
+            raise Refusal(f"{options.path} takes {', '.join(options.methods)}", status=405)
+        answer = self._apply(
+            Operation(
+                verb=method,
+                link=link,
+                body=json.dump(body),
+                media="handler" if method == "PATCH" else "",
+                creates=options.put_creates,
+            )
+        )
+        if answer.row is None or not answer.is_success:
+            if self._raised is not None:
+                raised, self._raised = self._raised, None
+                raise raised
+            if answer.status in STATUSES and answer.code == "refused-by-service":
+                raise RefusedByService(answer.status, answer.detail)
+            raise Refusal(answer.detail, status=answer.status, code=answer.code)
+        return Made(link, answer.row.version, json.load(answer.row.state))
+
+    # What there is
+
+    def get(self, link: str) -> State:
+        """Return the state of a document. Raises LookupError if there is none."""
+        row = self._newest(link)
+        if row is None or row.deleted:
+            raise LookupError(f"there is no document {link}")
+        found: State = json.load(row.state)
+        return found
+
+    def versions(self, link: str) -> list[State]:
+        """Return the states of all versions of a document, the oldest first."""
+        return [json.load(row.state) for row in self._rows.get(link, [])]
+
+    def timers(self, link: str) -> Mapping[str, Timer]:
+        """Return the timers of a document by name."""
+        return {each.name: each for each in agenda_of(self._newest(link)).timers}
+
+    def records(self, topic: str) -> list[dict[str, Any]]:
+        """Return the records of a topic, each with `key`, `value` and `headers`."""
+        return self._records.get(topic, [])
+
+    @property
+    def now_us(self) -> int:
+        """Return the time in microseconds since 1970."""
+        return self._start_us + round(self._world.now * 1e6)
+
+    # What happens
+
+    def run(self, seconds: float = 1.0) -> None:
+        """Let time pass. Raises EffectRefused, or what a handler raised for an effect or timer."""
+        until = self._world.now + seconds
+        while self._world.now < until:
+            self._world.run(min(until, self._next_at()))
+            self._expire()
+            self._feed(Tick())
+            self._world.run(self._world.now)
+        if self._raised is not None:
+            raised, self._raised = self._raised, None
+            raise raised
+
+    def fail(self, target: str, times: int = 1) -> None:
+        """Have the next deliveries to a link, a topic or a URL fail; they are repeated later."""
+        self._failing[target] += times
+
+    def change_owner(self) -> None:
+        """Let another node own the documents; it knows nothing but the documents."""
+        self._epoch += 1
+        self._agendas = Agendas(
+            "tester", view=cast(MachineView, _View(self)), rng=Random(self._epoch),
+            now=self._world.now,
+        )  # fmt: skip
+
+    def owner(self) -> int:
+        """Return the epoch of the owner, which counts the owners."""
+        return self._epoch
+
+    def _next_at(self) -> float:
+        """Return the time of the next tick: the next instant at which something may be due."""
+        rows = [rows[-1] for rows in self._rows.values()]
+        agendas = [agenda_of(row) for row in rows]
+        soon = self._world.now + TICK_S
+        if any(each.effects for each in agendas):
+            return soon
+        due_us = [timer.due_us for agenda in agendas for timer in agenda.timers]
+        due_us += [expiry_us(row.state) for row in rows if not row.deleted and expiry_us(row.state)]
+        at = (min(due_us, default=1 << 62) - self._start_us) / 1e6
+        return max(soon, at + 1e-6)
+
+    def _expire(self) -> None:
+        for link, rows in list(self._rows.items()):
+            at_us = 0 if rows[-1].deleted else expiry_us(rows[-1].state)
+            if 0 < at_us < self.now_us:
+                self._apply(Operation(verb="DELETE", link=link, fence=OF_THE_STORE))
+
+    # The owner
+
+    def _call(self, path: str, handler: Callable[[], Any]) -> Any:
+        try:
+            return handler()
+        except Refusal:
+            raise
+        except BaseException as error:
+            self._raised = error
+            raise
+
+    def _service(self, link: str) -> Served:
+        found = self._services.get(link.rpartition("/")[0])
+        if found is None:
+            raise Refusal(f"there is no factory of {link}", status=404, code="not-found")
+        return found
+
+    def _newest(self, link: str) -> Row | None:
+        return self._rows[link][-1] if link in self._rows else None
+
+    def _apply(self, operation: Operation) -> Answer:
+        """Execute an operation as the owner of its document."""
+        link, head = operation.link, self._newest(operation.link)
+        if operation.verb == "GET":
+            return Answer(200 if head is not None and not head.deleted else 404, row=head)
+        key = (link, operation.key)
+        if key in self._keys:
+            return Answer(200, row=self._keys[key])
+        is_own = operation.fence == OF_THE_STORE
+        try:
+            service = WITHOUT_AUTHOR[3] if is_own else self._service(link)
+        except Refusal as refused:
+            return Answer(refused.status, refused.code, refused.detail)
+        outcome = handle(head, operation, service, floor=-1, now_us=lambda: self.now_us)
+        if isinstance(outcome, Refused):
+            return outcome.answer
+        row = self._append(link, outcome) if isinstance(outcome, New) else outcome.row
+        if operation.key:
+            self._keys[key] = row
+        return Answer(200, row=row)
+
+    def _append(self, link: str, new: New) -> Row:
+        packed = OperationIdentity(
+            "tester", 0, 0, 0, fences=new.fences, agenda=packed_agenda(new.agenda)
+        ).pack()
+        row = Row(
+            0, 0, self._epoch, "tester", link, new.version, new.action, self.now_us, new.deleted,
+            new.signature, packed, b"", new.state,
+        )  # fmt: skip
+        self._rows.setdefault(link, []).append(row)
+        if has_agenda(row):
+            self._world.after(0.0, self._feed, Noticed(row))
+        return row
+
+    # Timers and effects
+
+    def _feed(self, event: AgendaEvent) -> None:
+        for effect in self._agendas.step(event, self._world.now):
+            self._perform(effect)
+
+    def _answer(self, owner: int, event: AgendaEvent) -> None:
+        """Give the owner an answer, unless there is another owner by now."""
+        if owner == self._epoch:
+            self._feed(event)
+
+    def _perform(self, effect: AgendaEffect) -> None:
+        match effect:
+            case Ask(token, operation):
+                fails = self._fails(operation.link) and operation.key != ""
+                answer = Answer(503, "unavailable") if fails else self._apply(operation)
+                self._after(Told(token, answer))
+            case Survey(token):
+                newest = [rows[-1] for rows in self._rows.values()]
+                self._after(Surveyed(token, [row for row in newest if has_agenda(row)]))
+            case Post():
+                self._after(Posted(effect.token, self._delivered(effect)))
+            case GiveUp(link, said, status, why):
+                self._raised = self._raised or EffectRefused(link, said.target, status, why)
+
+    def _after(self, event: AgendaEvent) -> None:
+        self._world.after(DELIVERY_S, self._answer, self._epoch, event)
+
+    def _fails(self, target: str) -> bool:
+        if not self._failing[target]:
+            return False
+        self._failing[target] -= 1
+        return True
+
+    def _delivered(self, post: Post) -> int:
+        """Deliver a record or a webhook, once, and return the status."""
+        said, identity = post.effect, (post.link, post.effect.number)
+        if self._fails(said.target):
+            return 503
+        if identity in self._done:
+            return 200
+        self._done.add(identity)
+        body = json.load(said.body)
+        if said.kind == RECORD:
+            self._records.setdefault(said.target, []).append(body)
+        else:
+            self.webhooks.append(Called(said.target, body))
+        return 200
+
+
+class _View:
+    """The group as the machine of agendas sees it: this node owns everything."""
+
+    def __init__(self, tester: ServiceTester) -> None:
+        self._tester = tester
+        self._epoch = tester.owner()
+
+    @property
+    def terms_opened(self) -> int:
+        return self._epoch
+
+    def own_epoch(self, link: str) -> int:
+        return self._epoch
+
+    def owns(self, link: str) -> bool:
+        return True
+
+    def wall_now_us(self) -> int:
+        return self._tester.now_us
