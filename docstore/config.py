@@ -28,6 +28,7 @@ from docstore.model.words import nearest
 from docstore.ownership.configuration import NODE_ID, Founder, is_node_id
 from docstore.runtime.log_settings import LOG_KEYS, LogSettings, log_settings
 from docstore.runtime.tls.settings import TLS_KEYS, TlsFiles, plain_ports, tls_files
+from docstore.services.settings import SERVICE_KEYS, ServiceSettings, service_settings
 from docstore.streams.settings import STREAMS_KEYS, streams_config
 from docstore.streams.timing import StreamsConfig
 from docstore.subscriptions.settings import CALLBACK_KEYS, CallbackSettings, callback_settings
@@ -171,8 +172,8 @@ class Config:
     insecure: bool = False
     """Whether to allow plain text beyond loopback."""
 
-    services: tuple[str, ...] = ()
-    """Service classes, `package.module:Class`; each makes the states of a factory's documents."""
+    services: ServiceSettings = field(default_factory=ServiceSettings)
+    """Classes that make the states of documents."""
 
     allowed: Allowed = field(default_factory=Allowed)
     """Names of the node, and web pages; the settings begin with `allowed_`."""
@@ -232,7 +233,7 @@ KEYS = (
     "repair_interval_s", "journal_mb", "segments_mb",
     "gossip_preset", "gossip_key_file", "access_file", "anonymous_versions", "token_file",
     *TLS_KEYS, "insecure",
-    "service", "allowed_hosts", "allowed_origins", *CALLBACK_KEYS, *LOG_KEYS,
+    *SERVICE_KEYS, "allowed_hosts", "allowed_origins", *CALLBACK_KEYS, *LOG_KEYS,
     *(each.name for each in fields(Limits)),
     *STREAMS_KEYS,
 )  # fmt: skip
@@ -305,7 +306,7 @@ def parse(settings: Mapping[str, Any]) -> Config:
         token_file=text(settings, "token_file"),
         tls=tls,
         insecure=insecure,
-        services=tuple(listed(settings.get("service", ""))),
+        services=service_settings(settings),
         allowed=_allowed(settings),
         callbacks=callback_settings(settings),
         founded=frozenset(key for key in FOUNDED if settings.get(key) not in (None, "")),

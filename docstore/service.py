@@ -29,7 +29,7 @@ If a handler raises an exception, nothing changes: the client gets 500 `internal
 logs the traceback. `docs/services.md` has the rest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -201,9 +201,10 @@ def _dumped(value: Any) -> bytes:
 class Service:
     """A factory and the behaviour of its documents. One object of the class serves all of them.
 
-    States and bodies are parsed JSON objects, without the members that the store sets. They belong
-    to the handler, which may change and return them. A state may have
-    `documentExpirationTimeMicros`, the time of its deletion in microseconds since 1970.
+    States and bodies are parsed JSON objects (`State`), without the members that the store sets.
+    They belong to the handler, which may change and return them. A state may have
+    `documentExpirationTimeMicros`, the time of its deletion in microseconds since 1970. The types
+    are `Any`, so that a subclass may work on models instead (`docstore.model_service`).
     """
 
     path: ClassVar[str]
@@ -215,6 +216,13 @@ class Service:
     revision: ClassVar[int] = 1
     """Number to increase whenever a declared attribute changes: all those above `on_create`. The
     greatest revision of any node applies to the whole group."""
+
+    upgrades: ClassVar[Mapping[int, Callable[[State], State]]] = {}
+    """Revision -> function that turns a state of the revision before into one of this revision.
+
+    With it, states have the member `schemaRevision`. Handlers get a stored state after the upgrades
+    that it lacks, and the next version has the upgraded state. See `docs/services.md`.
+    """
 
     options: ClassVar[tuple[str, ...]] = LEVEL_3
     """Options, as in a declaration over HTTP: docs/http.md, "Options of a factory"."""
@@ -249,15 +257,15 @@ class Service:
     keep_versions: ClassVar[int] = 0
     """Number of versions of a document that are shown and kept; 0: all."""
 
-    def on_create(self, body: State, request: Request) -> State:
+    def on_create(self, body: Any, request: Request) -> Any:
         """Return the first state of a document, for a POST or a creating PUT. May raise Refused."""
         return body
 
-    def on_put(self, state: State, body: State, request: Request) -> State | Unchanged:
+    def on_put(self, state: Any, body: Any, request: Request) -> Any:
         """Return the state that replaces a document's state. May raise Refused."""
         return body
 
-    def on_patch(self, state: State, body: State, request: Request) -> State | Unchanged:
+    def on_patch(self, state: Any, body: Any, request: Request) -> Any:
         """Return the state after a PATCH. May raise Refused.
 
         A service that overrides it accepts only `application/json`: a merge patch or a JSON patch
@@ -265,10 +273,10 @@ class Service:
         """
         return merged(state, body)
 
-    def on_delete(self, state: State, request: Request) -> None:
+    def on_delete(self, state: Any, request: Request) -> None:
         """Allow a deletion by returning, or raise Refused. Not called when a document expires."""
 
-    def on_timer(self, state: State, timer: Timer, request: Request) -> State | Unchanged:
+    def on_timer(self, state: Any, timer: Timer, request: Request) -> Any:
         """Return the state after a timer was due. If it raises, the timer is fired again later.
 
         Each due time of a timer takes effect once, in the order of their times. `timer.due_us` may
@@ -276,6 +284,15 @@ class Service:
         next time already.
         """
         return UNCHANGED
+
+    def load(self, state: State) -> Any:
+        """Return the object that the handlers get for a state: the state itself, or a model."""
+        return state
+
+    def dump(self, made: Any) -> State:
+        """Return the state of an object that a handler has returned."""
+        state: State = made
+        return state
 
     def check(self, state: State) -> None:
         """Raise Refused for an invalid state, whichever request and handler made it."""

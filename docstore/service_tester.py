@@ -74,6 +74,83 @@ class EffectRefused(AssertionError):
         return f"an effect of {self.link} on {self.target} is refused: {self.status} {self.why}"
 
 
+class _Documents:
+    """The documents of some services, at their owner."""
+
+    def __init__(self, now_us: Callable[[], int], notice: Callable[[Row], None]) -> None:
+        """notice: called with each new version that has an agenda."""
+        self.services: dict[str, Served] = {}
+        self.rows: dict[str, list[Row]] = {}
+        self.raised: BaseException | None = None
+        """What a handler has raised, until the test gets it."""
+        self.epoch = 0
+        self._keys: dict[tuple[str, str], Row | None] = {}
+        self._now_us = now_us
+        self._notice = notice
+
+    def raise_again(self) -> None:
+        """Raise what a handler has raised, if any."""
+        raised, self.raised = self.raised, None
+        if raised is not None:
+            raise raised
+
+    def use(self, service: Service) -> None:
+        options = options_of(declaration_of(service))
+        self.services[service.path] = AuthoredService(options, service, self._call)
+
+    def _call(self, path: str, handler: Callable[[], Any]) -> Any:
+        try:
+            return handler()
+        except Refusal:
+            raise
+        except BaseException as error:
+            self.raised = error
+            raise
+
+    def service(self, link: str) -> Served:
+        found = self.services.get(link.rpartition("/")[0])
+        if found is None:
+            raise Refusal(f"there is no factory of {link}", status=404, code="not-found")
+        return found
+
+    def newest(self, link: str) -> Row | None:
+        return self.rows[link][-1] if link in self.rows else None
+
+    def apply(self, operation: Operation) -> Answer:
+        """Execute an operation as the owner of its document."""
+        link, head = operation.link, self.newest(operation.link)
+        if operation.verb == "GET":
+            return Answer(200 if head is not None and not head.deleted else 404, row=head)
+        key = (link, operation.key)
+        if key in self._keys:
+            return Answer(200, row=self._keys[key])
+        is_own = operation.fence == OF_THE_STORE
+        try:
+            service = WITHOUT_AUTHOR[3] if is_own else self.service(link)
+        except Refusal as refused:
+            return Answer(refused.status, refused.code, refused.detail)
+        outcome = handle(head, operation, service, floor=-1, now_us=self._now_us)
+        if isinstance(outcome, Refused):
+            return outcome.answer
+        row = self._append(link, outcome) if isinstance(outcome, New) else outcome.row
+        if operation.key:
+            self._keys[key] = row
+        return Answer(200, row=row)
+
+    def _append(self, link: str, new: New) -> Row:
+        packed = OperationIdentity(
+            "tester", 0, 0, 0, fences=new.fences, agenda=packed_agenda(new.agenda)
+        ).pack()
+        row = Row(
+            0, 0, self.epoch, "tester", link, new.version, new.action, self._now_us(), new.deleted,
+            new.signature, packed, b"", new.state,
+        )  # fmt: skip
+        self.rows.setdefault(link, []).append(row)
+        if has_agenda(row):
+            self._notice(row)
+        return row
+
+
 class ServiceTester:
     """Documents of some services, their owner, and the receivers of their effects."""
 
@@ -83,20 +160,14 @@ class ServiceTester:
         """factories: paths of factories without a class. start_us: the time at first."""
         plain = [type("Plain", (Service,), {"path": path})() for path in factories]
         self.webhooks: list[Called] = []
-        self._services = {
-            each.path: AuthoredService(options_of(declaration_of(each)), each, self._call)
-            for each in (*services, *plain)
-        }
-        self._rows: dict[str, list[Row]] = {}
-        self._keys: dict[tuple[str, str], Row | None] = {}
+        self._documents = _Documents(lambda: self.now_us, self._noticed)
+        self.use(*services, *plain)
         self._records: dict[str, list[dict[str, Any]]] = {}
         self._done: set[tuple[str, int]] = set()
         """(link, number) of the records and webhooks that are delivered."""
         self._failing: Counter[str] = Counter()
-        self._raised: BaseException | None = None
         self._world = World(0)
         self._start_us = start_us
-        self._epoch = 0
         self.change_owner()
 
     # Requests
@@ -104,7 +175,7 @@ class ServiceTester:
     def post(self, factory: str, body: State | None = None) -> Made:
         """Create a document, of the id in `documentSelfLink` or of one that is chosen."""
         state = dict(body or {})
-        name = str(state.pop("documentSelfLink", f"{len(self._rows) + 1}"))
+        name = str(state.pop("documentSelfLink", f"{len(self._documents.rows) + 1}"))
         return self._request("POST", f"{factory}/{name.rpartition('/')[2]}", state)
 
     def put(self, link: str, body: State) -> Made:
@@ -122,10 +193,11 @@ class ServiceTester:
     def _request(self, method: Method, link: str, body: State) -> Made:
         """Execute a request. Raises Refused, another Refusal, or what a handler raised."""
         json.check(body)
-        options = self._service(link).options
+        options = self._documents.service(link).options
         if method not in options.methods:
-            raise Refusal(f"{options.path} takes {', '.join(options.methods)}", status=405)
-        answer = self._apply(
+            detail = f"{options.path} takes {', '.join(options.methods)}; got {method}"
+            raise Refusal(detail, status=405, code="method-not-allowed")
+        answer = self._documents.apply(
             Operation(
                 verb=method,
                 link=link,
@@ -135,19 +207,17 @@ class ServiceTester:
             )
         )
         if answer.row is None or not answer.is_success:
-            if self._raised is not None:
-                raised, self._raised = self._raised, None
-                raise raised
+            self._documents.raise_again()
             if answer.status in STATUSES and answer.code == "refused-by-service":
                 raise RefusedByService(answer.status, answer.detail)
             raise Refusal(answer.detail, status=answer.status, code=answer.code)
         return Made(link, answer.row.version, json.load(answer.row.state))
 
-    # What there is
+    # Results
 
     def get(self, link: str) -> State:
         """Return the state of a document. Raises LookupError if there is none."""
-        row = self._newest(link)
+        row = self._documents.newest(link)
         if row is None or row.deleted:
             raise LookupError(f"there is no document {link}")
         found: State = json.load(row.state)
@@ -155,11 +225,11 @@ class ServiceTester:
 
     def versions(self, link: str) -> list[State]:
         """Return the states of all versions of a document, the oldest first."""
-        return [json.load(row.state) for row in self._rows.get(link, [])]
+        return [json.load(row.state) for row in self._documents.rows.get(link, [])]
 
     def timers(self, link: str) -> Mapping[str, Timer]:
         """Return the timers of a document by name."""
-        return {each.name: each for each in agenda_of(self._newest(link)).timers}
+        return {each.name: each for each in agenda_of(self._documents.newest(link)).timers}
 
     def records(self, topic: str) -> list[dict[str, Any]]:
         """Return the records of a topic, each with `key`, `value` and `headers`."""
@@ -170,7 +240,7 @@ class ServiceTester:
         """Return the time in microseconds since 1970."""
         return self._start_us + round(self._world.now * 1e6)
 
-    # What happens
+    # Time, failures, other owners and classes
 
     def run(self, seconds: float = 1.0) -> None:
         """Let time pass. Raises EffectRefused, or what a handler raised for an effect or timer."""
@@ -180,29 +250,32 @@ class ServiceTester:
             self._expire()
             self._feed(Tick())
             self._world.run(self._world.now)
-        if self._raised is not None:
-            raised, self._raised = self._raised, None
-            raise raised
+        self._documents.raise_again()
 
     def fail(self, target: str, times: int = 1) -> None:
         """Have the next deliveries to a link, a topic or a URL fail; they are repeated later."""
         self._failing[target] += times
 
+    def use(self, *services: Service) -> None:
+        """Use these services from now on, those of their paths included: an upgrade of nodes."""
+        for each in services:
+            self._documents.use(each)
+
     def change_owner(self) -> None:
         """Let another node own the documents; it knows nothing but the documents."""
-        self._epoch += 1
+        self._documents.epoch += 1
         self._agendas = Agendas(
-            "tester", view=cast(MachineView, _View(self)), rng=Random(self._epoch),
+            "tester", view=cast(MachineView, _View(self)), rng=Random(self._documents.epoch),
             now=self._world.now,
         )  # fmt: skip
 
     def owner(self) -> int:
         """Return the epoch of the owner, which counts the owners."""
-        return self._epoch
+        return self._documents.epoch
 
     def _next_at(self) -> float:
         """Return the time of the next tick: the next instant at which something may be due."""
-        rows = [rows[-1] for rows in self._rows.values()]
+        rows = [rows[-1] for rows in self._documents.rows.values()]
         agendas = [agenda_of(row) for row in rows]
         soon = self._world.now + TICK_S
         if any(each.effects for each in agendas):
@@ -213,64 +286,10 @@ class ServiceTester:
         return max(soon, at + 1e-6)
 
     def _expire(self) -> None:
-        for link, rows in list(self._rows.items()):
+        for link, rows in list(self._documents.rows.items()):
             at_us = 0 if rows[-1].deleted else expiry_us(rows[-1].state)
             if 0 < at_us < self.now_us:
-                self._apply(Operation(verb="DELETE", link=link, fence=OF_THE_STORE))
-
-    # The owner
-
-    def _call(self, path: str, handler: Callable[[], Any]) -> Any:
-        try:
-            return handler()
-        except Refusal:
-            raise
-        except BaseException as error:
-            self._raised = error
-            raise
-
-    def _service(self, link: str) -> Served:
-        found = self._services.get(link.rpartition("/")[0])
-        if found is None:
-            raise Refusal(f"there is no factory of {link}", status=404, code="not-found")
-        return found
-
-    def _newest(self, link: str) -> Row | None:
-        return self._rows[link][-1] if link in self._rows else None
-
-    def _apply(self, operation: Operation) -> Answer:
-        """Execute an operation as the owner of its document."""
-        link, head = operation.link, self._newest(operation.link)
-        if operation.verb == "GET":
-            return Answer(200 if head is not None and not head.deleted else 404, row=head)
-        key = (link, operation.key)
-        if key in self._keys:
-            return Answer(200, row=self._keys[key])
-        is_own = operation.fence == OF_THE_STORE
-        try:
-            service = WITHOUT_AUTHOR[3] if is_own else self._service(link)
-        except Refusal as refused:
-            return Answer(refused.status, refused.code, refused.detail)
-        outcome = handle(head, operation, service, floor=-1, now_us=lambda: self.now_us)
-        if isinstance(outcome, Refused):
-            return outcome.answer
-        row = self._append(link, outcome) if isinstance(outcome, New) else outcome.row
-        if operation.key:
-            self._keys[key] = row
-        return Answer(200, row=row)
-
-    def _append(self, link: str, new: New) -> Row:
-        packed = OperationIdentity(
-            "tester", 0, 0, 0, fences=new.fences, agenda=packed_agenda(new.agenda)
-        ).pack()
-        row = Row(
-            0, 0, self._epoch, "tester", link, new.version, new.action, self.now_us, new.deleted,
-            new.signature, packed, b"", new.state,
-        )  # fmt: skip
-        self._rows.setdefault(link, []).append(row)
-        if has_agenda(row):
-            self._world.after(0.0, self._feed, Noticed(row))
-        return row
+                self._documents.apply(Operation(verb="DELETE", link=link, fence=OF_THE_STORE))
 
     # Timers and effects
 
@@ -278,27 +297,32 @@ class ServiceTester:
         for effect in self._agendas.step(event, self._world.now):
             self._perform(effect)
 
+    def _noticed(self, row: Row) -> None:
+        self._world.after(0.0, self._feed, Noticed(row))
+
     def _answer(self, owner: int, event: AgendaEvent) -> None:
         """Give the owner an answer, unless there is another owner by now."""
-        if owner == self._epoch:
+        if owner == self._documents.epoch:
             self._feed(event)
 
     def _perform(self, effect: AgendaEffect) -> None:
         match effect:
             case Ask(token, operation):
                 fails = self._fails(operation.link) and operation.key != ""
-                answer = Answer(503, "unavailable") if fails else self._apply(operation)
+                answer = Answer(503, "unavailable") if fails else self._documents.apply(operation)
                 self._after(Told(token, answer))
             case Survey(token):
-                newest = [rows[-1] for rows in self._rows.values()]
+                newest = [rows[-1] for rows in self._documents.rows.values()]
                 self._after(Surveyed(token, [row for row in newest if has_agenda(row)]))
             case Post():
                 self._after(Posted(effect.token, self._delivered(effect)))
             case GiveUp(link, said, status, why):
-                self._raised = self._raised or EffectRefused(link, said.target, status, why)
+                documents = self._documents
+                refused = EffectRefused(link, said.target, status, why)
+                documents.raised = documents.raised or refused
 
     def _after(self, event: AgendaEvent) -> None:
-        self._world.after(DELIVERY_S, self._answer, self._epoch, event)
+        self._world.after(DELIVERY_S, self._answer, self._documents.epoch, event)
 
     def _fails(self, target: str) -> bool:
         if not self._failing[target]:

@@ -36,7 +36,8 @@ FLOORS = """
     reads config.py
     client runtime service_tester.py
     agendas sessions subscriptions
-    services pipeline task_service.py
+    task_service.py model_service.py
+    services pipeline
     streams service.py
     documents testing
     machines

@@ -9,7 +9,7 @@ from docstore.config import KEYS
 from docstore.errors import BadConfig
 from docstore.model.words import nearest
 
-SWITCHES = ("anonymous_versions", "insecure", "observer", "standby")
+SWITCHES = ("anonymous_versions", "development", "insecure", "observer", "reload", "standby")
 LISTS = ("join", "service", "allowed_hosts", "allowed_origins")
 """Flags that may be repeated, or given once with commas."""
 
@@ -53,6 +53,8 @@ HELP: Mapping[str, str] = {
     "peer_tls_key_file": "key of peer_tls_cert_file",
     "insecure": "allow plain text beyond loopback",
     "service": "package.module:Class, see docstore.service; may be repeated",
+    "reload": "load the classes again when one of their files changes, for development",
+    "development": "send clients the traceback when a handler fails",
     "allowed_origins": "origins of web pages that may use the node (CORS), separated by commas",
     "allowed_hosts": "more host names of this node, separated by commas; * for any",
     "callback_hosts": "hosts that subscriptions may call, with commas: *.example.com (none)",

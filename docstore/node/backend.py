@@ -20,13 +20,14 @@ from docstore.node.handler_calls import HandlerCalls
 from docstore.node.host import host_page
 from docstore.node.measures import metrics_of
 from docstore.node.parts import Parts
+from docstore.node.running import RunningNode
 from docstore.reads.listings import Listed
 from docstore.reads.local import read_here
 from docstore.reads.pages import NodePages
 from docstore.runtime import logs
 from docstore.runtime.stepping import clock
 from docstore.runtime.trace.lines import TraceFilter
-from docstore.services.authored import name_of
+from docstore.services.authored import methods_of, name_of, overridden
 from docstore.services.registry import declaration_link
 from docstore.streams.measures import partitions_page
 from docstore.subscriptions.targets import CallbackRefused
@@ -164,11 +165,8 @@ class NodeBackend:
         }
         page |= self._parts.config.public() | host_page(self._parts.config)
         page["logLevel"] = logs.LOG_LEVEL.name
-        page["services"] = {
-            path: {"class": name_of(each), "revision": each.revision}
-            for path, each in self.registry.authors.items()
-        }
         running = self._gate.running
+        page["services"] = self._services(running)
         if running is None:
             page |= {"ready": False, "reason": self._parts.founding.why_not()}
         else:
@@ -179,6 +177,21 @@ class NodeBackend:
             page["partitions"] = partitions_page(running.streams.machine)
         page["peerLinks"] = dict(self._parts.links.counters)
         return page
+
+    def _services(self, running: RunningNode | None) -> dict[str, Any]:
+        """Return the services of this node, with the agendas of the documents that it owns."""
+        timers, effects = running.agendas.waiting() if running is not None else ({}, {})
+        return {
+            path: {
+                "class": name_of(each),
+                "revision": each.revision,
+                "methods": list(methods_of(each)),
+                "handlers": list(overridden(each)),
+                "timers": timers.get(path, 0),
+                "effectsWaiting": effects.get(path, 0),
+            }
+            for path, each in self.registry.authors.items()
+        }
 
     def loop_lag_s(self) -> float:
         running = self._gate.running

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
+from traceback import format_exc, format_exception_only
 from typing import Any
 
 import structlog
@@ -16,6 +17,9 @@ from docstore.model.service import Refusal
 
 SLOW_S = 0.02
 """Seconds from which a call counts as slow: a tenth of the time between two heartbeats."""
+
+TRACEBACK_LENGTH_MAX = 4_000
+"""Longest part of a traceback that a client gets, in characters: the last ones."""
 
 log = structlog.get_logger("docstore.services")
 
@@ -33,7 +37,9 @@ class HandlerCounts:
 class HandlerCalls:
     """Calls handlers, and counts the calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tells: bool = False) -> None:
+        """tells: whether clients get the traceback of a handler that failed."""
+        self._tells = tells
         self._of: defaultdict[str, HandlerCounts] = defaultdict(HandlerCounts)
         """Path of the factory -> counts."""
 
@@ -45,15 +51,16 @@ class HandlerCalls:
             return handler()
         except Refusal:
             raise
-        except BaseException:
+        except BaseException as error:
             # Catch even SystemExit: a handler must not end the node.
             counted.failures += 1
             log.exception("a service failed", service=path)
-            raise Refusal(
-                f"the service of {path} raised an error; its traceback is in the log of the node",
-                status=500,
-                code="internal",
-            ) from None
+            detail = (
+                f"the service of {path} raised an error; its traceback is in the log of the node"
+            )
+            if self._tells:
+                detail = f"the service of {path} raised {_told(error)}"
+            raise Refusal(detail, status=500, code="internal") from None
         finally:
             took_s = perf_counter() - began
             counted.calls += 1
@@ -74,3 +81,9 @@ class HandlerCalls:
                 f'docstore_service_seconds_total{{path="{label}"}}': counted.seconds,
             }
         return values
+
+
+def _told(error: BaseException) -> str:
+    """Return an error and the end of its traceback."""
+    text = "".join(format_exception_only(error)) + format_exc()[-TRACEBACK_LENGTH_MAX:]
+    return text.encode("utf-8", "replace").decode()

@@ -40,6 +40,7 @@ from docstore.node.members.membership import GossipMembership
 from docstore.node.parts import Parts
 from docstore.node.quarantine import end_process, refuse_damaged, tell_lost_records
 from docstore.node.registration import ServiceRegistration
+from docstore.node.reloading import Reloading
 from docstore.node.running import RunningNode
 from docstore.runtime.audit import AUDIT
 from docstore.runtime.links.connections import PeerEvents
@@ -88,8 +89,8 @@ class Node:
         self.config = config
         self.stopping = asyncio.Event()
         self.gate = Gate(self._why_not)
-        self._calls = HandlerCalls()
-        self._registry = Registry(load(config.services), self._calls)
+        self._calls = HandlerCalls(tells=config.services.development)
+        self._registry = Registry(load(config.services.classes), self._calls)
         if store is None or streams_store is None:
             store, streams_store = _stores_in(config)
         self._store, self._streams_store = store, streams_store
@@ -256,9 +257,18 @@ class Node:
                 self._spans.watch(running.driver.recorder, running.streams.recorder)
             running.start()
             self._registration.start()
+            if self.config.services.reload:
+                self._reload_services(running)
             _tell_other_port(self.config, parts.node_id, running.driver.view)
             if self._http is not None:
                 await self._http.serve_shared()
+
+    def _reload_services(self, running: RunningNode) -> None:
+        reloading = Reloading(
+            self.config.services.classes, self._registry, self._registration, running.recall
+        )
+        reloading.start()
+        self._stack.push_async_callback(reloading.stop)
 
     def reload(self) -> None:
         """Read the certificate files again."""

@@ -58,6 +58,13 @@ class ServiceRegistration:
     def why_not(self) -> str:
         return "; ".join(f"service {path}: {why}" for path, why in self._waiting.items())
 
+    async def restart(self, services: Sequence[Service]) -> None:
+        """Declare other services, such as the same ones after their files changed."""
+        await self.stop()
+        self._services = services
+        self._waiting = {each.path: "not declared yet" for each in services}
+        self.start()
+
     def start(self) -> None:
         if self._services:
             self._task = asyncio.get_running_loop().create_task(self._declare_all())

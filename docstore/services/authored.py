@@ -7,7 +7,7 @@ node measures them and logs their failures.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from docstore.errors import BadRequest
@@ -37,6 +37,9 @@ HANDLERS: Mapping[Method, Sequence[str]] = {
     "DELETE": ("on_delete",),
 }
 """Method -> handlers that it may call: POST and PUT may create or replace."""
+
+SCHEMA_REVISION = "schemaRevision"
+"""Member of the states of a class with upgrades: the revision of the class that made it."""
 
 REASON_LENGTH_MAX = 512
 """Longest reason of an author for a refusal, in characters."""
@@ -125,7 +128,9 @@ class AuthoredService(WithAuthor):
         self.handled = frozenset(
             method
             for method in METHODS
-            if method not in options.methods or not own.isdisjoint(HANDLERS[method])
+            if author.upgrades
+            or method not in options.methods
+            or not own.isdisjoint(HANDLERS[method])
         )
         self.checks = self._checks_too or self._declared.checks or bool(self.handled)
 
@@ -155,6 +160,7 @@ class AuthoredService(WithAuthor):
             raise Refusal(detail, status=415, code="unsupported-media-type")
         if not isinstance(body, dict):
             raise BadRequest(f"the body must be a JSON object; got {quoted(body)}")
+        self._check_revision(before)
         leased = _leased(asked.method, before, body)
         after = self._ask(lambda: self._made(asked, before, body))
         return leased(after)
@@ -162,12 +168,14 @@ class AuthoredService(WithAuthor):
     def fire(self, asked: UpdateRequest, before: State, timer: Timer) -> State | None:
         if "on_timer" not in self._own:
             return super().fire(asked, before, timer)
+        self._check_revision(before)
         leased = _leased("PATCH", before, {})
         return leased(self._ask(lambda: self._fired(asked, before, timer)))
 
     def _fired(self, asked: UpdateRequest, before: State, timer: Timer) -> State | None:
-        after = self._author.on_timer(before, timer, self._request(asked))
-        return None if isinstance(after, Unchanged) else _state("on_timer", after)
+        head = self._upgraded(before)
+        after = self._author.on_timer(self._loaded(head.state), timer, self._request(asked))
+        return self._result("on_timer", after, head)
 
     def _request(self, asked: UpdateRequest) -> Request:
         return Request(
@@ -195,13 +203,72 @@ class AuthoredService(WithAuthor):
         author, method = self._author, asked.method
         request = self._request(asked)
         name = _handler(method, before)
+        is_own, sent = name in self._own, body
+        if is_own and method in ("POST", "PUT"):
+            body = author.load(body)
         if before is None:
-            return _state(name, author.on_create(body, request))
+            made = author.on_create(body, request)
+            if isinstance(made, Unchanged):
+                return _state(name, made)  # It raises: the first state is always news.
+            return self._result(name, made, _Head(sent))
+        head = self._upgraded(before)
+        state = self._loaded(head.state) if is_own else head.state
         if method == "DELETE":
-            author.on_delete(before, request)
+            author.on_delete(state, request)
             return None
-        after = getattr(author, name)(before, body, request)
-        return None if isinstance(after, Unchanged) else _state(name, after)
+        return self._result(name, getattr(author, name)(state, body, request), head)
+
+    def _loaded(self, state: State) -> Any:
+        """Return the object for a stored state; that it fits no more is a failure of the class."""
+        try:
+            return self._author.load(state)
+        except Refusal as refused:
+            raise ValueError(f"the stored state does not fit: {refused.detail}") from refused
+
+    def _check_revision(self, before: State | None) -> None:
+        """Refuse to change a state that a later revision of the class has made."""
+        author = self._author
+        found = before.get(SCHEMA_REVISION, 0) if before and author.upgrades else 0
+        if found > author.revision:
+            detail = (
+                f"a document of {self.options.path} has revision {found}, and {name_of(author)} on"
+                f" the owner has {author.revision}: update that node"
+            )
+            raise Refusal(detail, status=503, code="service-missing")
+
+    def _upgraded(self, state: State) -> "_Head":
+        """Return a stored state after the upgrades that it lacks."""
+        author = self._author
+        if not author.upgrades:
+            return _Head(state)
+        found = state.get(SCHEMA_REVISION, 0)
+        lacking = [each for each in sorted(author.upgrades) if found < each <= author.revision]
+        for revision in lacking:
+            state = author.upgrades[revision](state)
+        return _Head(state, is_upgraded=bool(lacking))
+
+    def _result(self, handler: str, made: Any, head: "_Head") -> State | None:
+        """Return the state that a handler has made; None if nothing has changed."""
+        if isinstance(made, Unchanged):
+            return self._stamped(head.state) if head.is_upgraded else None
+        if isinstance(made, dict):
+            return self._stamped(_state(handler, made))
+        state = _state(handler, self._author.dump(made))
+        # A model without a member for it must not make a document live for ever.
+        if EXPIRY in head.state:
+            state.setdefault(EXPIRY, head.state[EXPIRY])
+        return self._stamped(state)
+
+    def _stamped(self, state: State) -> State:
+        return state | {SCHEMA_REVISION: self._author.revision} if self._author.upgrades else state
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The state from which a handler goes on."""
+
+    state: State
+    is_upgraded: bool = False
 
 
 def _leased(

@@ -93,12 +93,8 @@ class Registry:
 
         Raises Refusal for a class that cannot be declared.
         """
-        self.authors = {each.path: each for each in authors}
         self._call = call
-        self._kinds = {
-            path: declared.options_of(authored.declaration_of(each)).kind
-            for path, each in self.authors.items()
-        }
+        self.use(authors)
         built_in: Sequence[Service] = (
             authored.AuthoredService(EXAMPLES, ExampleService()),
             declared.FactoryService(),
@@ -132,6 +128,14 @@ class Registry:
             if declared.INSTRUMENTATION in each.options.options
         }
         """Paths of the factories with INSTRUMENTATION; kept up to date, in place."""
+
+    def use(self, authors: Sequence[Author]) -> None:
+        """Use other classes. Publish all declarations again afterwards."""
+        self.authors = {each.path: each for each in authors}
+        self._kinds = {
+            path: declared.options_of(authored.declaration_of(each)).kind
+            for path, each in self.authors.items()
+        }
 
     def publish(self, row: Row) -> None:
         """Add the factory of a declaration, or drop it if deleted; ignore an older version.

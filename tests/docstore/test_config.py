@@ -97,14 +97,14 @@ def test_what_is_a_list_is_said_by_flags_by_commas_or_as_a_list(
     file = tmp_path / "node.toml"
     file.write_text('data = "d"\nservice = ["a:A", "b:B"]\njoin = "http://h:1,http://h:2"\n')
     from_file, _ = read_settings(["--config", str(file)])
-    assert parse(from_file).services == ("a:A", "b:B")
+    assert parse(from_file).services.classes == ("a:A", "b:B")
     assert parse(from_file).join == ("http://h:1", "http://h:2")
     monkeypatch.setenv("DOCSTORE_SERVICE", "c:C, d:D")
     environment, _ = read_settings(["--config", str(file)])
-    assert parse(environment).services == ("c:C", "d:D")
+    assert parse(environment).services.classes == ("c:C", "d:D")
     flags = ["--service", "e:E", "--service", "f:F", "--join", "http://h:3", "--join", "http://h:4"]
     said, _ = read_settings(["--config", str(file), *flags])
-    assert parse(said).services == ("e:E", "f:F")
+    assert parse(said).services.classes == ("e:E", "f:F")
     assert parse(said).join == ("http://h:3", "http://h:4")
     assert "--service=e:E,f:F" in flags_of({"service": ["e:E", "f:F"]})
 

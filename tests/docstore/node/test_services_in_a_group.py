@@ -122,8 +122,22 @@ async def test_it_is_declared_as_other_factories_are(group: LocalCluster) -> Non
                 assert refused.status in (400, 409)
     for node in group.nodes:
         assert page_of(f"{node.url}/core/management")["services"] == {
-            "/counters": {"class": "counting_here:Counters", "revision": 1},
-            "/marks": {"class": "counting_here:Marks", "revision": 1},
+            "/counters": {
+                "class": "counting_here:Counters",
+                "revision": 1,
+                "methods": ["POST", "PATCH", "DELETE"],
+                "handlers": ["on_create", "on_patch", "on_delete"],
+                "timers": 0,
+                "effectsWaiting": 0,
+            },
+            "/marks": {
+                "class": "counting_here:Marks",
+                "revision": 1,
+                "methods": ["PUT", "PATCH"],
+                "handlers": ["on_patch"],
+                "timers": 0,
+                "effectsWaiting": 0,
+            },
         }
 
 
