@@ -144,5 +144,5 @@ def _check_room(effects: Sequence[Effect]) -> None:
 
 
 def packed_agenda(agenda: Agenda | None) -> Sequence[Any]:
-    """Return the agenda as plain values for a row's identity, () for none."""
-    return tuple(agenda) if agenda else ()
+    """Return the agenda as plain values for a row's identity, () for None."""
+    return () if agenda is None else tuple(agenda)

@@ -110,9 +110,11 @@ def handle(
             return _fenced(fences, head)
         outcome = update.outcome()
         outcome = carrying(outcome, fences) if isinstance(outcome, New) else outcome
-    if isinstance(outcome, New) and (agenda or outcome.agenda):
+    if not isinstance(outcome, New):
+        return outcome
+    if agenda or outcome.agenda:
         return keeping(outcome, agenda)
-    return outcome
+    return outcome if outcome.agenda is None else outcome._replace(agenda=None)
 
 
 NOT_DUE = Answer(409, "not-due", "the document has no such timer or effect any more")
@@ -152,7 +154,8 @@ def carrying(new: New, fences: Sequence[Fence]) -> New:  # Tests replace this.
 def keeping(new: New, before: Agenda) -> New:
     """Add the agenda of the version before, unless a handler has made another one.
 
-    A tombstone has effects, but no timers.
+    A tombstone has effects, but no timers. An empty agenda says once, to the owner's machine of
+    agendas, that the last one has ended.
     """
     agenda = before if new.agenda is None else new.agenda
     return new._replace(agenda=agenda._replace(timers=()) if new.deleted else agenda)
