@@ -19,7 +19,7 @@ COMMON = "url path retries timeoutMs job zone".split()
 READ = (
     "columns members where asOf versions includeDeleted readFrom partitions minPartitions"
     " rowsPerSecond compression catchUpMs parseMode strings columnNameOfCorruptRecord bodyAs"
-    " aggregates groupBy"
+    " aggregates groupBy relation"
 ).split()
 FEED = (
     "columns members where start end mode preImage onTrim maxChangesPerTrigger readFrom"

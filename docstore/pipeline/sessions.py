@@ -14,6 +14,7 @@ from weakref import WeakSet
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
+from docstore.pipeline import pushing
 from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.source import AdminSource, ChangesSource, DocstoreSource, RecordsSource
 
@@ -64,6 +65,7 @@ def session(master: str = "local[2]", app: str = "docstore", **settings: Any) ->
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.shuffle.partitions": "8",
+        pushing.SETTING: "true",
     }
     if master.startswith("local"):
         defaults["spark.driver.host"] = "127.0.0.1"

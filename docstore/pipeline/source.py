@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from docstore.pipeline import admin, aggregating, cuts, feeding, record_columns, streaming
 from docstore.pipeline import options as known
 from docstore.pipeline.options import Options
+from docstore.pipeline.pushing import RELATION, PushingReader
 from docstore.pipeline.reading import TableReader, default_schema
 from docstore.pipeline.stream_writing import RecordsStreamWriter, RecordsWriter
 from docstore.pipeline.writing import StreamWriter, TableWriter
@@ -68,11 +69,13 @@ class DocstoreSource(_Source):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         grouping = self._options.grouping
-        reader: DataSourceReader = (
-            TableReader(self._options, schema)
-            if grouping is None
-            else aggregating.AggregateReader(self._options, grouping, schema)
-        )
+        reader: DataSourceReader
+        if grouping is not None:
+            reader = aggregating.AggregateReader(self._options, grouping, schema)
+        elif self._options.text(RELATION):
+            reader = PushingReader(self._options, schema)
+        else:
+            reader = TableReader(self._options, schema)
         cuts.insist_on_cut(self._options, "asOf")
         return reader
 

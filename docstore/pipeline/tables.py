@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.functions as F  # noqa: N812
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 from pyspark.sql.utils import is_remote
 
 from docstore.model.paths import KEY_IN_LINK
-from docstore.pipeline import scanning
+from docstore.pipeline import pushing, scanning
 from docstore.pipeline.bulk_lines import FOREIGN_LINKS, KEY, MOVE
 from docstore.pipeline.columns import TABLE, insist_on_distinct, insist_on_members, schema_of
 from docstore.pipeline.errors import plainly
@@ -62,12 +62,21 @@ def read(
         reader = reader.option("columns", ",".join([*names, "body"]))
     else:
         reader = reader.option("columns", ",".join(names))
-    table = reader.load(path)
+    table = _loaded(spark, reader, path)
     if body_as == "variant":
         table = table.withColumn("body", F.parse_json("body"))
     table = F.broadcast(table) if broadcast else table
     vars(table)["cut"] = cut
     return table
+
+
+def _loaded(spark: SparkSession, reader: DataFrameReader, path: str) -> DataFrame:
+    """Load a table whose nodes check the filters of Spark, if Spark asks for that."""
+    relation = pushing.relation_of(spark)
+    table = reader.option(pushing.RELATION, relation).load(path)
+    if guard := pushing.guard_of(table.columns):
+        return table.filter(guard) if relation else table
+    return reader.option(pushing.RELATION, "").load(path)
 
 
 @plainly
