@@ -7,8 +7,15 @@ import typer
 
 from docstore.cli.completing import names, words
 from docstore.cli.tables import print_table
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, a_number, show, talk
-from docstore.cli.topics import Topic
+from docstore.cli.terminal import (
+    DEFAULT_URLS,
+    AsJson,
+    CommandFailed,
+    Urls,
+    a_number,
+    show,
+    talk,
+)
 from docstore.model.words import count
 
 if TYPE_CHECKING:
@@ -26,6 +33,8 @@ GROUPS, ROLES = "/core/groups", "/core/roles"
 Group = Annotated[str, typer.Argument(help="Name of the group.", autocompletion=names(GROUPS))]
 Role = Annotated[str, typer.Argument(help="Name of the set of roles.", autocompletion=names(ROLES))]
 Json = dict[str, Any]
+PROGRESS = ("offset", "end", "lag")
+"""Members of an offset that are shown."""
 
 
 def _path(factory: str, name: str) -> str:
@@ -63,11 +72,16 @@ def _describe(page: Json, offsets: dict[str, Json]) -> None:
         read = offsets.get(each["partition"])
         rows.append((
             each["partition"], member or "-", hosts.get(member, "-"), str(each["token"] or "-"),
-            "" if target == member else (target or "-"), *([str(read["offset"])] if read else []),
+            "" if target == member else (target or "-"),
+            *([_figure(read[name]) for name in PROGRESS] if read else []),
         ))  # fmt: skip
-    columns = ("partition", "member", "host", "token", "moves to", *(["offset"] * bool(offsets)))
+    columns = ("partition", "member", "host", "token", "moves to", *(PROGRESS * bool(offsets)))
     print_table(columns, rows)
-    typer.echo(f"{page['state']}, generation {page['generation']}, {len(hosts)} members")
+    lags = [each["lag"] for each in offsets.values()]
+    known = [lag for lag in lags if lag is not None]
+    least = "at least " * (len(known) < len(lags))
+    lag = f", lag {least}{count(sum(known), 'record')}" if lags else ""
+    typer.echo(f"{page['state']}, generation {page['generation']}, {len(hosts)} members{lag}")
     for member, figures in live.items():
         moving = ", ".join(f"{each} for {ms} ms" for each, ms in figures["revoking"].items())
         typer.echo(
@@ -77,6 +91,10 @@ def _describe(page: Json, offsets: dict[str, Json]) -> None:
         )
     if page["stale"]:
         typer.echo("its coordinator did not answer: this is the last decided state")
+
+
+def _figure(value: int | None) -> str:
+    return "-" if value is None or value < 0 else str(value)
 
 
 Mode = Annotated[
@@ -132,7 +150,7 @@ def list_groups(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
 
 @group.command("describe")
 def describe_group(name: Group, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
-    """Show the partitions of a group: the member that reads each, and its committed offset."""
+    """Show the partitions of a group: the member that reads each, its offset, and the lag."""
 
     async def read(client: "Client") -> Json:
         page: Json = await client.json("GET", _path(GROUPS, name))
@@ -150,24 +168,52 @@ def describe_group(name: Group, url: Urls = DEFAULT_URLS, as_json: AsJson = Fals
 @group.command("reset")
 def reset(
     name: Group,
-    topic: Topic,
+    topic: Annotated[
+        str,
+        typer.Argument(help="Its topic; else all topics.", autocompletion=names("/core/streams")),
+    ] = "",
     to: Annotated[
-        int, typer.Option(help="Offset of the next record to read; -1: no committed offset.")
-    ],
+        str,
+        typer.Option(
+            help="Where to continue: beginning, end, end-N, an offset, a time with its zone, +N or"
+            " -N from the present offset, or none.",
+            autocompletion=words("beginning", "end", "none"),
+        ),
+    ] = "",
     partition: Annotated[
-        int, typer.Option("-p", "--partition", help="Number of the partition.")
-    ] = 0,
+        int | None, typer.Option("-p", "--partition", help="Only this one; else all.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print the offsets that it would set.")
+    ] = False,
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
-    """Set the committed offset of a partition; the group must have no members."""
-    body = {"kind": "ResetRequest", "offset": to}
-    path = f"{_path(GROUPS, name)}/offsets/{_path('', topic)[1:]}/{partition}"
+    """Set the committed offsets of a group, which must have no members."""
+    if not to:
+        raise typer.BadParameter("--to must say where to continue, such as --to beginning")
+    if partition is not None and not topic:
+        raise typer.BadParameter("--partition must come with a topic")
+    body: Json = {"kind": "ResetRequest", "to": to, "dryRun": dry_run}
+    body |= {"topic": topic} if topic else {}
+    body |= {} if partition is None else {"partition": partition}
+    path = f"{_path(GROUPS, name)}/offsets"
     page = talk(url, lambda client: client.json("PATCH", path, body))
+    failed = [each for each in page["offsets"] if each.get("status", 200) != 200]
     if as_json:
         show(page)
     else:
-        typer.echo(f"{name} continues at offset {page['offset']} of {topic}/{partition}")
+        rows = [
+            (f"{each['topic']}/{each['partition']}", _figure(each["before"]),
+             _figure(each["offset"]), each.get("detail", ""))
+            for each in page["offsets"]
+        ]  # fmt: skip
+        print_table(
+            ("partition", "before", "offset", *(["error"] * bool(failed))),
+            [row if failed else row[:3] for row in rows],
+        )
+    if failed:
+        raise CommandFailed(f"{count(len(failed), 'offset')} may not be set: run it again")
 
 
 @group.command("delete")

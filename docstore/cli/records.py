@@ -178,21 +178,22 @@ def consume(
     isolation: Isolation = "committed",
     group: GroupName = "",
     once: Annotated[
-        bool, typer.Option("--once", "-d", help="Stop after the records that exist already.")
+        bool,
+        typer.Option(
+            "--once", "--until-end", "-d", help="Stop after the records that exist already."
+        ),
     ] = False,
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
     """Print the value of each record, one per line; with --json, the whole record."""
-    if group and (once or partition is not None):
-        raise typer.BadParameter(
-            "--group reads all partitions without end: it excludes --once and --partition"
-        )
+    if group and partition is not None:
+        raise typer.BadParameter("--group reads all partitions: leave out --partition")
 
     async def follow(client: "Client") -> None:
         if group:
             async with client.group(group, [topic], since=since, isolation=isolation) as reading:
-                await write(reading.records())
+                await write(reading.records(until_end=once))
         else:
             await write(
                 client.consume(

@@ -122,6 +122,41 @@ def describe(name: Topic, url: Urls = DEFAULT_URLS) -> None:
     show(talk(url, lambda client: client.json("GET", _path(name))))
 
 
+@topic.command("alter")
+def alter(
+    name: Topic,
+    partitions: Annotated[
+        int | None, typer.Option("-p", "--partitions", help="New number of partitions, only more.")
+    ] = None,
+    min_in_sync: Annotated[
+        int | None, typer.Option(help="Replicas that must have a record before it is committed.")
+    ] = None,
+    retention: Annotated[
+        str, typer.Option(help="Age at which records expire, such as 7d or 12h; 0s: never.")
+    ] = "",
+    retention_bytes: Annotated[
+        str, typer.Option(help="Size limit of a partition, such as 10g; 0: none.")
+    ] = "",
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Change the settings of a topic, or give it more partitions."""
+    kept: Json = {}
+    if retention:
+        kept["ms"] = _amount(retention, _MILLISECONDS, "7d, 12h or 30m")
+    if retention_bytes:
+        kept["bytes"] = _amount(retention_bytes, _BYTES, "500m or 10g")
+    given = {"partitions": partitions, "minInSync": min_in_sync, "retention": kept or None}
+    asked = {member: value for member, value in given.items() if value is not None}
+    if not asked:
+        raise typer.BadParameter("give a setting to change, such as --retention 7d")
+    page = talk(url, lambda client: client.json("PATCH", _path(name), asked))
+    if as_json:
+        show(page)
+    else:
+        typer.echo(f"{name}: {count(page['partitions'], 'partition')}, {page['resolution']}")
+
+
 @topic.command("delete")
 def delete(name: Topic, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """Delete a topic and all its records."""
@@ -162,6 +197,58 @@ def list_partitions(
         "followers (LEO, lag)",
     )  # fmt: skip
     print_table(columns, rows, empty=NO_TOPICS)
+
+
+Number = Annotated[int, typer.Argument(help="Number of the partition.", min=0)]
+Node = Annotated[str, typer.Argument(help="Id of a node that has a replica.")]
+
+
+@partition.command("elect")
+def elect(
+    name: Topic,
+    number: Number,
+    unclean: Annotated[
+        bool,
+        typer.Option("--unclean", help="Let a replica lead that may lack committed records."),
+    ] = False,
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Start an election of a partition's leader."""
+    asked = {"kind": "ElectRequest", **({"unclean": True} if unclean else {})}
+    _ask(name, number, asked, f"an election of {name}/{number} has begun", url, as_json=as_json)
+
+
+@partition.command("lead")
+def lead(
+    name: Topic, number: Number, to: Node, url: Urls = DEFAULT_URLS, as_json: AsJson = False
+) -> None:
+    """Move the lead of a partition to another of its replicas."""
+    asked = {"kind": "MoveLeaderRequest", "to": to}
+    _ask(name, number, asked, f"{name}/{number} moves to {to}", url, as_json=as_json)
+
+
+@partition.command("move")
+def move(
+    name: Topic,
+    number: Number,
+    nodes: Annotated[list[str], typer.Argument(help="Ids of the nodes of its new replicas.")],
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Assign the replicas of a partition to other nodes, which copy it in the background."""
+    asked = {"kind": "MoveRequest", "replicas": nodes}
+    said = f"{name}/{number} moves to {', '.join(nodes)}: see `docstore partition list {name}`"
+    _ask(name, number, asked, said, url, as_json=as_json)
+
+
+def _ask(name: str, number: int, asked: Json, said: str, url: list[str], *, as_json: bool) -> None:
+    path = f"{_path(name)}/partitions/{number}"
+    page = talk(url, lambda client: client.json("PATCH", path, asked))
+    if as_json:
+        show(page)
+    else:
+        typer.echo(said)
 
 
 async def _partitions(client: "Client", name: str) -> list[Json]:

@@ -92,6 +92,19 @@ class GroupOffsets:
             await asyncio.sleep(PAUSE_S)
         return reading.committed >= 0
 
+    async def progress(self) -> dict[str, tuple[int, int | None]]:
+        """Return partition -> (next offset to read, end), of the whole group.
+
+        The end is None where the partition's leader does not answer. Raises ClientError.
+        """
+        page = await self._client.json("GET", f"{quote(self._link)}/offsets")
+        return {
+            f"{each['topic']}/{each['partition']}": (
+                max(each["offset"], each["start"] or 0), each["end"]
+            )
+            for each in page["offsets"]
+        }  # fmt: skip
+
     async def commit(self, readings: Sequence[PartitionReading]) -> None:
         """Commit the processed records of some partitions. Raises ClientError."""
         moved = [(each, each.done) for each in readings if each.done > each.committed]

@@ -24,6 +24,8 @@ from docstore.ownership.by_induction import Acquired, Event, Revoked
 from docstore.services.group_document import GROUPS
 
 COMMIT_S = 5.0
+QUIET_S = 0.5
+"""Seconds without a record after which a reader that stops at the end looks whether it is there."""
 
 
 class ConsumerGroup(GroupMembership):
@@ -112,8 +114,13 @@ class ConsumerGroup(GroupMembership):
     def __aiter__(self) -> AsyncIterator[ReadRecord]:
         return self.records()
 
-    async def records(self) -> AsyncGenerator[ReadRecord, None]:
-        """Yield records without end, those of each partition in order."""
+    async def records(self, *, until_end: bool = False) -> AsyncGenerator[ReadRecord, None]:
+        """Yield records without end, those of each partition in order.
+
+        until_end: stop when the group, with all its members, has read and committed the records
+        that exist now.
+        """
+        ends = await self._ends() if until_end else {}
         while True:
             self._taker = asyncio.current_task()
             self._processed()
@@ -124,12 +131,38 @@ class ConsumerGroup(GroupMembership):
             found = self._next()
             if found is None:
                 self._arrived.clear()
-                await self._arrived.wait()
+                if until_end:
+                    if await self._is_at(ends):
+                        return
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._arrived.wait(), QUIET_S)
+                else:
+                    await self._arrived.wait()
                 continue
             reading, record = found
             self._busy, self._handed = reading, record.offset + 1
             reading.epoch = record.epoch
             yield record
+
+    async def _ends(self) -> dict[str, int]:
+        """Return the end of each partition, as soon as every leader answers."""
+        while True:
+            found = {name: end for name, (_, end) in (await self._offsets.progress()).items()}
+            ends = {name: end for name, end in found.items() if end is not None}
+            if len(ends) == len(found):
+                return ends
+            await asyncio.sleep(PAUSE_S)
+
+    async def _is_at(self, ends: dict[str, int]) -> bool:
+        """Say whether the group has committed all records before these ends."""
+        try:
+            await self.commit()
+            progress = await self._offsets.progress()
+        except ClientError as error:
+            if not is_passing(error):
+                raise
+            return False
+        return all(progress[name][0] >= end for name, end in ends.items() if name in progress)
 
     def _next(self) -> tuple[PartitionReading, ReadRecord] | None:
         """Return the next record of the partitions that this process leads, each in turn."""

@@ -208,7 +208,7 @@ def _asked(request: web.BaseRequest) -> _ConsumeRequest:
     if wait:
         wait_ms = 1000 * number(wait, "Prefer: wait", 1, WAIT_MS_MAX // 1000)
     wanted = ReadRequest(
-        _origin(query.get("from", "beginning")),
+        origin_of(query.get("from", "beginning")),
         isolation,
         number(query.get("maxBytes", str(BYTES)), "maxBytes", 1, BYTES_MAX),
         _token(request),
@@ -219,21 +219,25 @@ def _asked(request: web.BaseRequest) -> _ConsumeRequest:
     return _ConsumeRequest(wanted, of, records_max, wait_ms / 1000, _media(request))
 
 
-def _origin(text: str) -> tuple[str, int]:
-    """Return the start that `from` names: offset, `beginning`, `end`, `end-10`, time, @micros."""
+def origin_of(text: str, name: str = "from") -> tuple[str, int]:
+    """Return the place that a text names: offset, `beginning`, `end`, `end-10`, time, @micros.
+
+    name: of the parameter, for messages. Raises BadRequest.
+    """
     if text in ("beginning", "end"):
         return (text, 0)
     if found := _FROM_END.match(text):
         return ("end", int(found[1]))
     if text.isascii() and text.isdecimal():
-        return ("offset", headers.whole_number(text, "from", 0, OFFSET_MAX))
+        return ("offset", headers.whole_number(text, name, 0, OFFSET_MAX))
     if text.startswith("@"):
-        return ("time", headers.whole_number(text[1:], "from", 0, OFFSET_MAX))
+        return ("time", headers.whole_number(text[1:], name, 0, OFFSET_MAX))
     try:
-        return ("time", headers.instant_us(text, "from"))
+        return ("time", headers.instant_us(text, name))
     except BadRequest:
         detail = (
-            "from must be an offset, beginning, end, end-N, an RFC 3339 time with its zone, or @us"
+            f"{name} must be an offset, beginning, end, end-N, an RFC 3339 time with its zone, or"
+            " @us"
         )
         raise BadRequest(detail) from None
 

@@ -5,19 +5,12 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore.errors import (
-    BadRequest,
-    Conflict,
-    DocstoreError,
-    Family,
-    NotFound,
-    Unavailable,
-    Undecided,
-)
+from docstore.errors import BadRequest, Conflict, NotFound, Unavailable, Undecided
 from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.documents import DocumentPages
 from docstore.http.group_members import asked_in, group_at, insist_on_group, link_of
+from docstore.http.group_resets import Bounds, Move, OutOfRange, Reset, reset_of
 from docstore.http.reply import Reply
 from docstore.http.representation import encode, page_reply
 from docstore.model import json
@@ -30,7 +23,6 @@ from docstore.services.group_document import NUMBER_MAX, PARTITIONS_MAX, GroupSt
 from docstore.services.offsets import (
     INCARNATION,
     NOTHING,
-    OUT_OF_RANGE,
     OffsetService,
     nothing_read,
     offset_link,
@@ -53,14 +45,6 @@ class GroupNotEmpty(Conflict):
     code = "group-not-empty"
 
 
-class OutOfRange(DocstoreError):
-    """A group's offset is outside of its partition."""
-
-    status = 416
-    code = OUT_OF_RANGE
-    family = Family.REFUSED
-
-
 class OtherToken(Conflict):
     """The token was not granted by this group for this partition."""
 
@@ -81,6 +65,60 @@ class OffsetPages:
         await insist_on_group(self._backend, request, link)
         page = {"offsets": await self._all(link, headers.timeout_s(request))}
         return page_reply(page, media, headers={"Cache-Control": "no-store"})
+
+    async def reset(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
+        """Set the offsets of all partitions of a group, or of some; or only show the new ones.
+
+        No offset is written before all new ones are known.
+        """
+        link, asked = link_of(path), reset_of(asked_in(request, body))
+        media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
+        group = await self._idle(link, timeout_s)
+        rows = [
+            each for each in await self._rows(link, group, timeout_s) if asked.concerns(each[0])
+        ]
+        if not rows:
+            raise NotFound(f"{link} has no such partition; its topics: {', '.join(group.parts)}")
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def move(partition: str, row: Row | None) -> Move:
+            async with room:
+                return await self._move(partition, row, asked, timeout_s)
+
+        async def write(each: Move) -> dict[str, Any]:
+            if asked.is_dry:
+                return each.page()
+            change = {
+                "kind": "ResetRequest", "offset": each.after, INCARNATION: each.incarnation,
+            }  # fmt: skip
+            async with room:
+                target = offset_link(link, each.partition)
+                answer = await self._change(link, target, change, timeout_s)
+            return each.page() | _result(answer)
+
+        moves = await asyncio.gather(*(move(*each) for each in rows))
+        results = await asyncio.gather(*map(write, moves))
+        return page_reply({"offsets": results, "dryRun": asked.is_dry}, media)
+
+    async def _idle(self, link: str, timeout_s: float) -> GroupState:
+        """Return a group that has no members. Raises GroupNotEmpty."""
+        _, group = await group_at(self._backend, link, timeout_s)
+        if group.members:
+            raise GroupNotEmpty(
+                f"offsets can be reset only while {link} has no members: stop its consumers"
+            )
+        return group
+
+    async def _move(self, partition: str, row: Row | None, asked: Reset, timeout_s: float) -> Move:
+        """Return the new offset of a partition. Raises OutOfRange, Unavailable."""
+        topic, _, number = partition.rpartition("/")
+        bounds = await self._bounds(topic, int(number), timeout_s)
+        at_time = bounds.start
+        if asked.origin[0] == "time":
+            there = await self._position(topic, int(number), timeout_s, asked.origin)
+            at_time = _insisted(there, partition).offset
+        before = NOTHING if row is None else int(json.load(row.state)["offset"])
+        return Move(partition, before, asked.after(before, bounds, at_time), bounds.incarnation)
 
     async def show(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer GET of the offset of one partition."""
@@ -134,13 +172,7 @@ class OffsetPages:
                 target = offset_link(link, f"{topic}/{number}")
                 answer = await self._change(link, target, {**said, **rest, **end}, timeout_s)
             named = {"topic": each.get("topic"), "partition": each.get("partition")}
-            if answer.is_success:
-                return {**named, "status": 200}
-            outcome = "unknown" if answer.unknown else "not_applied"
-            return {
-                **named, "status": answer.status, "code": answer.code, "detail": answer.detail,
-                "outcome": outcome,
-            }  # fmt: skip
+            return named | _result(answer)
 
         return list(await asyncio.gather(*map(commit, offsets)))
 
@@ -151,11 +183,7 @@ class OffsetPages:
         topic, _, number = path.removeprefix(offset_link(link, "")).partition("/")
         match asked.get("kind"):
             case "ResetRequest":
-                _, group = await group_at(self._backend, link, timeout_s)
-                if group.members:
-                    raise GroupNotEmpty(
-                        f"offsets can be reset only while {link} has no members: stop its consumers"
-                    )
+                group = await self._idle(link, timeout_s)
                 if f"{topic}/{number}" not in group.partitions:
                     raise NotFound(f"{link} has no partition {topic}/{number}")
                 named = await self._insist_on_range(topic, int(number), asked, timeout_s)
@@ -168,13 +196,22 @@ class OffsetPages:
                 raise BadRequest(f"kind must be ClaimRequest or ResetRequest; got {quoted(kind)}")
         return await self._change(link, path, {**asked, INCARNATION: named}, timeout_s)
 
-    async def _position(self, topic: str, number: int, timeout_s: float) -> Records | Problem:
-        """Return the bounds of a partition: `start`, and the high watermark as `offset`."""
-        end = ReadRequest(("end", 0), bytes_max=1)
-        link = partition_link(topic, number)
+    async def _position(
+        self, topic: str, number: int, timeout_s: float, origin: tuple[str, int] = ("end", 0)
+    ) -> Records | Problem:
+        """Return the bounds of a partition: `start`, and the high watermark as `offset`.
+
+        origin: another place, whose offset is then `offset`.
+        """
         return await self._backend.inside().stream_backend.fetch(
-            link, end, wait_s=0, timeout_s=timeout_s
-        )
+            partition_link(topic, number), ReadRequest(origin, bytes_max=1),
+            wait_s=0, timeout_s=timeout_s,
+        )  # fmt: skip
+
+    async def _bounds(self, topic: str, number: int, timeout_s: float) -> Bounds:
+        """Return the bounds of a partition. Raises Unavailable."""
+        found = _insisted(await self._position(topic, number, timeout_s), f"{topic}/{number}")
+        return Bounds(found.start, found.offset, found.incarnation)
 
     async def _insist_on_range(
         self, topic: str, number: int, asked: State, timeout_s: float
@@ -183,14 +220,10 @@ class OffsetPages:
 
         Returns the incarnation of the partition's topic.
         """
-        found = await self._position(topic, number, timeout_s)
-        if isinstance(found, Problem):
-            raise Unavailable(
-                f"the end of {topic}/{number} could not be read, retry: {found.detail}"
-            )
+        found = await self._bounds(topic, number, timeout_s)
         offset = Fields(asked).whole("offset", NOTHING, NUMBER_MAX)
-        if offset != NOTHING and not found.start <= offset <= found.offset:
-            raise OutOfRange(out_of_range(offset, found.start, found.offset) + " (-1 for none)")
+        if offset != NOTHING and not found.start <= offset <= found.end:
+            raise OutOfRange(out_of_range(offset, found.start, found.end) + " (-1 for none)")
         return found.incarnation
 
     async def _check_granted(self, link: str, offset: str, token: object, timeout_s: float) -> None:
@@ -240,13 +273,29 @@ class OffsetPages:
         return list(await asyncio.gather(*map(read, group.partitions)))
 
     async def _all(self, link: str, timeout_s: float) -> list[dict[str, Any]]:
+        """Return the offset of each partition, its bounds, and its lag.
+
+        Bounds and lag are None where the partition's leader does not answer.
+        """
         _, group = await group_at(self._backend, link, timeout_s)
-        found = []
-        for partition, row in await self._rows(link, group, timeout_s):
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def show(partition: str, row: Row | None) -> dict[str, Any]:
             topic, _, number = partition.rpartition("/")
-            state = {} if row is None else json.load(row.state)
-            found.append({"topic": topic, "partition": int(number), **nothing_read(), **state})
-        return found
+            state = nothing_read() | ({} if row is None else json.load(row.state))
+            async with room:
+                found = await self._position(topic, int(number), min(END_S, timeout_s))
+            named = {"topic": topic, "partition": int(number), **state}
+            if isinstance(found, Problem):
+                return named | {"start": None, "end": None, "lag": None}
+            # A group that has read an earlier incarnation of the topic begins this one anew.
+            is_read = state[INCARNATION] in ("", found.incarnation)
+            begins = max(found.start, state["offset"]) if is_read else found.start
+            lag = max(0, found.offset - begins)
+            return named | {"start": found.start, "end": found.offset, "lag": lag}
+
+        rows = await self._rows(link, group, timeout_s)
+        return list(await asyncio.gather(*(show(*each) for each in rows)))
 
     async def forget(self, link: str, group: GroupState, timeout_s: float) -> None:
         """Delete the offsets of a deleted group. Raises Undecided if one may be left.
@@ -267,6 +316,22 @@ _NAMED = ("topic", "partition")
 _END = "end"
 """Member that this node adds to a commit: the partition's high watermark, which no offset may
 exceed."""
+
+
+def _insisted(found: Records | Problem, partition: str) -> Records:
+    if isinstance(found, Problem):
+        raise Unavailable(f"the end of {partition} could not be read, retry: {found.detail}")
+    return found
+
+
+def _result(answer: Answer) -> dict[str, Any]:
+    """Return the result of one offset of several."""
+    if answer.is_success:
+        return {"status": 200}
+    outcome = "unknown" if answer.unknown else "not_applied"
+    return {
+        "status": answer.status, "code": answer.code, "detail": answer.detail, "outcome": outcome,
+    }  # fmt: skip
 
 
 def _is_named(each: object) -> bool:

@@ -104,6 +104,9 @@ OWNERS: About = About(
             "POST": Op("Note how far a member has come",
                        {200: "OffsetResults", 409: "OffsetResults"}, "Offsets",
                        OffsetPages.commit, headers=WAITS),
+            "PATCH": Op("Set the offsets of partitions anew, or show what they would be",
+                        {200: "OffsetMoves"}, "OffsetsReset", OffsetPages.reset, headers=WAITS,
+                        audited=RESETS),
         }, OffsetPages),
         Route("/core/groups/{name}/offsets/{topic}/{partition}", {
             "GET": Op("How far it has come in a partition", {200: "Document"},

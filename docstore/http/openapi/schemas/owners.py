@@ -149,8 +149,23 @@ OWNERS: Schemas = {
     ),
     "OffsetList": shown(
         of(offsets=many(of(topic=TEXT, partition=WHOLE, offset=WHOLE, token=MAYBE,
-                           incarnation=TEXT, metadata=TEXT))),
-        {"offsets": [_OFFSET]},
+                           incarnation=TEXT, metadata=TEXT, start=MAYBE, end=MAYBE,
+                           lag=MAYBE))),
+        {"offsets": [_OFFSET | {"start": 0, "end": 1250, "lag": 50}]},
+    ),
+    "OffsetsReset": shown(
+        asked("ResetRequest", "to", topic=TOPIC_NAME, partition=_NUMBER, dryRun=FLAG,
+              to=told(text(least=1, form="offset"), "`beginning`, `end`, `end-10`, an offset, a "
+                      "time with its zone, `@` and microseconds, `+10` and `-10` from the present "
+                      "offset, or `none`")),
+        {"kind": "ResetRequest", "topic": "flights", "to": "beginning", "dryRun": True},
+    ),
+    "OffsetMoves": shown(
+        of("The offset of each partition before, and after.",
+           offsets=many(of(topic=TEXT, partition=WHOLE, before=WHOLE, offset=WHOLE, status=WHOLE,
+                           code=TEXT, detail=TEXT, outcome=TEXT)), dryRun=FLAG),
+        {"offsets": [{"topic": "flights", "partition": 0, "before": 1200, "offset": 0}],
+         "dryRun": True},
     ),
     "OffsetRequest": shown(
         either(

@@ -7,7 +7,9 @@ import sys
 from contextlib import aclosing
 from typing import Any
 
-from docstore.client import Client, LocalCluster
+import pytest
+
+from docstore.client import Client, LocalCluster, RequestFailed
 from tests.docstore.client.groups.conftest import until
 from tests.fork_server import SERVER
 
@@ -77,7 +79,16 @@ async def test_a_group_is_read_described_reset_and_deleted(
     _, out, _ = await docstore(group, "group", "describe", name)
     assert f"{name}/0" in out
     assert f"/core/groups/{name}" in str(await shown(group, "group", "list"))
-    assert (await shown(group, "group", "reset", name, name, "--to", "2"))["offset"] == 2
+    assert "lag" in out
+    reset = ("group", "reset", name, name, "--to", "2")
+    moved = {"topic": name, "partition": 0, "before": 10, "offset": 2}
+    page = await shown(group, *reset, "--dry-run")
+    assert (page["dryRun"], page["offsets"]) == (True, [moved])
+    assert (await shown(group, *reset))["offsets"] == [moved | {"status": 200}]
+    assert "8 records" in (await docstore(group, "group", "describe", name))[1]
+    code, out, errors = await docstore(group, "consume", name, "--group", name, "--until-end")
+    assert (code, out.split()) == (0, [str(number) for number in range(2, 10)]), errors
+    assert "lag 0 records" in (await docstore(group, "group", "describe", name))[1]
     assert (await docstore(group, "group", "delete", name))[0] == 0
     code, _, errors = await docstore(group, "group", "describe", name)
     assert code == 1
@@ -102,7 +113,80 @@ async def test_what_is_produced_is_sent_when_the_command_is_stopped(
         assert await asyncio.wait_for(producing.wait(), 20) == 128 + stop
 
 
-async def test_a_group_does_not_read_one_partition_or_once(group: LocalCluster) -> None:
-    code, _, errors = await docstore(group, "consume", "t", "--group", "g", "--once")
+async def test_a_group_does_not_read_one_partition(group: LocalCluster) -> None:
+    code, _, errors = await docstore(group, "consume", "t", "--group", "g", "-p", "0")
     assert code == 2
-    assert "reads all partitions without end" in errors.replace("\n", " ")
+    assert "reads all partitions" in errors.replace("\n", " ")
+
+
+async def test_offsets_are_reset_to_places_of_all_partitions(
+    client: Client, group: LocalCluster, name: str
+) -> None:
+    topics = [name, f"{name}-more"]
+    for topic in topics:
+        await client.json("POST", "/core/streams", {"name": topic, "partitions": 2})
+        async with client.producer(topic) as producer:
+            for number in range(10):
+                await producer.send(None, number, partition=number % 2)
+    await client.json("POST", "/core/groups", {"name": name, "topics": topics})
+    path = f"/core/groups/{name}/offsets"
+
+    async def reset(to: str, **more: Any) -> list[int]:
+        body = {"kind": "ResetRequest", "to": to, **more}
+        return [each["offset"] for each in (await client.json("PATCH", path, body))["offsets"]]
+
+    async def lags() -> list[int]:
+        return [each["lag"] for each in (await client.json("GET", path))["offsets"]]
+
+    assert await lags() == [5] * 4, "nothing is read"
+    assert await reset("end") == [5] * 4
+    assert await lags() == [0] * 4
+    assert await reset("-2") == [3] * 4
+    assert await reset("-9", topic=name) == [0] * 2, "the first record bounds a shift"
+    assert await lags() == [5, 5, 2, 2]
+    assert await reset("+99", topic=name, partition=1) == [5]
+    assert await reset("end-4") == [1] * 4
+    assert await reset("@0") == [0] * 4
+    assert await reset("2999-01-01T00:00:00Z") == [5] * 4
+    assert await reset("beginning", dryRun=True) == [0] * 4
+    assert await lags() == [0] * 4, "a dry run changes nothing"
+    assert await reset("none") == [-1] * 4
+    for to, more, status in (
+        ("6", {}, 416), ("yesterday", {}, 400), ("end", {"topic": "other"}, 404),
+        ("end", {"partition": 0}, 400), ("end", {"topic": name, "partition": 2}, 404),
+        ("end", {"dryRun": 1}, 400),
+    ):  # fmt: skip
+        with pytest.raises(RequestFailed) as refused:
+            await reset(to, **more)
+        assert refused.value.status == status, (to, more)
+    assert await lags() == [5] * 4, "no offset is set where one is out of range"
+    async with client.group(name, topics):
+        with pytest.raises(RequestFailed, match="no members"):
+            await reset("end", dryRun=True)
+
+
+async def test_a_topic_is_altered_and_its_lead_moves(
+    client: Client, group: LocalCluster, name: str
+) -> None:
+    await client.json("POST", "/core/streams", {"name": name})
+    altered = ("topic", "alter", name, "--partitions", "2", "--retention", "1h")
+    page = await shown(group, *altered)
+    assert (page["partitions"], page["retention"]["ms"]) == (2, 3_600_000)
+    assert (await docstore(group, "topic", "alter", name))[0] == 2, "nothing to change"
+
+    async def led() -> str:
+        [first, *_] = await shown(group, "partition", "list", name)
+        return str(first["leader"])
+
+    async with asyncio.timeout(30):
+        while (leader := await led()) not in ("n1", "n2", "n3"):
+            await asyncio.sleep(0.05)
+    other = next(each for each in ("n1", "n2", "n3") if each != leader)
+    code, out, errors = await docstore(group, "partition", "lead", name, "0", other)
+    assert (code, other in out) == (0, True), errors
+    async with asyncio.timeout(30):
+        while await led() != other:
+            await asyncio.sleep(0.05)
+    assert (await docstore(group, "partition", "elect", name, "0"))[0] == 0
+    code, _, errors = await docstore(group, "partition", "move", name, "0", "n9")
+    assert (code, "n9" in errors) == (1, True), errors
