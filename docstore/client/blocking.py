@@ -307,18 +307,29 @@ class Client(Opened[AsyncClient]):
         return self._portal.run(self.twin.atomic(operations, key=key, fence=fence))
 
     def changes(
-        self, path: str = "", *, since: str = "latest", where: str = "", wait_s: int = 20
+        self,
+        path: str | Sequence[str] = "",
+        *,
+        since: str = "latest",
+        where: str = "",
+        before: bool = False,
+        wait_s: int = 20,
     ) -> Generator[Changes, None, None]:
-        """Yield the changes of a path and of all paths below it, without end and without a gap."""
+        """Yield the changes of paths and of all paths below them, without end and without a gap."""
         return self._portal.iterate(
-            self.twin.changes(path, since=since, where=where, wait_s=wait_s)
+            self.twin.changes(path, since=since, where=where, before=before, wait_s=wait_s)
         )
 
     def follow(
-        self, path: str = "", *, since: str = "latest", where: str = ""
+        self,
+        path: str | Sequence[str] = "",
+        *,
+        since: str = "latest",
+        where: str = "",
+        before: bool = False,
     ) -> Generator[Change, None, None]:
-        """Yield each change of a path and of all paths below it once, as it happens, without end."""
-        return self._portal.iterate(self.twin.follow(path, since=since, where=where))
+        """Yield each change of paths and of all paths below them once, as it happens, without end."""
+        return self._portal.iterate(self.twin.follow(path, since=since, where=where, before=before))
 
     def subscribe(
         self,
@@ -326,6 +337,7 @@ class Client(Opened[AsyncClient]):
         callback: str,
         *,
         where: str = "",
+        before: bool = False,
         since: str | None = None,
         replay: bool = False,
         secret: str = "",
@@ -333,7 +345,13 @@ class Client(Opened[AsyncClient]):
         """Have a receiver called with the changes of a path and below it; return the subscription."""
         return self._portal.run(
             self.twin.subscribe(
-                path, callback, where=where, since=since, replay=replay, secret=secret
+                path,
+                callback,
+                where=where,
+                before=before,
+                since=since,
+                replay=replay,
+                secret=secret,
             )
         )
 

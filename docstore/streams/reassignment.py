@@ -55,7 +55,8 @@ class Reassignment:
         """
         members = set(self._core.view.members) - self._core.view.leavers
         if not replicas or len(set(replicas)) < len(replicas) or not members.issuperset(replicas):
-            return "replicas are different members of the group"
+            given = ", ".join(replicas)
+            return f"replicas must be different members of the group; got {given or 'none'}"
         if len(replicas) < known.found.min_in_sync:
             return f"at least {known.found.min_in_sync} replicas are needed"
         self._wanted[known.link] = replicas

@@ -251,6 +251,9 @@ async def test_an_empty_position_is_an_error_and_not_from_now_on(client: Client)
         await client.subscribe("/notes", "http://127.0.0.1:1", since="")
     with pytest.raises(RequestFailed, match="since must be"):
         await anext(client.changes("/notes", since=""))
+
+
+async def test_an_empty_id_of_an_event_is_refused(client: Client) -> None:
     empty = {"Accept": "text/event-stream", "Last-Event-ID": ""}
     with pytest.raises(RequestFailed, match="Last-Event-ID must be"):
         await client.request("GET", "/core/changes?prefix=/results", headers=empty)

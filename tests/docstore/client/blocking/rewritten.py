@@ -13,8 +13,11 @@ FOLDER = ROOT / "tests" / "docstore" / "client"
 NAMES = {
     "aclosing": "closing", "anext": "next", "aiter": "iter", "AsyncIterator": "Iterator",
 }  # fmt: skip
-LEFT_OUT = {"test_what_is_used_outside_of_its_block_says_so"}
-"""Tests of messages that name the asynchronous client."""
+LEFT_OUT = {
+    "test_what_is_used_outside_of_its_block_says_so",
+    "test_an_empty_id_of_an_event_is_refused",
+}
+"""Tests of messages that name the asynchronous client, and of plain requests, which only it has."""
 IMPORTS = ast.parse("from docstore.client.blocking import Client, Election, Lease, Lock").body
 
 
