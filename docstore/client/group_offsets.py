@@ -1,7 +1,7 @@
 """Offsets of a consumer group: claims, first offsets and commits of its partitions."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -92,10 +92,32 @@ class GroupOffsets:
             await asyncio.sleep(PAUSE_S)
         return reading.committed >= 0
 
-    async def progress(self) -> dict[str, tuple[int, int | None]]:
+    async def ends(self) -> dict[str, int]:
+        """Return the end of each partition of the group, as soon as every leader answers."""
+        while True:
+            found = {name: end for name, (_, end) in (await self._progress()).items()}
+            ends = {name: end for name, end in found.items() if end is not None}
+            if len(ends) == len(found):
+                return ends
+            await asyncio.sleep(PAUSE_S)
+
+    async def commit_until(
+        self, ends: Mapping[str, int], readings: Sequence[PartitionReading]
+    ) -> bool:
+        """Commit; say whether the group has committed all records before these ends."""
+        try:
+            await self.commit(readings)
+            progress = await self._progress()
+        except ClientError as error:
+            if not is_passing(error):
+                raise
+            return False
+        return all(progress[name][0] >= end for name, end in ends.items() if name in progress)
+
+    async def _progress(self) -> dict[str, tuple[int, int | None]]:
         """Return partition -> (next offset to read, end), of the whole group.
 
-        The end is None where the partition's leader does not answer. Raises ClientError.
+        The end is None where the partition's leader does not answer.
         """
         page = await self._client.json("GET", f"{quote(self._link)}/offsets")
         return {

@@ -120,7 +120,7 @@ class ConsumerGroup(GroupMembership):
         until_end: stop when the group, with all its members, has read and committed the records
         that exist now.
         """
-        ends = await self._ends() if until_end else {}
+        ends = await self._offsets.ends() if until_end else {}
         while True:
             self._taker = asyncio.current_task()
             self._processed()
@@ -132,7 +132,7 @@ class ConsumerGroup(GroupMembership):
             if found is None:
                 self._arrived.clear()
                 if until_end:
-                    if await self._is_at(ends):
+                    if await self._offsets.commit_until(ends, list(self._readings.values())):
                         return
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._arrived.wait(), QUIET_S)
@@ -143,26 +143,6 @@ class ConsumerGroup(GroupMembership):
             self._busy, self._handed = reading, record.offset + 1
             reading.epoch = record.epoch
             yield record
-
-    async def _ends(self) -> dict[str, int]:
-        """Return the end of each partition, as soon as every leader answers."""
-        while True:
-            found = {name: end for name, (_, end) in (await self._offsets.progress()).items()}
-            ends = {name: end for name, end in found.items() if end is not None}
-            if len(ends) == len(found):
-                return ends
-            await asyncio.sleep(PAUSE_S)
-
-    async def _is_at(self, ends: dict[str, int]) -> bool:
-        """Say whether the group has committed all records before these ends."""
-        try:
-            await self.commit()
-            progress = await self._offsets.progress()
-        except ClientError as error:
-            if not is_passing(error):
-                raise
-            return False
-        return all(progress[name][0] >= end for name, end in ends.items() if name in progress)
 
     def _next(self) -> tuple[PartitionReading, ReadRecord] | None:
         """Return the next record of the partitions that this process leads, each in turn."""
