@@ -175,11 +175,12 @@ clean: ## Remove .venv, caches and build leftovers; data of nodes is yours and s
 
 # From a bare Debian or Ubuntu with Python to an installed project. The lock says exactly what
 # goes in, hence --no-deps for ourselves: pip need not think about it again. Without a change of
-# the lock or of pyproject.toml nothing here runs, so a second `make` starts at once.
+# the lock or of pyproject.toml nothing here runs, so a second `make` starts at once. Type checkers
+# follow the path that editable_mode=compat writes, but not the hook of the default.
 $(STAMP): requirements.lock pyproject.toml $(BIN)/python
 	@echo "installing what requirements.lock names into .venv"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --config-settings editable_mode=compat -e .
 	@touch $@
 
 $(STAMP_MORE): requirements-more.lock $(STAMP)
@@ -194,7 +195,7 @@ $(STAMP_OLDEST): $(STAMP)
 	@$(BIN)/python -m venv $(OLDEST)
 	@grep -hoE '^[^ #]+==[^ ]+' requirements.lock requirements-more.lock | sort -u | grep -v '^pyspark==' | $(OLDEST)/bin/python -m pip install --quiet \
 	  --disable-pip-version-check -r /dev/stdin "pyspark[connect,pipelines]==$(SPARK_OLDEST)"
-	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --config-settings editable_mode=compat -e .
 	@touch $@
 
 # Debian and Ubuntu ship Python without ensurepip; the package pythonX.Y-venv brings it.

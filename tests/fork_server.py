@@ -87,12 +87,14 @@ class ForkServer:
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    def launch(self, command: Sequence[str], log: IO[bytes]) -> "Fork | subprocess.Popen[bytes]":
+    def launch(
+        self, command: Sequence[str], log: IO[bytes], environment: Mapping[str, str]
+    ) -> "Fork | subprocess.Popen[bytes]":
         """Start a command as `local.launch` does: a node by a fork, anything else as it is."""
-        if tuple(command[: len(PYTHON)]) != PYTHON or _of_python() != AT_FIRST:
-            return launch(command, log)
+        if tuple(command[: len(PYTHON)]) != PYTHON or _of_python(environment) != AT_FIRST:
+            return launch(command, log, environment)
         with Path(os.devnull).open("rb") as nothing:
-            return self._fork(command[len(PYTHON) :], os.environ, (nothing, log, log))
+            return self._fork(command[len(PYTHON) :], environment, (nothing, log, log))
 
     def run(
         self, *arguments: str, environment: Mapping[str, str] = os.environ, timeout_s: float = 60.0
@@ -143,12 +145,12 @@ class ForkServer:
 SERVER = ForkServer()
 
 
-def _of_python() -> dict[str, str]:
+def _of_python(environment: Mapping[str, str]) -> dict[str, str]:
     """Return what Python reads from the environment when it starts, and never again."""
-    return {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
+    return {name: value for name, value in environment.items() if name.startswith("PYTHON")}
 
 
-AT_FIRST = _of_python()
+AT_FIRST = _of_python(os.environ)
 
 
 def _adopt(*, orphans: bool) -> None:

@@ -37,15 +37,22 @@ print(docstore.gossip.Agent.__module__, docstore.node.__file__)
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build as pip does, from a copy: a build leaves things where it works."""
-    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what a build reads: a build leaves things where it works."""
+    source = tmp_path_factory.mktemp("source")
     for package in ("docstore", "gossip"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / package, source / package, ignore=ignored)
     kept = (ROOT / name for name in ("pyproject.toml", "README.md", "LICENSE"))
     for file in (*ROOT.glob("*.py"), *kept):
         shutil.copy(file, source)
+    return source
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build as pip does."""
+    built = tmp_path_factory.mktemp("built")
     for _ in range(2):  # The second goes on from what the first has left.
         pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", built, source)
     (found,) = built.glob("docstore-*.whl")
@@ -156,6 +163,29 @@ def needed_by(requirements: Iterable[str]) -> set[str]:
     """Return the names of requirements, and of all that they require here."""
     names = {re.split(r"[^\w.-]", each)[0] for each in requirements if ";" not in each}
     return names.union(*(needed_by(metadata.requires(name) or ()) for name in names))
+
+
+def test_a_type_checker_finds_what_make_installs(
+    python: Path, source: Path, tmp_path: Path
+) -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    (flags,) = set(re.findall(r"pip install --quiet \S+ --no-deps (.*) -e \.", makefile))
+    pip("install", "--no-deps", "--no-build-isolation", *flags.split(), "-e", source, python=python)
+    used = "from docstore.client.blocking import Client\nreveal_type(Client([]).get)\n"
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "used.py").write_text(used)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "used.py"],
+        capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path / "empty",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "-> docstore.client.documents.Document" in done.stdout
+
+
+def test_pytest_finds_fixtures_in_the_wheel(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        points = archive.read(f"docstore-{version_of(wheel)}.dist-info/entry_points.txt").decode()
+    assert "[pytest11]\ndocstore.testing.fixtures = docstore.testing.fixtures\n" in points
 
 
 def test_the_wheel_carries_the_license(wheel: Path) -> None:

@@ -4,7 +4,9 @@ Several groups may run at the same time, in one process or in many; each gets it
 """
 
 import contextlib
+import inspect
 import json
+import os
 import random
 import shutil
 import signal
@@ -17,13 +19,14 @@ import time
 import urllib.error
 import urllib.request
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
 from docstore.model.tokens import with_token
 
+NOTHING: Mapping[str, str] = {}
 POLL_S = 0.05
 CLAIM = 3
 """Number of consecutive ports of a node; the port after them is bound to claim them."""
@@ -59,14 +62,25 @@ class LocalCluster:
         *,
         certs: Path | None = None,
         ports: Sequence[int] = (),
+        services: Sequence[str | type] = (),
+        environment: Mapping[str, str] = NOTHING,
     ) -> None:
         """settings: flags for every node. token: sent to nodes that require one.
 
         certs: directory in which `docstore certs` has made ca.pem, n1.pem, n2.pem, ...; with it all
-        ports use TLS. ports: first port of each node; without them, free ones are chosen.
+        ports use TLS. ports: first port of each node; without them, free ones are chosen. services:
+        classes that the nodes run, or their names, such as "bank:Accounts". environment: variables
+        of the nodes, added to those of this process.
         """
         self._token = token
         self._settings = tuple(settings)
+        self._environment = dict(environment)
+        for service in services:
+            name, folder = (service, "") if isinstance(service, str) else _named(service)
+            self._settings += ("--service", name)
+            if folder:
+                paths = [folder, (os.environ | self._environment).get("PYTHONPATH", "")]
+                self._environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         self._certs = certs
         self.ssl = ssl.create_default_context(cafile=certs / "ca.pem") if certs else None
         """TLS context for `Client(cluster.urls, ssl=cluster.ssl)`."""
@@ -148,6 +162,7 @@ class LocalCluster:
                     *self._tls(node), *node.flags, *self._settings,
                 ],
                 log,
+                {**os.environ, **self._environment},
             )  # fmt: skip
 
     def kill(self, node: LocalNode) -> None:
@@ -207,11 +222,22 @@ class LocalCluster:
             return False
 
 
-def launch(command: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+def launch(
+    command: Sequence[str], log: IO[bytes], environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own, with its output in the log."""
     return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-    )
+        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        env=environment,
+    )  # fmt: skip
+
+
+def _named(service: type) -> tuple[str, str]:
+    """Return a service as nodes name it, and the folder in which they find its module."""
+    module = sys.modules[service.__module__]
+    file = Path(inspect.getfile(service)).resolve()
+    name = file.stem if module.__name__ == "__main__" else module.__name__
+    return f"{name}:{service.__qualname__}", str(file.parents[name.count(".")])
 
 
 def claim_ports() -> socket.socket:
