@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import Any
 
 from docstore.client import Client, LocalCluster
 
@@ -21,7 +22,7 @@ async def main(urls: list[str]) -> None:
         assert {result["status"] for result in results} == {201}
         page = await store.json("GET", "/orders?$count&$limit=1")
         assert page["documentCount"] == 2000
-        wrong = [
+        wrong: list[dict[str, Any]] = [
             {"op": "PUT", "link": "/orders/1", "body": {"amount": -1}, "ifVersion": 7},
             {"op": "PATCH", "link": "/orders/2", "body": {"amount": -2}},
         ]

@@ -19,8 +19,8 @@ async def main(cluster: LocalCluster) -> None:
     async with Client(cluster.urls) as store:
         await store.declare("/films")
         for title, year, rating, tags in FILMS:
-            film = {"title": title, "year": year, "rating": rating, "tags": tags}
-            await store.put(f"/films/{title.lower().replace(' ', '-')}", film)
+            about = {"title": title, "year": year, "rating": rating, "tags": tags}
+            await store.put(f"/films/{title.lower().replace(' ', '-')}", about)
         good = store.query("/films", filter="rating ge 8", order_by="year desc, title")
         titles = [film["title"] async for film in good]
         print("good ones, the newest first:", titles)

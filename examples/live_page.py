@@ -102,7 +102,7 @@ async def main() -> None:
     async with serving(site) as origin:
         with LocalCluster(3, settings=["--allowed-origins", origin]) as cluster:
             site.nodes = cluster.urls
-            async with Client(cluster.urls, repeat_updates=True) as store, opened(origin):
+            async with Client(cluster.urls) as store, opened(origin):
                 await store.declare("/stock")
                 low = await trade(store, cluster)
                 try:

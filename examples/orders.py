@@ -15,23 +15,21 @@ ORDERS = 120
 
 
 class Items(Service):
-    """Pieces of an item, which orders take. Nobody sets their number."""
+    """Pieces of an item, which only orders take."""
 
     path = "/items"
-    methods = ("PUT", "PATCH")
+    methods = ("POST", "PATCH")
 
     def on_create(self, body: State, request: Request) -> State:
-        return {"left": body["left"]}
+        return {"left": body["left"], "decided": 0}
 
     def on_patch(self, state: State, body: State, request: Request) -> State:
         order, count = body["order"], body["take"]
-        state["decided"] = state.get("decided", 0) + 1
-        if count > state["left"]:
-            request.after_commit(Change("PATCH", order, {"state": "sold out"}))
-        else:
-            state["left"] -= count
-            request.after_commit(Change("PATCH", order, {"state": "reserved"}))
-        return state
+        is_here = count <= state["left"]
+        decision = "reserved" if is_here else "sold out"
+        request.after_commit(Change("PATCH", order, {"state": decision}))
+        left = state["left"] - count if is_here else state["left"]
+        return {"left": left, "decided": state["decided"] + 1}
 
 
 class Orders(Service):
@@ -88,14 +86,13 @@ async def fail(cluster: LocalCluster, store: Client) -> None:
 
 async def main(cluster: LocalCluster) -> None:
     async with Client(cluster.urls) as store:
-        for item, left in STOCK.items():
-            await store.put(f"/items/{item}", {"left": left})
+        for item, had in STOCK.items():
+            await store.post("/items", {"documentSelfLink": item, "left": had})
         pieces, *_ = await asyncio.gather(follow(store), order(store), fail(cluster, store))
-        left = {item: (await store.get(f"/items/{item}"))["left"] for item in STOCK}
-    for item, had in STOCK.items():
-        reserved = pieces[item, "reserved"]
-        print(f"{item}: {had} in stock, {reserved} reserved, {left[item]} left")
-        assert reserved + left[item] == had
+        for item, had in STOCK.items():
+            left, reserved = (await store.get(f"/items/{item}"))["left"], pieces[item, "reserved"]
+            print(f"{item}: {had} in stock, {reserved} reserved, {left} left")
+            assert reserved + left == had
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ async def effects_over_kills(
     group: LocalCluster, *, updates: int, documents: int, kills: int
 ) -> None:
     names, each = [f"o{number}" for number in range(documents)], updates // documents
-    async with Client(group.urls, repeat_updates=True) as client, receiving() as receiver:
+    async with Client(group.urls) as client, receiving() as receiver:
         await client.post("/core/streams", {"name": "orders", "partitions": 4})
         for name in names:
             await client.post("/ledger", {"documentSelfLink": name})

@@ -58,7 +58,7 @@ async def test_a_page_of_another_site_follows_over_kills(
     origin, pages = site
     settings = ["--allowed-origins", origin]
     with LocalCluster(3, tmp_path / "nodes", settings=settings) as group:
-        async with Client(group.urls, repeat_updates=True) as store:
+        async with Client(group.urls) as store:
             for path in ("/stock", "/orders"):
                 await store.declare(path)
             await store.put("/stock/tea", {"count": 1})
