@@ -185,7 +185,7 @@ def test_a_type_checker_finds_what_make_installs(
 def test_pytest_finds_fixtures_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         points = archive.read(f"docstore-{version_of(wheel)}.dist-info/entry_points.txt").decode()
-    assert "[pytest11]\ndocstore.testing.fixtures = docstore.testing.fixtures\n" in points
+    assert "[pytest11]\ndocstore.client.fixtures = docstore.client.fixtures\n" in points
 
 
 def test_the_wheel_carries_the_license(wheel: Path) -> None:

@@ -58,7 +58,7 @@ def test_an_order_is_stored(docstore_cluster, docstore_client):
 @pytest.mark.thorough
 def test_pytest_has_fixtures_of_nodes(tmp_path: Path) -> None:
     (tmp_path / "test_orders.py").write_text(TEST)
-    command = (sys.executable, "-m", "pytest", "-p", "docstore.testing.fixtures", "-q", tmp_path)
+    command = (sys.executable, "-m", "pytest", "-p", "docstore.client.fixtures", "-q", tmp_path)
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
     )
