@@ -74,4 +74,4 @@ class DocumentCache(dict[str, CachedDocument]):
 
 
 def _weight(row: Row | None) -> int:
-    return ROW_BYTES + len(row.state) if row else HEAD_BYTES
+    return ROW_BYTES + row.weight if row else HEAD_BYTES

@@ -74,6 +74,11 @@ class Agenda(NamedTuple):
     def __bool__(self) -> bool:
         return bool(self.timers or self.effects)
 
+    @property
+    def size(self) -> int:
+        """Return about how many bytes the effects take in a row."""
+        return sum(len(each.body) + len(each.target) for each in self.effects)
+
 
 NOTHING = Agenda()
 
@@ -121,26 +126,26 @@ class Plan:
             self.timers[timer.name] = later
 
     def add(self, kind: str, target: str, body: bytes) -> None:
+        """Add an effect. Raises ValueError for more than a document may ever have."""
         number = self._version * EFFECTS_MAX + len(self.added)
         self.added.append(Effect(number, kind, target, body))
+        size = Agenda((), tuple(self.added)).size
+        if len(self.added) > EFFECTS_MAX or size > EFFECT_BYTES_MAX:
+            raise ValueError(
+                f"an update must have at most {EFFECTS_MAX} effects of {EFFECT_BYTES_MAX} bytes"
+            )
 
     def result(self) -> Agenda:
         """Return the agenda of the next version. Raises EffectsWait."""
         if not self.added and tuple(self.timers.values()) == self._before.timers:
             return self._before
-        effects = (*self._before.effects, *self.added)
-        if self.added:
-            _check_room(effects)
-        return Agenda(tuple(self.timers.values()), effects)
-
-
-def _check_room(effects: Sequence[Effect]) -> None:
-    size = sum(len(each.body) + len(each.target) for each in effects)
-    if len(effects) > EFFECTS_MAX or size > EFFECT_BYTES_MAX:
-        raise EffectsWait(
-            f"{len(effects)} effects of the document, {size} bytes, would wait for delivery, and it"
-            f" may have {EFFECTS_MAX} with {EFFECT_BYTES_MAX} bytes: retry later"
-        )
+        after = Agenda(tuple(self.timers.values()), (*self._before.effects, *self.added))
+        if self.added and (len(after.effects) > EFFECTS_MAX or after.size > EFFECT_BYTES_MAX):
+            raise EffectsWait(
+                f"{len(after.effects)} effects of the document, {after.size} bytes, would wait for"
+                f" delivery, and it may have {EFFECTS_MAX} of {EFFECT_BYTES_MAX} bytes: retry later"
+            )
+        return after
 
 
 def packed_agenda(agenda: Agenda | None) -> Sequence[Any]:

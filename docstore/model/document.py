@@ -28,6 +28,8 @@ EXPIRY = "documentExpirationTimeMicros"
 EXPIRY_NAME = b'"%b"' % EXPIRY.encode()
 EXPIRY_US_MAX = (1 << 63) - 1
 
+LARGE_OPERATION_BYTES = 1024
+
 LEASE = "documentLeaseLink"
 """Member with the link of the lease to which a document is attached."""
 
@@ -61,6 +63,15 @@ class Row(NamedTuple):
     @property
     def ballot(self) -> Ballot:
         return (self.epoch, self.owner)
+
+    @property
+    def weight(self) -> int:
+        """Return the bytes that bound a page of rows: the state, and a large operation.
+
+        An operation is large if it carries the effects of its document (see `model/agenda.py`).
+        """
+        operation = len(self.operation)
+        return len(self.state) + (operation if operation > LARGE_OPERATION_BYTES else 0)
 
 
 def expiry_us(state: bytes) -> int:

@@ -21,7 +21,7 @@ def within_bytes(rows: Sequence[Row], bytes_max: int) -> list[Row]:
 
 def row_bytes(row: Row) -> int:
     """Return the approximate size of a row on the wire, in bytes."""
-    return ROW_BYTES + len(row.link) + len(row.state)
+    return ROW_BYTES + len(row.link) + row.weight
 
 
 def is_child(link: str, prefix: str) -> bool:

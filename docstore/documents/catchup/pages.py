@@ -20,13 +20,13 @@ class Pages:
 
     def from_memory(self, log: SlotLog, first: int, last: int) -> list[Row]:
         """Return a page of consecutive rows; `first` must be in memory."""
-        rows, size = [log.pending[first]], len(log.pending[first].state)
+        rows, size = [log.pending[first]], log.pending[first].weight
         for n in range(first + 1, last + 1):
             row = log.pending.get(n)
-            if row is None or size + len(row.state) > self.core.config.sending.page_bytes:
+            if row is None or size + row.weight > self.core.config.sending.page_bytes:
                 break
             rows.append(row)
-            size += len(row.state)
+            size += row.weight
         return rows
 
     def tail(

@@ -109,7 +109,8 @@ class AtomicBatches:
                 statuses[index] = answer.status
                 return answer._replace(statuses=statuses), _newest_n(document)
         sending = self.core.config.sending
-        size = sum(len(each.state) for each in outcomes if isinstance(each, New))
+        made = [each for each in outcomes if isinstance(each, New)]
+        size = sum(len(each.state) + (each.agenda.size if each.agenda else 0) for each in made)
         if len(outcomes) > min(ROWS_MAX, sending.page_rows) or size > BYTES_MAX:
             return TOO_LARGE, max(map(_newest_n, cached))
         return None

@@ -276,7 +276,7 @@ class Acceptor:
         config, rows = self.core.config, log.buffered
         if len(rows) >= GATHERED_PAGES * config.sending.page_rows:
             return True
-        return sum(len(row.state) for row in rows) >= config.sending.page_bytes
+        return sum(row.weight for row in rows) >= config.sending.page_bytes
 
     def _store_gathered(self, log: SlotLog) -> None:
         rows, log.buffered = log.buffered, []

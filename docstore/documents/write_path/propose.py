@@ -29,15 +29,13 @@ def pages(rows: Sequence[Row], rows_max: int, bytes_max: int) -> list[Sequence[R
 
     No page ends within a batch (rule A2).
     """
-    if len(rows) == 1 or (
-        len(rows) <= rows_max and sum(len(row.state) for row in rows) <= bytes_max
-    ):
+    if len(rows) == 1 or (len(rows) <= rows_max and sum(row.weight for row in rows) <= bytes_max):
         return [rows]
     result: list[Sequence[Row]] = []
     while rows:
         page, size = 0, 0
         for row in rows[:rows_max]:
-            size += len(row.state)
+            size += row.weight
             if page and size > bytes_max:
                 break
             page += 1
@@ -123,7 +121,7 @@ class Proposer:
         batch: list[Offer] = []
         size = 0
         for offer in offers:
-            more = sum([len(row.state) for row in offer.rows])
+            more = sum([row.weight for row in offer.rows])
             if batch and size + more > self.core.config.sending.page_bytes:
                 yield batch
                 batch, size = [], 0

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from docstore.documents.write_path.handle import New, Outcome, Refused, handle
+from docstore.documents.write_path.propose import pages
 from docstore.model import json
 from docstore.model.agenda import (
     CATCH_UP_MAX,
@@ -172,7 +173,16 @@ def test_effects_that_wait_are_bounded() -> None:
     assert isinstance(refused, Refused)
     assert (refused.answer.status, refused.answer.code) == (503, "effects-waiting")
     assert isinstance(patched({}, head), New), "without an effect it goes on"
-    assert isinstance(patched({"effects": EFFECTS_MAX + 1}, row(Agenda())), Refused)
+    too_many = patched({"effects": EFFECTS_MAX + 1}, row(Agenda()))
+    assert isinstance(too_many, Refused)
+    assert too_many.answer.status == 500, "it will never fit, so a retry is in vain"
+
+
+def test_large_effects_count_where_pages_are_cut() -> None:
+    large = row(Agenda((), (Effect(1, "RECORD", "t", b"x" * 2_000),)), {"a": 1})
+    assert 2_000 < large.weight < 2_200
+    assert row(Agenda((TIMER,), EFFECTS), {"a": 1}).weight == len(b'{"a":1}')
+    assert [len(each) for each in pages([large] * 4, 256, 4_500)] == [2, 2]
 
 
 REQUEST = Request(method="PUT", link=LINK, version=1, now_us=NOW_US)
@@ -187,6 +197,7 @@ REQUEST = Request(method="PUT", link=LINK, version=1, now_us=NOW_US)
         (lambda: REQUEST.after_commit(Change("PUT", "/core/topics/x", {})), "link"),
         (lambda: REQUEST.after_commit(Change("PUT", "/a", {})), "link"),
         (lambda: REQUEST.after_commit(Change("GET", "/a/b", {})), "method"),  # type: ignore[arg-type]
+        (lambda: REQUEST.after_commit(Record("t", "x" * 70_000)), "65536 bytes"),
         (lambda: REQUEST.after_commit(Record("t", float("nan"))), "finite"),
         (lambda: REQUEST.after_commit(Webhook("http://a", object())), "object"),
     ],

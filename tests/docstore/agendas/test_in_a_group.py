@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from docstore.client import Client, LocalCluster
+from docstore.client import Client, LocalCluster, RequestFailed
 from tests.docstore.subscriptions.receiver import receiving
 from tests.docstore.watching import metrics, start_all
 
-SERVICES = "timed_services:Clocks,timed_services:Orders,timed_services:Ledger"
+SERVICES = ",".join(f"timed_services:{name}" for name in ("Carts", "Clocks", "Ledger", "Orders"))
 FLAGS = (
     "--slots", "64", "--service", SERVICES,
     "--callback-hosts", "http://127.0.0.1", "--callback-networks", "127.0.0.0/8",
@@ -59,6 +59,7 @@ def complete(born_us: int, period_us: int, found: list[int]) -> list[int]:
 def test_one_node_fires_and_delivers(importable: None, tmp_path: Path) -> None:
     with cluster_of(1, tmp_path) as cluster:
         asyncio.run(one_node(cluster))
+        asyncio.run(atomic_batches(cluster))
 
 
 async def one_node(cluster: LocalCluster) -> None:
@@ -85,6 +86,27 @@ async def one_node(cluster: LocalCluster) -> None:
     assert counted["docstore_service_effects_delivered_total"] == 60
 
 
+async def atomic_batches(cluster: LocalCluster) -> None:
+    """Have the effects of a batch delivered if it is applied, and none of a refused one."""
+    async with Client(cluster.urls) as client:
+        await client.post("/core/streams", {"name": "carts", "partitions": 1})
+        for name, wrong in (("a", True), ("b", False)):
+            lines = [
+                {"op": "POST", "link": f"/carts:/{name}~{n}", "body": {"n": n, "wrong": wrong}}
+                for n in range(3)
+            ]
+            lines[0]["body"] = {"n": 0}
+            if wrong:
+                with pytest.raises(RequestFailed, match="wrong"):
+                    await client.atomic(lines)
+            else:
+                await client.atomic(lines)
+        async with asyncio.timeout(20):
+            while len(found := (await records(client, "carts")).get("one", [])) < 3:
+                await asyncio.sleep(0.05)
+        assert sorted(found) == [0, 1, 2]
+
+
 async def until_told(client: Client, name: str, last: int) -> list[int]:
     async with asyncio.timeout(120):
         while (told := (await client.get(f"/ledger/{name}")).value["told"])[-1:] < [last]:
@@ -92,10 +114,10 @@ async def until_told(client: Client, name: str, last: int) -> list[int]:
     return list(told)
 
 
-async def records(client: Client) -> dict[str, list[int]]:
+async def records(client: Client, topic: str = "orders") -> dict[str, list[int]]:
     """Return key -> the numbers in the records of the topic, in their order."""
     found: dict[str, list[int]] = {}
-    async for record in client.consume("orders", since="beginning", follow=False):
+    async for record in client.consume(topic, since="beginning", follow=False):
         found.setdefault(str(record.key), []).append(record.value["n"])
     return found
 

@@ -1,6 +1,6 @@
 """Services with timers and effects, as nodes load them."""
 
-from docstore.service import Change, Record, Request, Service, State, Timer, Webhook
+from docstore.service import Change, Record, Refused, Request, Service, State, Timer, Webhook
 
 
 class Clocks(Service):
@@ -39,6 +39,19 @@ class Orders(Service):
         if state["webhook"]:
             request.after_commit(Webhook(state["webhook"], {"type": "told"} | said))
         return state
+
+
+class Carts(Service):
+    """Carts share partition keys, so that an atomic batch may create several."""
+
+    path = "/carts:"
+    kind = "test:Cart"
+
+    def on_create(self, body: State, request: Request) -> State:
+        if body.get("wrong"):
+            raise Refused(409, "wrong")
+        request.after_commit(Record("carts", {"n": body["n"]}, key="one"))
+        return body
 
 
 class Ledger(Service):
