@@ -55,7 +55,7 @@ function line(text) {
   const told = said.deleted === "true" ? h("em", {}, "deleted") : inOneLine(said.body ?? "");
   return h("tr", {},
     h("td", {}, time(Number(said.documentUpdateTimeMicros))),
-    h("td", { class: "code name" }, h("a", { href: toDocument(link) }, link)),
+    h("td", { class: "code" }, h("a", { href: toDocument(link) }, link)),
     h("td", { class: "number" }, said.documentVersion),
     h("td", {}, JSON.parse(said.documentUpdateAction)),
     h("td", { class: "code excerpt" }, told));

@@ -36,6 +36,10 @@ const FACTORY = [
     about: ["defaultExpirationSeconds"], hint: "Empty: documents stay.",
   },
   { name: "schema", title: "JSON Schema", kind: "area", hint: "Empty: any JSON object." },
+  {
+    name: "indexes", title: "Indexes", kind: "area", rows: 3,
+    hint: "One a line, such as: year desc, title. Empty: none.",
+  },
   ...CHECKS.map(([name, option, title]) => ({ name, title, kind: "check", about: [option] })),
 ];
 const TOPIC = [
@@ -68,6 +72,7 @@ export async function newFactory(place, route, signal) {
       options: [...options, ...chosen],
       retention: versions && { versions },
       defaultExpirationSeconds: wholeIn("expires", said.expires),
+      indexes: said.indexes.split("\n").map((each) => each.trim()).filter(Boolean),
     };
     const schema = jsonIn("schema", said.schema);
     const body = JSON.stringify(members);

@@ -198,7 +198,7 @@ function explained(where) {
       ["copies", many(where.replicas.length, "node")],
     ]),
     table([
-      ["node", (each) => each.id, "name"],
+      ["node", (each) => each.id],
       ["distance", (each) => distance(each.distance), "number"],
       ["version", (each) => number(copies[each.id]?.version), "number"],
       ["log ends at", (each) => number(copies[each.id]?.end), "number"],

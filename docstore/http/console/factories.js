@@ -48,7 +48,7 @@ export async function factories(place, route, signal) {
       ["kind", kind],
       ["documents", ({ path }) => counts[path], "number"],
       ["level", ({ options }) => level(options), "number"],
-      ["indexes", ({ indexes = [] }) => indexes.map(indexed).join(", ") || "–", "code cell"],
+      ["indexes", ({ indexes = [] }) => indexes.join("; ") || "–", "code cell"],
       ["versions kept", ({ retention }) => number(retention?.versions), "number"],
       ["rules", rules, "cell"],
       ["declaration", declaration],
@@ -70,11 +70,6 @@ export async function factories(place, route, signal) {
 function kind({ path, kind: named, service }) {
   const shown = named ?? path.slice(1).replace(/:$/, "").replaceAll("/", ":");
   return service ? [shown, h("span", { class: "quiet" }, `, service ${service.class}`)] : shown;
-}
-
-// A declared index: a path, or several with their directions.
-function indexed(index) {
-  return typeof index === "string" ? index : JSON.stringify(index);
 }
 
 async function open({ link }, release) {

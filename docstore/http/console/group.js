@@ -41,7 +41,7 @@ function shown(found, selector, node) {
 function members(found, selector) {
   const known = Object.fromEntries(found.members.map((each) => [each.id, each]));
   return table([
-    ["node", (each) => each.id, "name"],
+    ["node", (each) => each.id],
     ["state", (each) => state(each, known[each.id])],
     ["role", (each) => each.role],
     ["zone", (each) => each.zone || "–"],

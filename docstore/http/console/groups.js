@@ -70,7 +70,7 @@ function members(link, { members: found = [], live }, mayRemove) {
     + "session has expired. If its process still runs, it stops, and may join again as a new "
     + "member."], ["Remove", () => ask("DELETE", encoded(`${link}/members/${id}`) + "?force")]);
   return [h("h2", {}, "Members"), table([
-    ["member", ([id]) => id, "code name"],
+    ["member", ([id]) => id, "code"],
     ["instance", ([, instance]) => instance || "–"],
     ["host", ([, , host]) => host || "–"],
     ["capacity", ([, , , capacity]) => number(capacity), "number"],
@@ -87,7 +87,7 @@ function partitions(link, { partitionList = [] }, lags, mayReset) {
     ? h("a", { href: toStream(`/${topicOf(partition)}`, nameOf(partition)) }, partition)
     : partition);
   return [h("h2", {}, lags ? "Partitions" : "Roles"), table([
-    [lags ? "partition" : "role", ({ partition }) => title(partition), "code name"],
+    [lags ? "partition" : "role", ({ partition }) => title(partition), "code"],
     ...(lags ? [
       ["lag", (each) => number(lagOf(each).lag), "number"],
       ["next offset", (each) => (lagOf(each).offset < 0 ? "not read yet"

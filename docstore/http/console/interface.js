@@ -61,7 +61,7 @@ function told(described, { method, path, told: op, inPath }) {
   return [
     h("p", { class: "prose" }, prose(op.description)),
     parameters.length > 0 && table([
-      ["parameter", (each) => each.name, "code name"],
+      ["parameter", (each) => each.name, "code"],
       ["in", (each) => each.in],
       ["type", (each) => typed(described, each.schema), "code"],
       ["what", (each) => prose(each.description)],

@@ -88,7 +88,7 @@ function rowOf(link, text = "") {
 function columnsOf({ columns }) {
   const chosen = columnsIn(columns);
   const title = (each) => h("a", { href: toDocument(each.link) }, each.id);
-  const name = ["document", title, "code name"];
+  const name = ["document", title, "code"];
   if (chosen.length > 0) return [name, ...chosen.map(column)];
   return [name,
     ["version", (each) => number(Number(each.members.documentVersion)), "number"],

@@ -61,9 +61,8 @@ async function show() {
     await view(content, route, signal);
   } catch (error) {
     if (signal.aborted) return;
-    if (!(error instanceof Silent)) return fill(content, trouble(error));
     content.append(trouble(error)); // A form that is shown stays, with what was typed.
-    showLater(content, signal);
+    if (error instanceof Silent) showLater(content, signal);
   }
 }
 
@@ -103,8 +102,9 @@ function trouble(error) {
   if (!isRefused && !(error instanceof Silent)) console.error(error);
   const code = isRefused && `${error.status} ${error.problem.errorCode ?? ""}`;
   return h("section", { role: "alert" },
-    h("h1", {}, code || "This page cannot be shown"),
+    h(document.querySelector("h1") ? "h2" : "h1", {}, code || "This page cannot be shown"),
     h("p", {}, error.message),
+    error.status === 404 && token() && h("p", {}, "Or your token does not allow you to read it."),
     h("p", {}, h("button", { type: "button", onClick: show }, "Try again")));
 }
 

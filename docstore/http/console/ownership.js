@@ -1,13 +1,11 @@
 // Rights to act: lists of locks, elections, leases, roles and groups; holders.js shows one of them.
 
-import { empty, fill, h, table } from "/core/ui/dom.js";
+import { empty, fill, h } from "/core/ui/dom.js";
 import { line } from "/core/ui/json.js";
-import { page } from "/core/ui/node.js";
-import { nameOf, OWNERSHIP, toHolder, toList, toOwnership } from "/core/ui/places.js";
-import { refresh } from "/core/ui/refresh.js";
+import { nameOf, OWNERSHIP, toHolder, toOwnership } from "/core/ui/places.js";
+import { refreshList } from "/core/ui/refresh.js";
 import { many, number, span } from "/core/ui/words.js";
 
-const LIMIT = 200;
 const KINDS = {
   locks: ["Locks", turns, "No process has taken a lock yet. Take one:",
     "docstore lock NAME -- COMMAND"],
@@ -23,17 +21,11 @@ const KINDS = {
 export async function ownership(place, route, signal) {
   const kind = KINDS[route.link.slice(1)] ? route.link.slice(1) : "locks";
   const [title, columns, none, command] = KINDS[kind];
-  const path = `/core/${kind}`;
   const shown = h("div", {});
   fill(place, h("h1", {}, "Ownership"), tabs(kind), shown);
-  await refresh(shown, signal, async () => {
-    const found = await page(`${path}?$expand=true&$limit=${LIMIT}`, signal);
-    const rows = Object.entries(found.documents ?? {}).map(([link, each]) => ({ link, ...each }));
-    return [
-      h("p", { class: "quiet" }, many(rows.length, title.slice(0, -1).toLowerCase()),
-        found.nextPageLink && [", more follow in ", h("a", { href: toList(path) }, "the list")]),
-      table([NAME, ...columns(kind)], rows, empty(none, h("p", {}, h("code", {}, command)))),
-    ];
+  await refreshList(shown, signal, {
+    path: `/core/${kind}`, word: title.slice(0, -1).toLowerCase(),
+    columns: [NAME, ...columns(kind)], nothing: empty(none, h("p", {}, h("code", {}, command))),
   });
 }
 
@@ -44,7 +36,7 @@ function tabs(kind) {
   return h("nav", { class: "tabs", "aria-label": "Kinds" }, Object.keys(KINDS).map(link));
 }
 
-const NAME = ["name", ({ link }) => h("a", { href: toHolder(link) }, nameOf(link)), "code name"];
+const NAME = ["name", ({ link }) => h("a", { href: toHolder(link) }, nameOf(link)), "code"];
 
 function turns(kind) {
   return [

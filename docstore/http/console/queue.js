@@ -41,7 +41,7 @@ export async function queueContent(link, found, may, signal) {
         "If it is used again, its tokens go on from here.", toOwnership(kind))),
     h("h2", {}, "Waiting"),
     table([
-      ["candidate", (each) => each.candidate, "code name"],
+      ["candidate", (each) => each.candidate, "code"],
       ["lease", toLease, "code"],
       ...(shown.some((each) => each.value !== null) ? [["value", value, "code cell"]] : []),
       ["actions", (each) => acts[shown.indexOf(each)]],

@@ -1,9 +1,12 @@
 // Pages that are read again every few seconds while they are shown.
 
-import { fill } from "/core/ui/dom.js";
-import { Silent } from "/core/ui/node.js";
+import { fill, h, table } from "/core/ui/dom.js";
+import { page, Silent } from "/core/ui/node.js";
+import { toList } from "/core/ui/places.js";
+import { many } from "/core/ui/words.js";
 
 const LOOK_AGAIN_MS = 3_000;
+const LIMIT = 200;
 const FOCUSED = "a, button, input, summary, [tabindex]";
 
 export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -31,6 +34,23 @@ export async function refresh(place, signal, look) {
     const same = focused
       && [...place.querySelectorAll(FOCUSED)].find((each) => each.isEqualNode(focused));
     if (same) same.focus({ preventScroll: true });
+  }).catch((error) => {
+    fill(place); // What was there is gone, or is not for this user any more.
+    throw error;
+  });
+}
+
+// Fill a place with the documents of a factory as a table, now and every few seconds. word: for one
+// of them. nothing: shown in place of an empty table.
+export async function refreshList(place, signal, { path, word, columns, nothing }) {
+  await refresh(place, signal, async () => {
+    const found = await page(`${path}?$expand=true&$limit=${LIMIT}`, signal);
+    const rows = Object.entries(found.documents ?? {}).map(([link, each]) => ({ ...each, link }));
+    return [
+      h("p", { class: "quiet" }, many(rows.length, word), found.nextPageLink
+        && [", more follow in ", h("a", { href: toList(path) }, "the list")]),
+      table(columns, rows, nothing),
+    ];
   });
 }
 

@@ -21,7 +21,7 @@ export async function streams(place, route, signal) {
   fill(place, h("h1", {}, "Streams"),
     h("p", { class: "line" }, topics.length > 0 && create()),
     table([
-      ["topic", (each) => h("a", { href: toStream(`/${each.name}`) }, each.name), "name"],
+      ["topic", (each) => h("a", { href: toStream(`/${each.name}`) }, each.name)],
       ["partitions", (each) => number(each.partitions), "number"],
       ["replicas", (each) => number(each.replicationFactor), "number"],
       ["needed in sync", (each) => number(each.minInSync), "number"],
@@ -78,7 +78,7 @@ function ofTopic(link, topic, chosen) {
         href: toStream(link, each.partition),
         "aria-current": each.partition === chosen ? "true" : null,
       }, number(each.partition)), "number"],
-      ["leader", (each) => each.leader || h("span", { class: "state ill" }, "none"), "name"],
+      ["leader", (each) => each.leader || h("span", { class: "state ill" }, "none")],
       ["epoch", (each) => number(each.epoch), "number"],
       ["live replica set", (each) => live(each)],
       ["begins at", (each) => number(each.base), "number"],

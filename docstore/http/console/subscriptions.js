@@ -1,14 +1,12 @@
 // Subscriptions: the receivers to which nodes deliver changes.
 
-import { empty, fill, h, table } from "/core/ui/dom.js";
-import { ask, encoded, page } from "/core/ui/node.js";
-import { nameOf, toDocument, toList } from "/core/ui/places.js";
+import { empty, fill, h } from "/core/ui/dom.js";
+import { ask, encoded } from "/core/ui/node.js";
+import { nameOf, toDocument } from "/core/ui/places.js";
 import { action } from "/core/ui/questions.js";
-import { refresh } from "/core/ui/refresh.js";
-import { many, number } from "/core/ui/words.js";
+import { refreshList } from "/core/ui/refresh.js";
+import { number } from "/core/ui/words.js";
 
-const PATH = "/core/subscriptions";
-const LIMIT = 200;
 const COMMAND = "docstore subscription create /films https://hooks.example.com/films";
 const PAUSE = ["Pause", "PauseRequest", "Changes are kept until you resume it."];
 const RESUME = ["Resume", "ResumeRequest", "All changes since the pause are delivered."];
@@ -18,20 +16,15 @@ const STYLES = { active: "well", paused: "doubtful" };
 export async function subscriptions(place, route, signal) {
   const shown = h("div", {});
   fill(place, h("h1", {}, "Subscriptions"), shown);
-  await refresh(shown, signal, async () => {
-    const found = await page(`${PATH}?$expand=true&$limit=${LIMIT}`, signal);
-    const rows = Object.entries(found.documents ?? {}).map(([link, each]) => ({ link, ...each }));
-    return [
-      h("p", { class: "quiet" }, many(rows.length, "subscription"), found.nextPageLink
-        && [", more follow in ", h("a", { href: toList(PATH) }, "the list")]),
-      table(COLUMNS, rows, empty("No receiver is told of changes yet. The operator must allow its "
-        + "host first. Then:", h("p", {}, h("code", {}, COMMAND)))),
-    ];
+  await refreshList(shown, signal, {
+    path: "/core/subscriptions", word: "subscription", columns: COLUMNS,
+    nothing: empty("No receiver is told of changes yet. The operator must allow its host first. "
+      + "Then:", h("p", {}, h("code", {}, COMMAND))),
   });
 }
 
 const COLUMNS = [
-  ["path", ({ path }) => path, "code name"],
+  ["path", ({ path }) => path, "code"],
   ["state", ({ state }) => h("span", { class: `state ${STYLES[state] ?? "ill"}` }, state)],
   ["receiver", ({ callback }) => callback, "code cell"],
   ["delivered", ({ delivered }) => number(delivered), "number"],
