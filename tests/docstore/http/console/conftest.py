@@ -20,7 +20,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     keys.write_bytes(Fernet.generate_key())
     settings = [
         "--callback-hosts", "http://127.0.0.1", "--callback-networks", "127.0.0.0/8",
-        "--callback-key-file", str(keys),
+        "--callback-key-file", str(keys), "--service", "examples.bank_accounts:Accounts",
     ]  # fmt: skip
     with LocalCluster(1, settings=settings) as group:
         yield group.urls[0]

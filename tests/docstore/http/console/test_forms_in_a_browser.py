@@ -30,6 +30,7 @@ async def test_documents_are_made_changed_and_deleted_by_keys(
     await browser.tab_to("Level")
     await browser.press("ArrowDown")  # Level 2.
     await browser.type_into("JSON Schema", '{"required": ["n"]}')
+    await browser.type_into("Indexes", "n\nname desc")
     await browser.tab_to("Updates must name the version that they are based on")
     await browser.press("Space")
     await browser.tab_to("Declare")
@@ -40,6 +41,7 @@ async def test_documents_are_made_changed_and_deleted_by_keys(
     assert "STRICT_UPDATE_CHECKING" in declared["options"]
     assert "ENFORCE_QUORUM" not in declared["options"]
     assert declared["schema"] == {"required": ["n"]}
+    assert declared["indexes"] == ["n", "name desc"]
     await browser.tab_to("New document")
     await browser.press("Enter")
     await browser.until(f"{HEADING}.startsWith('New document')")

@@ -14,7 +14,7 @@ from docstore.http.server import HttpServer
 from tests.docstore.http.conftest import FAST
 from tests.docstore.http.console.browser import EXECUTABLE, Browser
 from tests.docstore.http.console.test_in_a_browser import WORDS
-from tests.docstore.http.console.world import furnish, put
+from tests.docstore.http.console.world import ask, furnish, put
 from tests.docstore.http.single import SingleNode
 
 pytestmark = [
@@ -74,6 +74,24 @@ async def test_only_what_a_resource_allows_is_offered(
     await browser.answer("Cancel")
     await browser.shown(url, "list/core/subscriptions")
     assert "New document" not in await browser.text()
+
+
+async def test_services_are_listed_with_kind_documents_and_indexes(
+    browser: Browser, url: str, session: aiohttp.ClientSession
+) -> None:
+    declared = {"path": "/people", "kind": "hr:Person", "indexes": ["name", "city, age desc"]}
+    await ask(session, "POST", "/core/factories", declared, 201)
+    for number in range(3):
+        await put(session, f"/people/{number}", "{}")
+    await browser.shown(url, "factories")
+    cells = "[...document.querySelectorAll('td')].filter((it) => it.innerText === '{}')[0]"
+    row = f"[...{cells}.parentElement.children].map((it) => it.innerText)"
+    people = row.replace("{}", "/people")
+    await browser.until(f"{people}[2] === '3'")  # It is counted after the page is shown.
+    shown = await browser.run(people)
+    assert shown[:5] == ["/people", "hr:Person", "3", "3", "name; city, age desc"]
+    service = await browser.run(row.replace("{}", "/accounts"))
+    assert service[1] == "bank:Account, service examples.bank_accounts:Accounts"
 
 
 async def test_unsaved_text_is_left_only_on_purpose(
