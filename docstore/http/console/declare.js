@@ -35,9 +35,9 @@ const FACTORY = [
     name: "expires", title: "Expire after (seconds)", type: "number", min: 1,
     about: ["defaultExpirationSeconds"], hint: "Empty: documents stay.",
   },
-  { name: "schema", title: "JSON Schema", kind: "area", hint: "Empty: any JSON object." },
+  { name: "schema", title: "JSON Schema", kind: "area", rows: 4, hint: "Empty: any JSON object." },
   {
-    name: "indexes", title: "Indexes", kind: "area", rows: 3,
+    name: "indexes", title: "Indexes", kind: "area", rows: 2,
     hint: "One a line, such as: year desc, title. Empty: none.",
   },
   ...CHECKS.map(([name, option, title]) => ({ name, title, kind: "check", about: [option] })),

@@ -60,7 +60,7 @@ function state(member, known) {
 
 function share(part) {
   const bar = h("progress", { value: part, max: 1, "aria-label": "share of the slots" });
-  return [bar, percent(part)];
+  return [bar, h("span", { class: "percent" }, percent(part))];
 }
 
 function thisNode(node) {

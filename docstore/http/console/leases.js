@@ -35,7 +35,7 @@ export const left = ({ remainingMs }) =>
 export async function ending(title, of, about, { link, state, may }) {
   const choices = [];
   if (state === "alive" && await may("PATCH", link)) {
-    choices.push(["Let it expire", () => expire(link)]);
+    choices.push(["Let it expire", () => expire(link), "main"]);
     about.push("Let it expire: the lease is renewed no longer. Its holder stops by its own clock, "
       + "and the lease ends when its time is over.");
   }

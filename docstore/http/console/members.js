@@ -6,7 +6,7 @@ import { onSilence, page } from "/core/ui/node.js";
 const KEPT_AS = "docstore-members";
 const LOOK_AGAIN_MS = 5_000;
 
-// Remember the members now and later, and show the banner while the node is silent.
+// Remember the live members now and later, and show the banner while the node is silent.
 export function watchMembers(place) {
   let isSilent = false;
   const update = () => fill(place, isSilent && banner());
@@ -24,7 +24,8 @@ export function watchMembers(place) {
 
 async function remember() {
   const { members } = await page("/core/node-groups/default", undefined, { isQuiet: true });
-  const found = members.map(({ id, address }) => ({ id, address }));
+  const found = members.filter(({ status }) => ["ALIVE", "SUSPECT"].includes(status))
+    .map(({ id, address }) => ({ id, address }));
   sessionStorage.setItem(KEPT_AS, JSON.stringify(found));
 }
 

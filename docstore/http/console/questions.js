@@ -46,9 +46,9 @@ export function dialog(title, content, buttons, act = async () => {}) {
 }
 
 // A button that asks before it acts. of: the name of the thing. about: what will happen, in
-// paragraphs. choices: [title, act]. The page is shown anew afterwards.
+// paragraphs. choices: [title, act, class]. The page is shown anew afterwards.
 export function action(title, of, about, ...choices) {
-  const buttons = choices.map(([name], at) => [String(at), name, "danger"]);
+  const buttons = choices.map(([name, , style = "danger"], at) => [String(at), name, style]);
   const onClick = async () => {
     const act = (at, told) => choices[at][1](told);
     const paragraphs = about.map((each) => h("p", {}, each));

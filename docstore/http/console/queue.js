@@ -72,7 +72,8 @@ async function actsOf(link, found, waiting, words, may) {
       `Once ${holder.candidate} stops: its lease is renewed no longer, so it stops by its own `
         + `clock, and then ${waiting.candidate} leads. Keep this page open until then.`,
       `Now: only if ${holder.candidate} has certainly stopped. Else two may lead at once.`,
-    ], [`Once ${holder.candidate} stops`, (told) => transferLater(link, found, waiting, told)],
+    ], [`Once ${holder.candidate} stops`, (told) => transferLater(link, found, waiting, told),
+      "main"],
     ["Now", () => transfer(link, found, waiting)]),
     await may("PATCH", waiting.lease) && action("Withdraw", waiting.candidate,
       ["It waits no longer. It may ask again, and is the last then."],

@@ -25,8 +25,6 @@ WRITES_S = 24.0
 PAGES = (
     ("console-list", "list/films?columns=title%2Cyear%2Ccast&filter=year+ge+2020", "The"),
     ("console-stream", "stream/flights", "origin"),
-    ("console-locks", "ownership/locks", "host-8"),
-    ("console-factory", "new-factory", "JSON Schema"),
 )
 """Name of the picture, view, and words that it shows."""
 
@@ -100,6 +98,9 @@ async def main(films: Any, flights: Any) -> None:
             for name, view, words in PAGES:
                 await browser.shown(url, view)
                 await take(browser, name, words)
+            await browser.shown(url, "holders/elections/scheduler")
+            await browser.click("Transfer to host-8")
+            await take(browser, "console-question", "stops by its own clock")
             await browser.resize(1_280, "dark")
             await browser.shown(url, "charts")
             await write(session, WRITES_S)
@@ -109,6 +110,7 @@ async def main(films: Any, flights: Any) -> None:
             await browser.shown(url, "group")
             await browser.until("document.querySelector('.state.ill')")
             await take(browser, "console-group", "dead")
+            await browser.until("!sessionStorage.getItem('docstore-members').includes('n3')")
             group.kill(group.nodes[0])
             await browser.until("document.querySelector('.banner')")
             await take(browser, "console-dead", "Go on at another member")

@@ -14,6 +14,8 @@ from docstore.access.rules import rules_of
 from docstore.http.access import Access
 from docstore.http.console.files import DOCS, GUARDS, NAMES, PATHS, TYPES, UI
 from docstore.http.server import HttpServer
+from docstore.ownership.proof import RATE_ERROR
+from docstore.sessions.holder import WINDOW
 from tests.docstore.http.conftest import FAST, Raw
 from tests.docstore.http.single import SingleNode
 from tests.docstore.http.wires import asked
@@ -123,6 +125,13 @@ def test_text_has_no_way_into_a_page_but_as_text() -> None:
         text = (FOLDER / name).read_text("utf-8")
         assert not [way for way in WAYS_IN if way in text], name
         assert not re.search(r"setAttribute\((?!\"(?:href|aria-[a-z]+)\"|key, )", text), name
+
+
+def test_a_leader_has_stopped_before_the_console_transfers_its_lead() -> None:
+    text = (FOLDER / "queue.js").read_text("utf-8")
+    found = re.search(r"const STOPPED_AFTER = ([\d.]+);", text)
+    assert found is not None
+    assert WINDOW * (1 + 2 * RATE_ERROR) <= float(found[1]) < 1
 
 
 def test_nothing_comes_from_elsewhere() -> None:
