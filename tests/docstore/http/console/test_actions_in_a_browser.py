@@ -170,7 +170,8 @@ async def _append(session: Session) -> int:
             async with session.post("/core/streams/orders/records", json=records) as answer:
                 if answer.status == HTTPStatus.OK:
                     break
-    return int((await page(session, "/core/streams/orders/partitions/1"))["hw"])
+    partition = "/core/streams/orders/partitions/1"
+    return int((await until(session, partition, lambda found: found.get("hw")))["hw"])
 
 
 async def test_a_subscription_is_paused_resumed_and_deleted(
