@@ -25,6 +25,7 @@ from docstore.model.slots import slot_of
 from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.kinds import check_members, check_name
 from docstore.pipeline.options import Options
+from docstore.pipeline.replacing import predicate_of, why_outside
 from docstore.pipeline.values import Formless, objects, texts, values
 
 OPERATIONS = (
@@ -78,6 +79,7 @@ class BulkLines:
         self._key = options.text("key", KEY)
         self._sequence = options.text("sequenceBy")
         self._run = options.text(RUN)
+        self._replaced = predicate_of(options, self._operation)
         self.digest = 0
         """Sum of the hashes of all operations so far, which does not depend on their order."""
         self._slots = slots
@@ -151,6 +153,8 @@ class BulkLines:
                 # A body that cannot be sent is a string in the dead letter.
                 value["body"] = body.decode(errors="replace") if malformed else Fragment(body)
                 wrong = wrong or malformed
+                if self._replaced is not None and not wrong:
+                    wrong = why_outside(self._replaced, link, body)
             raw = orjson.dumps(value)
             self.digest += int.from_bytes(blake2b(raw, digest_size=DIGEST_BYTES).digest())
             yield BulkLine(link, raw, slot_of(link, self._slots), wrong)

@@ -28,7 +28,7 @@ FEED = (
 ).split()
 WRITE = (
     "operation key body sequenceBy expectVersion onConflict onError deadLetterPath maxErrors"
-    " jobId batchId batchRows checkpointLocation commit foreignLinks onRepeat"
+    " jobId batchId batchRows checkpointLocation commit foreignLinks onRepeat replaceWhere"
 ).split()
 STREAM = (
     "columns keyAs valueAs startingOffsets endingOffsets startingTimestamp failOnDataLoss"

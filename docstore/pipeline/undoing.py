@@ -49,7 +49,7 @@ class Undoing:
         is_gone = options.text("operation") == "delete"
         counts: Counter[str] = Counter()
         for operation, was_there in (("delete", False), ("append_version", True)):
-            dropped = ("body", "sequenceby", "maxerrors", "deadletterpath")
+            dropped = ("body", "sequenceby", "maxerrors", "deadletterpath", "replacewhere")
             asked = {name: value for name, value in options.given.items() if name not in dropped}
             asked |= {
                 "operation": operation, "key": KEY, "expectversion": "documentVersion",

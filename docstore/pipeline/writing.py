@@ -39,6 +39,7 @@ from docstore.pipeline.group_client import GroupError
 from docstore.pipeline.options import Options
 from docstore.pipeline.outcomes import OVERWRITES, STALE, WHAT_TO_DO, Outcomes, marked
 from docstore.pipeline.planning import snapshot_batches
+from docstore.pipeline.replacing import REPLACE_WHERE
 from docstore.pipeline.sending import Sender
 from docstore.pipeline.staged import StagedPart
 from docstore.pipeline.undoing import Undoing
@@ -88,6 +89,8 @@ class TableWriter(DataSourceArrowWriter):
         if overwrite and not options.text("commit"):
             # Either all rows are written or none.
             options = Options({**options.given, "commit": "staged"})
+        if not overwrite:
+            options.refuse("only mode=overwrite replaces documents", REPLACE_WHERE)
         if overwrite and options.choice("foreignLinks", FOREIGN_LINKS) == FOLLOW:
             raise ValueError(
                 "docstore: foreignLinks must be 'refuse' or 'move' for an "
@@ -119,6 +122,12 @@ class TableWriter(DataSourceArrowWriter):
         run = str(page.get("run", ""))
         self._begun = page.get("begun", "") if page.get("state") == "COMMITTING" else ""
         if overwrite and page.get("before") and page["state"] in ("COMMITTING", "COMMITTED"):
+            if page.get(REPLACE_WHERE, "") != self._options.text(REPLACE_WHERE):
+                raise ValueError(
+                    f"docstore: JOB_USED: batch {self._number} of {self.job} has overwritten other"
+                    f" documents of {self._options.path}, by another {REPLACE_WHERE}: give this"
+                    " overwrite another jobId, or a later batchId"
+                )
             self._before, self._digest = page["before"], page.get("digest", "")
             # Staged, since the rows must be compared with the earlier ones before they are written.
             self._options = self._options.with_(commit="staged")
@@ -174,7 +183,7 @@ class TableWriter(DataSourceArrowWriter):
     def _page(self) -> dict[str, Any]:
         """Return the members that the job's document has in every state."""
         said = {"before": self._before, "run": self._options.text(RUN), "digest": self._digest}
-        said["begun"] = self._begun
+        said |= {"begun": self._begun, REPLACE_WHERE: self._options.text(REPLACE_WHERE)}
         return {"batch": self._number} | {name: value for name, value in said.items() if value}
 
     def _leave(self, state: str, more: Mapping[str, Any]) -> None:
@@ -192,7 +201,8 @@ def settle(
     """Execute the parts, delete overwritten documents, and record that the job is committed.
 
     page: the members that the job's document has in every state. Its `before` is the cut before an
-    overwrite, its `begun` the cut before the commit. given: as in `Counted`. Raises WriteFailed.
+    overwrite, its `begun` the cut before the commit, its `after` the cut after an overwrite.
+    given: as in `Counted`. Raises WriteFailed.
     """
     page = dict(page)
     try:
@@ -201,6 +211,7 @@ def settle(
         if page.get("before"):
             _insist_on_rows(options, counts)
             counts["removed"] = _remove_older(options, job, page, given + outcomes.given)
+            page["after"] = str(options.group.plan()["cut"])
     except RowRefused:  # A retry would be refused too, so there is nothing to finish.
         staged.abandon(options, job, parts)
         leave_job(options, job, {"state": "ABORTED", **page, **counts})
@@ -256,7 +267,9 @@ def finish(url: str, job: str) -> Counter[str]:
     options = Options(page["options"] | {"url": url})
     parts = [StagedPart(**each) for each in page["parts"]]
     said = {
-        name: page[name] for name in ("batch", "before", RUN, "digest", "begun") if name in page
+        name: page[name]
+        for name in ("batch", "before", RUN, "digest", "begun", REPLACE_WHERE)
+        if name in page
     }
     return settle(options, job, Counter(page["counts"]), parts, said)
 
@@ -270,10 +283,11 @@ def _remove_older(options: Options, job: str, page: Mapping[str, Any], given: by
     """
     names = [KEY, "documentVersion"]
     marks = np.sort(np.frombuffer(given, np.uint64))
-    found = (_not_given(batch, marks) for batch in older(options, page["before"], names))
+    replaced = options.text(REPLACE_WHERE)
+    found = (_not_given(batch, marks) for batch in older(options, page["before"], names, replaced))
     asked = dict(options.given) | {
         "operation": "delete", "key": KEY, "expectversion": "documentVersion",
-        "onconflict": "skip", "body": "", "sequenceby": "", OVERWRITES: "",
+        "onconflict": "skip", "body": "", "sequenceby": "", "replacewhere": "", OVERWRITES: "",
     }  # fmt: skip
     sender = Sender(Options(asked), f"{job}-older", page["batch"], schema_of(names))
     return sender.send(found)["written"]
@@ -287,10 +301,12 @@ def _not_given(batch: pa.RecordBatch, marks: "np.typing.NDArray[np.uint64]") -> 
     return batch.filter(pa.array(~is_given))
 
 
-def older(options: Options, cut: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield some columns of the documents below the path at a cut."""
+def older(
+    options: Options, cut: str, names: Sequence[str], where: str = ""
+) -> Iterator[pa.RecordBatch]:
+    """Yield some columns of the documents below the path at a cut that fulfil a condition."""
     plan = options.group.plan(cut)
-    request = {"prefix": options.path + "/", "columns": list(names)}
+    request = {"prefix": options.path + "/", "columns": list(names), "where": where}
     yield from snapshot_batches(plan, range(len(plan["ends"])), request, options.urls)
 
 
@@ -299,6 +315,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         options.refuse("a stream numbers its batches itself", "batchId")
+        options.refuse("only mode=overwrite replaces documents", REPLACE_WHERE)
         self._options, self._schema = options, schema
         check(options, schema)
 
