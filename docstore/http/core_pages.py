@@ -1,7 +1,7 @@
 """The pages of /, /core, /health and /metrics: a node and its group."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -84,8 +84,13 @@ class CorePages:
         documents: DocumentPages,
         metrics: HttpMetrics,
         described: Callable[[Sequence[Service], Callable[[str], bool]], Any],
+        lags: Callable[[], Awaitable[Mapping[str, float]]],
     ) -> None:
-        """described: returns the OpenAPI description, as `openapi/document.py` does."""
+        """described: returns the OpenAPI description, as `openapi/document.py` does.
+
+        lags: returns the metrics of groups' lags.
+        """
+        self._lags = lags
         self._backend = backend
         self._documents = documents
         self._metrics = metrics
@@ -262,7 +267,8 @@ class CorePages:
 
     async def metrics_text(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer GET of all metrics, for Prometheus."""
-        return Reply(200, self._metrics.text(self._backend.metrics()), CONTENT_TYPE)
+        values = {**self._backend.metrics(), **await self._lags()}
+        return Reply(200, self._metrics.text(values), CONTENT_TYPE)
 
     async def console(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer GET of a file of the console."""

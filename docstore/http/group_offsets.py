@@ -1,11 +1,13 @@
 """Offsets of a group over HTTP: the holder of a partition commits offsets with a token."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
 
-from docstore.errors import BadRequest, Conflict, NotFound, Unavailable, Undecided
+from docstore.errors import BadRequest, Conflict, DocstoreError, NotFound, Unavailable, Undecided
 from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.documents import DocumentPages
@@ -33,6 +35,9 @@ from docstore.streams.replica_set import partition_link
 from docstore.streams.requests import ReadRequest
 
 AT_ONCE = 64
+LAG_S = 10.0
+GROUPS_MAX = 100
+"""Maximum groups whose lag a node reports as a metric."""
 END_S = 1.0
 """Seconds for which a commit waits until the partition's leader reports its end: no offset may
 exceed it."""
@@ -58,6 +63,8 @@ class OffsetPages:
         self._backend = backend
         self._documents = documents
         self._service: Service = OffsetService()
+        self._lags: dict[str, float] = {}
+        self._lags_until = 0.0
 
     async def show_all(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer GET of the offsets of all partitions of a group."""
@@ -119,6 +126,33 @@ class OffsetPages:
             at_time = _insisted(there, partition).offset
         before = NOTHING if row is None else int(json.load(row.state)["offset"])
         return Move(partition, before, asked.after(before, bounds, at_time), bounds.incarnation)
+
+    async def metrics(self) -> Mapping[str, float]:
+        """Return the lag of each group that this node coordinates, by topic, LAG_S old at most.
+
+        Partitions whose leader does not answer are left out.
+        """
+        now = asyncio.get_running_loop().time()
+        if now >= self._lags_until:
+            self._lags_until = now + LAG_S
+            try:
+                links = list(self._backend.inside().session_backend.groups())[:GROUPS_MAX]
+            except Unavailable:
+                links = []
+            found = await asyncio.gather(*map(self._lag_of, links))
+            self._lags = {name: lag for each in found for name, lag in each.items()}
+        return self._lags
+
+    async def _lag_of(self, link: str) -> Counter[str]:
+        lags: Counter[str] = Counter()
+        try:
+            for each in await self._all(link, END_S):
+                name = link.rpartition("/")[2].replace("\\", "\\\\").replace('"', '\\"')
+                sample = f'docstore_group_lag_records{{group="{name}",topic="{each["topic"]}"}}'
+                lags[sample] += each["lag"] or 0
+        except DocstoreError:
+            return Counter()
+        return lags
 
     async def show(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Answer GET of the offset of one partition."""

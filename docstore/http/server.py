@@ -132,8 +132,8 @@ class HttpServer:
         most, timeout_s = limits.body_bytes_max, limits.body_timeout_s
         quotas = Quotas(backend)
         bulk = Bulk(backend, quotas, large, state_bytes_max=most, timeout_s=timeout_s)
-        core = CorePages(backend, documents, self.metrics, described)
         offsets = OffsetPages(backend, documents)
+        core = CorePages(backend, documents, self.metrics, described, offsets.metrics)
         return (
             core, bulk, offsets, self._queries, self._changes, UserPages(),
             HistoryPages(backend, documents), SelectorPages(backend), MemberPages(backend),

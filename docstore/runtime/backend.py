@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +47,10 @@ class SessionBackend:
         """Send the owner of a document a call that is safe to repeat, see `messages.Call`."""
         asking = self._driver.call(link, kind, argument, timeout_s)
         return await unless_ended(self._ends, asking) or STOPPING
+
+    def groups(self) -> Collection[str]:
+        """Return the links of the consumer groups that this node coordinates."""
+        return self._driver.machine.groups.governed
 
     async def keep_alive(self, ids: Iterable[str], timeout_s: float) -> KeptAlive:
         """Keep leases alive, with one call to each owner."""

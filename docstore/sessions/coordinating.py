@@ -19,7 +19,7 @@ Joining and leaving (G6): `joining.py`. Topics that grow: `partition_growth.py`.
 the wire is `member.py`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 from typing import Any
 
@@ -72,6 +72,11 @@ class Coordinating:
         }
 
     # Documents
+
+    @property
+    def governed(self) -> Collection[str]:
+        """Return the links of the groups that this node coordinates."""
+        return self._governed
 
     def read(self, row: Row) -> GroupState | None:
         """Return the state of a group's row, None if the row is not a group's."""

@@ -62,6 +62,7 @@ class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling, Core]):
             )
             for path in (GROUPS, ROLES)
         ]
+        self.groups = coordinating[0]
         self.parts: tuple[Part, ...] = (self.leasing, *promoting, *coordinating)
         for part in self.parts:
             self.owned.add(part)

@@ -7,6 +7,7 @@ import sys
 from contextlib import aclosing
 from typing import Any
 
+import aiohttp
 import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
@@ -119,6 +120,11 @@ async def test_a_group_does_not_read_one_partition(group: LocalCluster) -> None:
     assert "reads all partitions" in errors.replace("\n", " ")
 
 
+async def metrics(url: str) -> str:
+    async with aiohttp.ClientSession() as session, session.get(f"{url}/metrics") as answer:
+        return await answer.text()
+
+
 async def test_offsets_are_reset_to_places_of_all_partitions(
     client: Client, group: LocalCluster, name: str
 ) -> None:
@@ -144,6 +150,9 @@ async def test_offsets_are_reset_to_places_of_all_partitions(
     assert await reset("-2") == [3] * 4
     assert await reset("-9", topic=name) == [0] * 2, "the first record bounds a shift"
     assert await lags() == [5, 5, 2, 2]
+    samples = " ".join([await metrics(each) for each in group.urls])
+    assert f'docstore_group_lag_records{{group="{name}",topic="{name}"}} 10' in samples
+    assert f'docstore_group_lag_records{{group="{name}",topic="{name}-more"}} 4' in samples
     assert await reset("+99", topic=name, partition=1) == [5]
     assert await reset("end-4") == [1] * 4
     assert await reset("@0") == [0] * 4
