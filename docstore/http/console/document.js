@@ -5,7 +5,9 @@ import { keep } from "/core/ui/export.js";
 import { form, Invalid, jsonIn } from "/core/ui/form.js";
 import { authors, compact, indented, membersOf, objectOf, written } from "/core/ui/json.js";
 import { ask, encoded, methodsOf, page, Refused } from "/core/ui/node.js";
-import { again, FACTORIES, nameOf, toChanges, toDocument, toList } from "/core/ui/places.js";
+import {
+  above, again, FACTORIES, nameOf, toChanges, toDocument, toList,
+} from "/core/ui/places.js";
 import { action } from "/core/ui/questions.js";
 import { tree } from "/core/ui/tree.js";
 import { mayLeave } from "/core/ui/unsaved.js";
@@ -22,7 +24,7 @@ export async function document_(place, route, signal) {
   const past = version ? `?${new URLSearchParams({ documentVersion: version })}` : "";
   const content = h("section", {});
   const about = h("div", {});
-  fill(place, trail(link), h("h1", { class: "code" }, link), content, about);
+  fill(place, trail(above(link)), h("h1", { class: "code" }, link), content, about);
   const later = Promise.all([
     page(`${path}/versions?limit=20`, signal).catch(() => ({ versions: [] })),
     page(`${path}/explain`, signal).catch(() => null),
@@ -31,7 +33,7 @@ export async function document_(place, route, signal) {
     ask("GET", `${path}${past}`, { signal }).catch(absent), methodsOf(path, signal),
   ]);
   if (signal.aborted) return;
-  if (said instanceof Refused) fill(content, absentNote(link, said));
+  if (said instanceof Refused) fill(content, absentNote(above(link), said));
   else read({ content, link, said, version, methods, signal });
   const [versions, where] = await later;
   fill(about, versions.versions.length > 0 && versionsOf(link, versions, version),
@@ -40,7 +42,7 @@ export async function document_(place, route, signal) {
 
 export async function newDocument(place, { link }, signal) {
   const content = h("section", {});
-  fill(place, trail(`${link}/`),
+  fill(place, trail(link),
     h("h1", {}, "New document in ", h("span", { class: "code" }, link)), content);
   const name = {
     name: "name", title: "Name", class: "code", about: ["documentSelfLink", "already-exists"],
@@ -67,14 +69,12 @@ function gone(refused) {
   return `It was deleted; the deletion is its version ${version}.`;
 }
 
-function trail(link) {
-  const factory = link.slice(0, link.lastIndexOf("/"));
+function trail(factory) {
   return h("p", { class: "trail" }, h("a", { href: FACTORIES }, "Documents"), " / ",
     h("a", { href: toList(factory), class: "code" }, factory));
 }
 
-function absentNote(link, refused) {
-  const factory = link.slice(0, link.lastIndexOf("/"));
+function absentNote(factory, refused) {
   return empty(gone(refused), factory && button(`Documents of ${factory}`, toList(factory)));
 }
 

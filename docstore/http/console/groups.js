@@ -3,7 +3,7 @@
 import { empty, facts, field, h, table } from "/core/ui/dom.js";
 import { wholeIn } from "/core/ui/form.js";
 import { ask, encoded, page } from "/core/ui/node.js";
-import { nameOf, toOwnership, toStream } from "/core/ui/places.js";
+import { above, nameOf, toOwnership, toStream } from "/core/ui/places.js";
 import { action, deletion } from "/core/ui/questions.js";
 import { duration, many, number, span, time } from "/core/ui/words.js";
 
@@ -82,9 +82,8 @@ function members(link, { members: found = [], live }, mayRemove) {
 
 function partitions(link, { partitionList = [] }, lags, mayReset) {
   const lagOf = ({ partition }) => lags[partition] ?? {};
-  const topicOf = (partition) => partition.slice(0, partition.lastIndexOf("/"));
   const title = (partition) => (lags
-    ? h("a", { href: toStream(`/${topicOf(partition)}`, nameOf(partition)) }, partition)
+    ? h("a", { href: toStream(`/${above(partition)}`, nameOf(partition)) }, partition)
     : partition);
   return [h("h2", {}, lags ? "Partitions" : "Roles"), table([
     [lags ? "partition" : "role", ({ partition }) => title(partition), "code"],

@@ -18,7 +18,9 @@ export const toOwnership = (kind) => `${OWNERSHIP}/${kind}`;
 // link: of a lock, an election, a lease, a group or roles.
 export const toHolder = (link) => `#/holders${encoded(link.slice("/core".length))}`;
 
+// "/notes/a": its name is "a", and it is in "/notes".
 export const nameOf = (link) => link.slice(link.lastIndexOf("/") + 1);
+export const above = (link) => link.slice(0, link.lastIndexOf("/"));
 
 // #/document/notes/a?version=3 is {view: "document", link: "/notes/a", query}.
 export function routeOf(hash) {

@@ -59,8 +59,8 @@ export function action(title, of, about, ...choices) {
 
 // A button that asks before it deletes a document. next: the place that is shown then.
 export function deletion(link, about, next) {
-  return action("Delete", nameOf(link), [about], ["Delete", async () => {
+  return action("Delete", nameOf(link), [about], ["Delete", async ({ signal }) => {
     await ask("DELETE", encoded(link));
-    history.replaceState(null, "", next);
+    if (!signal.aborted) history.replaceState(null, "", next);
   }]);
 }

@@ -160,17 +160,23 @@ def group() -> Iterator[LocalCluster]:
         yield found
 
 
-@pytest.mark.parametrize("name", FORMS)
-async def test_the_input_stays_when_the_node_is_dead(
-    browser: Browser, group: LocalCluster, name: str
-) -> None:
-    form = FORMS[name]
+@pytest.fixture
+async def alone(group: LocalCluster) -> str:
+    """Return the address of a node that a test may kill."""
     url = group.urls[0]
     headers = {"Content-Type": "application/json"}
     async with aiohttp.ClientSession(url, headers=headers) as session:
         await furnish(session)
         await put(session, "/notes/a", "{}")
-    await fill_in(browser, url, form)
+    return url
+
+
+@pytest.mark.parametrize("name", FORMS)
+async def test_the_input_stays_when_the_node_is_dead(
+    browser: Browser, group: LocalCluster, alone: str, name: str
+) -> None:
+    form = FORMS[name]
+    await fill_in(browser, alone, form)
     await browser.until("document.querySelector('#node').textContent")
     group.kill(group.nodes[0])
     try:
@@ -184,3 +190,20 @@ async def test_the_input_stays_when_the_node_is_dead(
         await asyncio.to_thread(group.wait_ready)
     await browser.until("!document.querySelector('.banner')")
     await insist_on_input(browser, form)
+
+
+async def test_a_question_stays_when_the_node_is_dead(
+    browser: Browser, group: LocalCluster, alone: str
+) -> None:
+    await browser.shown(alone, "document/notes/a")
+    await browser.click("Delete")
+    group.kill(group.nodes[0])
+    try:
+        await browser.run("document.querySelectorAll('dialog button')[1].click()")
+        error = "document.querySelector('dialog .error').textContent"
+        await browser.until(f"{error}.includes('may have done this')")
+    finally:
+        group.start(group.nodes[0])
+        await asyncio.to_thread(group.wait_ready)
+    await browser.answer("Delete")
+    await browser.until("document.querySelector('main').innerText.includes('It was deleted')")
