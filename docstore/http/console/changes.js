@@ -1,4 +1,4 @@
-// What changes, as it is decided, the newest first.
+// A live list of changes as they are decided, the newest first.
 
 import { empty, fill, h, wide } from "/core/ui/dom.js";
 import { follow } from "/core/ui/events.js";

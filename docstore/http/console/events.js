@@ -1,5 +1,5 @@
 // Server-sent events over fetch: an EventSource can show no token.
-// What it does is what an EventSource does: it goes on from the last id when a connection ends.
+// As an EventSource does, it goes on from the last id when a connection ends.
 
 import { events } from "/core/ui/feed.js";
 import { askForToken, Refused, send } from "/core/ui/node.js";

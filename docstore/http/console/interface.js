@@ -1,4 +1,4 @@
-// The HTTP interface, as this node describes it to whoever looks: /core/openapi.json.
+// The HTTP interface, as this node describes it in /core/openapi.json.
 
 import { button, field, fill, h, table } from "/core/ui/dom.js";
 import { page } from "/core/ui/node.js";
@@ -109,7 +109,7 @@ function sample(described, form) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-// What stands between backquotes is code; all else is text.
+// Text between backquotes is code.
 function prose(text) {
   return text.split("`").map((part, number) => (number % 2 ? h("code", {}, part) : part));
 }

@@ -16,7 +16,7 @@ const OF_THE_STORE = new Set([
   "documentAuthPrincipalLink",
 ]);
 
-// What an author wrote. text: a whole document as a node answers it.
+// The members that an author wrote. text: a whole document as a node answers it.
 export function authors(text) {
   return written(membersOf(text).filter(isAuthors));
 }

@@ -96,7 +96,7 @@ function begin() {
   show();
 }
 
-// What went wrong: at the node, on the way to it, or in here.
+// An error of the node, of the way to it, or of the console.
 function trouble(error) {
   const isRefused = error instanceof Refused;
   if (!isRefused && !(error instanceof Silent)) console.error(error);

@@ -9,7 +9,7 @@ let isSilent = false;
 let form = async () => false;
 let asking = null;
 
-// What a node has refused: `problem` is its body (RFC 9457), if it had one.
+// A refusal by a node. problem: its body (RFC 9457), if it had one.
 export class Refused extends Error {
   constructor(status, problem, headers) {
     super(problem.detail || `the node answered ${status}`);
@@ -19,7 +19,7 @@ export class Refused extends Error {
   }
 }
 
-// That the node does not answer at all.
+// The node does not answer at all.
 export class Silent extends Error {}
 
 // The token of this tab, "" for none. It goes when the tab is closed.

@@ -8,7 +8,7 @@ export const STREAMS = "#/streams";
 export const OWNERSHIP = "#/ownership";
 export const NEW_TOPIC = "#/new-topic";
 
-// Of topics and documents the paths. asked: condition, order and page of a list.
+// link, topic, prefix: paths. asked: condition, order and page of a list.
 export const toList = (link, asked = {}) => `#/list${encoded(link)}${query(asked)}`;
 export const toNew = (factory) => `#/new${encoded(factory)}`;
 export const toChanges = (prefix) => `#/changes${query({ prefix })}`;

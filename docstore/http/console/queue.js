@@ -61,7 +61,7 @@ async function endOf(link, holder, lease, words, may) {
   return ending(words.end, nameOf(link), about, { link: holder.lease, state: lease.state, may });
 }
 
-// What may be done with a candidate that waits.
+// Buttons for a candidate that waits.
 async function actsOf(link, found, waiting, words, may) {
   const { holder } = found;
   if (!waiting.lease || !await may("PATCH", link)) return null;

@@ -35,7 +35,7 @@ export async function refresh(place, signal, look) {
       && [...place.querySelectorAll(FOCUSED)].find((each) => each.isEqualNode(focused));
     if (same) same.focus({ preventScroll: true });
   }).catch((error) => {
-    fill(place); // What was there is gone, or is not for this user any more.
+    fill(place); // The old content is gone, or not for this user any more.
     throw error;
   });
 }

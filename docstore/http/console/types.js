@@ -20,7 +20,7 @@ export function typed(described, schema, depth = 0) {
   return [schema.type].flat().join(" | ") + bounds(schema);
 }
 
-// What a reference within the description leads to; anything else is what it is.
+// The target of a reference within the description; another value unchanged.
 export function resolved(described, value) {
   if (!value?.$ref?.startsWith("#/")) return value;
   const plain = (name) => name.replace(/~1/g, "/").replace(/~0/g, "~");
