@@ -14,7 +14,7 @@ from tests.source import ROOT
 
 pytestmark = pytest.mark.thorough
 EXAMPLES = ROOT / "examples"
-APPLICATIONS = ("live_page", "orders")
+APPLICATIONS = ("live_page", "orders", "tasks")
 PYRIGHT = "pyright==1.1.414"
 
 
