@@ -26,7 +26,7 @@ in the log: all replicas have the tombstone, and a copy carries the floor.
 Source: rules SL7 and D3; log compaction by key is Kafka's; the wait for all is our own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from docstore.documents.core import Core
 from docstore.documents.keys import KEY_LIFE_US
@@ -36,6 +36,7 @@ from docstore.documents.parts import ended
 from docstore.documents.peers import NEVER
 from docstore.documents.retention.pins import CLOCKS_APART_S
 from docstore.documents.term import Phase, Term
+from docstore.model.agenda import agenda_of
 from docstore.model.document import Row
 from docstore.storage.store import Corrupt, LastBefore, Purge, Result, Tombstones, Trim
 from docstore.wire.messages import Passed
@@ -196,8 +197,9 @@ class Trimmer:
                 self.core.corrupt(log)
                 return
             same = log.cuts == cuts and self.core.logs.get(log.slot) is log
-            if result and same and log.full and not self._is_source(log):
-                self._purge(log, result)
+            tombstones = without_effects(result)
+            if tombstones and same and log.full and not self._is_source(log):
+                self._purge(log, tombstones)
 
         self.outbox.read(
             Tombstones(log.slot, self.buried_until(log), before_us, ROWS_AT_ONCE), found
@@ -233,6 +235,11 @@ class Trimmer:
         """Say whether a replica is being filled from this log: its pages must have one floor."""
         followers = log.term.followers.values() if log.term else ()
         return any(follower.copied is not None for follower in followers)
+
+
+def without_effects(tombstones: Sequence[Row]) -> list[Row]:
+    """Return the tombstones that have no effect left to deliver (rule EF1)."""
+    return [row for row in tombstones if not agenda_of(row).effects]
 
 
 class Forgetter:

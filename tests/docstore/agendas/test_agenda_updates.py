@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from docstore.documents.retention.trim import without_effects
 from docstore.documents.write_path.handle import New, Outcome, Refused, handle
 from docstore.documents.write_path.propose import pages
 from docstore.model import json
@@ -121,6 +122,11 @@ def test_a_deletion_ends_timers_and_keeps_effects() -> None:
     outcome = settled(65, tombstone)
     assert isinstance(outcome, New)
     assert (outcome.deleted, outcome.agenda) == (True, Agenda())
+
+
+def test_a_tombstone_is_kept_until_its_effects_are_settled() -> None:
+    done, waits = row(Agenda(), deleted=True), row(Agenda((), EFFECTS), deleted=True)
+    assert without_effects([done, waits, done]) == [done, done]
 
 
 def test_a_handler_starts_and_stops_timers_and_adds_effects() -> None:
